@@ -23,8 +23,8 @@ def main() -> None:
     folder = Path(sys.argv[1])
     (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    known = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    ours = {name for name in known if name.startswith(ROOTS) and Path(name).is_file()}
+    tracked = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    ours = {name for name in tracked if name.startswith(ROOTS) and Path(name).is_file()}
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
         (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))

@@ -19,7 +19,7 @@ from imharness.errors import Unavailable
 
 PARTS = (
     "wilcoxon", "full_reference", "jpeg", "attacks", "smoothing", "membership", "frechet", "perceptual",
-    "reconstruction", "runner", "balance", "telling", "ray", "sandbox", "records", "site", "tables", "entries",
+    "reconstruction", "runner", "balance", "power", "naming", "ray", "sandbox", "records", "site", "tables", "entries",
     "annotation", "gpu",
 )  # fmt: skip
 
@@ -50,11 +50,11 @@ def _memory(words: list[str]) -> str | int:
     from benchmarks import measured, memory
 
     try:
-        asked = measured.options(words)
-        if not asked.device:
-            memory.predict(asked.names)
+        request = measured.options(words)
+        if not request.device:
+            memory.predict(request.names)
         else:
-            measured.report(measured.place(asked.device), asked.names, asked.file, predict=asked.predict)
+            measured.report(measured.place(request.device), request.names, request.file, predict=request.predict)
     except Unavailable as error:
         return f"memory: {error}"
     return 0
@@ -64,10 +64,10 @@ def _peers(names: list[str]) -> int:
     from benchmarks.peers import environment
     from benchmarks.peers.catalogue import WORKS
 
-    known = [work.name for work in WORKS]
-    unknown = sorted(set(names) - set(known))
+    available = [workload.name for workload in WORKS]
+    unknown = sorted(set(names) - set(available))
     if unknown:
-        sys.exit(f"no such work: {', '.join(unknown)}; there are {', '.join(known)}")
+        sys.exit(f"no such work: {', '.join(unknown)}; there are {', '.join(available)}")
     try:
         python = environment.python()
     except Unavailable as error:

@@ -72,7 +72,7 @@ def filled(file: Path, questions: int, votes: int) -> Path:
     """Return a file that asks which of two images is better; one question in ten is a decoy."""
     rng = np.random.default_rng(0)
     images = [png(rng.integers(0, 255, (3, SIDE, SIDE), dtype=np.uint8)) for _ in range(20)]
-    asked = [
+    question_list = [
         Question(
             f"q{i}",
             {"dataset": "d", "attack": "a", "metric": "m", "name": f"n{i}", "left": "x", "right": "y"},
@@ -84,7 +84,7 @@ def filled(file: Path, questions: int, votes: int) -> Path:
         )
         for i in range(questions)
     ]
-    Book(file).fill("better", votes, asked)
+    Book(file).fill("better", votes, question_list)
     return file
 
 

@@ -43,15 +43,15 @@ def lines() -> list[Line]:
     attacked = {"loop": _published_loop(published, images), "strict": ours("strict"), "fast": ours("fast")}
     with torch.no_grad():
         gains = {name: float((tuned(x) - tuned(images)).mean()) for name, x in attacked.items()}
-    found = []
+    results = []
     for name, goal in (("strict", GOAL), ("fast", FAST_GOAL)):
         ratio, off = loop / times[name], abs(gains[name] / gains["loop"] - 1)
         what = f"I-FGSM on a ResNet-18, {IMAGES} images of {SIDE} px, --precision {name}: times faster than one by one"
         supported = name == "strict" or _has_bf16()
-        shown = f">= {goal:g}x" if supported else "no bf16 here"
-        found.append(Line(what, f"{ratio:.1f}x", shown, ratio >= goal or not supported))
-        found.append(Line("    difference of the score's gain", f"{100 * off:.2f} %", "<= 0.5 %", off <= SAME))
-    return found
+        goal_text = f">= {goal:g}x" if supported else "no bf16 here"
+        results.append(Line(what, f"{ratio:.1f}x", goal_text, ratio >= goal or not supported))
+        results.append(Line("    difference of the score's gain", f"{100 * off:.2f} %", "<= 0.5 %", off <= SAME))
+    return results
 
 
 def _network() -> torch.nn.Module:
@@ -61,7 +61,7 @@ def _network() -> torch.nn.Module:
 
 
 def _published_loop(network: torch.nn.Module, images: torch.Tensor) -> torch.Tensor:
-    found = []
+    batches = []
     for image in images.split(1):
         x = image.clone()
         for _ in range(STEPS):
@@ -70,8 +70,8 @@ def _published_loop(network: torch.nn.Module, images: torch.Tensor) -> torch.Ten
             stepped = x.detach() - ALPHA * x.grad.sign()
             x = (image + (stepped - image).clamp(-BALL, BALL)).clamp(0, 1)
         network.zero_grad()
-        found.append(x)
-    return torch.cat(found)
+        batches.append(x)
+    return torch.cat(batches)
 
 
 def _has_bf16() -> bool:

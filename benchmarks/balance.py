@@ -1,9 +1,9 @@
 """How evenly a run spreads over workers, simulated with the times that the tasks of a finished store took.
 
 The store is that of ``HARNESS_STORE``, or ``store`` in this folder; without one nothing is measured. Tasks start in the
-order of `imharness.running.schedule.order`, once with learnt times (medians of like tasks) and once with none. An ideal
+order of `imharness.running.schedule.order`, once with learnt times (means of like tasks) and once with none. An ideal
 run takes the sum of all times divided by the number of workers. A run whose tasks take a hundred times as long, as on a
-larger data set, is simulated with long cells whole and in shards.
+larger data set, is simulated with long tasks whole and in shards.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from imharness.cli.progress import duration
 from imharness.components.registry import installed
 from imharness.planning.plan import Task
 from imharness.results.store import Store
-from imharness.running.schedule.estimates import Times, chains
-from imharness.running.schedule.order import expected, priorities
+from imharness.running.schedule.estimates import Times
+from imharness.running.schedule.order import chains, expected, priorities
 from imharness.running.schedule.sharding import number_of_shards
-from imharness.running.watching import task_name
 
 WORKERS = (2, 4, 8, 16)
 ABOVE = 1.15
@@ -33,7 +32,7 @@ ABOVE = 1.15
 LARGER, CLUSTERS = 100, (64, 128)
 """How many times longer the tasks of a larger run take, and its workers."""
 PREPARED_S = 2.0
-"""What a worker needs for a shard beyond its part of the cell: components and data sets, s."""
+"""What a worker needs for a shard beyond its part of the task: components and data sets, s."""
 STUDY, MANY = 1_000_000, 1000
 """Tasks and workers of the large study."""
 MTBF_S, RESTART_S = 12 * 3600.0, 120.0
@@ -60,20 +59,20 @@ def simulate(
 ) -> Simulated:
     """Run tasks, named by their positions, on workers that die at random; what such a one computed is done again."""
     rng = np.random.default_rng(seed)
-    after, missing = [list[int]() for _ in needs], [len(own) for own in needs]
-    for task, own in enumerate(needs):
-        for need in own:
+    after, missing = [list[int]() for _ in needs], [len(requirements) for requirements in needs]
+    for task, task_needs in enumerate(needs):
+        for need in task_needs:
             after[need].append(task)
     ready = [(numbers[task], task) for task, count in enumerate(missing) if not count]
     heapq.heapify(ready)
-    events, idle, now, found = list[tuple[float, int, bool]](), workers, 0.0, Simulated(0.0, 0.0, 0)
+    events, idle, now, outcome = list[tuple[float, int, bool]](), workers, 0.0, Simulated(0.0, 0.0, 0)
     while ready or events:
         while ready and idle:
             _, task = heapq.heappop(ready)
             idle -= 1
             lives = float(rng.exponential(mtbf_s)) if np.isfinite(mtbf_s) else float("inf")
             heapq.heappush(events, (now + min(lives, seconds[task]), task, lives >= seconds[task]))
-            found.lost_s += lives if lives < seconds[task] else 0.0
+            outcome.lost_s += lives if lives < seconds[task] else 0.0
         if not events:
             break
         now, task, done = heapq.heappop(events)
@@ -81,16 +80,16 @@ def simulate(
             idle += 1
         elif done:
             idle += 1
-            found.wall_s = now
+            outcome.wall_s = now
             for other in after[task]:
                 missing[other] -= 1
                 if not missing[other]:
                     heapq.heappush(ready, (numbers[other], other))
         else:
-            found.deaths += 1
+            outcome.deaths += 1
             heapq.heappush(ready, (numbers[task], task))
             heapq.heappush(events, (now + RESTART_S, -1, False))
-    return found
+    return outcome
 
 
 def recorded(store: Store) -> tuple[dict[str, Task], dict[str, float], Times]:
@@ -103,7 +102,7 @@ def recorded(store: Store) -> tuple[dict[str, Task], dict[str, float], Times]:
     waiting = {record.key: Task(record.key, record.key, record.spec) for record in records}
     tasks: dict[str, Task] = {}
     while waiting:  # every task behind those it needs
-        free = [key for key, own in waiting.items() if not waiting.keys() & set(own.spec.needs.values())]
+        free = [key for key, task in waiting.items() if not waiting.keys() & set(task.spec.needs.values())]
         tasks |= {key: waiting.pop(key) for key in free}
     return tasks, {record.key: record.seconds for record in records}, times
 
@@ -116,41 +115,41 @@ def lines() -> list[Line]:
 
 
 def _spread(tasks: Mapping[str, Task], took: Mapping[str, float], times: Times) -> Iterator[Line]:
-    places = {key: place for place, key in enumerate(tasks)}
-    needs = [[places[need] for need in own.spec.needs.values() if need in places] for own in tasks.values()]
-    seconds, work = [took[key] for key in tasks], sum(took[key] for key in tasks)
-    for name, known in (("learnt times", times), ("no times", Times(times.device))):
-        numbers = priorities(tasks, expected(tasks, known), [])
+    places = {key: position for position, key in enumerate(tasks)}
+    needs = [[places[need] for need in task.spec.needs.values() if need in places] for task in tasks.values()]
+    seconds, total_s = [took[key] for key in tasks], sum(took[key] for key in tasks)
+    for name, learnt in (("learnt times", times), ("no times", Times(times.device))):
+        numbers = priorities(tasks, expected(tasks, learnt), [])
         for workers in WORKERS:
-            found = simulate(needs, seconds, [numbers[key] for key in tasks], workers)
-            ratio = found.wall_s * workers / work
-            text = f"{ratio:.3f} of ideal: {duration(found.wall_s)} instead of {duration(work / workers)}"
-            what = f"{len(tasks):,} cells, {workers} workers, {name}"
-            long = _too_long(tasks, took, work / workers)
+            simulated = simulate(needs, seconds, [numbers[key] for key in tasks], workers)
+            ratio = simulated.wall_s * workers / total_s
+            text = f"{ratio:.3f} of ideal: {duration(simulated.wall_s)} instead of {duration(total_s / workers)}"
+            what = f"{len(tasks):,} tasks, {workers} workers, {name}"
+            long = _too_long(tasks, took, total_s / workers)
             yield Line(what, text + long, f"at most {ABOVE:g}", ratio <= ABOVE)
 
 
 def _larger(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Line]:
     longer = {key: LARGER * seconds for key, seconds in took.items()}
-    work, tracks = sum(longer.values()), {task.spec.track for task in tasks.values()}
-    shared = {(track, own.name) for track in tracks for own in installed().track(track).steps if own.shared}
+    total_s, tracks = sum(longer.values()), {task.spec.track for task in tasks.values()}
+    shared = {(track, step.name) for track in tracks for step in installed().track(track).steps if step.shared}
     for workers in CLUSTERS:
         pieces = {
-            key: number_of_shards(longer[key], work / workers) if (task.spec.track, task.spec.step) in shared else 1
+            key: number_of_shards(longer[key], total_s / workers) if (task.spec.track, task.spec.step) in shared else 1
             for key, task in tasks.items()
         }
-        walls = [_simulated(tasks, longer, own, workers).wall_s for own in (dict.fromkeys(tasks, 1), pieces)]
-        whole, cut = (wall * workers / work for wall in walls)
-        what = f"{len(tasks):,} cells that take {LARGER} times as long, {workers:,} workers"
+        walls = [_simulated(tasks, longer, shards, workers).wall_s for shards in (dict.fromkeys(tasks, 1), pieces)]
+        whole, cut = (wall * workers / total_s for wall in walls)
+        what = f"{len(tasks):,} tasks that take {LARGER} times as long, {workers:,} workers"
         many = [number for number in pieces.values() if number > 1]
-        text = f"{cut:.3f} of ideal with {len(many):,} cells in {sum(many):,} shards, {whole:.3f} with whole cells"
+        text = f"{cut:.3f} of ideal with {len(many):,} tasks in {sum(many):,} shards, {whole:.3f} with whole tasks"
         yield Line(what, text, f"at most {ABOVE:g}", cut <= ABOVE)
 
 
 def _simulated(
     tasks: Mapping[str, Task], seconds: Mapping[str, float], pieces: Mapping[str, int], workers: int
 ) -> Simulated:
-    """Simulate a run in which a cell is computed in so many pieces, and joined where there are several."""
+    """Simulate a run in which a task is computed in so many pieces, and joined where there are several."""
     needs, lasts, ends, first = list[list[int]](), list[float](), dict[str, int](), chains(tasks, seconds)
     numbers = list[float]()
     for key, task in tasks.items():
@@ -168,26 +167,28 @@ def _too_long(tasks: Mapping[str, Task], took: Mapping[str, float], ideal: float
     longest = chains(tasks, took)
     starts = [
         key
-        for key, own in tasks.items()
-        if longest[key] > ideal * ABOVE and not tasks.keys() & set(own.spec.needs.values())
+        for key, task in tasks.items()
+        if longest[key] > ideal * ABOVE and not tasks.keys() & set(task.spec.needs.values())
     ]
     if not starts:
         return ""
-    names = Counter(task_name(tasks[key]) for key in starts)
+    names = Counter(tasks[key].spec.step for key in starts)
     return "; too long: " + ", ".join(f"{count} x {name}" for name, count in names.most_common(5))
 
 
 def _study(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Line]:
     copies = -(-STUDY // len(tasks))
-    places = {key: place for place, key in enumerate(tasks)}
-    own = [[places[need] for need in task.spec.needs.values() if need in places] for task in tasks.values()]
-    needs = [[need + copy * len(own) for need in part] for copy in range(copies) for part in own]
+    places = {key: position for position, key in enumerate(tasks)}
+    dependencies = [[places[need] for need in task.spec.needs.values() if need in places] for task in tasks.values()]
+    needs = [
+        [need + copy * len(dependencies) for need in indices] for copy in range(copies) for indices in dependencies
+    ]
     longest = chains(tasks, took)
     numbers = [-longest[key] for key in tasks] * copies
     seconds = [LARGER * took[key] for key in tasks] * copies
-    found = simulate(needs, seconds, numbers, MANY, mtbf_s=MTBF_S)
-    used, work = sum(seconds) / (found.wall_s * MANY), sum(seconds)
-    lost = f"{100 * found.lost_s / work:.2f}% computed twice after {found.deaths:,} deaths"
-    what = f"{len(seconds):,} cells that take {LARGER} times as long, {MANY:,} workers that last {MTBF_S / 3600:g} h"
-    text = f"{100 * used:.1f}% of the workers' time used, {lost}, {duration(found.wall_s)}"
+    simulated = simulate(needs, seconds, numbers, MANY, mtbf_s=MTBF_S)
+    used, total_s = sum(seconds) / (simulated.wall_s * MANY), sum(seconds)
+    lost = f"{100 * simulated.lost_s / total_s:.2f}% computed twice after {simulated.deaths:,} deaths"
+    what = f"{len(seconds):,} tasks that take {LARGER} times as long, {MANY:,} workers that last {MTBF_S / 3600:g} h"
+    text = f"{100 * used:.1f}% of the workers' time used, {lost}, {duration(simulated.wall_s)}"
     yield Line(what, text, "at least 85%", used >= 0.85)

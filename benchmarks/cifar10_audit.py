@@ -33,11 +33,11 @@ def images_of(folder: Path) -> tuple[torch.Tensor, np.ndarray]:
 def main(assets: Path, out: Path) -> None:
     add_folder(assets)
     out.mkdir(parents=True, exist_ok=True)
-    data = {part: images_of(assets / "cifar10" / part) for part in SIDES}
+    data = {split: images_of(assets / "cifar10" / split) for split in SIDES}
     for name in DEPTHS:
         network, arrays = published(name, torch.device("cpu")), {}
-        for part, side in SIDES.items():
-            images, labels = data[part]
+        for subset, side in SIDES.items():
+            images, labels = data[subset]
             with torch.no_grad():
                 outputs = torch.cat([network(x).softmax(1) for x in images.split(500)]).numpy()
             halves = torch.randperm(len(labels), generator=generator(0)).numpy().reshape(2, -1)

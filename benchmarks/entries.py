@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.boards import COLUMN, board_of, paired_scores
+from benchmarks.leaderboards import COLUMN, leaderboard_of, paired_scores
 from benchmarks.site import built
 from benchmarks.timing import Line
 from imharness.ranking.comparisons import not_worse
@@ -69,6 +69,6 @@ def generate(store: Store, entries: int) -> None:
         ranked_by="d",
         not_worse={"d": not_worse(comparison, numbers, rows[0].label)},
     )
-    known = tuple(Entry(kind="defense", id=label, label=label, version="1") for label in labels)
-    board = board_of("acme/many", "Many", entries * CONDITIONS, (main,), comparison, known)
-    store.save_board(board, {comparison.id: numbers})
+    listed_entries = tuple(Entry(kind="defense", id=label, label=label, version="1") for label in labels)
+    leaderboard = leaderboard_of("acme/many", "Many", entries * CONDITIONS, (main,), comparison, listed_entries)
+    store.save_leaderboard(leaderboard, {comparison.id: numbers})

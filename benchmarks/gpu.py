@@ -64,20 +64,20 @@ def lines(device: str = "cuda", sizes: Sizes | None = None) -> list[Line]:
     """Return everything that is measured on a device; raises `Unavailable` where it is not on this machine."""
     if device == "cuda" and not torch.cuda.is_available():
         raise Unavailable("unavailable: no GPU on this machine")
-    place, sizes = torch.device(device if device == "cpu" else f"{device}:0"), sizes or Sizes()
-    parts = (_attack, _smoothing, _inversion, _reference_models, _halving, _runs, _fork, _sandbox, _conformance)
-    found = [Line("device", device_name(place), "", True)]
+    torch_device, sizes = torch.device(device if device == "cpu" else f"{device}:0"), sizes or Sizes()
+    sections = (_attack, _smoothing, _inversion, _reference_models, _halving, _runs, _fork, _sandbox, _conformance)
+    results = [Line("device", device_name(torch_device), "", True)]
     with fresh_numerics():
-        for part in parts:
-            found += part(place, sizes)
-    return found
+        for section in sections:
+            results += section(torch_device, sizes)
+    return results
 
 
-def _timed(device: torch.device, work: Callable[[], object]) -> float:
+def _timed(device: torch.device, function: Callable[[], object]) -> float:
     """Return the shortest wall time of two passes after a first one, the device synchronised, s."""
 
     def whole() -> None:
-        work()
+        function()
         synchronise(device)
 
     return best_of(2, whole, time.perf_counter)
@@ -99,14 +99,14 @@ def _attack(device: torch.device, sizes: Sizes) -> list[Line]:
     attack = installed().one("attack", "ifgsm").with_parameters(iterations=sizes.iterations)
     images = _photographs(sizes.images, sizes.side)
 
-    def attacked(place: torch.device, precision: str, few: int) -> tuple[float, Callable[[], torch.Tensor]]:
-        network, batch = _network(place), images[:few].to(place)
+    def attacked(processor: torch.device, precision: str, few: int) -> tuple[float, Callable[[], torch.Tensor]]:
+        network, batch = _network(processor), images[:few].to(processor)
 
         def run() -> torch.Tensor:
             target = MetricTarget(
                 lambda x: network(x).flatten(), (0, 1), images=len(batch), differentiable=True, precision=precision
             )
-            return attack.build(place)(batch, target, ImageRng(range(len(batch)), place))
+            return attack.build(processor)(batch, target, ImageRng(range(len(batch)), processor))
 
         result = run()
         with torch.no_grad():
@@ -138,8 +138,8 @@ def _smoothing(device: torch.device, sizes: Sizes) -> list[Line]:
         return rs.smooth(device)(lambda x: network(x).flatten(), image, ImageRng([0], device))
 
     def alone() -> None:
-        for part in image.expand(sizes.copies, -1, -1, -1).split(256):
-            network(part)
+        for chunk in image.expand(sizes.copies, -1, -1, -1).split(256):
+            network(chunk)
 
     with torch.no_grad():
         share = _timed(device, alone) / _timed(device, smoothed)
@@ -150,16 +150,20 @@ def _smoothing(device: torch.device, sizes: Sizes) -> list[Line]:
 def _inversion(device: torch.device, sizes: Sizes) -> list[Line]:
     images, labels = _photographs(8, 32), torch.arange(8) % 4
 
-    def rebuilt(place: torch.device, steps: int) -> torch.Tensor:
-        network = LeNet().build(place)((3, 32, 32), 4, generator(0)).requires_grad_(False)
-        shared = image_gradients(network, images.to(place), labels.to(place))
-        attack = InvGrad(steps=steps, starts=1).build(place)
-        return attack(shared, network, (3, 32, 32), ImageRng(range(8), place), lambda done, total: None)
+    def rebuilt(processor: torch.device, steps: int) -> torch.Tensor:
+        network = LeNet().build(processor)((3, 32, 32), 4, generator(0)).requires_grad_(False)
+        shared = image_gradients(network, images.to(processor), labels.to(processor))
+        attack = InvGrad(steps=steps, starts=1).build(processor)
+        return attack(shared, network, (3, 32, 32), ImageRng(range(8), processor), lambda done, total: None)
 
-    seconds = [_timed(place, lambda place=place: rebuilt(place, sizes.steps)) for place in (CPU, device)]
+    seconds = [
+        _timed(processor, lambda current=processor: rebuilt(current, sizes.steps)) for processor in (CPU, device)
+    ]
     gradients = [
-        image_gradients(LeNet().build(place)((3, 32, 32), 4, generator(0)), images.to(place), labels.to(place))
-        for place in (CPU, device)
+        image_gradients(
+            LeNet().build(processor)((3, 32, 32), 4, generator(0)), images.to(processor), labels.to(processor)
+        )
+        for processor in (CPU, device)
     ]
     off = max(float((gradients[1][n].cpu() - g).norm() / g.norm()) for n, g in gradients[0].items())
     what = f"InvGrad, 8 images of 32 px, {sizes.steps} steps: times as fast as on the CPU"
@@ -173,19 +177,19 @@ def _reference_models(device: torch.device, sizes: Sizes) -> list[Line]:
     rows, features = 512, 128
     plan = TrainingPlan(epochs=sizes.epochs, batch_size=64, learning_rate=0.01)
 
-    def data(number: int, place: torch.device) -> TrainingData:
-        x = torch.rand(rows, features, generator=generator(number)).to(place)
-        y = torch.randint(10, (rows,), generator=generator(number)).to(place)
+    def data(number: int, processor: torch.device) -> TrainingData:
+        x = torch.rand(rows, features, generator=generator(number)).to(processor)
+        y = torch.randint(10, (rows,), generator=generator(number)).to(processor)
         return TrainingData(x, y, x, y)
 
-    def fresh(number: int, place: torch.device) -> torch.nn.Module:
+    def fresh(number: int, processor: torch.device) -> torch.nn.Module:
         with seeded_init(generator(number)):
             layers = torch.nn.Sequential(torch.nn.Linear(features, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
-        return layers.to(place)
+        return layers.to(processor)
 
-    def at_once(place: torch.device, count: int) -> list[torch.nn.Module]:
-        networks, rngs = [fresh(i, place) for i in range(count)], [generator(i) for i in range(count)]
-        together()(networks, [data(i, place) for i in range(count)], plan, rngs, lambda done, total: None)
+    def at_once(processor: torch.device, count: int) -> list[torch.nn.Module]:
+        networks, rngs = [fresh(i, processor) for i in range(count)], [generator(i) for i in range(count)]
+        together()(networks, [data(i, processor) for i in range(count)], plan, rngs, lambda done, total: None)
         return networks
 
     def one_by_one() -> None:
@@ -196,7 +200,7 @@ def _reference_models(device: torch.device, sizes: Sizes) -> list[Line]:
 
     ratio = _timed(device, one_by_one) / _timed(device, lambda: at_once(device, sizes.models))
     probe = torch.rand(64, features, generator=generator(7))
-    here, there = (at_once(place, 2)[1](probe.to(place)).detach().cpu() for place in (CPU, device))
+    here, there = (at_once(processor, 2)[1](probe.to(processor)).detach().cpu() for processor in (CPU, device))
     off = float((here - there).abs().max())
     what = f"{sizes.models} reference models trained at once (vmap): times as fast as one by one"
     return [
@@ -229,12 +233,12 @@ def _halving(device: torch.device, sizes: Sizes) -> list[Line]:
 
     off = float((scores(8) - scores(1)).abs().max())
     met = off <= 1e-5 and max(seen) < 8
-    told = f"8 images in batches of at most {max(seen)}, scores off by {off:.0e}"
-    return [Line("Out of memory: batches are halved, scores stay", told, "<= 1e-5", met)]
+    message = f"8 images in batches of at most {max(seen)}, scores off by {off:.0e}"
+    return [Line("Out of memory: batches are halved, scores stay", message, "<= 1e-5", met)]
 
 
 def _runs(device: torch.device, sizes: Sizes) -> list[Line]:
-    """The same cells in this process on the CPU and on the device, and in two processes on one device."""
+    """The same tasks in this process on the CPU and on the device, and in two processes on one device."""
     only = {
         "attack": ["ifgsm[iterations=3]"],
         "metric": ["embedded-cnn"],
@@ -245,13 +249,13 @@ def _runs(device: torch.device, sizes: Sizes) -> list[Line]:
     bounds = installed().one("metric", "embedded-cnn").bounds
     with tempfile.TemporaryDirectory() as folder:
         here, alone, two = (
-            _scores(graph, Path(folder) / name, place, workers)
-            for name, place, workers in (("cpu", "cpu", 0), ("alone", str(device), 0), ("two", str(device), 2))
+            _scores(graph, Path(folder) / name, processor, workers)
+            for name, processor, workers in (("cpu", "cpu", 0), ("alone", str(device), 0), ("two", str(device), 2))
         )
     off = float(np.abs(alone - here).max() / (bounds[1] - bounds[0]))
     apart = float(np.abs(two - alone).max() / (bounds[1] - bounds[0]))
     goal = f"<= {100 * SAME_ROWS:.0f} %"
-    what = f"Rows of {len(graph.tasks)} cells, {len(here)} scores: largest difference to the CPU, share of the range"
+    what = f"Rows of {len(graph.tasks)} tasks, {len(here)} scores: largest difference to the CPU, share of the range"
     return [
         Line(what, f"{100 * off:.3f} %", goal, off <= SAME_ROWS),
         Line("    two processes on the device, compared with one", f"{100 * apart:.3f} %", goal, apart <= SAME_ROWS),
@@ -262,7 +266,7 @@ def _scores(graph: Graph, folder: Path, device: str, workers: int) -> np.ndarray
     store = Store(folder)
     outcome = execute([graph], store, lambda: open_executor(store.address, devices=[device], workers=workers))
     if outcome.done != set(graph.tasks):
-        raise RuntimeError(f"{len(graph.tasks) - len(outcome.done)} cells failed on {device}")
+        raise RuntimeError(f"{len(graph.tasks) - len(outcome.done)} tasks failed on {device}")
     records = [store.record(key) for key in sorted(graph.tasks)]
     columns = [store.rows(record) for record in records if record is not None]
     return np.concatenate([c["score"].astype(float) for c in columns if "score" in c])
@@ -277,11 +281,11 @@ def _fork(device: torch.device, sizes: Sizes) -> list[Line]:
     process.start()
     there.close()
     try:
-        told = here.recv() if here.poll(120) else "no answer"
+        answer = here.recv() if here.poll(120) else "no answer"
     except EOFError:
-        told = "it died"
+        answer = "it died"
     process.join(5)
-    return [Line("A fork of the prepared server computes on the device", str(told), "6.0", told == 6.0)]
+    return [Line("A fork of the prepared server computes on the device", str(answer), "6.0", answer == 6.0)]
 
 
 def _used(pipe: multiprocessing.connection.Connection, device: str) -> None:
@@ -305,9 +309,9 @@ def _sandbox(device: torch.device, sizes: Sizes) -> list[Line]:
         ask = f"import sys; sys.path[:] = {[p for p in sys.path if p]!r}; {_ASK.format(device=str(device))}"
         inside = [*interpreter(), "-c", ask]
         ran = subprocess.run(arguments(spec, inside), capture_output=True, text=True, timeout=120, check=False)
-    nodes = sum("/dev/nvidia" in part for part in arguments(spec)) // 2
-    told = ran.stdout.strip() or ran.stderr.strip()[-100:]
-    return [Line(what, f"{nodes} nodes; {told}", "", ran.stdout.strip().endswith("3.0"))]
+    nodes = sum("/dev/nvidia" in argument for argument in arguments(spec)) // 2
+    output = ran.stdout.strip() or ran.stderr.strip()[-100:]
+    return [Line(what, f"{nodes} nodes; {output}", "", ran.stdout.strip().endswith("3.0"))]
 
 
 def _conformance(device: torch.device, sizes: Sizes) -> list[Line]:
@@ -323,8 +327,8 @@ def _conformance(device: torch.device, sizes: Sizes) -> list[Line]:
             counted -= 1
         except Exception as error:
             failed.append(f"{label}: {' '.join(str(error).split())[:80]}")
-    told = f"{counted} components" + (f"; failed: {'; '.join(failed)}" if failed else "")
-    return [Line("Conformance: components work on the device", told, "0 failed", not failed)]
+    message = f"{counted} components" + (f"; failed: {'; '.join(failed)}" if failed else "")
+    return [Line("Conformance: components work on the device", message, "0 failed", not failed)]
 
 
 def _checks(device: torch.device) -> Iterator[tuple[str, Callable[[], str]]]:

@@ -53,15 +53,15 @@ def main(folder: Path) -> None:
     with np.load(folder / "location30.npz", allow_pickle=False) as file:
         features = torch.from_numpy(file["x"].astype(np.float32))
         labels, order = torch.from_numpy(file["y"]), torch.from_numpy(file["shuffle_index"].astype(np.int64))
-    found: dict[tuple[str, str], list[float]] = {}
+    measurements: dict[tuple[str, str], list[float]] = {}
     accuracies = []
     for seed in range(SEEDS):
         models = {role: _trained(role, features, labels, order, seed) for role in STARTS}
         accuracies.append(models["target"].accuracy())
         for defense in PAPER:
             for name, value in _attacked(models, defense, seed).items():
-                found.setdefault((defense, name), []).append(value)
-    _print({key: float(np.mean(values)) for key, values in found.items()}, np.mean(accuracies, axis=0))
+                measurements.setdefault((defense, name), []).append(value)
+    _print({key: float(np.mean(values)) for key, values in measurements.items()}, np.mean(accuracies, axis=0))
 
 
 def _trained(role: str, features: torch.Tensor, labels: torch.Tensor, order: torch.Tensor, seed: int) -> Victim:
@@ -76,16 +76,16 @@ def _trained(role: str, features: torch.Tensor, labels: torch.Tensor, order: tor
 
 
 def _attacked(models: dict[str, Victim], defense: str, seed: int) -> dict[str, float]:
-    shown, inside = {}, {}
+    outputs, inside = {}, {}
     for role, model in models.items():
-        shown[role] = torch.cat([model.member, model.other])
-        inside[role] = torch.arange(len(shown[role])) < len(model.member)
+        outputs[role] = torch.cat([model.member, model.other])
+        inside[role] = torch.arange(len(outputs[role])) < len(model.member)
         if defense == "MemGuard":
-            held = DefenderOutputs(model.member, model.reference)
+            defender_outputs = DefenderOutputs(model.member, model.reference)
             release = installed().one("defense", "memguard").build(CPU)
-            shown[role] = release(shown[role], held, generator(derive_seed(seed, role, "release")))
+            outputs[role] = release(outputs[role], defender_outputs, generator(derive_seed(seed, role, "release")))
     query = MembershipQuery(
-        shown["shadow"], models["shadow"].labels, inside["shadow"], shown["target"], models["target"].labels
+        outputs["shadow"], models["shadow"].labels, inside["shadow"], outputs["target"], models["target"].labels
     )
     member = inside["target"].numpy()
 
@@ -97,23 +97,34 @@ def _attacked(models: dict[str, Victim], defense: str, seed: int) -> dict[str, f
     return {**accuracy, "rmse": calibration_rmse(scores("privacy-risk") + 0.5, member)}
 
 
-def _print(found: dict[tuple[str, str], float], accuracy: np.ndarray) -> None:
+def _print(measurements: dict[tuple[str, str], float], accuracy: np.ndarray) -> None:
     console.say(
         f"accuracy over {SEEDS} seeds: {accuracy[0]:.3f} on members (paper 1.000), {accuracy[1]:.3f} on others (0.607)"
     )
     rows = [
-        (defense, name, f"{value:.3f}", f"{found[defense, name]:.3f}", f"{found[defense, name] - value:+.3f}")
+        (
+            defense,
+            name,
+            f"{value:.3f}",
+            f"{measurements[defense, name]:.3f}",
+            f"{measurements[defense, name] - value:+.3f}",
+        )
         for defense, published in PAPER.items()
         for name, value in zip(NAMES, published, strict=True)
     ]
     console.table("Table 4, Location30", ["defense", "evaluator", "paper", "ours", "difference"], rows)
     further = [
-        (defense, name, f"{found[defense, f'{name}[per_class=False]']:.3f}", f"{found[defense, name]:.3f}")
+        (
+            defense,
+            name,
+            f"{measurements[defense, f'{name}[per_class=False]']:.3f}",
+            f"{measurements[defense, name]:.3f}",
+        )
         for defense in PAPER
         for name in NAMES[1:]
     ]
     console.table("Table 3: thresholds", ["defense", "evaluator", "one threshold", "one per class"], further)
-    errors = [(defense, f"{found[defense, 'rmse']:.3f}") for defense in PAPER]
+    errors = [(defense, f"{measurements[defense, 'rmse']:.3f}") for defense in PAPER]
     console.table("Calibration of the risk score", ["defense", "RMSE"], errors)
 
 

@@ -63,75 +63,77 @@ def measure(device: torch.device, names: list[str], *, predict: bool = True, sma
         _warm(device)
     for name in names:
         network = smaller(CATALOGUE[name], 64, 2) if small else CATALOGUE[name]
-        found, start = Found(name, batch=network.batch), time.monotonic()
+        measurement, start = Found(name, batch=network.batch), time.monotonic()
         try:
             if start > end:
                 raise Unavailable(f"unavailable: left out after {BUDGET_S:.0f} s")
-            _one(found, network, device, predict)
+            _one(measurement, network, device, predict)
         except Exception as error:  # of a library or of the device; the others are measured
-            found.unavailable = " ".join(str(error).split())[:160] or type(error).__name__
+            measurement.unavailable = " ".join(str(error).split())[:160] or type(error).__name__
             if not isinstance(error, Unavailable):
-                found.unavailable = f"failed: {type(error).__name__}: {found.unavailable}"
+                measurement.unavailable = f"failed: {type(error).__name__}: {measurement.unavailable}"
         gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
-        found.took_s = round(time.monotonic() - start, 1)
-        yield found
+        measurement.took_s = round(time.monotonic() - start, 1)
+        yield measurement
 
 
-def _one(found: Found, network: Network, device: torch.device, predict: bool) -> None:
+def _one(measurement: Found, network: Network, device: torch.device, predict: bool) -> None:
     real = network.made()
     sizes = sorted({max(2, network.batch // 2), network.batch})
-    found.operations = facts(network) if device.type == "cuda" else {}  # those of the whole sizes
+    measurement.operations = facts(network) if device.type == "cuda" else {}  # those of the whole sizes
     if predict:
         fake = faked(real)
         for size in sizes:
-            passes = (cost(network, size, back=back, made=fake) for back in (False, True))
+            passes = (cost(network, size, back=back, module=fake) for back in (False, True))
             forward, step = passes
-            found.predicted[size] = round(forward.peak / GB, 3), round(step.peak / GB, 3)
+            measurement.predicted[size] = round(forward.peak / GB, 3), round(step.peak / GB, 3)
         counted = {"counted_forward": forward.operations / 1e9, "counted_step": step.operations / 1e9}
-        found.operations |= {name: round(value, 3) for name, value in counted.items()}
+        measurement.operations |= {name: round(value, 3) for name, value in counted.items()}
     before = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
-    made = real.to(device, memory_format=torch.channels_last)
+    module = real.to(device, memory_format=torch.channels_last)
     with fresh_numerics():
         for size in sizes if device.type == "cuda" else ():
             images = network.inputs(size, device)
-            forward_b = _peak(lambda images=images: network.forward(made, images), device) - before
-            step_b = _peak(lambda images=images: network.step(made, images), device) - before
-            found.measured[size] = round(forward_b / GB, 3), round(step_b / GB, 3)
-            found.reserved = round(torch.cuda.max_memory_reserved(device) / GB, 3)
+            forward_b = _peak(lambda images=images: network.forward(module, images), device) - before
+            step_b = _peak(lambda images=images: network.step(module, images), device) - before
+            measurement.measured[size] = round(forward_b / GB, 3), round(step_b / GB, 3)
+            measurement.reserved = round(torch.cuda.max_memory_reserved(device) / GB, 3)
         images = network.inputs(network.batch, device)
         for precision in _precisions(network, device):
             with _computing(precision, device):
-                found.forward_ms[precision] = _timed(lambda: network.forward(made, images), device, network.batch)
-                found.step_ms[precision] = _timed(lambda: network.step(made, images), device, network.batch)
+                measurement.forward_ms[precision] = _timed(
+                    lambda: network.forward(module, images), device, network.batch
+                )
+                measurement.step_ms[precision] = _timed(lambda: network.step(module, images), device, network.batch)
 
 
 def _precisions(network: Network, device: torch.device) -> tuple[str, ...]:
     """Return what can be told apart on a device; gradients of gradients are of one type throughout."""
-    known = PRECISIONS if device.type == "cuda" else ("strict", "bf16")
-    return tuple(name for name in known if name != "bf16") if network.inverts else known
+    precisions = PRECISIONS if device.type == "cuda" else ("strict", "bf16")
+    return tuple(name for name in precisions if name != "bf16") if network.inverts else precisions
 
 
-def _peak(work: Callable[[], object], device: torch.device) -> int:
-    """Return the most bytes that were allocated while `work` ran, the second time."""
-    work()
+def _peak(function: Callable[[], object], device: torch.device) -> int:
+    """Return the most bytes that were allocated while `function` ran, the second time."""
+    function()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
-    work()
+    function()
     synchronise(device)
     return int(torch.cuda.max_memory_allocated(device))
 
 
-def _timed(work: Callable[[], object], device: torch.device, images: int) -> float:
+def _timed(function: Callable[[], object], device: torch.device, images: int) -> float:
     """Return the median time of warm passes, ms for one image."""
     for _ in range(2 if device.type == "cuda" else 1):
-        work()
+        function()
     synchronise(device)
     times, end = list[float](), time.perf_counter() + EACH_S
     while not times or (len(times) < PASSES and time.perf_counter() < end):
         start = time.perf_counter()
-        work()
+        function()
         synchronise(device)
         times.append(time.perf_counter() - start)
     return round(1000 * statistics.median(times) / images, 4)
@@ -154,20 +156,20 @@ def _warm(device: torch.device) -> None:
 def report(device: torch.device, names: list[str], path: Path | None, *, predict: bool = True) -> None:
     """Print tables of memory and of time, then all figures as JSON, one network a line."""
     small = device.type == "cpu"
-    found = list[Found]()
+    measurements = list[Found]()
     start = time.monotonic()
     for one in measure(device, names, predict=predict, small=small):
-        found.append(one)
+        measurements.append(one)
         console.say(f"{one.network}: {one.unavailable or 'measured'} ({one.took_s} s)")
-    lines = [json.dumps(asdict(one)) for one in found]
+    lines = [json.dumps(asdict(one)) for one in measurements]
     versions = {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
     head = json.dumps({"device": device_name(device), "small": small, **versions})
     if path is not None:
         path.write_text("\n".join([head, *lines]) + "\n")
     what = f"{device_name(device)}, torch {torch.__version__}"
     if not small:
-        console.table(f"Memory on {what}, GB: predicted / measured", _MEMORY, [_memory(one) for one in found])
-    console.table(f"Time on {what}, ms for an image", _TIMES, [_times(one) for one in found])
+        console.table(f"Memory on {what}, GB: predicted / measured", _MEMORY, [_memory(one) for one in measurements])
+    console.table(f"Time on {what}, ms for an image", _TIMES, [_times(one) for one in measurements])
     console.say(f"{time.monotonic() - start:.0f} s in all")
     sys.stdout.write("\n".join([head, *lines]) + "\n")
 
@@ -179,28 +181,43 @@ _TIMES = [
 ]  # fmt: skip
 
 
-def _memory(found: Found) -> tuple[object, ...]:
-    if found.unavailable:
-        return found.network, "", found.unavailable, *[""] * 5
-    cells = list[object]()
-    for size in found.measured:
-        pairs = zip(found.predicted.get(size, (0.0, 0.0)), found.measured[size], strict=True)
-        cells += [size, *(f"{predicted:.2f} / {real:.2f}" for predicted, real in pairs)]
-    cells += [""] * (6 - len(cells))
-    return found.network, *cells, f"{found.reserved:.1f}"
+def _memory(measurement: Found) -> tuple[object, ...]:
+    if measurement.unavailable:
+        return measurement.network, "", measurement.unavailable, *[""] * 5
+    tasks = list[object]()
+    for size in measurement.measured:
+        pairs = zip(measurement.predicted.get(size, (0.0, 0.0)), measurement.measured[size], strict=True)
+        tasks += [size, *(f"{predicted:.2f} / {real:.2f}" for predicted, real in pairs)]
+    tasks += [""] * (6 - len(tasks))
+    return measurement.network, *tasks, f"{measurement.reserved:.1f}"
 
 
-def _times(found: Found) -> tuple[object, ...]:
-    if found.unavailable:
-        return found.network, "", found.unavailable, *[""] * 11
-    own = found.operations
-    counted = f"{own.get('counted_forward', 0):.2f} / {own.get('counted_step', 0):.2f}"
-    table = f"{own['assumed_forward']:.2f} / {own['assumed_step']:.2f}" if "assumed_step" in own else ""
-    times = [f"{by[p]:.3f}" if p in by else "" for by in (found.forward_ms, found.step_ms) for p in PRECISIONS]
-    assumed = [own.get(f"assumed_{name}", 0.0) * 1e9 / RATE * 1000 for name in ("forward", "step")]
-    ratio = f"{found.step_ms['strict'] / assumed[1]:.2f}" if assumed[1] else ""
-    reached = own.get("counted_step", 0.0) / found.step_ms["strict"]
-    return found.network, found.batch, counted, table, *times, *(f"{a:.3f}" for a in assumed), ratio, f"{reached:.1f}"
+def _times(measurement: Found) -> tuple[object, ...]:
+    if measurement.unavailable:
+        return measurement.network, "", measurement.unavailable, *[""] * 11
+    operations = measurement.operations
+    counted = f"{operations.get('counted_forward', 0):.2f} / {operations.get('counted_step', 0):.2f}"
+    table = (
+        f"{operations['assumed_forward']:.2f} / {operations['assumed_step']:.2f}"
+        if "assumed_step" in operations
+        else ""
+    )
+    times = [
+        f"{by[p]:.3f}" if p in by else "" for by in (measurement.forward_ms, measurement.step_ms) for p in PRECISIONS
+    ]
+    assumed = [operations.get(f"assumed_{name}", 0.0) * 1e9 / RATE * 1000 for name in ("forward", "step")]
+    ratio = f"{measurement.step_ms['strict'] / assumed[1]:.2f}" if assumed[1] else ""
+    reached = operations.get("counted_step", 0.0) / measurement.step_ms["strict"]
+    return (
+        measurement.network,
+        measurement.batch,
+        counted,
+        table,
+        *times,
+        *(f"{a:.3f}" for a in assumed),
+        ratio,
+        f"{reached:.1f}",
+    )
 
 
 def place(name: str) -> torch.device:
@@ -222,18 +239,18 @@ class Asked:
 
 def options(words: list[str]) -> Asked:
     """Read ``[--device NAME] [--json FILE] [--no-prediction] [NAME...]``; NAMEs are parts of names, none means all."""
-    found, rest = Asked(), iter(words)
+    request, rest = Asked(), iter(words)
     for word in rest:
         if word == "--device":
-            found.device = next(rest, "")
+            request.device = next(rest, "")
         elif word == "--json":
-            found.file = Path(next(rest, "measured.json"))
+            request.file = Path(next(rest, "measured.json"))
         elif word == "--no-prediction":
-            found.predict = False
+            request.predict = False
         else:
             meant = [name for name in CATALOGUE if word in name]
             if not meant:
                 raise Unavailable(f"no such network: {word}; there are {', '.join(CATALOGUE)}")
-            found.names += meant
-    found.names = found.names or list(CATALOGUE)
-    return found
+            request.names += meant
+    request.names = request.names or list(CATALOGUE)
+    return request

@@ -23,13 +23,13 @@ LIRA_GOAL, SECONDS_GOAL = 5, 60
 
 def lines() -> list[Line]:
     """Return the speed of thresholds, of LiRA, of a whole query, and of training many networks together."""
-    found = [_thresholds(THRESHOLD_ROWS, 1, THRESHOLD_GOAL), *(_thresholds(n, CLASSES, 1) for n in ROWS)]
-    return [*found, *(_lira(n) for n in ROWS[:2]), _million(), _together()]
+    results = [_thresholds(THRESHOLD_ROWS, 1, THRESHOLD_GOAL), *(_thresholds(n, CLASSES, 1) for n in ROWS)]
+    return [*results, *(_lira(n) for n in ROWS[:2]), _million(), _together()]
 
 
-def _took(work: Callable[[], object]) -> float:
+def _took(function: Callable[[], object]) -> float:
     start = time.perf_counter()
-    work()
+    function()
     return time.perf_counter() - start
 
 
@@ -74,9 +74,9 @@ def _lira(n: int) -> Line:
         for i in range(n):
             densities = []
             for mask in (inside[:, i], ~inside[:, i]):
-                own = odds[mask, i]
-                variance = max(own.var(ddof=1), 1e-6)
-                densities.append(-((observed[i] - own.mean()) ** 2 / variance + np.log(variance)) / 2)
+                sample = odds[mask, i]
+                variance = max(sample.var(ddof=1), 1e-6)
+                densities.append(-((observed[i] - sample.mean()) ** 2 / variance + np.log(variance)) / 2)
 
     what = f"LiRA, {n:,} rows, {MODELS} reference models: times faster than a loop over rows"
     ratio = _took(loop) / ours

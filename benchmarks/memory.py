@@ -53,29 +53,29 @@ class Live(TorchDispatchMode):
         super().__init__()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves(found):
+        output = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(output):
             if isinstance(tensor, torch.Tensor):
                 self._hold(tensor.untyped_storage())
-        return found
+        return output
 
     def know(self, *tensors: torch.Tensor) -> None:
         """Leave out what was there before, of which views are made within."""
         self._known |= {tensor.untyped_storage()._cdata for tensor in tensors}
 
     def _hold(self, storage: torch.UntypedStorage) -> None:
-        place, size = storage._cdata, storage.nbytes()
-        if place in self._known:
+        address, size = storage._cdata, storage.nbytes()
+        if address in self._known:
             return
-        self._known.add(place)
+        self._known.add(address)
         self.bytes += size
         self.where[self.layer] += size
-        weakref.finalize(storage, self._free, place, size, self.layer)
+        weakref.finalize(storage, self._free, address, size, self.layer)
         if self.bytes > self.peak:
             self.peak, self.at_peak = self.bytes, Counter(self.where)
 
-    def _free(self, place: int, size: int, layer: str) -> None:
-        self._known.discard(place)
+    def _free(self, address: int, size: int, layer: str) -> None:
+        self._known.discard(address)
         self.bytes -= size
         self.where[layer] -= size
 
@@ -112,41 +112,46 @@ def faked(network: nn.Module, device: torch.device = CPU) -> nn.Module:
     """Return a copy of a network whose weights hold no numbers."""
     copies = dict[int, torch.Tensor]()
     with FAKE:
-        for own in (*network.parameters(), *network.buffers()):
-            empty = torch.empty_strided(own.shape, own.stride(), dtype=own.dtype, device=device)
-            copies[id(own)] = nn.Parameter(empty, own.requires_grad) if isinstance(own, nn.Parameter) else empty
+        for tensor in (*network.parameters(), *network.buffers()):
+            empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+            copies[id(tensor)] = (
+                nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
+            )
     return copy.deepcopy(network, copies)
 
 
-def cost(network: Network, images: int, *, back: bool = True, made: nn.Module | None = None) -> Cost:
-    """Return the memory and the operations of a step, or of a pass forward alone; `made`: a network without numbers."""
-    made = faked(network.made()) if made is None else made
+def cost(network: Network, images: int, *, back: bool = True, module: nn.Module | None = None) -> Cost:
+    """Return the memory and the operations of a step, or of a pass forward alone; `module`: a network without "
+    "numbers."""
+    module = faked(network.made()) if module is None else module
     with FAKE:
         batch = network.inputs(images)
-        held = [*made.parameters(), *made.buffers()]
-        weights = sum(own.untyped_storage().nbytes() for own in held)
+        tensors = [*module.parameters(), *module.buffers()]
+        weights = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
         live, counter = Live(), FlopCounterMode(display=False)
-        live.know(batch, *held)
-        with named_layers(made, live), counter, live:
-            (network.step if back else network.forward)(made, batch)
-        for parameter in made.parameters():
+        live.know(batch, *tensors)
+        with named_layers(module, live), counter, live:
+            (network.step if back else network.forward)(module, batch)
+        for parameter in module.parameters():
             parameter.grad = None
     peak = live.peak + weights + batch.untyped_storage().nbytes()
     return Cost(weights, peak, dict(live.at_peak.most_common(3)), counter.get_total_flops() / images)
 
 
-def runs_on_gpu(network: Network, made: nn.Module | None = None) -> bool:
+def runs_on_gpu(network: Network, module: nn.Module | None = None) -> bool:
     """Run a pass forward on a simulated GPU, and say whether the result is there; mixed devices raise."""
-    made = faked(network.made() if made is None else made, GPU)
+    module = faked(network.made() if module is None else module, GPU)
     with FAKE:
-        found = network.forward(made, network.inputs(2, GPU))
-    return found.device == GPU
+        output = network.forward(module, network.inputs(2, GPU))
+    return output.device == GPU
 
 
-def fits(network: Network, gigabytes: float, made: nn.Module | None = None) -> int:
+def fits(network: Network, gigabytes: float, module: nn.Module | None = None) -> int:
     """Return the largest power of two of images that fit into a GPU, or 0; peaks grow linearly with images."""
-    made = faked(network.made()) if made is None else made
-    two, three = (cost(network, n, made=made).peak for n in (2, 3))  # batch normalisation is trained with at least two
+    module = faked(network.made()) if module is None else module
+    two, three = (
+        cost(network, n, module=module).peak for n in (2, 3)
+    )  # batch normalisation is trained with at least two
     each = three - two
     most = int((gigabytes * GB * (1 - SPARE) - (two - 2 * each)) // each)
     return 1 << most.bit_length() - 1 if most >= 1 else 0
@@ -166,9 +171,9 @@ def predict(names: Sequence[str]) -> None:
 
 def _predicted(network: Network) -> tuple[object, ...]:
     real = network.made()
-    made = faked(real)
-    one = cost(network, network.batch, made=made)
+    module = faked(real)
+    one = cost(network, network.batch, module=module)
     layers = ", ".join(f"{layer} {size / GB:.1f}" for layer, size in one.layers.items())
     there = "yes" if runs_on_gpu(network, real) else "NO"
-    sizes = (str(fits(network, card, made)) for card in CARDS)
+    sizes = (str(fits(network, card, module)) for card in CARDS)
     return there, f"{one.weights / GB:.2f}", network.batch, f"{one.peak / GB:.1f}", layers, *sizes

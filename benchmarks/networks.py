@@ -31,8 +31,8 @@ class Assumed:
 
 
 def _plain(network: nn.Module, images: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = network(images)
-    return found
+    output: torch.Tensor = network(images)
+    return output
 
 
 def _frozen(network: nn.Module) -> nn.Module:
@@ -86,8 +86,8 @@ class Network:
             loss.backward()
             return loss.detach()
         leaf = images.detach().requires_grad_(True)
-        found = _matched(network, leaf) if self.inverts else self.call(network, leaf).float()
-        found.sum().backward()
+        output = _matched(network, leaf) if self.inverts else self.call(network, leaf).float()
+        output.sum().backward()
         return (images + leaf.grad.sign() / 255).clamp(0, 1)
 
 
@@ -98,12 +98,12 @@ def _matched(network: nn.Module, images: torch.Tensor) -> torch.Tensor:
 
     labels = torch.arange(len(images), device=images.device) % CLASSES
     ours = list(image_gradients(network, images, labels).values())
-    return CosineDistance.apply(*ours, *(torch.ones_like(own) for own in ours))  # type: ignore[no-any-return]
+    return CosineDistance.apply(*ours, *(torch.ones_like(gradient) for gradient in ours))  # type: ignore[no-any-return]
 
 
 def _quality(name: str) -> Callable[[], Assumed]:
     def assumed() -> Assumed:
-        from imharness_iqa.work import GIGA, GRADIENT, METRICS
+        from imharness_iqa.workload import GIGA, GRADIENT, METRICS
 
         return Assumed(GIGA * METRICS[name], GIGA * METRICS[name] * GRADIENT)
 
@@ -112,7 +112,7 @@ def _quality(name: str) -> Callable[[], Assumed]:
 
 def _purification(name: str) -> Callable[[], Assumed]:
     def assumed() -> Assumed:
-        from imharness_iqa.work import DEFENSES, GIGA, GRADIENT
+        from imharness_iqa.workload import DEFENSES, GIGA, GRADIENT
 
         return Assumed(GIGA * DEFENSES[name], GIGA * DEFENSES[name] * GRADIENT)
 
@@ -120,7 +120,7 @@ def _purification(name: str) -> Callable[[], Assumed]:
 
 
 def _diffusion() -> Assumed:
-    from imharness_iqa.work import DIFFUSION, GIGA, GRADIENT
+    from imharness_iqa.workload import DIFFUSION, GIGA, GRADIENT
 
     return Assumed(STEPS * GIGA * DIFFUSION, STEPS * GIGA * DIFFUSION * GRADIENT)
 
@@ -135,14 +135,14 @@ def _perceptual(name: str) -> Callable[[], Assumed]:
 
 
 def _membership() -> Assumed:
-    from imharness_membership.work import PASSES, wide_residual
+    from imharness_membership.workload import PASSES, wide_residual
 
     return Assumed(wide_residual(28, 2), PASSES * wide_residual(28, 2))
 
 
 def _inversion(name: str, training: bool = False) -> Callable[[], Assumed]:
     def assumed() -> Assumed:
-        from imharness_reconstruction.work import INVERT, PASS, TRAIN
+        from imharness_reconstruction.workload import INVERT, PASS, TRAIN
 
         return Assumed(PASS[name], (TRAIN if training else INVERT) * PASS[name])
 
@@ -216,8 +216,8 @@ def _mprnet() -> nn.Module:
 
 def _first(network: nn.Module, images: torch.Tensor) -> torch.Tensor:
     """Return the last stage's images, which MPRNet gives first."""
-    found: torch.Tensor = network(images)[0]
-    return found
+    output: torch.Tensor = network(images)[0]
+    return output
 
 
 def _upscaler() -> nn.Module:
@@ -349,11 +349,11 @@ CATALOGUE = {
 
 def smaller(network: Network, side: int, count: int) -> Network:
     """Return a network on square images of `side` px, if those of its own are larger, and at most `count` of them."""
-    shape = (network.image[0], *(min(own, side) for own in network.image[1:]))
+    shape = (network.image[0], *(min(length, side) for length in network.image[1:]))
     return replace(network, image=shape, batch=min(network.batch, count))
 
 
 def facts(network: Network) -> dict[str, Any]:
     """Return the operations that are assumed for an image, in units of 1e9; empty where none are."""
-    found = network.assumed()
-    return {} if found is None else {"assumed_forward": found.forward / 1e9, "assumed_step": found.step / 1e9}
+    assumed = network.assumed()
+    return {} if assumed is None else {"assumed_forward": assumed.forward / 1e9, "assumed_step": assumed.step / 1e9}

@@ -20,11 +20,11 @@ def lines() -> list[Line]:
     """Return the speed of each metric, and of many images with one reference."""
     rng = generator(0)
     images, reference = (torch.rand(BATCH, 3, SIZE, SIZE, generator=rng) for _ in range(2))
-    found = [_line(what, ours, theirs, images, reference) for what, ours, theirs in _peers()]
+    results = [_line(what, ours, theirs, images, reference) for what, ours, theirs in _peers()]
     network, peer = untrained("squeeze"), _package()
     one = reference[:1].expand(BATCH, -1, -1, -1)
     what = f"LPIPS (SqueezeNet) of {BATCH} images with one reference, against the package lpips"
-    return [*found, _line(what, network, lambda x, y: peer(x, y, normalize=True), images, one)]
+    return [*results, _line(what, network, lambda x, y: peer(x, y, normalize=True), images, one)]
 
 
 def _peers() -> list[tuple[str, Score, Score]]:

@@ -33,17 +33,17 @@ def timed(context: StepContext) -> StepResult:
 
 
 class Timed(Track):
-    """A track whose cells take a given time."""
+    """A track whose tasks take a given time."""
 
     info = Info(id="benchmark/timed", version="1")
     title = "Timed"
     measures = "Nothing."
     steps = (timed,)
-    cells: int = 0
+    tasks: int = 0
     seconds: float = 0.0
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        for number in range(self.cells):
+        for number in range(self.tasks):
             planner.task(timed, options={"number": number, "seconds": self.seconds})
 
     def report(self, query: Query) -> TrackReport:
@@ -78,7 +78,7 @@ class Kept:
 
 
 def lines() -> list[Line]:
-    """Return what short cells and naps take on clusters that are started for it."""
+    """Return what short tasks and naps take on clusters that are started for it."""
     rate, first = _measured(CORES, SHORT, 0.0)
     naps, _ = _measured(SLOTS, NAPS, NAP_S)
     share = naps * NAP_S / SLOTS
@@ -94,7 +94,7 @@ def lines() -> list[Line]:
     ]
 
 
-def _measured(slots: int, cells: int, seconds: float) -> tuple[float, float]:
+def _measured(slots: int, tasks: int, seconds: float) -> tuple[float, float]:
     """Return tasks a second once all workers have computed one, and the time until the first result, s."""
     from imharness_ray.cluster import ray
 
@@ -114,15 +114,15 @@ def _measured(slots: int, cells: int, seconds: float) -> tuple[float, float]:
             note = lambda ended, running: first.append(time.perf_counter() - start) if ended.done else None  # noqa: E731
             while len(list(worked.iterdir())) < slots:
                 execute([_graph(3 * slots, NAP_S, len(first))], store, lambda: Kept(executor), watch=note)
-            graph, begun = _graph(cells, seconds, -1), time.perf_counter()
+            graph, begun = _graph(tasks, seconds, -1), time.perf_counter()
             execute([graph], store, lambda: Kept(executor))
-            return cells / (time.perf_counter() - begun), first[0]
+            return tasks / (time.perf_counter() - begun), first[0]
         finally:
             executor.close()
             ray.shutdown()
 
 
-def _graph(cells: int, seconds: float, seed: int) -> Graph:
-    registry = installed().joined([Registered(Timed(cells=cells, seconds=seconds), "benchmark", ORIGIN)])
+def _graph(tasks: int, seconds: float, seed: int) -> Graph:
+    registry = installed().joined([Registered(Timed(tasks=tasks, seconds=seconds), "benchmark", ORIGIN)])
     profile = Profile(name="timed", description="", tracks={"benchmark/timed": TrackProfile(select={})})
     return plan_track("benchmark/timed", profile, registry, seed=seed)

@@ -32,8 +32,8 @@ def _attack(component: InvGrad | Dlg) -> Line:
     quiet = lambda done, total: None  # noqa: E731
 
     def run(rows: slice) -> torch.Tensor:
-        part = {name: values[rows] for name, values in shared.items()}
-        return attack(part, network, (3, 32, 32), ImageRng(range(COUNT)[rows]), quiet)
+        subset = {name: values[rows] for name, values in shared.items()}
+        return attack(subset, network, (3, 32, 32), ImageRng(range(COUNT)[rows]), quiet)
 
     run(slice(0, 1))
     start = time.perf_counter()

@@ -16,8 +16,8 @@ from imharness.running.executor import Preparation, open_executor
 from imharness.running.sweep import execute
 from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
-CELLS = 500
-CELL_BUDGET_MS = 5.0
+TASKS = 500
+TASK_BUDGET_MS = 5.0
 PLAN_BUDGET_S = 30.0
 RERUN_BUDGET_MS = 1.0
 
@@ -28,7 +28,7 @@ def empty(context: StepContext) -> StepResult:
 
 
 class Empty(Track):
-    """A track whose cells do almost nothing."""
+    """A track whose tasks do almost nothing."""
 
     info = Info(id="benchmark/empty", version="1")
     title = "Empty"
@@ -36,7 +36,7 @@ class Empty(Track):
     steps = (empty,)
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        for number in range(CELLS):
+        for number in range(TASKS):
             planner.task("empty", {}, options={"number": number})
 
     def report(self, query: Query) -> TrackReport:
@@ -52,9 +52,9 @@ def prepare(facts: Mapping[str, Any]) -> Preparation:
 
 
 def lines() -> list[Line]:
-    """Return the time of planning, the overhead of a cell, and the time of a run in which all cells are done."""
+    """Return the time of planning, the overhead of a task, and the time of a run in which all tasks are done."""
     planned, seconds = _plan()
-    overhead, again = _cells()
+    overhead, again = _tasks()
     return [
         Line(
             f"planning {planned:,} tasks of the iqa track, CPU",
@@ -63,10 +63,10 @@ def lines() -> list[Line]:
             seconds <= PLAN_BUDGET_S and planned >= 100_000,
         ),
         Line(
-            "runner and store, per cell", f"{overhead:.2f} ms", f"<= {CELL_BUDGET_MS:g} ms", overhead <= CELL_BUDGET_MS
+            "runner and store, per task", f"{overhead:.2f} ms", f"<= {TASK_BUDGET_MS:g} ms", overhead <= TASK_BUDGET_MS
         ),
         Line(
-            "second run with all cells done, per cell",
+            "second run with all tasks done, per task",
             f"{again:.2f} ms",
             f"<= {RERUN_BUDGET_MS:g} ms",
             again <= RERUN_BUDGET_MS,
@@ -88,7 +88,7 @@ def _plan() -> tuple[int, float]:
     return len(graph.tasks), time.process_time() - start
 
 
-def _cells() -> tuple[float, float]:
+def _tasks() -> tuple[float, float]:
     registry = installed().joined([ENTRY])
     profile = Profile(name="empty", description="", tracks={"benchmark/empty": TrackProfile(select={})})
     warm, graph = (plan_track("benchmark/empty", profile, registry, seed=seed) for seed in (1, 0))
@@ -99,5 +99,5 @@ def _cells() -> tuple[float, float]:
         for graphs in ([warm], [graph], [graph]):
             start = time.perf_counter()
             execute(graphs, store, lambda: executor)
-            times.append(1000 * (time.perf_counter() - start) / CELLS)
+            times.append(1000 * (time.perf_counter() - start) / TASKS)
     return times[1], times[2]

@@ -28,11 +28,11 @@ DISTRIBUTION = "image-privacy-harness"
 
 
 def lines() -> list[Line]:
-    """Return the time of all defenses together, of calls and of cells; median and added time are given with it."""
+    """Return the time of all defenses together, of calls and of tasks; median and added time are given with it."""
     what = (
         f"{{}} embedded iqa defenses in the sandbox, {IMAGES} images of {SIZE}x{SIZE}: times the time in this process"
     )
-    whole = f"the same as cells of {BATCHES} batches, clean and attacked, sessions and repeated calls counted"
+    whole = f"the same as tasks of {BATCHES} batches, clean and attacked, sessions and repeated calls counted"
     try:
         require_sandbox()
     except Unavailable as error:
@@ -40,20 +40,20 @@ def lines() -> list[Line]:
     with tempfile.TemporaryDirectory() as folder:
         guest = Guest(GuestSpec(DISTRIBUTION, _laid_out(Path(folder)), threads=torch.get_num_threads()))
         try:
-            found = list(_pairs(guest))
-            calls = [(_time(here), _time(there, guest)) for here, there in found]
-            cells = [(_cell(here), _cell(there, guest)) for here, there in found]
+            pairs = list(_pairs(guest))
+            calls = [(_time(here), _time(there, guest)) for here, there in pairs]
+            tasks = [(_task(here), _task(there, guest)) for here, there in pairs]
         finally:
             guest.kill()
-    return [_line(what.format(len(calls)), calls), _line(whole, cells)]
+    return [_line(what.format(len(calls)), calls), _line(whole, tasks)]
 
 
 def _line(what: str, pairs: list[tuple[float, float]]) -> Line:
     total = sum(there for _, there in pairs) / sum(here for here, _ in pairs)
     each = [there / here for here, there in pairs]
     added = statistics.median(there - here for here, there in pairs)
-    shown = f"{total:.2f}x (median of each {statistics.median(each):.2f}x, adds {1000 * added:.1f} ms)"
-    return Line(what, shown, f"<= {GOAL:g}x", total <= GOAL)
+    text = f"{total:.2f}x (median of each {statistics.median(each):.2f}x, adds {1000 * added:.1f} ms)"
+    return Line(what, text, f"<= {GOAL:g}x", total <= GOAL)
 
 
 def _laid_out(folder: Path) -> Path:
@@ -61,12 +61,12 @@ def _laid_out(folder: Path) -> Path:
     for name in ("imharness_iqa", "imharness_vision", "imharness_embedded", "imharness_perceptual"):
         spec = importlib.util.find_spec(name)
         assert spec is not None
-        for place in spec.submodule_search_locations or ():
-            shutil.copytree(place, folder / name)
-    own = importlib.metadata.distribution(DISTRIBUTION)
+        for location in spec.submodule_search_locations or ():
+            shutil.copytree(location, folder / name)
+    distribution = importlib.metadata.distribution(DISTRIBUTION)
     facts = folder / "image_privacy_harness-0.dist-info"
     facts.mkdir()
-    (facts / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: {own.version}\n")
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: {distribution.version}\n")
     points = "".join(f"{module.rpartition('.')[2]} = {module}\n" for module in sorted(_modules()))
     (facts / "entry_points.txt").write_text(f"[imharness]\n{points}")
     return folder
@@ -74,8 +74,8 @@ def _laid_out(folder: Path) -> Path:
 
 def _modules() -> set[str]:
     """Return the modules of iqa defenses without those of controls, which cannot be submitted."""
-    found = [c for c in installed().of_kind("defense") if type(c).__module__.startswith("imharness_iqa.")]
-    return {type(c).__module__ for c in found} - {type(c).__module__ for c in found if c.info.control}
+    defenses = [c for c in installed().of_kind("defense") if type(c).__module__.startswith("imharness_iqa.")]
+    return {type(c).__module__ for c in defenses} - {type(c).__module__ for c in defenses if c.info.control}
 
 
 def _pairs(guest: Guest) -> Iterator[tuple[Component, Component]]:
@@ -99,18 +99,18 @@ def _time(defense: Component, guest: Guest | None = None) -> float:
     images = torch.rand(IMAGES, 3, SIZE, SIZE, generator=generator(0))
     purify = defense.build(torch.device("cpu"))
     with torch.no_grad():
-        found = best_of(3, lambda: purify(images, ImageRng(range(IMAGES))), time.perf_counter)
+        seconds = best_of(3, lambda: purify(images, ImageRng(range(IMAGES))), time.perf_counter)
     if guest is not None:
         guest.end_task(failed=False)
-    return found
+    return seconds
 
 
-def _cell(defense: Component, guest: Guest | None = None) -> float:
-    """Return the time of a cell that builds a defense, sends clean and attacked images through it, and ends."""
+def _task(defense: Component, guest: Guest | None = None) -> float:
+    """Return the time of a task that builds a defense, sends clean and attacked images through it, and ends."""
     clean = torch.rand(BATCHES, IMAGES, 3, SIZE, SIZE, generator=generator(0))
     attacked = (clean + 0.02 * torch.randn(clean.shape, generator=generator(1))).clamp(0, 1)
 
-    def cell() -> None:
+    def task() -> None:
         purify = checked(defense, defense.build(torch.device("cpu")))
         for batch in range(BATCHES):
             seeds = [*range(IMAGES * batch, IMAGES * (batch + 1))] * 2
@@ -118,4 +118,4 @@ def _cell(defense: Component, guest: Guest | None = None) -> float:
         if guest is not None:
             guest.end_task(failed=False)
 
-    return best_of(3, cell, time.perf_counter)
+    return best_of(3, task, time.perf_counter)

@@ -6,7 +6,8 @@ tenth has a random label; each is trained without and with label smoothing. A sp
 LiRA with the pool's 64 references. Printed are the mean, how much of the variance pools make up (the intraclass
 correlation, with its 95 % interval), and how many of 4,000 intervals by Student's t over 16 splits hold the mean of
 all: 16 splits of one pool, of two, three and four pools, and of 16 pools. The same follows for the intervals of the
-board, which add the variance of pools to that of splits (`imharness.stats.nested_interval`), of three and four pools.
+leaderboard, which add the variance of pools to that of splits (`imharness.leaderboard.nested_interval`), of three and
+four pools.
 """
 
 import math
@@ -18,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.cli import console
-from imharness.stats import nested_interval, t_interval
+from imharness.leaderboard import nested_interval, t_interval
 
 ROWS, WIDTH, CLASSES, UNITS = 60_000, 64, 100, 256
 POOL, REFERENCES, EPOCHS, BATCH = 10_000, 64, 40, 250
@@ -36,16 +37,19 @@ def main(pools: int = 40, splits: int = 16) -> None:
     features = means[labels] + torch.randn(ROWS, WIDTH, device=device, generator=rng)
     other = torch.randint(CLASSES, (ROWS,), device=device, generator=rng)
     labels = torch.where(torch.rand(ROWS, device=device, generator=rng) < 0.1, other, labels)
-    found = np.stack([_pool(features, labels, number, splits) for number in range(pools)])  # (pools, 2, splits, 2)
-    for place, name in enumerate(("balanced accuracy", "TPR at 1% FPR")):
-        plain, smoothed = found[:, 0, :, place], found[:, 1, :, place]
+    results = np.stack([_pool(features, labels, number, splits) for number in range(pools)])  # (pools, 2, splits, 2)
+    for index, name in enumerate(("balanced accuracy", "TPR at 1% FPR")):
+        plain, smoothed = results[:, 0, :, index], results[:, 1, :, index]
         for what, values in (("none", plain), ("smoothing", smoothed), ("difference", plain - smoothed)):
-            own, low, high = _correlation(values)
-            found = [_coverage(values, shape) for shape in SHAPES if len(shape) <= pools]
-            hits = ", ".join(f"{student:.3f}" for student, _ in found)
-            board = ", ".join(f"{nested:.3f}" for _, nested in found[2:4])
-            said = f"{values.mean():.4f}, {own:.3f} [{low:.3f}, {high:.3f}]; coverage {hits}; of the board {board}"
-            console.say(f"{name}, {what}: {said}")
+            correlation, low, high = _correlation(values)
+            results = [_coverage(values, shape) for shape in SHAPES if len(shape) <= pools]
+            hits = ", ".join(f"{student:.3f}" for student, _ in results)
+            leaderboard = ", ".join(f"{nested:.3f}" for _, nested in results[2:4])
+            text = (
+                f"{values.mean():.4f}, {correlation:.3f} [{low:.3f}, {high:.3f}]; coverage {hits}; leaderboard: "
+                f"{leaderboard}"
+            )
+            console.say(f"{name}, {what}: {text}")
 
 
 def _pool(features: torch.Tensor, labels: torch.Tensor, number: int, splits: int) -> np.ndarray:
@@ -54,25 +58,30 @@ def _pool(features: torch.Tensor, labels: torch.Tensor, number: int, splits: int
     rows = torch.randperm(len(labels), device=features.device, generator=rng)[:POOL]
     count = REFERENCES + splits
     member = torch.rand(count, POOL, device=features.device, generator=rng).argsort(dim=1) < POOL // 2
-    inside = torch.stack([rows[own] for own in member])
-    found = []
+    inside = torch.stack([rows[mask] for mask in member])
+    results = []
     for smoothing in (0.0, SMOOTHING):
         weights = _trained(features, labels, inside, smoothing, number)
         with torch.no_grad():
-            alone = [[own[k : k + 1] for own in weights] for k in range(count)]
-            sure = [_logits(own, features[rows][None])[0].softmax(1) for own in alone]
-        odds = torch.stack([own.gather(1, labels[rows][:, None])[:, 0].clamp(1e-6, 1 - 1e-6).logit() for own in sure])
-        found.append([_attacked(odds, member, k) for k in range(REFERENCES, count)])
-    return np.array(found)
+            alone = [[tensor[k : k + 1] for tensor in weights] for k in range(count)]
+            sure = [_logits(model_weights, features[rows][None])[0].softmax(1) for model_weights in alone]
+        odds = torch.stack(
+            [
+                probabilities.gather(1, labels[rows][:, None])[:, 0].clamp(1e-6, 1 - 1e-6).logit()
+                for probabilities in sure
+            ]
+        )
+        results.append([_attacked(odds, member, k) for k in range(REFERENCES, count)])
+    return np.array(results)
 
 
 def _attacked(odds: torch.Tensor, member: torch.Tensor, target: int) -> tuple[float, float]:
     """Return balanced accuracy and TPR at 1 % FPR of online LiRA with one variance for all rows of a kind."""
-    known, of = odds[:REFERENCES], member[:REFERENCES].float()
+    reference_odds, of = odds[:REFERENCES], member[:REFERENCES].float()
     score = torch.zeros_like(odds[target])
     for kind, sign in ((of, 1), (1 - of, -1)):
-        mean = (known * kind).sum(dim=0) / kind.sum(dim=0)
-        variance = ((known - mean).square() * kind).sum() / kind.sum()
+        mean = (reference_odds * kind).sum(dim=0) / kind.sum(dim=0)
+        variance = ((reference_odds - mean).square() * kind).sum() / kind.sum()
         score -= sign * ((odds[target] - mean).square() / variance + variance.log()) / 2
     inside, outside = score[member[target]], score[~member[target]]
     threshold = outside.sort().values[-(len(outside) // 100)]
@@ -92,7 +101,7 @@ def _trained(
         torch.randn(count, UNITS, CLASSES, device=device, generator=rng) / UNITS**0.5,
         torch.zeros(count, 1, CLASSES, device=device),
     ]
-    optimiser = torch.optim.SGD([own.requires_grad_() for own in weights], 0.1, 0.9, weight_decay=5e-4)
+    optimiser = torch.optim.SGD([tensor.requires_grad_() for tensor in weights], 0.1, 0.9, weight_decay=5e-4)
     for epoch in range(EPOCHS):
         optimiser.param_groups[0]["lr"] = 0.05 * (1 + math.cos(math.pi * epoch / EPOCHS))
         orders = torch.rand(inside.shape, device=device, generator=rng).argsort(dim=1)
@@ -117,8 +126,8 @@ def _correlation(values: np.ndarray) -> tuple[float, float, float]:
     pools, splits = values.shape
     ratio = splits * values.mean(axis=1).var(ddof=1) / values.var(axis=1, ddof=1).mean()
     ends = scipy.stats.f.ppf([0.975, 0.025], pools - 1, pools * (splits - 1))
-    own, low, high = ((f - 1) / (f + splits - 1) for f in (ratio, *(ratio / ends)))
-    return float(own), float(low), float(high)
+    estimate, low, high = ((f - 1) / (f + splits - 1) for f in (ratio, *(ratio / ends)))
+    return float(estimate), float(low), float(high)
 
 
 def _coverage(values: np.ndarray, shape: tuple[int, ...]) -> tuple[float, float]:
@@ -130,8 +139,8 @@ def _coverage(values: np.ndarray, shape: tuple[int, ...]) -> tuple[float, float]
         drawn = np.concatenate(
             [rng.choice(values[p], min(k, values.shape[1]), replace=False) for p, k in zip(pools, shape, strict=True)]
         )
-        found = (t_interval(drawn), nested_interval(drawn, group))
-        hits += [own.low <= truth <= own.high for own in found]
+        intervals = (t_interval(drawn), nested_interval(drawn, group))
+        hits += [interval.low <= truth <= interval.high for interval in intervals]
     return tuple((hits / DRAWS).tolist())
 
 

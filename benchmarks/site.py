@@ -1,7 +1,7 @@
 """Building the site from a store of ten million per-image rows: time, memory, and the time of a second build.
 
 The store is as large as after a full run of *Guardians of Image Quality*: 26 defenses, 9 metrics, 14 attacks in 3
-strengths, 1,018 images. It holds a task with its rows for every cell, and the tables and scores of `harness run`.
+strengths, 1,018 images. It holds a task with its rows for every task, and the tables and scores of `harness run`.
 """
 
 import resource
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.boards import COLUMN, board_of, paired_scores
+from benchmarks.leaderboards import COLUMN, leaderboard_of, paired_scores
 from benchmarks.timing import Line
 from imharness.ranking.tables import win_table
 from imharness.results.identity import ComponentRef, digest
@@ -72,22 +72,22 @@ def generate(store: Store) -> int:
     values = tuple((quality + rng.normal(0, 1, (DEFENSES, IMAGES))).astype(np.float32) for _ in conditions)
     for c, condition in enumerate(conditions):
         for d, label in enumerate(labels):
-            _cell(store, condition, label, names, values[c][d])
+            _task(store, condition, label, names, values[c][d])
     paired = paired_scores(labels, conditions, names, values)
     comparison, numbers = paired.stored()
     rows = tuple(Row(label=label, values={"d": Value(value=float(quality[i, 0]))}) for i, label in enumerate(labels))
     main = Table(id="main", title="Defenses", caption="", entry="defense", columns=(COLUMN,), rows=rows, ranked_by="d")
     tables = (main, win_table(paired))
-    board = board_of("acme/large", "Large", len(conditions) * DEFENSES, tables, comparison)
-    store.save_board(board, {comparison.id: numbers})
+    leaderboard = leaderboard_of("acme/large", "Large", len(conditions) * DEFENSES, tables, comparison)
+    store.save_leaderboard(leaderboard, {comparison.id: numbers})
     return numbers.size
 
 
-def _cell(store: Store, condition: dict[str, str], label: str, names: tuple[str, ...], scores: np.ndarray) -> None:
-    parts = {**condition, "defense": label}
+def _task(store: Store, condition: dict[str, str], label: str, names: tuple[str, ...], scores: np.ndarray) -> None:
+    roles = {**condition, "defense": label}
     components = {
         role: ComponentRef(kind=role, id=f"acme/{role}", version="1", label=value, parameters={"name": value})
-        for role, value in parts.items()
+        for role, value in roles.items()
     }
     spec = TaskSpec(
         track="acme/large",

@@ -78,10 +78,10 @@ def _matrix_rate(side: int = 2048) -> float:
 
 def _peak(samples: int) -> int:
     """Return the peak memory of a process that certifies one small image with `samples` copies, KiB."""
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "benchmarks.smoothing", str(samples)], capture_output=True, check=True
     )
-    return int(found.stdout)
+    return int(process.stdout)
 
 
 def _certify(samples: int) -> None:

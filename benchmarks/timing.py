@@ -14,15 +14,15 @@ class Line(NamedTuple):
     met: bool
 
 
-def best_of(passes: int, work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
-    """Return the shortest time of `work` in several passes, s; a first pass to warm up does not count.
+def best_of(passes: int, function: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
+    """Return the shortest time of `function` in several passes, s; a first pass to warm up does not count.
 
     By default CPU time of this process counts, which other work on the machine hardly changes.
     """
-    work()
+    function()
     times = []
     for _ in range(passes):
         start = clock()
-        work()
+        function()
         times.append(clock() - start)
     return min(times)

@@ -1,38 +1,43 @@
-"""Write how the boards of a store compare with the papers: ``python docs/compared.py STORE > docs/compared.json``."""
+"""Write how leaderboards compare with the papers: ``python docs/compared.py STORE > docs/compared.json``."""
 
 import json
 import sys
 from typing import Any
 
+from imharness.cli.standings import NARROW, track_lines
 from imharness.exports.sheets import printed
-from imharness.results.boards import Board
-from imharness.results.findings import by_tier
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.rankings import Ranking
 from imharness.results.store import Store
 from imharness_leaderboard.published import published_view
 
 
-def claims(board: Board) -> list[dict[str, Any]]:
-    """Return what each ranking of a board says: the table, the headline, and the first finding of each tier."""
+def claims(leaderboard: Leaderboard) -> list[dict[str, Any]]:
+    """Return of each ranking of a leaderboard: the table, the headline, and the lines that a terminal shows."""
     return [
         {
             "table": ranking.table,
             "claim": printed(ranking.claim),
-            "found": {tier: printed(own[0].text) for tier, own in by_tier(ranking.findings).items()},
+            "screen": [line.text for line in track_lines(_alone(leaderboard, ranking), NARROW)],
         }
-        for ranking in board.rankings
+        for ranking in leaderboard.rankings
     ]
 
 
-def compared(board: Board) -> dict[str, Any] | None:
-    """Return what a board is of and what the quantities by which its paper ranks say; None without a paper."""
-    view, problem = published_view(board)
+def _alone(leaderboard: Leaderboard, ranking: Ranking) -> Leaderboard:
+    return leaderboard.model_copy(update={"rankings": (ranking,)})
+
+
+def compared(leaderboard: Leaderboard) -> dict[str, Any] | None:
+    """Return what a leaderboard is of and what the quantities by which its paper ranks say; None without a paper."""
+    view, problem = published_view(leaderboard)
     if problem:
         raise SystemExit(problem)
     if view is None:
         return None
     headlines = [
         {
-            "table": own.table.address,
+            "table": comparison.table.address,
             "quantity": series.quantity,
             "verdict": series.verdict,
             "says": series.says,
@@ -43,19 +48,19 @@ def compared(board: Board) -> dict[str, Any] | None:
             "n": series.order.n,
             "entries": series.order.entries,
         }
-        for own in view.compared
-        for series in own.series
-        if series.quantity in own.table.headline and series.order.n > 1
+        for comparison in view.compared
+        for series in comparison.series
+        if series.quantity in comparison.table.headline and series.order.n > 1
     ]
-    facts = board.model_dump(include={"profile", "seed", "finished", "sources"})
-    return {**facts, "answer": view.answer, "headlines": headlines, "claims": claims(board)}
+    facts = leaderboard.model_dump(include={"profile", "seed", "finished", "sources"})
+    return {**facts, "answer": view.answer, "headlines": headlines, "claims": claims(leaderboard)}
 
 
 def main(address: str) -> None:
     """Print the facts of all tracks of a store."""
     store = Store(address)
-    found = {track.removeprefix("harness/"): compared(store.board(track)) for track in store.ranked()}
-    sys.stdout.write(json.dumps({track: facts for track, facts in found.items() if facts}, indent=1) + "\n")
+    results = {track.removeprefix("harness/"): compared(store.leaderboard(track)) for track in store.ranked()}
+    sys.stdout.write(json.dumps({track: facts for track, facts in results.items() if facts}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """Write the generated parts of the pages; with --check, say which are out of date.
 
-A generated part stands between ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end -->``. Kinds: ``file`` (the text of
-a file of this repository), ``output`` (what a command prints, run in an empty folder), ``script`` (what a script of
-this folder prints), ``orders`` (how a track of a run compares with its paper; ``docs/compared.py`` made the file),
-``study`` (what ran in a study), ``table`` (one of its tables), ``conclusions`` (what its board says beside the demo's)
-and ``numbers`` (published numbers beside ours, where the setting is the paper's); ``docs/studies.py`` made the file of
-the last four. ``credits`` is a table of sources, as a package carries it.
+A generated part stands between ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end -->``. Kinds:
+
+- ``file``: the text of a file of this repository; ``credits``: a table of sources, as a package carries it;
+- ``output``: what a command prints in an empty folder; ``script``: what a script of this folder prints;
+- ``threats``: the threats of ``docs/threats.toml`` in one state, with the tests; ``contracts``: its other table;
+- ``screen``: what a terminal shows of a ranking; ``orders``: how a track of a run compares with its paper, both from
+  a file that ``docs/compared.py`` or ``docs/studies.py`` made;
+- ``study``: what ran in a study; ``table``: one of its tables; ``rows``: some rows and columns of it;
+  ``numbers``: published numbers beside ours, where the setting is the paper's. ``docs/studies.py`` made their file;
+- ``otherwise``: what the public code of a paper's authors computes otherwise than the paper says.
 """
 
 import contextlib
@@ -17,15 +21,19 @@ import runpy
 import shlex
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 from imharness.cli import cli
+from imharness.papers.comparison import compare
+from imharness.papers.published import published_tables
 from imharness.reading.credits import credits_in
 
 ROOT = Path(__file__).resolve().parents[1]
-STUDIES = tuple(sorted(f"docs/studies/{path.stem}.md" for path in (ROOT / "docs" / "studies").glob("*.json")))
-PAGES = ("CONTRIBUTING.md", "docs/credits.md", "docs/papers.md", "docs/using.md", *STUDIES)
+DOCS = ROOT / "docs"
+OURS = ("README.md", "CONTRIBUTING.md", "submissions/README.md")
+"""Pages outside of docs/ that may have generated parts."""
 PART = re.compile(r"(<!-- generated: (\w+) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml"}
 
@@ -43,8 +51,8 @@ def output_block(argument: str) -> str:
         if code := cli.main(shlex.split(argument)[1:], prog_name="harness", standalone_mode=False):
             raise SystemExit(f"{argument}: exit code {code}")
 
-    shown = printed(call)
-    lines = "\n".join(line.rstrip() for line in shown.rstrip().splitlines())
+    output = printed(call)
+    lines = "\n".join(line.rstrip() for line in output.rstrip().splitlines())
     return f"```text\n$ {argument}\n{lines}\n```\n"
 
 
@@ -52,11 +60,11 @@ def script_block(argument: str) -> str:
     """Return what a script of this folder prints without weights and data; the argument is ``SCRIPT ARGUMENT...``."""
     name, *arguments = argument.split()
     path = str(ROOT / "docs" / name)
-    sys.argv, given = [path, *arguments], sys.argv
+    sys.argv, previous = [path, *arguments], sys.argv
     try:
         return printed(lambda: runpy.run_path(path, run_name="__main__"))
     finally:
-        sys.argv = given
+        sys.argv = previous
 
 
 def printed(call: Callable[[], object]) -> str:
@@ -64,7 +72,7 @@ def printed(call: Callable[[], object]) -> str:
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),
-        contextlib.redirect_stdout(io.StringIO()) as shown,
+        contextlib.redirect_stdout(io.StringIO()) as output,
     ):
         bare = {"COLUMNS": "100", "NO_COLOR": "1", "HARNESS_ASSETS": "", "XDG_CACHE_HOME": folder}
         before = dict(os.environ)
@@ -74,20 +82,15 @@ def printed(call: Callable[[], object]) -> str:
         finally:
             os.environ.clear()
             os.environ.update(before)
-    return shown.getvalue().replace(folder, "~/.cache")
+    return output.getvalue().replace(folder, "~/.cache")
 
 
-def conclusions_block(argument: str) -> str:
-    """Return what the main rankings of a study and of the demo say; the argument is ``FILE TRACK``."""
-    file, track = argument.split()
-    lines = ["| board | says | first of what it found |", "|---|---|---|"]
-    for place in (file, "docs/compared.json"):
-        own = json.loads((ROOT / place).read_text())[track]
-        first = own["claims"][0]
-        [tier, text], *_ = [*first["found"].items(), ("", "Nothing.")]
-        found = f"{tier.capitalize()}: {text}" if tier else text
-        lines.append(f"| `{own['profile']}` | {first['claim']} | {found} |")
-    return "\n".join(lines) + "\n"
+def screen_block(argument: str) -> str:
+    """Return what a terminal shows of a ranking as a fenced block; the argument is ``FILE TRACK TABLE``."""
+    file, track, table = argument.split()
+    claims = json.loads((ROOT / file).read_text())[track]["claims"]
+    [lines] = [claim["screen"] for claim in claims if claim["table"] == table]
+    return "\n".join(["```text", *lines, "```"]) + "\n"
 
 
 def orders_block(argument: str) -> str:
@@ -101,44 +104,84 @@ def orders_block(argument: str) -> str:
         "| table | quantity | says | tau-b | 95 % | p | entries |",
         "|---|---|---|---|---|---|---|",
     ]
-    for own in facts["headlines"]:
-        between = "" if own["low"] is None else f"{own['low']:.2f} to {own['high']:.2f}"
-        tau, p = ("" if own[name] is None else f"{own[name]:.2g}" for name in ("tau", "p"))
-        quantity = own["quantity"].replace("|", "\\|")
-        lines.append(f"| `{own['table']}` | {quantity} | {own['says']} | {tau} | {between} | {p} | {own['n']} |")
+    for headline in facts["headlines"]:
+        between = "" if headline["low"] is None else f"{headline['low']:.2f} to {headline['high']:.2f}"
+        tau, p = ("" if headline[name] is None else f"{headline[name]:.2g}" for name in ("tau", "p"))
+        quantity = headline["quantity"].replace("|", "\\|")
+        lines.append(
+            f"| `{headline['table']}` | {quantity} | {headline['says']} | {tau} | {between} | {p} | {headline['n']} |"
+        )
     return "\n".join(lines) + "\n"
 
 
 def study_block(argument: str) -> str:
     """Return what ran in a study, in one paragraph; the argument is ``FILE TRACK``."""
     file, track = argument.split()
-    own = json.loads((ROOT / file).read_text())[track]
-    failed = f"{own['cells_failed']} failed" if own["cells_failed"] else "none failed"
-    missing = f", {own['cells_missing']} could not be planned for want of a file" if own["cells_missing"] else ""
-    waiting = f", {own['waiting']} were not computed" if own["waiting"] else ""
+    study = json.loads((ROOT / file).read_text())[track]
+    failed = f"{study['tasks_failed']} failed" if study["tasks_failed"] else "none failed"
+    missing = f", {study['tasks_missing']} could not be planned for want of a file" if study["tasks_missing"] else ""
+    waiting = f", {study['waiting']} were not computed" if study["waiting"] else ""
     return (
-        f"Profile `{own['profile']}`, seed {own['seed']}, {own['finished'][:10]}: {own['cells_done']:,} cells, {failed}"
-        f"{missing}{waiting}; {own['minutes']:.0f} minutes of work. Digest of the results: {own['sources'][:12]}.\n"
+        f"Profile `{study['profile']}`, seed {study['seed']}, {study['finished'][:10]}: {study['tasks_done']:,} "
+        f"tasks, {failed}"
+        f"{missing}{waiting}; {study['minutes']:.0f} minutes of work. Digest of the results: {study['sources'][:12]}.\n"
     )
 
 
 def table_block(argument: str) -> str:
-    """Return a table of a study; the argument is ``FILE TRACK TABLE``."""
+    """Return a table of a study, folded with its notes and sentences; the argument is ``FILE TRACK TABLE``."""
     file, track, id = argument.split()
-    return "\n".join(json.loads((ROOT / file).read_text())[track]["tables"][id]) + "\n"
+    title, *lines = json.loads((ROOT / file).read_text())[track]["tables"][id]
+    if not title.startswith("**"):
+        return "\n".join([title, *lines]) + "\n"
+    summary = _bare(title).rstrip(".")
+    return "\n".join([f"<details><summary>{summary}</summary>", *lines, "", "</details>"]) + "\n"
+
+
+def rows_block(argument: str) -> str:
+    """Return some rows and columns of a study's table: ``FILE TRACK TABLE: LABEL; ...: COLUMN; ...``."""
+    address, labels, columns = (text.strip() for text in argument.split(": "))
+    file, track, id = address.split()
+    lines = json.loads((ROOT / file).read_text())[track]["tables"][id]
+    grid = [[_bare(text) for text in line.strip("| ").split(" | ")] for line in lines if line.startswith("|")]
+    heads, rows = grid[0], {_label(row[0]): row for row in grid[2:]}
+    chosen = [next(i for i, head in enumerate(heads) if column in head) for column in columns.split("; ")]
+    out = [f"| {' | '.join([heads[0], *(heads[i] for i in chosen)])} |", f"|---|{'---|' * len(chosen)}"]
+    for label in labels.split("; "):
+        out.append(f"| {' | '.join([label, *(rows[label][i] for i in chosen)])} |")
+    return "\n".join(out) + "\n"
+
+
+def _bare(text: str) -> str:
+    """Return a field of a table without marks."""
+    return re.sub(r"<sup>.*?</sup>|\*\*|\\\*|\\(?=.)", "", text).strip()
+
+
+def _label(text: str) -> str:
+    """Return the label of a protected model without its network."""
+    return text.rpartition("] + ")[2]
 
 
 def numbers_block(argument: str) -> str:
     """Return published numbers beside ours, where the setting is the paper's; the argument is ``FILE TRACK``."""
     file, track = argument.split()
     lines = ["| table | quantity | of | published | ours | 95 % | n | says |", "|---|---|---|---|---|---|---|---|"]
-    for own in json.loads((ROOT / file).read_text())[track]["numbers"]:
-        between = "" if own["low"] is None else f"{own['low']:.3f} to {own['high']:.3f}"
+    for row in json.loads((ROOT / file).read_text())[track]["numbers"]:
+        between = "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
         lines.append(
-            f"| `{own['table']}` | {own['quantity']} | {own['entry']} | {own['published']:.3f} | {own['value']:.3f} | "
-            f"{between} | {own['n']} | {own['verdict']} |"
+            f"| `{row['table']}` | {row['quantity']} | {row['entry']} | {row['published']:.3f} | {row['value']:.3f} | "
+            f"{between} | {row['n']} | {row['verdict']} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def otherwise_block(paper: str) -> str:
+    """Return what the code of a paper's authors computes otherwise, with the tables that have it, as a list."""
+    tables_of: dict[str, list[str]] = {}
+    for table in published_tables():
+        for line in compare(table, None).otherwise if table.paper == paper else ():
+            tables_of.setdefault(line, []).append(f"`{table.address}`")
+    return "".join(f"- {line} In {', '.join(tables)}.\n" for line, tables in sorted(tables_of.items()))
 
 
 def credits_block(argument: str) -> str:
@@ -146,8 +189,37 @@ def credits_block(argument: str) -> str:
     lines = ["| what | who | licence | where | source |", "|---|---|---|---|---|"]
     for one in credits_in(ROOT / argument):
         address = f"<{one.address}>" if one.address.startswith("https://") else f"`{one.address}`"
-        lines.append(f"| {one.title} | {one.attribution} | {one.licence} | {one.standing} | {address} |")
+        licence = f"[{one.licence}]({one.terms})" if one.terms else one.licence
+        lines.append(f"| {one.title} | {one.attribution} | {licence} | {one.standing} | {address} |")
     return "\n".join(lines) + "\n"
+
+
+def threats_block(state: str) -> str:
+    """Return the threats in a state, what stands against each, and its tests as a table."""
+    threats = tomllib.loads((DOCS / "threats.toml").read_text())["threat"]
+    rows = [(one["name"], _line(one["text"]), one.get("tests", [])) for one in threats if one["state"] == state]
+    if not any(tests for _, _, tests in rows):
+        return "\n".join(["| threat | what remains |", "|---|---|", *(f"| {a} | {b} |" for a, b, _ in rows)]) + "\n"
+    lines = [f"| {name} | {text} | {_tests(tests)} |" for name, text, tests in rows]
+    return "\n".join(["| threat | what stands against it | tests |", "|---|---|---|", *lines]) + "\n"
+
+
+def contracts_block(file: str) -> str:
+    """Return what is equal in a search and in a result that is kept, by contract; the argument is the file."""
+    contracts = tomllib.loads((ROOT / file).read_text())["contract"]
+    lines = [
+        f"| {one['name']} | {_line(one['equal'])} | {_line(one['differs'])} | {_tests(one['tests'])} |"
+        for one in contracts
+    ]
+    return "\n".join(["| contract | equal | what still differs | tests |", "|---|---|---|---|", *lines]) + "\n"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _tests(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 BLOCKS = {
@@ -157,10 +229,20 @@ BLOCKS = {
     "orders": orders_block,
     "study": study_block,
     "table": table_block,
-    "conclusions": conclusions_block,
+    "screen": screen_block,
+    "threats": threats_block,
+    "contracts": contracts_block,
     "numbers": numbers_block,
+    "rows": rows_block,
     "credits": credits_block,
+    "otherwise": otherwise_block,
 }
+
+
+def pages() -> list[Path]:
+    """Return every page that has a generated part."""
+    folders = (path for path in DOCS.rglob("*.md") if not {"generated", "_build"} & set(path.parts))
+    return [path for path in (*(ROOT / name for name in OURS), *sorted(folders)) if PART.search(path.read_text())]
 
 
 def generated(text: str) -> str:
@@ -171,12 +253,11 @@ def generated(text: str) -> str:
 def main() -> int:
     """Write or check all pages; return the exit code."""
     stale = []
-    for name in PAGES:
-        page = ROOT / name
+    for page in pages():
         before = page.read_text()
         after = generated(before)
         if after != before:
-            stale.append(name)
+            stale.append(str(page.relative_to(ROOT)))
             if "--check" not in sys.argv:
                 page.write_text(after)
     if stale and "--check" in sys.argv:

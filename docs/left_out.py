@@ -33,27 +33,27 @@ EXTRAS = ("pyiqa", "spandrel_extra_arches")
 def chosen(profile: Profile, registry: Registry) -> dict[tuple[str, str, str], Component]:
     """Return the components that a profile selects, by track, kind and label, before it sets their parameters."""
     return {
-        (track, kind, own.label): own
-        for track, part in profile.tracks.items()
-        for kind, names in part.select.items()
-        for own in named(registry, kind, names)
+        (track, kind, component.label): component
+        for track, selection in profile.tracks.items()
+        for kind, names in selection.select.items()
+        for component in named(registry, kind, names)
     }
 
 
 def left_out(whole: str, small: str) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield the track, the kind and the label of what `small` leaves out of `whole`, why, and how to get it."""
     registry = installed()
-    kept = chosen(load_profile(small), registry)
-    for (track, kind, label), own in chosen(load_profile(whole), registry).items():
-        if (track, kind, label) in kept:
+    selected = chosen(load_profile(small), registry)
+    for (track, kind, label), component in chosen(load_profile(whole), registry).items():
+        if (track, kind, label) in selected:
             continue
         try:
-            own.require()
+            component.require()
         except Unavailable as error:
             yield track, kind, label, f"needs {ABSENT.sub('', error.reason)}", error.remedy
         else:
             run = f"harness run --profile {whole} --track {track.removeprefix('harness/')} --store store"
-            yield track, kind, label, TOO_MUCH[own.info.id], run
+            yield track, kind, label, TOO_MUCH[component.info.id], run
 
 
 def main(whole: str, small: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from imharness.cli import console
 
 HERE = Path(__file__).parent
-CHOSEN = ("run-it", "my-defense", "audit-my-model")
+CHOSEN = ("start/run-it", "tutorials/my-defense", "tutorials/audit-my-model")
 INSTALL = "%pip install --quiet image-privacy-harness"
 """One line."""
 FENCE = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$\n?", re.M | re.S)
@@ -26,21 +26,21 @@ def notebook(text: str) -> str:
     body = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
     cells = [_cell("code", INSTALL)]
     end = 0
-    for found in FENCE.finditer(body):
-        cells += [_cell("markdown", body[end : found.start()]), _cell("code", OPTIONS.sub("", found[1]))]
-        end = found.end()
+    for fence in FENCE.finditer(body):
+        cells += [_cell("markdown", body[end : fence.start()]), _cell("code", OPTIONS.sub("", fence[1]))]
+        end = fence.end()
     cells.append(_cell("markdown", body[end:]))
-    kept = [cell for cell in cells if cell["source"]]
-    for number, cell in enumerate(kept):
+    filled = [cell for cell in cells if cell["source"]]
+    for number, cell in enumerate(filled):
         cell["id"] = f"cell-{number}"
     facts = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    content = {"cells": kept, "metadata": facts, "nbformat": 4, "nbformat_minor": 5}
+    content = {"cells": filled, "metadata": facts, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _cell(kind: str, text: str) -> dict[str, object]:
-    own: dict[str, object] = {"cell_type": kind, "id": "", "metadata": {}, "source": text.strip("\n")}
-    return own | {"execution_count": None, "outputs": []} if kind == "code" else own
+    fields: dict[str, object] = {"cell_type": kind, "id": "", "metadata": {}, "source": text.strip("\n")}
+    return fields | {"execution_count": None, "outputs": []} if kind == "code" else fields
 
 
 def main(check: bool) -> int:
@@ -48,13 +48,13 @@ def main(check: bool) -> int:
     old = 0
     (HERE / "notebooks").mkdir(exist_ok=True)
     for name in CHOSEN:
-        made = notebook((HERE / "tutorials" / f"{name}.md").read_text(encoding="utf-8"))
-        path = HERE / "notebooks" / f"{name}.ipynb"
-        if not path.exists() or path.read_text(encoding="utf-8") != made:
+        text = notebook((HERE / f"{name}.md").read_text(encoding="utf-8"))
+        path = HERE / "notebooks" / f"{Path(name).name}.ipynb"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             old += 1
             console.say(f"out of date: {path}; run python docs/notebooks.py" if check else f"{path}")
             if not check:
-                path.write_text(made, encoding="utf-8")
+                path.write_text(text, encoding="utf-8")
     return old if check else 0
 
 

@@ -12,7 +12,6 @@ from scipy.optimize import brentq
 from scipy.special import log_expit, ndtri
 
 from imharness.cli import console
-from imharness.questions import CanaryScores
 from imharness_membership.one_run import epsilon_of_gaussian, one_run_bounds
 
 RUNS, CANARIES, DELTA, LEVEL = 500, 1000, 1e-5, 0.05
@@ -30,9 +29,9 @@ def main() -> None:
         rng = np.random.default_rng(11)
         coins = rng.random((RUNS, CANARIES)) < 0.5
         scores = mu * coins + rng.normal(size=coins.shape)
-        found = np.array([_bounds(*own) for own in zip(scores, coins, strict=True)])
-        general, gaussian, alone = np.median(found, axis=0)
-        wrong = (found > epsilon).mean(axis=0).max()
+        bounds = np.array([_bounds(*trial) for trial in zip(scores, coins, strict=True)])
+        general, gaussian, alone = np.median(bounds, axis=0)
+        wrong = (bounds > epsilon).mean(axis=0).max()
         most, best = _limit(mu, epsilon, scores, coins), _limit_alone(mu)
         console.say(
             f"| {epsilon:g} | {general:.2f} | {most:.2f} | {gaussian:.2f} | {alone:.2f} | {best:.2f} | {wrong:.1%} |"
@@ -40,8 +39,8 @@ def main() -> None:
 
 
 def _bounds(scores: np.ndarray, coins: np.ndarray) -> list[float]:
-    found = one_run_bounds(CanaryScores(scores, coins, DELTA, 1 - LEVEL))
-    return [found.any_algorithm.epsilon, found.gaussian.epsilon, found.independent.epsilon]
+    bounds = one_run_bounds(scores, coins, DELTA, 1 - LEVEL)
+    return [bounds.any_algorithm.epsilon, bounds.gaussian.epsilon, bounds.independent.epsilon]
 
 
 def _limit(mu: float, epsilon: float, scores: np.ndarray, coins: np.ndarray) -> float:

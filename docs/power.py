@@ -1,4 +1,4 @@
-"""Prints the table of docs/howto/official-board.md: what the official board can tell apart, from a demo's variances.
+"""Prints the table of docs/howto/official-leaderboard.md: which differences it can show, from a demo's variances.
 
 python docs/power.py STORE
 """
@@ -10,10 +10,10 @@ from itertools import combinations
 import numpy as np
 
 from imharness.cli import console
-from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
 from imharness.results.store import Store
-from imharness.results.told import groups_of, places, unit_gains, weights_of
 from imharness.statistics.differences import contributions
 from imharness.statistics.power import smallest_shown
 
@@ -22,46 +22,51 @@ UNITS = {"harness/iqa": 117, "harness/membership": 16, "harness/perceptual": 300
 
 
 def main(address: str) -> None:
-    """Print one line for each contest of a store's boards."""
+    """Print one line for each contest of a store's leaderboards."""
     store = Store(address)
     console.say(
-        "| contest | measure | pairs of entries | demo | the demo shows | official | the official board shows |"
+        "| contest | measure | pairs of entries | demo | the demo shows | official | the official leaderboard shows |"
     )
     console.say("|---|---|---|---|---|---|---|")
     for track in store.ranked():
-        board = store.board(track)
-        for line in _lines(store, board) if board is not None else ():
+        leaderboard = store.leaderboard(track)
+        for line in _lines(store, leaderboard) if leaderboard is not None else ():
             console.say(line)
 
 
-def _lines(store: Store, board: Board) -> Iterator[str]:
-    numbers = store.numbers(board)
-    for comparison in (own for own in board.comparisons if own.over):  # those that decide places
-        parts = _parts(comparison, numbers[comparison.id])
-        pairs = [parts[i] - parts[j] for i, j in combinations(range(len(parts)), 2)]
-        pairs = [own for own in pairs if np.nanstd(own) > 0]
+def _lines(store: Store, leaderboard: Leaderboard) -> Iterator[str]:
+    numbers = store.numbers(leaderboard)
+    for comparison in (
+        candidate for candidate in leaderboard.comparisons if candidate.over
+    ):  # those that decide places
+        unit_values = _parts(comparison, numbers[comparison.id])
+        pairs = [unit_values[i] - unit_values[j] for i, j in combinations(range(len(unit_values)), 2)]
+        pairs = [difference for difference in pairs if np.nanstd(difference) > 0]
         if not pairs:
             continue
-        known, planned = parts.shape[1], UNITS[board.track]
+        unit_count, planned = unit_values.shape[1], UNITS[leaderboard.track]
         unit = comparison.cluster_unit or comparison.unit
-        tail = comparison.tail or 0.05
-        shown = (_told([smallest_shown(own, n, tail) for own in pairs], comparison) for n in (known, planned))
-        demo, official = shown
-        many = f"{known} {unit}s | {demo} | {planned} {unit}s | {official}"
-        yield f"| `{board.track}`, {comparison.title} | {comparison.measure} | {len(pairs)} | {many} |"
+        alpha = comparison.pairwise_alpha or 0.05
+        texts = (
+            _told([smallest_shown(difference, n, alpha) for difference in pairs], comparison)
+            for n in (unit_count, planned)
+        )
+        demo, official = texts
+        many = f"{unit_count} {unit}s | {demo} | {planned} {unit}s | {official}"
+        yield f"| `{leaderboard.track}`, {comparison.title} | {comparison.measure} | {len(pairs)} | {many} |"
 
 
 def _parts(comparison: Comparison, numbers: np.ndarray) -> np.ndarray:
     """Return what each independent unit contributes to the mean of each complete entry ``(entries, units)``."""
     where = places(comparison)
-    kept = [i for i, label in enumerate(comparison.entries) if label not in comparison.incomplete]
-    gains = unit_gains(groups_of(comparison, numbers, where), len(where[1]))[kept]
+    complete = [i for i, label in enumerate(comparison.entries) if label not in comparison.incomplete]
+    gains = unit_gains(groups_of(comparison, numbers, where), len(where[1]))[complete]
     return contributions(gains, where[2], weights_of(comparison, where))
 
 
-def _told(found: list[float], comparison: Comparison) -> str:
+def _told(smallest: list[float], comparison: Comparison) -> str:
     """Return the median and the largest of the smallest differences in words."""
-    middle, most = (f"{value:.{comparison.decimals}f}" for value in (np.median(found), np.max(found)))
+    middle, most = (f"{value:.{comparison.decimals}f}" for value in (np.median(smallest), np.max(smallest)))
     return f"{middle} (hardest pair {most})"
 
 

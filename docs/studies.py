@@ -3,8 +3,8 @@
 Further tracks of the same store follow behind ``--``, each with its tables. Without columns all of a table are taken. A
 file ``NAME.json`` in the place of a table is what an audit of the model NAME wrote: all of them become the table
 ``audit``. `docs/generate.py` writes the file into the page of the study, as the parts ``study`` (what ran), ``table``
-(one of its tables), ``conclusions`` (beside the demo's), ``orders`` (the paper beside it) and ``numbers`` (number by
-number, where the setting is the paper's).
+(one of its tables), ``orders`` (the paper beside it) and ``numbers`` (number by number, where the setting is the
+paper's).
 """
 
 import json
@@ -19,8 +19,8 @@ from compared import compared
 from imharness.exports import chosen_tables, markdown, sheet_of
 from imharness.exports.sheets import Sheet
 from imharness.papers.verdicts import TOLD
-from imharness.results.boards import Board
 from imharness.results.findings import LEADING, by_tier
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 from imharness_leaderboard.published import published_view
@@ -28,26 +28,26 @@ from imharness_leaderboard.published import published_view
 MINUTE = 60
 
 
-def numbers(board: Board) -> list[dict[str, Any]]:
-    """Return the published numbers in whose setting the board was made, each with ours."""
-    view, _ = published_view(board)
-    every = [(own, series) for own in (view.compared if view else ()) for series in own.series]
+def numbers(leaderboard: Leaderboard) -> list[dict[str, Any]]:
+    """Return the published numbers in whose setting the leaderboard was made, each with ours."""
+    view, _ = published_view(leaderboard)
+    every = [(comparison, series) for comparison in (view.compared if view else ()) for series in comparison.series]
     return [
         {
-            "table": own.table.address,
+            "table": comparison.table.address,
             "quantity": series.label,
-            "entry": cell.entry,
-            "published": cell.published,
-            "value": cell.ours.value,
+            "entry": task.entry,
+            "published": task.published,
+            "value": task.ours.value,
             "low": low,
             "high": high,
-            "n": cell.ours.n,
-            "verdict": cell.verdict,
+            "n": task.ours.n,
+            "verdict": task.verdict,
         }
-        for own, series in every
-        for cell in series.with_verdict(*TOLD)
-        if cell.ours is not None
-        for low, high in [cell.within or (None, None)]
+        for comparison, series in every
+        for task in series.with_verdict(*TOLD)
+        if task.ours is not None
+        for low, high in [task.within or (None, None)]
     ]
 
 
@@ -59,10 +59,10 @@ def audited(files: Iterable[Path]) -> list[str]:
     ]
     for file in files:
         facts = json.loads(file.read_text())
-        worst = max(facts["findings"], key=lambda own: own["on_shadow"])
-        cells = (_between(worst[name]) for name in ("accuracy", "auc", "tpr_at_1"))
+        worst = max(facts["findings"], key=lambda finding: finding["on_shadow"])
+        tasks = (_between(worst[name]) for name in ("accuracy", "auc", "tpr_at_1"))
         right = (f"{facts[name]:.3f}" for name in ("train_accuracy", "test_accuracy"))
-        lines.append("| " + " | ".join([file.stem, *right, f"`{worst['evaluator']}`", *cells]) + " |")
+        lines.append("| " + " | ".join([file.stem, *right, f"`{worst['evaluator']}`", *tasks]) + " |")
     return lines
 
 
@@ -73,56 +73,56 @@ def _between(estimate: Mapping[str, float]) -> str:
 def study(address: str, track: str, *tables: str) -> dict[str, Any]:
     """Return what ran in a store, tables as lines of Markdown by id, and how they compare with the paper."""
     store = Store(address)
-    board = store.board(f"harness/{track}")
-    if board is None:
+    leaderboard = store.leaderboard(f"harness/{track}")
+    if leaderboard is None:
         raise SystemExit(f"{address} has no tables of {track}")
-    audits = [own for own in tables if own.endswith(".json")]
-    found = {"audit": audited(map(Path, audits))} if audits else {}
-    tables = tuple(own for own in tables if own not in audits)
-    for name, _, columns in (own.partition(":") for own in tables):
-        [(_, table)] = chosen_tables([board], [name])
-        sheet = sheet_of(table, board, columns=columns.split(";") if columns else [], caption=f"{table.title}.")
-        found[name] = markdown(shortened(sheet)).splitlines()
+    audits = [table for table in tables if table.endswith(".json")]
+    sections = {"audit": audited(map(Path, audits))} if audits else {}
+    tables = tuple(table for table in tables if table not in audits)
+    for name, _, columns in (spec.partition(":") for spec in tables):
+        [(_, table)] = chosen_tables([leaderboard], [name])
+        sheet = sheet_of(table, leaderboard, columns=columns.split(";") if columns else [], caption=f"{table.title}.")
+        sections[name] = markdown(shortened(sheet)).splitlines()
     records = [record for _, record in store.records() if isinstance(record, TaskRecord)]
-    seconds = sum(record.seconds for record in records if record.spec.track == board.track)
-    ran = board.model_dump(include={"cells_done", "cells_failed", "cells_missing", "waiting"})
+    seconds = sum(record.seconds for record in records if record.spec.track == leaderboard.track)
+    ran = leaderboard.model_dump(include={"tasks_done", "tasks_failed", "tasks_missing", "waiting"})
     return {
         track: {
-            **(compared(board) or {}),
+            **(compared(leaderboard) or {}),
             **ran,
             "minutes": round(seconds / MINUTE, 1),
-            "tables": found,
-            "numbers": numbers(board),
+            "tables": sections,
+            "numbers": numbers(leaderboard),
         }
     }
 
 
 def shortened(sheet: Sheet) -> Sheet:
-    """Return a sheet with the first sentences of each tier, and how many more a page of the board has."""
-    found = by_tier(sheet.findings)
+    """Return a sheet with the first sentences of each tier, and how many more a page of the leaderboard has."""
+    tiers = by_tier(sheet.findings)
     more = [
-        f"{tier.capitalize()}: the first {LEADING} of {len(own)} sentences. The page of the board has all."
-        for tier, own in found.items()
-        if len(own) > LEADING
+        f"{tier.capitalize()}: the first {LEADING} of {len(findings)} sentences. The page of the leaderboard has all."
+        for tier, findings in tiers.items()
+        if len(findings) > LEADING
     ]
-    kept = tuple(finding for own in found.values() for finding in own[:LEADING])
-    return replace(sheet, findings=kept, remarks=(*sheet.remarks, *more))
+    leading = tuple(finding for findings in tiers.values() for finding in findings[:LEADING])
+    return replace(sheet, findings=leading, remarks=(*sheet.remarks, *more))
 
 
 def groups(arguments: Iterable[str]) -> list[list[str]]:
     """Return the arguments of each track, which ``--`` parts."""
-    found: list[list[str]] = [[]]
-    for own in arguments:
-        if own == "--":
-            found.append([])
+    batches: list[list[str]] = [[]]
+    for argument in arguments:
+        if argument == "--":
+            batches.append([])
         else:
-            found[-1].append(own)
-    return found
+            batches[-1].append(argument)
+    return batches
 
 
 def main(address: str, *arguments: str) -> None:
     """Print the facts of the tracks that are named."""
-    facts = {track: own for group in groups(arguments) for track, own in study(address, *group).items()}
+    facts = {track: values for group in groups(arguments) for track, values in study(address, *group).items()}
     sys.stdout.write(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
 

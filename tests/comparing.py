@@ -6,7 +6,7 @@ import numpy as np
 
 from imharness.ranking.comparisons import Floats
 from imharness.results.comparisons import Comparison
-from imharness.results.told import groups_of, places, unit_gains, weights_of
+from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
 from imharness.statistics.head_to_head import HeadToHead, head_to_head
 
 
@@ -21,16 +21,19 @@ def compare(
     starts, where = comparison.starts(), places(comparison)
     chosen = list(range(len(comparison.conditions)) if conditions is None else conditions)
     rows = [comparison.entries.index(label) for label in (first, second)]
-    part = np.concatenate([numbers[rows, starts[i] : starts[i + 1]] for i in chosen], axis=1)
-    own = comparison.model_copy(update={"conditions": tuple(comparison.conditions[i] for i in chosen)})
+    chosen_numbers = np.concatenate([numbers[rows, starts[i] : starts[i + 1]] for i in chosen], axis=1)
+    chosen_comparison = comparison.model_copy(update={"conditions": tuple(comparison.conditions[i] for i in chosen)})
     n, compared = len(where[1]), len(comparison.entries) - len(comparison.incomplete)
-    groups = [group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups_of(own, part, where)]
-    assert comparison.tail is not None
+    groups = [
+        group._replace(gains=group.gains[:1] - group.gains[1:])
+        for group in groups_of(chosen_comparison, chosen_numbers, where)
+    ]
+    assert comparison.pairwise_alpha is not None
     return head_to_head(
         unit_gains(groups, n)[0],
         where[2],
         weights_of(comparison, where),
-        tail=comparison.tail,
-        reach=comparison.reach,
+        alpha=comparison.pairwise_alpha,
+        value_range=comparison.value_range,
         tests=compared * (compared - 1),
     )

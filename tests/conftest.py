@@ -17,11 +17,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.long import LONG
+from tests.skipped import pytest_terminal_summary as pytest_terminal_summary
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from playwright.sync_api import Browser
     from tests.standins import StandIns
 
@@ -59,45 +62,6 @@ NOWHERE_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUD
 PACKAGES = Path(__file__).parent / "packages"
 TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
 """The package acme-median-smoothing: what `harness plugins new` writes."""
-LONG = tuple(
-    f"tests/{name}"
-    for name in (
-        "acceptance/",
-        "blind/test_boards",
-        "core/testing/test_scaffold",
-        "core/testing/test_suite",
-        "core/running/schedule/test_sharding",
-        "core/running/test_executors",
-        "core/running/test_numerics",
-        "core/running/test_projections",
-        "core/running/test_shards",
-        "core/test_outside_track",
-        "core/notebook/test_digest",
-        "faults/",
-        "core/components/inputs/test_importing",
-        "leaderboard/test_browser",
-        "leaderboard/test_rescoring",
-        "plugins/annotation/",
-        "plugins/iqa/test_attacks",
-        "plugins/iqa/test_calibration",
-        "plugins/iqa/test_certified",
-        "plugins/iqa/test_external",
-        "plugins/iqa/test_metrics",
-        "plugins/iqa/test_track",
-        "plugins/iqa/test_training_defenses",
-        "plugins/membership/test_audit",
-        "plugins/membership/test_defenses",
-        "plugins/perceptual/test_embedded",
-        "plugins/reconstruction/test_attacks",
-        "sandbox/test_hostile",
-        "core/results/storage/test_races",
-        "submissions/",
-        "test_docs",
-        "test_gpu",
-        "truth/",
-    )
-)
-"""Where tests take more than ten seconds when four processes share two cores."""
 MOST_WORKERS = 12
 """Each takes about 1 GB of memory."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -123,12 +87,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The scheduler `worksteal` cuts the list into as many parts as there are workers, and takes from the end of a part.
     """
-    workers, found = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), list(items)
+    workers, remaining = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), list(items)
     items.clear()
-    for left in range(workers, 0, -1):
-        size = len(found) // left
-        part, found = found[:size], found[size:]
-        items += sorted(part, key=lambda item: not item.nodeid.startswith(LONG))
+    for remaining_workers in range(workers, 0, -1):
+        size = len(remaining) // remaining_workers
+        chunk, remaining = remaining[:size], remaining[size:]
+        items += sorted(chunk, key=lambda item: not item.nodeid.startswith(LONG))
 
 
 def pytest_collection_finish() -> None:
@@ -229,11 +193,11 @@ def install_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install
 
 def with_packages(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
     """Install packages of tests/packages below a folder, and return the setting that lets a process find them."""
-    place = folder / "site-packages"
-    if names and not place.exists():
-        place.mkdir()
-        install(place, *names)
-    return {"PYTHONPATH": str(place)} if names else {}
+    site_packages = folder / "site-packages"
+    if names and not site_packages.exists():
+        site_packages.mkdir()
+        install(site_packages, *names)
+    return {"PYTHONPATH": str(site_packages)} if names else {}
 
 
 Harness = Callable[..., subprocess.CompletedProcess[str]]
@@ -261,8 +225,8 @@ def harness_forked() -> Iterator[Harness]:
     server = Server()
 
     def run(*words: str, cwd: Path, packages: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        found = with_packages(cwd, packages)
-        return server.run(words, cwd, dict(os.environ) | found, list(found.values()), 400)
+        environment = with_packages(cwd, packages)
+        return server.run(words, cwd, dict(os.environ) | environment, list(environment.values()), 400)
 
     yield run
     server.close()
@@ -295,24 +259,26 @@ def browser() -> Iterator["Browser"]:
     """The system's headless Chromium; tests that need it skip without one."""
     from playwright.sync_api import expect, sync_playwright
 
-    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
-    if found is None:
+    executable = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+    if executable is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
     expect.set_options(timeout=PATIENT_MS)
     with sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu", NOWHERE_ELSE])
+        launched = driver.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-gpu", NOWHERE_ELSE]
+        )
         yield launched
         launched.close()
 
 
 @contextlib.contextmanager
 def few_resamples() -> Iterator[None]:
-    """Take fewer resamples than a board does, which is enough in the mean of studies, and between far entries."""
-    from imharness.results import told
+    """Take fewer resamples than a leaderboard does, which is enough in the mean of studies, and between far entries."""
+    from imharness.results import pairwise
     from imharness.statistics.differences import differences
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(told, "differences", partial(differences, resamples=300))
+        patch.setattr(pairwise, "differences", partial(differences, resamples=300))
         yield
 
 
@@ -331,6 +297,22 @@ def no_site() -> Iterator[None]:
     """Leave out the site of runs in this process, where a test reads the store alone."""
     with without_site():
         yield
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> "list[Figure]":
+    """The figures that a test writes, in order: they hold the numbers that are drawn."""
+    from matplotlib.figure import Figure
+
+    written: list[Figure] = []
+    write = Figure.savefig
+
+    def savefig(figure: Figure, *words: Any, **options: Any) -> None:
+        written.append(figure)
+        write(figure, *words, **options)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+    return written
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from pathlib import Path
 START = "import sys; sys.path.insert(0, sys.argv[1]); from tests.forking import serve; sys.path.pop(0); serve()"
 IMPORTED = ("imharness.cli.run", "imharness_leaderboard.command", "imharness_embedded", "imharness_iqa",
             "imharness_membership", "imharness_perceptual", "imharness_reconstruction", "torch", "torch._dynamo",
-            "duckdb", "imharness.ranking.board", "imharness.running.local", "imharness_leaderboard.pages",
+            "duckdb", "imharness.ranking.leaderboard", "imharness.running.local", "imharness_leaderboard.pages",
             "imharness_iqa.tables", "imharness_membership.tables", "matplotlib.backends.backend_svg", "pandas",
             "scipy.stats", "imharness.running.prepared")  # fmt: skip
 
@@ -54,8 +54,8 @@ class Server:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with tempfile.TemporaryDirectory() as logs:
-            asked = [words, str(folder), dict(environment), list(paths), seconds, logs]
-            self._process.stdin.write(json.dumps(asked) + "\n")
+            request = [words, str(folder), dict(environment), list(paths), seconds, logs]
+            self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             code = int(self._process.stdout.readline())
             printed, errors = ((Path(logs) / name).read_text() for name in ("1", "2"))
@@ -99,19 +99,19 @@ def offer_server_of_workers() -> None:
     The fork waits for the files that multiprocessing gives its server, and ends with this process. Where that server is
     killed, the next is a new Python.
     """
-    asked, asking = socket.socketpair()
+    receiving, asking = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         with ending():
             asking.close()
-            _, files, _, _ = socket.recv_fds(asked, 1, 2)
-            asked.close()
+            _, files, _, _ = socket.recv_fds(receiving, 1, 2)
+            receiving.close()
             if files:
                 with suppress(OSError):  # a name by which tests find it, where the system gives names
                     Path("/proc/self/comm").write_text("forkserver")
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
                 multiprocessing.forkserver.main(*files, [])
-    asked.close()
+    receiving.close()
     start = multiprocessing.util.spawnv_passfds
 
     def spawnv_passfds(path: bytes, arguments: Sequence[str], files: Sequence[int]) -> int:
@@ -138,8 +138,8 @@ def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], p
         offer_server_of_workers()
         if words[0] == "-c":
             sys.argv = ["-c", *words[2:]]
-            own = sys.modules["__main__"] = types.ModuleType("__main__")
-            exec(compile(words[1], "<string>", "exec"), vars(own))
+            module = sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(compile(words[1], "<string>", "exec"), vars(module))
             raise SystemExit(0)
         sys.argv = ["harness", *words]
         from imharness.cli import main
@@ -167,8 +167,8 @@ def _ended(pid: int, seconds: float) -> int:
     """Return the exit code of a child, which is killed with its workers where it takes too long."""
     end = time.monotonic() + seconds
     while True:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
+        ended_pid, status = os.waitpid(pid, os.WNOHANG)
+        if ended_pid:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() > end:
             os.killpg(pid, signal.SIGKILL)

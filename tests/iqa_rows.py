@@ -1,4 +1,4 @@
-"""Finished cells of the image-quality track, written by hand: rows of every step that its tables are made from."""
+"""Finished tasks of the image-quality track, written by hand: rows of every step that its tables are made from."""
 
 import numpy as np
 
@@ -21,10 +21,10 @@ class Finished:
     def add(self, step: str, rows: dict, roles: tuple[str, ...], facts: dict | None = None) -> None:
         tasks: dict[tuple, list[int]] = {}
         options = [name for name in OPTIONS if name in rows]
-        for i, place in enumerate(zip(*(rows[name] for name in (*roles, *options)), strict=True)):
-            tasks.setdefault(place, []).append(i)
-        for place, mine in tasks.items():
-            named = dict(zip((*roles, *options), place, strict=True))
+        for i, combination in enumerate(zip(*(rows[name] for name in (*roles, *options)), strict=True)):
+            tasks.setdefault(combination, []).append(i)
+        for combination, mine in tasks.items():
+            named = dict(zip((*roles, *options), combination, strict=True))
             spec = TaskSpec(
                 track="harness/iqa",
                 step=step,
@@ -48,8 +48,8 @@ class Finished:
                 versions={},
                 facts=facts or {},
             )
-            own = {name: np.array([values[i] for i in mine]) for name, values in rows.items() if name not in named}
-            self.records.append(self.store.commit(bare, own, {}))
+            columns = {name: np.array([values[i] for i in mine]) for name, values in rows.items() if name not in named}
+            self.records.append(self.store.commit(bare, columns, {}))
 
     def query(self) -> ResultQuery:
         return ResultQuery(self.store, self.records)
@@ -88,45 +88,46 @@ def rows(score: list[float], source: list[float], **more) -> dict[str, list]:
         "cf": [0.0] * n,
         "changed_ssim": [0.9] * n,
         "changed_linf": [0.02] * n,
+        "elsewhere": [np.nan] * n,
         **more,
     }
 
 
-def once(given: dict[str, list], by: tuple[str, ...], **columns: str) -> dict[str, list]:
+def once(table: dict[str, list], by: tuple[str, ...], **columns: str) -> dict[str, list]:
     """Return some columns under new names, one row for each combination of others."""
     first: dict[tuple, int] = {}
-    for i, place in enumerate(zip(*(given[name] for name in by), strict=True)):
-        first.setdefault(place, i)
+    for i, combination in enumerate(zip(*(table[name] for name in by), strict=True)):
+        first.setdefault(combination, i)
     wanted = {**{name: name for name in by}, **columns}
-    return {name: [given[column][i] for i in first.values()] for name, column in wanted.items()}
+    return {name: [table[column][i] for i in first.values()] for name, column in wanted.items()}
 
 
 def written(
-    finished: Finished, given: dict, *, entries=None, groups=None, times=None, trained: frozenset[str] = frozenset()
+    finished: Finished, table: dict, *, entries=None, groups=None, times=None, trained: frozenset[str] = frozenset()
 ) -> Study:
     """Write the steps that rows of defended attacked images come from, and return what the tables are made of."""
     image, pair = ("dataset", "metric", "name"), ("dataset", "metric")
-    shown = ("dataset", "metric", "defense", "method", "strength", "adaptive", "name")
-    kept = {name: name for name in ("score", "psnr", "ssim", "mse", "linf")}
-    finished.add("evaluate", once(given, shown, **kept), (*pair, "defense"))
-    kept = {name: name for name in ("mos", "lower", "upper", "sign", "photograph", "proxy", "labelled", "si", "cf")}
-    finished.add("clean", once(given, image, score="source", **kept), pair)
-    defended = once(given, (*image, "defense"), score="defended")
+    columns = ("dataset", "metric", "defense", "method", "strength", "adaptive", "name")
+    names = {name: name for name in ("score", "psnr", "ssim", "mse", "linf", "elsewhere") if name in table}
+    finished.add("evaluate", once(table, columns, **names), (*pair, "defense"))
+    names = {name: name for name in ("mos", "lower", "upper", "sign", "photograph", "proxy", "labelled", "si", "cf")}
+    finished.add("clean", once(table, image, score="source", **names), pair)
+    defended = once(table, (*image, "defense"), score="defended")
     defended["trained"] = [label in trained for label in defended["defense"]]
     finished.add("defended", defended, (*pair, "defense"))
-    kept = {"access": "access", "norm": "norm", "score": "attacked", "ssim": "changed_ssim", "linf": "changed_linf"}
+    names = {"access": "access", "norm": "norm", "score": "attacked", "ssim": "changed_ssim", "linf": "changed_linf"}
     for adaptive, roles in ((False, pair), (True, (*pair, "defense"))):
-        here = [i for i, own in enumerate(given["adaptive"]) if own == adaptive]
-        own = {name: [values[i] for i in here] for name, values in given.items()}
-        finished.add("attack", once(own, (*roles, "method", "strength", "adaptive", "name"), **kept), roles)
-    for label in sorted(set(given["defense"]) - trained):
+        here = [i for i, value in enumerate(table["adaptive"]) if value == adaptive]
+        subset = {name: [values[i] for i in here] for name, values in table.items()}
+        finished.add("attack", once(subset, (*roles, "method", "strength", "adaptive", "name"), **names), roles)
+    for label in sorted(set(table["defense"]) - trained):
         kind = {"entry": [(entries or {}).get(label, label)], "group": [(groups or {}).get(label, "other")]}
         facts = {"ms": (times or {}).get(label, 1.0)}
         finished.add("purify", {"defense": [label], "name": ["i"], **kind}, ("defense",), facts)
     return load(finished.query())
 
 
-def turned(clean: list[float], attacked: list[float]) -> list[float]:
+def reversed_shares(clean: list[float], attacked: list[float]) -> list[float]:
     """Return for each image the share of the others, %, whose order with it an attack on it changes, by counting."""
     sign = np.sign
     return [

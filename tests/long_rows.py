@@ -37,9 +37,9 @@ def paired_scores(
     `clusters`: the cluster of each unit.
     """
     labels, row = _codes(entries)
-    names, place = _codes(units)
+    names, unit_codes = _codes(units)
     coded = [_codes(values) for values in facets.values()]
-    shape = tuple(max(len(found), 1) for found, _ in coded)
+    shape = tuple(max(len(distinct), 1) for distinct, _ in coded)
     flat = np.ravel_multi_index(tuple(codes for _, codes in coded), shape)
     present, condition = np.unique(flat, return_inverse=True)
     numbers = np.asarray(scores, dtype=np.float32)
@@ -48,7 +48,7 @@ def paired_scores(
     blocks, sets = [], []
     for start, end in itertools.pairwise(ends):
         mine = order[start:end]
-        here, where = np.unique(place[mine], return_inverse=True)
+        here, where = np.unique(unit_codes[mine], return_inverse=True)
         block = np.full((len(labels), len(here)), np.nan, np.float32)
         block[row[mine], where] = numbers[mine]
         blocks.append(block)
@@ -75,7 +75,7 @@ def paired_scores(
         table=table,
         column=column,
         cluster_unit=cluster_unit,
-        clusters=tuple(tuple(clusters[name] for name in own) for own in sets) if clusters else (),
+        clusters=tuple(tuple(clusters[name] for name in unit_set) for unit_set in sets) if clusters else (),
     )
 
 

@@ -1,7 +1,7 @@
 """Recomputes what a ranking states from the files that readers download, with loops, numpy and scipy alone.
 
 Taken as given are scores (``.f32`` files with their index), what each unit adds to gates, moves and breaks (in
-``results.json``), and the frozen tail of the simultaneous intervals, which 10,000 resamples made.
+``results.json``), and the frozen levels of the simultaneous intervals, which 10,000 resamples made.
 """
 
 import json
@@ -15,6 +15,8 @@ import numpy as np
 import scipy
 
 from imharness.tracks import TrackReport
+
+from .verdicts import of_report as contradictions_in
 
 FEWEST = 5
 Facts = Mapping[str, Any]
@@ -31,36 +33,66 @@ class Mean:
     needed: int | None
 
 
-def of_parts(parts: Sequence[float], tail: float, reach: float, values: Sequence[float] = (), *, skewed: bool) -> Mean:
+def of_parts(
+    components: Sequence[float], alpha: float, value_range: float, values: Sequence[float] = (), *, skewed: bool
+) -> Mean:
     """`skewed`: means of one entry by itself; differences of two have plain t intervals."""
-    x, k = np.array(parts, dtype=float), len(parts)
+    x, k = np.array(components, dtype=float), len(components)
     mean = float(x.mean())
     if k < FEWEST:
         return Mean(mean, np.nan, np.nan, k, None)
-    t, flat = float(scipy.stats.t.ppf(1 - tail / 2, k - 1)), np.ptp(x) <= 1e-8 * np.abs(x).max(initial=0)
+    t, flat = float(scipy.stats.t.ppf(1 - alpha / 2, k - 1)), np.ptp(x) <= 1e-8 * np.abs(x).max(initial=0)
     error = 0.0 if flat else float(x.std(ddof=1) / np.sqrt(k))
-    half = (1 - (tail / 2) ** (1 / k)) * (reach + abs(mean)) if flat else t * error
+    half = (1 - (alpha / 2) ** (1 / k)) * (value_range + abs(mean)) if flat else t * error
     low, high = mean - half, mean + half
     if len(values):
-        low, high = score(x, values, float(scipy.stats.norm.ppf(1 - tail / 2)))
-        return Mean(mean, low, high, k, score_needed(x, values, tail))
+        low, high = score(x, values, float(scipy.stats.norm.ppf(1 - alpha / 2)))
+        return Mean(mean, low, high, k, score_needed(x, values, alpha))
     elif skewed and not flat:
         ends = [end for bound in (t, -t) for end in [hall(x, bound)]]
         low, high = min(low, ends[0]), max(high, ends[1])
     skew = float(scipy.stats.skew(x)) * np.sign(mean) if skewed and not flat else 0.0
-    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail, reach, skew))
+    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), alpha, value_range, skew))
 
 
-def hall(x: np.ndarray, bound: float) -> float:
-    """The mean at which Hall's transformed t is `bound`, by bisection of his cubic."""
+def hall(x: np.ndarray, bound: float, *, sure: bool = False) -> float:
+    """The mean at which Hall's transformed t is `bound`, by bisection of his cubic; `sure`: see `alone`."""
     k, skew = len(x), scipy.stats.skew(x)
+    if sure:
+        skew = np.sign(skew) * max(0.0, abs(skew) - np.sqrt(6 * (k - 2) / ((k + 1) * (k + 3))))
 
     def transformed(end: float) -> float:
         w = (x.mean() - end) / x.std(ddof=1)
         return np.sqrt(k) * (w + skew * w**2 / 3 + skew**2 * w**3 / 27 + skew / (6 * k)) - bound
 
-    reach = 1e3 * x.std()
-    return float(scipy.optimize.brentq(transformed, x.mean() - reach, x.mean() + reach, xtol=1e-14))
+    far = 1e3 * x.std()
+    return float(scipy.optimize.brentq(transformed, x.mean() - far, x.mean() + far, xtol=1e-14))
+
+
+def alone(components: Sequence[float], value_range: float) -> bool:
+    """Whether a mean is shown to be above 0 by itself: by t and by Hall's t, of skewness beyond its standard error."""
+    mean = of_parts(components, 0.05, value_range, skewed=False)
+    x = np.array(components, dtype=float)
+    if not mean.low > 0 or np.ptp(x) <= 1e-8 * np.abs(x).max(initial=0):
+        return bool(mean.low > 0)
+    return hall(x, float(scipy.stats.t.ppf(0.975, len(x) - 1)), sure=True) > 0
+
+
+def signed_rank(x: np.ndarray) -> float:
+    """The exact p that the signed ranks of x are as positive as they are, by the counts of all sign patterns."""
+    nonzero = x[x != 0].astype(np.float32)
+    if not len(nonzero):
+        return float("nan")
+    doubled = np.rint(2 * scipy.stats.rankdata(np.abs(nonzero))).astype(int)
+    ways = {0: 1}
+    for rank in doubled.tolist():
+        more: dict[int, int] = {}
+        for total, count in ways.items():
+            for end in (total, total + rank):
+                more[end] = more.get(end, 0) + count
+        ways = more
+    reached = int(doubled[nonzero > 0].sum())
+    return sum(count for total, count in ways.items() if total >= reached) / 2 ** len(nonzero)
 
 
 def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, float]:
@@ -79,10 +111,10 @@ def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, floa
     return ends[0], ends[1]
 
 
-def score_needed(x: np.ndarray, values: Sequence[float], tail: float) -> int | None:
+def score_needed(x: np.ndarray, values: Sequence[float], alpha: float) -> int | None:
     """By the normal distribution: the spread around 0 at the bound, and the sample's for the power."""
     around, counts = spread_around(x, np.unique(values), 0.0), np.arange(FEWEST, 1001)
-    reached = scipy.stats.norm.isf(tail / 2) * around + scipy.stats.norm.isf(0.2) * x.std()
+    reached = scipy.stats.norm.isf(alpha / 2) * around + scipy.stats.norm.isf(0.2) * x.std()
     enough = abs(x.mean()) * np.sqrt(counts) >= reached
     return int(counts[enough][0]) if enough.any() and x.mean() else None
 
@@ -106,21 +138,21 @@ def spread_around(x: np.ndarray, support: np.ndarray, end: float) -> float:
     return float(np.sqrt((shares * off**2).sum()))
 
 
-def reach_of(every: Sequence[Sequence[float]]) -> float:
+def range_of(every: Sequence[Sequence[float]]) -> float:
     """The largest number of any unit and entry: an unmeasured unit may have it."""
-    return max((abs(x) for own in every for x in own), default=0.0)
+    return max((abs(x) for values in every for x in values), default=0.0)
 
 
-def needed(size: float, spread: float, tail: float, reach: float, skew: float = 0.0) -> int | None:
+def needed(size: float, spread: float, alpha: float, value_range: float, skew: float = 0.0) -> int | None:
     """`skew`: of the side on which the mean lies; the larger one of Student's t and Hall's has to be reached."""
     counts = np.arange(FEWEST, 1001)
     if not size > 0:
         return None
     if not spread > 0:
-        enough = (1 - (tail / 2) ** (1 / counts)) * (reach + size) < size
+        enough = (1 - (alpha / 2) ** (1 / counts)) * (value_range + size) < size
         return int(counts[enough][0]) if enough.any() else None
     for some in np.split(counts, [16, 64, 256]):
-        least = scipy.stats.t.isf(tail / 2, some - 1)
+        least = scipy.stats.t.isf(alpha / 2, some - 1)
         if skew:
             cubic = 1 + skew * (least / np.sqrt(some) - skew / (6 * some))
             least = np.maximum(least, 3 * (np.cbrt(cubic) - 1) / skew * np.sqrt(some))
@@ -135,7 +167,7 @@ class Scores:
 
     def __init__(self, index: Facts, numbers: np.ndarray) -> None:
         self.index, self.sign = index, 1 if index["better"] == "higher" else -1
-        sizes = [len(index["unit_sets"][own["units"]]) for own in index["conditions"]]
+        sizes = [len(index["unit_sets"][condition["units"]]) for condition in index["conditions"]]
         starts = np.cumsum([0, *sizes]).tolist()
         self.cluster: dict[str, str] = {}
         self.family: dict[str, str] = {}
@@ -154,15 +186,15 @@ class Scores:
                         worst[e][name, group] = min(gain, worst[e].get((name, group), np.inf))
         self.worst = dict(zip(index["entries"], worst, strict=True))
         families = list(self.family.values())
-        count = {own: families.count(own) for own in set(families)}
-        self.weight = {name: 1 / count[own] for name, own in self.family.items()}
+        count = {family: families.count(family) for family in set(families)}
+        self.weight = {name: 1 / count[family] for name, family in self.family.items()}
 
-    def means(self, own: Mapping[tuple, float]) -> dict[str, float]:
+    def means(self, unit_gains: Mapping[tuple, float]) -> dict[str, float]:
         """The mean of each unit over its groups."""
-        found: dict[str, list[float]] = {}
-        for (name, _), gain in own.items():
-            found.setdefault(name, []).append(gain)
-        return {name: float(np.mean(gains)) for name, gains in found.items()}
+        gains_by_entry: dict[str, list[float]] = {}
+        for (name, _), gain in unit_gains.items():
+            gains_by_entry.setdefault(name, []).append(gain)
+        return {name: float(np.mean(gains)) for name, gains in gains_by_entry.items()}
 
     def parts(self, units: Mapping[str, float]) -> list[float]:
         """What each cluster adds to the weighted mean."""
@@ -171,7 +203,7 @@ class Scores:
         off: dict[str, float] = {}
         for name, x in units.items():
             off[self.cluster[name]] = off.get(self.cluster[name], 0.0) + self.weight[name] * (x - mean)
-        return [mean + len(off) * own / total for own in off.values()]
+        return [mean + len(off) * value / total for value in off.values()]
 
     def mean(self, entry: str) -> float:
         return self.sign * float(np.mean(self.parts(self.means(self.worst[entry]))))
@@ -180,7 +212,9 @@ class Scores:
         """The mean score of each unit under one kind of attacker, over the attacks that were run both ways."""
         seen: dict[tuple[str, int], dict[bool, list[float]]] = {}
         row, start = numbers[self.index["entries"].index(entry)], 0
-        kinds = {own["facets"][ranking["attacker"]] != ranking["unaware"] for own in self.index["conditions"]}
+        kinds = {
+            condition["facets"][ranking["attacker"]] != ranking["unaware"] for condition in self.index["conditions"]
+        }
         for condition, attack in zip(self.index["conditions"], ranking["alike"], strict=True):
             names = self.index["unit_sets"][condition["units"]]
             kind = condition["facets"][ranking["attacker"]] != ranking["unaware"]
@@ -188,35 +222,53 @@ class Scores:
                 if np.isfinite(x):
                     seen.setdefault((name, attack), {}).setdefault(kind, []).append(x)
             start += len(names)
-        found: dict[str, list[float]] = {}
-        for (name, _), own in seen.items():
-            if own.keys() == kinds:
-                found.setdefault(name, []).append(float(np.mean(own[aware])))
-        return {name: float(np.mean(own)) for name, own in found.items()}
+        means: dict[str, list[float]] = {}
+        for (name, _), gains in seen.items():
+            if gains.keys() == kinds:
+                means.setdefault(name, []).append(float(np.mean(gains[aware])))
+        return {name: float(np.mean(values)) for name, values in means.items()}
 
-    def ahead(self, entry: str, other: str, tail: float | None = None) -> Mean:
+    def gaps(self, entry: str, other: str) -> dict[str, float]:
+        """The advantage of an entry over another one on each unit that both have."""
         both = self.worst[entry].keys() & self.worst[other].keys()
-        gaps = self.means({key: self.worst[entry][key] - self.worst[other][key] for key in both})
-        level = self.index["tail"] if tail is None else tail
-        return of_parts(self.parts(gaps), level, self.index["reach"], skewed=False)
+        return self.means({key: self.worst[entry][key] - self.worst[other][key] for key in both})
+
+    def ahead(self, entry: str, other: str, alpha: float | None = None) -> Mean:
+        level, gaps = self.index["pairwise_alpha"] if alpha is None else alpha, self.gaps(entry, other)
+        if not gaps:
+            return Mean(np.nan, np.nan, np.nan, 0, None)
+        return of_parts(self.parts(gaps), level, self.index["value_range"], skewed=False)
+
+    def alone(self, entry: str, other: str) -> bool:
+        return alone(self.parts(self.gaps(entry, other)), self.index["value_range"])
+
+    def cluster_means(self, units: Mapping[str, float]) -> np.ndarray:
+        gains: dict[str, list[float]] = {}
+        for name in sorted(units):
+            gains.setdefault(self.cluster[name], []).append(units[name])
+        return np.array([np.mean(values) for values in gains.values()])
 
 
-def same(found: Facts, wanted: Mean) -> None:
-    """Assert that a number of a board is the recomputed one."""
+def same(facts: Facts, wanted: Mean) -> None:
+    """Assert that a number of a leaderboard is the recomputed one."""
     for name in ("value", "low", "high"):
-        own, other = found[name], getattr(wanted, name)
-        assert (own is None) == bool(np.isnan(other)), (name, found, wanted)
-        assert own is None or np.isclose(own, other, rtol=1e-5, atol=1e-7), (name, found, wanted)
-    assert found["units"] == wanted.units
-    assert found["needed"] == wanted.needed
+        value, other = facts[name], getattr(wanted, name)
+        assert (value is None) == bool(np.isnan(other)), (name, facts, wanted)
+        assert value is None or np.isclose(value, other, rtol=1e-5, atol=1e-7), (name, facts, wanted)
+    assert facts["units"] == wanted.units
+    assert facts["needed"] == wanted.needed
 
 
 def of_report(report: TrackReport) -> set[str]:
-    """Check the ranking of a report, from its JSON; see `check`."""
-    made = [own.stored() for own in report.comparisons]
-    ranking, tables = json.loads(report.rankings[0].model_dump_json()), [own.model_dump() for own in report.tables]
-    table = next(own for own in tables if own["id"] == ranking["table"])
-    return check(ranking, table, [(json.loads(index.model_dump_json()), numbers) for index, numbers in made])
+    """Check every ranking of a report, from its JSON, see `check`, and that no ranking of it contradicts itself."""
+    assert contradictions_in(report) == []
+    stored = [comparison.stored() for comparison in report.comparisons]
+    comparisons = [(json.loads(index.model_dump_json()), numbers) for index, numbers in stored]
+    tables = {table.id: table.model_dump() for table in report.tables}
+    kinds: set[str] = set()
+    for ranking in report.rankings:
+        kinds |= check(json.loads(ranking.model_dump_json()), tables[ranking.table], comparisons)
+    return kinds
 
 
 def read(file: Path) -> np.ndarray:
@@ -226,189 +278,255 @@ def read(file: Path) -> np.ndarray:
 
 def of_site(data: Path, track: str) -> set[str]:
     """Check the ranking of a track from the files of a site; see `check`."""
-    board = next(own for own in json.loads((data / "results.json").read_text())["boards"] if own["track"] == track)
-    ranking = board["rankings"][0]
-    table = next(own for own in board["tables"] if own["id"] == ranking["table"])
-    found = []
+    leaderboard = next(
+        candidate
+        for candidate in json.loads((data / "results.json").read_text())["leaderboards"]
+        if candidate["track"] == track
+    )
+    ranking = leaderboard["rankings"][0]
+    table = next(candidate for candidate in leaderboard["tables"] if candidate["id"] == ranking["table"])
+    comparisons = []
     for file in data.rglob("*.vectors.json"):
         index = json.loads(file.read_text())
-        if index["id"] in ranking["yardsticks"]:
+        if index["id"] in ranking["secondary_measures"]:
             sets = index["unit_sets"]
-            index["unit_sets"] = [[index["units"][u] for u in own] for own in sets]
-            index["clusters"] = [[str(index["clusters"][u]) for u in own] for own in sets] if index["clusters"] else []
-            found.append((index, np.stack([read(file.parent / name) for name in index["files"]])))
-    return check(ranking, table, found)
+            index["unit_sets"] = [[index["units"][u] for u in members] for members in sets]
+            index["clusters"] = (
+                [[str(index["clusters"][u]) for u in members] for members in sets] if index["clusters"] else []
+            )
+            comparisons.append((index, np.stack([read(file.parent / name) for name in index["files"]])))
+    return check(ranking, table, comparisons)
 
 
 def check(ranking: Facts, table: Facts, comparisons: Sequence[tuple[Facts, np.ndarray]]) -> set[str]:
     """Assert every number, rank interval, tier and winner of a ranking; return the kinds of sentences that it has."""
     scores = {index["id"]: Scores(index, numbers) for index, numbers in comparisons}
-    judges = [scores[id] for id in ranking["yardsticks"]]
+    judges = [scores[id] for id in ranking["secondary_measures"]]
     first, places = judges[0], ranking["places"]
     complete = [e for e in first.index["entries"] if places[e]["complete"]]
+    able = [e for e in complete if eligible(places[e])]
     rows = {row["label"]: row["values"] for row in table["rows"]}
     ahead = {(a, b): first.ahead(a, b) for a in complete for b in complete if a != b}
     for e in complete:
-        others = [o for o in complete if o != e and not places[o]["control"]]
         assert np.isclose(rows[e]["worst"]["value"], first.mean(e), rtol=1e-5, atol=1e-6)
         rank, behind = rows[e]["rank"], rows[e]["behind"]["value"]
+        others = [o for o in able if o != e]
+        assert (rank["value"] is None) == (e not in able)
         lead = max((ahead[o, e].value for o in others), default=0.0)
-        assert (behind is None and lead <= 0) or np.isclose(behind, lead, rtol=1e-5, atol=1e-6)
-        assert places[e]["control"] or rank["value"] == 1 + sum(ahead[o, e].value > 0 for o in others)
-        assert (rank["value"] is None) == bool(places[e]["control"])
+        assert e not in able or (behind is None and lead <= 0) or np.isclose(behind, lead, rtol=1e-5, atol=1e-6)
+        assert e not in able or rank["value"] == 1 + sum(ahead[o, e].value > 0 for o in others)
         if rank["low"] is not None:
-            assert rank["low"] == 1 + sum(ahead[o, e].low > 0 for o in others)
-            assert rank["high"] == 1 + len(others) - sum(ahead[e, o].low > 0 for o in others)
+            low = 1 + sum(ahead[o, e].low > 0 for o in others)
+            high = 1 + len(others) - sum(ahead[e, o].low > 0 for o in others)
+            if ranking["winner"]:
+                low, high = (1, 1) if e == ranking["winner"] else (max(low, 2), high)
+            assert (rank["low"], rank["high"]) == (low, high)
         moved = places[e]["moved"]
         if moved:
             assert np.isclose(moved["after"] - moved["before"], moved["change"]["value"], atol=1e-6)
-            own_numbers = next(own for index, own in comparisons if index["id"] == ranking["yardsticks"][0])
-            facets = {own["facets"][ranking["attacker"]] == ranking["unaware"] for own in first.index["conditions"]}
+            own_numbers = next(
+                values for index, values in comparisons if index["id"] == ranking["secondary_measures"][0]
+            )
+            facets = {
+                condition["facets"][ranking["attacker"]] == ranking["unaware"]
+                for condition in first.index["conditions"]
+            }
             for name, aware in (("before", False), ("after", True)) if len(facets) == 2 else ():
                 units = first.against(ranking, e, own_numbers, aware=aware)
                 assert np.isclose(moved[name], np.mean(first.parts(units)), rtol=1e-5, atol=1e-6)
-    wanted = _standing(ranking, judges, complete)
-    assert (set(ranking["may_be_best"]), ranking["winner"]) == wanted[:2]
+    best, winner, near = _standing(ranking, judges, complete, able)
+    assert (set(ranking["may_be_best"]), ranking["winner"], set(ranking["not_behind"])) == (best, winner, near)
     _places(places)
-    said = _sentences(ranking, judges, ahead, complete, wanted[2])
-    assert sorted((own["tier"], own["kind"], own["entry"], *sorted(own["against"])) for own in ranking["findings"]) == (
-        sorted(said)
+    _against(ranking, first, complete, rows)
+    sentences = _sentences(ranking, judges, ahead, complete)
+    assert sorted(
+        (finding["tier"], finding["kind"], finding["entry"], *sorted(finding["against"]))
+        for finding in ranking["findings"]
+    ) == (sorted(sentences))
+    return {finding["kind"] for finding in ranking["findings"]}
+
+
+def eligible(position: Facts) -> bool:
+    return (
+        position["complete"]
+        and not position["control"]
+        and not position["flags"]
+        and position["gate"] in ("passes", "undecided")
     )
-    return {own["kind"] for own in ranking["findings"]}
 
 
-def _standing(ranking: Facts, judges: Sequence[Scores], complete: Sequence[str]) -> tuple[set[str], str, list[str]]:
-    places = ranking["places"]
-    able = [
-        e
-        for e in complete
-        if not places[e]["control"] and not places[e]["flags"] and places[e]["gate"] in ("passes", "not told")
+def _standing(
+    ranking: Facts, judges: Sequence[Scores], complete: Sequence[str], able: Sequence[str]
+) -> tuple[set[str], str, set[str]]:
+    """Who may be best, who wins, and whom the one that is ahead is not shown to be better than."""
+    if not able:
+        return set(), "", set()
+    main, places, baseline = judges[0], ranking["places"], ranking["baseline"]
+    lost = {e: sum(main.ahead(o, e).value > 0 for o in able if o != e) for e in able}
+    first = min(able, key=lambda e: (lost[e], main.index["entries"].index(e)))
+    assert ranking["first"] == first
+    stands = [c for c in complete if places[c]["control"] and c not in ranking["references"]]
+    matched = ranking["matched"]
+    rivals = [
+        c for c in stands if c not in matched or (matched[c] == first and places[c]["gate"] in ("passes", "undecided"))
     ]
-    controls = [e for e in complete if places[e]["control"] and e not in ranking["references"]]
-    measured = [[e for e in able if e in own.worst] for own in judges]
+    others = [e for e in able if e != first]
+    near = {o for o in (*others, *rivals) if not main.alone(first, o) and not main.ahead(first, o).low > 0}
+    disagree = any(
+        judge.ahead(o, first).low > 0
+        for judge in judges[1:]
+        for o in {*others, *({baseline} & {*complete})}
+        if {o, first} <= judge.worst.keys()
+    )
+    comparable = baseline in complete or baseline not in places
+    if (others or rivals) and comparable and not near and not disagree:
+        return {first}, first, near
+    alpha = 2 * ranking["best_alpha"]
+    worse = {e for e in able if baseline in complete and e != baseline and _worse(ranking, main, e)}
     best = {
         e
         for e in able
-        if any(
-            not any(own.ahead(o, e).low > 0 for o in those if o != e) if e in those else True
-            for own, those in zip(judges, measured, strict=True)
+        if e not in worse
+        and not any(
+            main.ahead(o, e).low > 0 or (e not in near and main.ahead(o, e, alpha).low > 0) for o in able if o != e
         )
     }
-    behind = {e: sum(judges[0].ahead(o, e).value > 0 for o in able if o != e) for e in able}
-    best |= {min(able, key=lambda e: (behind[e], judges[0].index["entries"].index(e)))} if able else set()
-
-    def beats(e: str, other: str, tails: Sequence[float] | None) -> bool:
-        own = [j for j in judges if e in j.worst and other in j.worst]
-        level = [None if tails is None else tails[judges.index(j)] for j in own]
-        return len(own) == len(judges) and all(j.ahead(e, other, t).low > 0 for j, t in zip(own, level, strict=True))
-
-    assert np.allclose(ranking["control_tails"], [tail_of(own, len(able)) for own in judges])
-    lone = ""
-    if len(best) == 1:
-        (only,) = best
-        proven = all(beats(only, c, ranking["control_tails"]) for c in controls)
-        lone = only if proven and all(beats(only, o, None) for o in able if o != only) else ""
-    return best, lone, able
+    return best, "", near
 
 
-def tail_of(judge: Scores, candidates: int) -> float:
-    """The level of a candidate against a control: corrected over candidates alone."""
-    return max(judge.index["tail"], 0.05 / max(candidates, 1))
+def _worse(ranking: Facts, main: Scores, entry: str) -> bool:
+    alphas = (2 * ranking["against_alphas"][1], None)
+    return any(main.ahead(entry, ranking["baseline"], alpha).high < 0 for alpha in alphas)
+
+
+def _against(ranking: Facts, main: Scores, complete: Sequence[str], rows: Facts) -> None:
+    """Check how each entry compares with no defense: value, ends, verdict, and the p of Wilcoxon's test with Holm's."""
+    plain, places = ranking["baseline"], ranking["places"]
+    candidates = [e for e in complete if not places[e]["control"] and e != plain] if plain in complete else []
+    assert [e for e in places if places[e]["against"]] == [e for e in places if e in candidates]
+    p = {e: signed_rank(main.cluster_means(main.gaps(e, plain))) for e in candidates}
+    clusters = {e: len(main.cluster_means(main.gaps(e, plain))) for e in candidates}
+    tested = sorted((p[e], e) for e in candidates if not np.isnan(p[e]) and clusters[e] >= FEWEST)
+    holm, last = {}, 0.0
+    for i, (one, e) in enumerate(tested):
+        last = max(last, min(1.0, one * (len(tested) - i)))
+        holm[e] = last
+    for e in candidates:
+        comparison, (lower, upper) = places[e]["against"], ranking["against_alphas"]
+        low, high = main.ahead(e, plain, 2 * lower), main.ahead(e, plain, 2 * upper)
+        assert np.isclose(comparison["value"], low.value, rtol=1e-5, atol=1e-7)
+        assert (comparison["low"] is None) == bool(np.isnan(low.low))
+        if comparison["low"] is not None:
+            better, worse = (comparison["verdict"] == word for word in ("better", "worse"))
+            among_all = main.ahead(e, plain)
+            assert np.isclose(comparison["low"], max(low.low, 0.0) if better else low.low, rtol=1e-5, atol=1e-6)
+            assert np.isclose(comparison["high"], min(high.high, 0.0) if worse else high.high, rtol=1e-5, atol=1e-6)
+            assert better or not (low.low > 0 or among_all.low > 0)
+            single = main.ahead(e, plain, 0.08).low > 0 or among_all.low > 0
+            assert not better or single or e == ranking["winner"], "a later step is never nearer than one alone"
+            assert worse == bool((high.high < 0 or among_all.high < 0) and not better)
+        assert (comparison["p"] is None) == (e not in holm)
+        if e in holm:
+            assert np.isclose(comparison["p"], p[e], rtol=1e-9)
+            assert np.isclose(comparison["p_holm"], holm[e], rtol=1e-9)
+            assert np.isclose(rows[e]["p"]["value"], holm[e], rtol=1e-9)
+        assert np.isclose(rows[e]["gain"]["value"], main.sign * comparison["value"], rtol=1e-9)
 
 
 def _places(places: Facts) -> None:
-    for own in places.values():
-        for kept in own["kept"]:
-            if kept["parts"]:
-                alike = [k["parts"] for p in places.values() for k in p["kept"] if k["label"] == kept["label"]]
-                reach, values = reach_of(alike), kept["values"]
-                mean = of_parts(kept["parts"], kept["tail"], reach, values, skewed=True)
-                alone = of_parts(kept["parts"], kept["tail"] * len(alike), reach, values, skewed=True)
-                unsure = "doubtful" if alone.high < 0 else "not told"
+    for position in places.values():
+        for measure in position["gate_numbers"]:
+            if measure["contributions"]:
+                alike = [
+                    k["contributions"]
+                    for p in places.values()
+                    for k in p["gate_numbers"]
+                    if k["label"] == measure["label"]
+                ]
+                value_range, values = range_of(alike), measure["values"]
+                mean = of_parts(measure["contributions"], measure["alpha"], value_range, values, skewed=True)
+                alone = of_parts(
+                    measure["contributions"], measure["alpha"] * len(alike), value_range, values, skewed=True
+                )
+                unsure = "doubtful" if alone.high < 0 else "undecided"
                 state = "passes" if mean.low > 0 else "fails" if mean.high < 0 else unsure
-                if kept["low"] is None:
-                    state, mean.low, mean.high = "not told", np.nan, np.nan
-                same(kept, mean)
-                assert kept["state"] == state
+                if measure["low"] is None:
+                    state, mean.low, mean.high = "undecided", np.nan, np.nan
+                same(measure, mean)
+                assert measure["state"] == state
 
 
 def _sentences(
-    ranking: Facts,
-    judges: Sequence[Scores],
-    ahead: Mapping[tuple[str, str], Mean],
-    complete: Sequence[str],
-    able: Sequence[str],
+    ranking: Facts, judges: Sequence[Scores], ahead: Mapping[tuple[str, str], Mean], complete: Sequence[str]
 ) -> list[tuple]:
     """Return tier, kind, entry and others of each sentence that follows from the numbers, and check its own numbers."""
-    places, given = ranking["places"], ranking["findings"]
-    controls = [e for e in complete if places[e]["control"] and e not in ranking["references"]]
-    own = [e for e in complete if not places[e]["control"]]
-    said: list[tuple] = []
-    for e in own:
-        better = sorted(o for o in complete if o != e and ahead[e, o].low > 0)
-        if better and not places[e]["flags"]:
-            said.append(("shown", "better", e, *better))
-        worse = sorted(c for c in controls if ahead[c, e].low > 0)
-        said += [("ruled out", "worse", e, *worse)] if worse else []
+    places, plain, matched = ranking["places"], ranking["baseline"], ranking["matched"]
+    controls = [e for e in complete if places[e]["control"] and e not in {*ranking["references"], plain}]
+    candidates = [e for e in complete if not places[e]["control"]]
+    sentences: list[tuple] = []
+    for e in candidates:
+        against = places[e]["against"]
+        verdict = against["verdict"] if against else ""
+        if verdict == "better" and not places[e]["flags"]:
+            sentences.append(("shown", "better", e, plain))
+        sentences += [("ruled out", "worse", e, plain)] if verdict == "worse" else []
+        sentences += [("open", "undecided", e, plain)] if verdict == "undecided" else []
+        stands = [
+            c
+            for c in controls
+            if c not in matched or (matched[c] == e and places[c]["gate"] in ("passes", "undecided"))
+        ]
+        worse = sorted(c for c in stands if ahead[c, e].low > 0)
+        sentences += [("ruled out", "worse", e, *worse)] if worse else []
         moved, broken = places[e]["moved"], places[e]["broken"]
-        if moved and len(moved["parts"]) >= FEWEST:
-            said += (
+        if moved and len(moved["contributions"]) >= FEWEST:
+            sentences += (
                 [("shown", "moves", e)]
                 if (moved["change"]["low"] or 0) * judges[0].sign < 0 and (moved["change"]["high"] * judges[0].sign < 0)
                 else []
             )
-        said += [("ruled out", "broken", e)] if broken and broken["attack"] else []
-    for e, place in places.items():
-        if place["control"]:
+        sentences += [("ruled out", "broken", e)] if broken and broken["attack"] else []
+    for e, position in places.items():
+        if position["control"]:
             continue
-        for kept in place["kept"]:
-            said += [("ruled out", "costs", e)] if kept["state"] == "fails" else []
-            said += [("open", "gate", e)] if kept["state"] in ("doubtful", "not told") else []
-        said += [("open", "incomplete", e)] if not place["complete"] else []
-        said += [("open", "flagged", e)] if place["flags"] else []
-    for finding in given:
-        _numbers(finding, judges, ranking, places)
+        for measure in position["gate_numbers"]:
+            sentences += [("ruled out", "costs", e)] if measure["state"] == "fails" else []
+            sentences += [("open", "gate", e)] if measure["state"] in ("doubtful", "undecided") else []
+        sentences += [("open", "incomplete", e)] if not position["complete"] else []
+        sentences += [("open", "flagged", e)] if position["flags"] else []
+    for finding in ranking["findings"]:
+        _numbers(finding, judges[0], ranking, places)
     best = ranking["may_be_best"]
-    for judge in judges:
-        named = [o for o in best if not any(behind(judge, o, rival) for rival in best)]
-        others = [o for o in named[1:] if o in judge.worst and named[0] in judge.worst]
-        if others:
-            said.append(("open", "may be best", named[0], *sorted(others)))
-        for e in own:
-            for c in controls if e in able else {ranking["undefended"]} & set(controls):
-                if e in judge.worst and c in judge.worst:
-                    gap = judge.ahead(e, c, tail_of(judge, len(able)) if e in able else None)
-                    worse = judge is judges[0] and ahead[c, e].low > 0
-                    said += [("open", "not told", e, c)] if not (gap.low > 0 or worse) else []
-    return said
+    sentences += [("open", "may be best", best[0], *sorted(best[1:]))] if len(best) > 1 else []
+    return sentences
 
 
-def behind(judge: Scores, entry: str, rival: str) -> bool:
-    """Whether a judge shows a rival to be better than an entry."""
-    return rival != entry and {entry, rival} <= judge.worst.keys() and judge.ahead(rival, entry).low > 0
-
-
-def _numbers(finding: Facts, judges: Sequence[Scores], ranking: Facts, places: Facts) -> None:
-    judge = next((own for own in judges if own.index["measure"] == finding["measure"]), judges[0])
+def _numbers(finding: Facts, main: Scores, ranking: Facts, places: Facts) -> None:
+    position, facts = places[finding["entry"]], finding["facts"]
     for other, number in finding["against"].items():
-        able = [
-            label
-            for label, p in places.items()
-            if p["complete"] and not p["control"] and not p["flags"] and p["gate"] in ("passes", "not told")
-        ]
-        control = finding["kind"] == "not told" and finding["entry"] in able
-        same(number, judge.ahead(finding["entry"], other, tail_of(judge, len(able)) if control else None))
-    place, facts = places[finding["entry"]], finding["facts"]
+        if other == ranking["baseline"] and finding["kind"] != "may be best":
+            assert number == {name: position["against"][name] for name in number}
+        else:
+            same(number, main.ahead(finding["entry"], other))
     if finding["kind"] == "moves":
-        parts, tail = place["moved"]["parts"], place["moved"]["tail"]
-        every = [own["moved"]["parts"] for own in places.values() if own["moved"]]
-        same(facts["change"], of_parts(parts, tail, reach_of(every), skewed=True))
+        components, alpha = position["moved"]["contributions"], position["moved"]["alpha"]
+        every = [
+            other_position["moved"]["contributions"] for other_position in places.values() if other_position["moved"]
+        ]
+        same(facts["change"], of_parts(components, alpha, range_of(every), skewed=True))
     if finding["kind"] == "broken":
-        for name, parts in zip(("seems", "rest"), place["broken"]["parts"], strict=True):
-            every = [x for own in places.values() if own["broken"] for x in own["broken"]["parts"]]
-            same(facts[name], of_parts(parts, ranking["broken_tail"], reach_of(every), skewed=True))
+        for name, components in zip(("seems", "rest"), position["broken"]["contributions"], strict=True):
+            every = [
+                x
+                for other_position in places.values()
+                if other_position["broken"]
+                for x in other_position["broken"]["contributions"]
+            ]
+            same(facts[name], of_parts(components, ranking["broken_alpha"], range_of(every), skewed=True))
         assert facts["seems"]["low"] > 0 > facts["rest"]["high"]
     for number in (*finding["against"].values(), *facts.values()):
-        shown = f"{abs(number['value']):.{finding['decimals']}f}"
+        if finding["kind"] == "undecided" and number["low"] is None:
+            continue  # too few units: the sentence has no number
+        text = f"{abs(number['value']):.{finding['decimals']}f}"
         named = len(finding["against"]) < 2 or finding["kind"] not in ("better", "worse", "may be best")
-        assert not named or finding["kind"] in ("may be best", "broken") or shown in finding["text"]
+        assert not named or finding["kind"] in ("may be best", "broken") or text in finding["text"]

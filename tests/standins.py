@@ -106,11 +106,11 @@ class StandIns:
                 DATA[source.name](self.folder / source.name)
         if component.kind != "dataset" or name not in DATA or component.data_sources():
             return component
-        place = self.folder / name
-        if not place.exists():
-            place.mkdir()
-            DATA[name](place)
-        return component.with_parameters(**{component.address: str(place)}) if component.address else component
+        folder = self.folder / name
+        if not folder.exists():
+            folder.mkdir()
+            DATA[name](folder)
+        return component.with_parameters(**{component.address: str(folder)}) if component.address else component
 
     def _backbone(self, name: str) -> Path:
         path = self.folder / f"{name}.safetensors"
@@ -150,14 +150,14 @@ def saved(network: Callable[[], nn.Module], wrap: Wrap = lambda tensors: tensors
     """
 
     def write(path: Path) -> None:
-        made = network()
+        model = network()
         if seen:
-            for module in made.modules():
+            for module in model.modules():
                 if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
                     module.momentum = float(isinstance(module, nn.BatchNorm2d))
             with torch.no_grad():
-                made.train()(torch.rand(seen, generator=generator(1)))
-        tensors = {k: v.half() if v.dtype == torch.float32 else v for k, v in made.state_dict().items()}
+                model.train()(torch.rand(seen, generator=generator(1)))
+        tensors = {k: v.half() if v.dtype == torch.float32 else v for k, v in model.state_dict().items()}
         torch.save(wrap(tensors), path)
 
     return write
@@ -167,8 +167,8 @@ def features_only(network: Callable[..., nn.Module], prefix: str = "features.") 
     """Return the convolutions of a network of torchvision, named with `prefix`; nobody reads its classifier."""
 
     def make() -> nn.Module:
-        found: nn.Module = network(weights=None).features
-        return nn.ModuleDict({"features": found}) if prefix else found
+        features: nn.Module = network(weights=None).features
+        return nn.ModuleDict({"features": features}) if prefix else features
 
     return make
 
@@ -262,7 +262,7 @@ def feature_range(path: Path) -> None:
 def drawn(network: nn.Module, size: float) -> dict[str, torch.Tensor]:
     """Return random weights for a network whose weights are 0 or 1 when it is made."""
     rng = generator(0)
-    return {name: size * torch.randn(own.shape, generator=rng) for name, own in network.state_dict().items()}
+    return {name: size * torch.randn(tensor.shape, generator=rng) for name, tensor in network.state_dict().items()}
 
 
 def r_lpips(path: Path) -> None:
@@ -276,9 +276,11 @@ def r_lpips(path: Path) -> None:
 
 def lipsim_network(path: Path) -> None:
     """Write weights as data-parallel training names them, each under the name of its part, too."""
-    state = {f"module.backbone.model.{name}": own for name, own in drawn(lipsim.LipSimNetwork(), 0.5).items()}
-    parts = {name.replace("base.1.", "convs.").replace("base.2.", "linear."): own for name, own in state.items()}
-    torch.save({"epoch": 1, "model_state_dict": state | parts}, path)
+    state = {f"module.backbone.model.{name}": tensor for name, tensor in drawn(lipsim.LipSimNetwork(), 0.5).items()}
+    renamed = {
+        name.replace("base.1.", "convs.").replace("base.2.", "linear."): tensor for name, tensor in state.items()
+    }
+    torch.save({"epoch": 1, "model_state_dict": state | renamed}, path)
 
 
 def dreamsim_archive(path: Path) -> None:
@@ -287,9 +289,9 @@ def dreamsim_archive(path: Path) -> None:
     for layer in ("blocks.0.attn.qkv", "blocks.1.attn.qkv"):
         for name, shape in (("lora_A", (2, 24)), ("lora_B", (72, 2))):
             updates[f"{dreamsim.PREFIX}{layer}.{name}.weight"] = 0.1 * torch.randn(shape, generator=rng)
-    with zipfile.ZipFile(path, "w") as made:
-        made.writestr(f"{dreamsim.FOLDER}/adapter_config.json", json.dumps({"lora_alpha": 0.5, "r": 2}))
-        made.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", save(updates))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{dreamsim.FOLDER}/adapter_config.json", json.dumps({"lora_alpha": 0.5, "r": 2}))
+        archive.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", save(updates))
 
 
 PHOTOS = (4, 3, 96, 128)
@@ -361,6 +363,14 @@ def table(file: Path, head: str, rows: list[str]) -> None:
     file.write_text("\n".join([head, *rows]) + "\n")
 
 
+def attacked(folder: Path) -> None:
+    names = [f"{number}.png" for number in range(6)]
+    for kind in ("originals", "attacked"):
+        pictures(folder / kind, names)
+    rows = [f"attacked/{n},originals/{n},{n},harness/embedded-cnn,ifgsm,weak,{i},p{i}" for i, n in enumerate(names)]
+    table(folder / "index.csv", "file,original,name,metric,attack,strength,mos,photograph", rows)
+
+
 def koniq10k(folder: Path) -> None:
     names = [f"{number}.jpg" for number in range(10_001, 10_025)]
     pictures(folder / "512x384", names)
@@ -392,9 +402,9 @@ def huggingface(folder: Path) -> None:
     pictures(folder / "drawn", [f"{number}.png" for number in range(6)])
     images = [{"bytes": file.read_bytes(), "path": None} for file in sorted((folder / "drawn").iterdir())]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    held = pa.table({"image": pa.array(images, kind), "mos": pa.array(range(6), pa.float32())})
-    with pa.OSFile(str(folder / "data.arrow"), "wb") as file, pa.ipc.new_stream(file, held.schema) as stream:
-        stream.write_table(held)
+    table = pa.table({"image": pa.array(images, kind), "mos": pa.array(range(6), pa.float32())})
+    with pa.OSFile(str(folder / "data.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table)
     (folder / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
     (folder / "dataset_info.json").write_text('{"features": {"image": {"_type": "Image"}}}')
 
@@ -446,17 +456,17 @@ def annotated(folder: Path) -> None:
 
 
 def bapps(folder: Path) -> None:
-    for part, parts in (
-        ("2afc/val", ("ref", "p0", "p1", "judge")),
-        ("2afc/train", ("ref", "p0", "p1", "judge")),
-        ("jnd/val", ("p0", "p1", "same")),
+    for split, people, names in (
+        ("2afc/val", 5, ("ref", "p0", "p1", "judge")),
+        ("2afc/train", 2, ("ref", "p0", "p1", "judge")),
+        ("jnd/val", 3, ("p0", "p1", "same")),
     ):
-        *images, verdict = parts
-        place = folder / part / "cnn"
-        pictures(place, [f"{name}/{number:06}.png" for name in images for number in range(3)], (64, 64))
-        (place / verdict).mkdir()
+        *images, verdict = names
+        subfolder = folder / split / "cnn"
+        pictures(subfolder, [f"{name}/{number:06}.png" for name in images for number in range(3)], (64, 64))
+        (subfolder / verdict).mkdir()
         for number in range(3):
-            np.save(place / verdict / f"{number:06}.npy", np.array([number / 3], np.float32))
+            np.save(subfolder / verdict / f"{number:06}.npy", np.array([number / people], np.float32))
 
 
 def tid2013(folder: Path) -> None:
@@ -494,8 +504,8 @@ def cifar100(folder: Path) -> None:
 def cifar10(folder: Path) -> None:
     rows = np.random.default_rng(0).integers(0, 256, (120, 1 + 3 * 32 * 32), dtype=np.uint8)
     rows[:, 0] = np.arange(120) % 10
-    for name, part in zip((*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"), np.split(rows, 6), strict=True):
-        part.tofile(folder / f"{name}.bin")
+    for name, block in zip((*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"), np.split(rows, 6), strict=True):
+        block.tofile(folder / f"{name}.bin")
 
 
 def ch_mnist(folder: Path) -> None:
@@ -508,9 +518,9 @@ def ch_mnist(folder: Path) -> None:
 def mnist(folder: Path) -> None:
     digits = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
     labels = (np.arange(40) % 10).astype(np.uint8)
-    for part, array in (("images-idx3", digits), ("labels-idx1", labels)):
+    for content, array in (("images-idx3", digits), ("labels-idx1", labels)):
         head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-        (folder / f"train-{part}-ubyte").write_bytes(head + array.tobytes())
+        (folder / f"train-{content}-ubyte").write_bytes(head + array.tobytes())
 
 
 DATA: Mapping[str, Callable[[Path], None]] = {
@@ -519,6 +529,7 @@ DATA: Mapping[str, Callable[[Path], None]] = {
     "nips2017": nips2017,
     "agiqa-3k": agiqa3k,
     "folder": scored_folder,
+    "attacked-originals": attacked,
     "huggingface": huggingface,
     "folder-ladder": ladder,
     "class-folder": classes,

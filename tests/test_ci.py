@@ -29,16 +29,18 @@ if [[ -n $FAILING && "$name $*" == *$FAILING* ]]; then echo "this is why" && exi
 COMMANDS = ("python3", "chromium", "bwrap", "harness", "ruff", "mypy", "pip", "pytest")
 
 
-def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
+def ran(
+    folder: Path, failing: str, path: str = os.environ["PATH"], commands: tuple[str, ...] = COMMANDS
+) -> subprocess.CompletedProcess[str]:
     """Run the script in a copy of what it reads, with commands that do nothing, one of which fails."""
     bin = folder / "bin"
-    for place in (bin, folder / ".ci", folder / "submissions" / "_template"):
-        place.mkdir(parents=True)
+    for needed_folder in (bin, folder / ".ci", folder / "submissions" / "_template"):
+        needed_folder.mkdir(parents=True)
     for name in ("run", "beside"):
         shutil.copy(ROOT / ".ci" / name, folder / ".ci")
-    for path in (*(bin / name for name in COMMANDS), folder / ".ci" / "distributions"):
-        path.write_text(FAKE)
-        path.chmod(0o755)
+    for file in (*(bin / name for name in commands), folder / ".ci" / "distributions"):
+        file.write_text(FAKE)
+        file.chmod(0o755)
     return subprocess.run(
         [folder / ".ci" / "run"],
         capture_output=True,
@@ -46,7 +48,7 @@ def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=400,
         env={
-            "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{bin}{os.pathsep}{path}",
             "HOME": str(folder),
             "TMPDIR": str(folder),
             "FAILING": failing,
@@ -70,7 +72,7 @@ def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Pa
         "mypy --strict",
         "distributions",
         "harness run --all",
-        "pytest -n 0 tests/core/notebook",
+        "pytest -n 0 tests/core/contracts",
         "harness site publish",
     )
     assert [step for step in steps if f"called: {step}" not in done.stdout] == []
@@ -107,6 +109,28 @@ def test_a_failing_step_fails_the_run_and_shows_its_output(failing: str, step: s
     assert ("called: harness site publish" in done.stdout) == failing.startswith(("-m ", "store-"))
 
 
+@pytest.mark.parametrize("missing", [("bwrap",), ("chromium",), ("bwrap", "chromium")])
+def test_only_what_is_missing_is_installed_and_without_root_it_is_named(
+    missing: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Only root can go on; what else the script calls is a stand-in, and so is `apt-get`."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("bash", "basename", "cat", "cp", "dirname", "env", "mkdir", "mktemp", "rm", "touch"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    (tools / "apt-get").write_text(f'#!/bin/bash\necho "$*" >> {tmp_path}/installed\n', encoding="utf-8")
+    (tools / "apt-get").chmod(0o755)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    done = ran(folder, "", path=str(tools), commands=tuple(name for name in COMMANDS if name not in missing))
+    packages = " ".join({"bwrap": "bubblewrap"}.get(name, name) for name in missing)
+    if os.geteuid() == 0:
+        assert (tmp_path / "installed").read_text(encoding="utf-8").endswith(f"--no-install-recommends {packages}\n")
+    else:
+        assert done.stderr == f"Missing: {packages}. Install with: sudo apt-get install {packages}\n"
+        assert done.returncode == 1
+
+
 def test_without_the_newer_python_the_run_says_so_and_goes_on(tmp_path: Path) -> None:
     done = ran(tmp_path, "uv python ")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -116,8 +140,8 @@ def test_without_the_newer_python_the_run_says_so_and_goes_on(tmp_path: Path) ->
 
 def test_tests_are_run_by_the_words_of_the_readme_and_nothing_is_set_for_them() -> None:
     (words,) = re.findall("^    (pip install .* pytest)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    before, found, _ = (ROOT / ".ci" / "run").read_text().partition(f"\n  {words}\n")
-    assert found
+    before, command, _ = (ROOT / ".ci" / "run").read_text().partition(f"\n  {words}\n")
+    assert command
     assert "export " not in before
 
 
@@ -184,8 +208,8 @@ kill $$
 all_ended
 """
     subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=400)
-    place = Path("/proc") / (tmp_path / "process").read_text().strip() / "cmdline"
+    path = Path("/proc") / (tmp_path / "process").read_text().strip() / "cmdline"
     end = time.monotonic() + 60
-    while place.exists() and place.read_bytes() and time.monotonic() < end:
+    while path.exists() and path.read_bytes() and time.monotonic() < end:
         time.sleep(0.05)
-    assert not place.exists() or not place.read_bytes()
+    assert not path.exists() or not path.read_bytes()

@@ -10,16 +10,16 @@ SMALL = gpu.Sizes(side=32, iterations=3, images=2, copies=32, steps=8, models=2,
 
 
 def test_every_part_runs_with_the_cpu_as_its_device() -> None:
-    found = {line.what.strip(): line for line in gpu.lines("cpu", SMALL)}
-    exact = {what: line.measured for what, line in found.items() if "difference" in what and "bfloat16" not in what}
+    lines = {line.what.strip(): line for line in gpu.lines("cpu", SMALL)}
+    exact = {what: line.measured for what, line in lines.items() if "difference" in what and "bfloat16" not in what}
     assert len(exact) == 4
     assert {value.removesuffix(" %") for value in exact.values()} <= {"0.00", "0.000", "0.0e+00"}
-    narrow = found.pop("bfloat16: difference of the gain")  # its goal is for more images than two
+    narrow = lines.pop("bfloat16: difference of the gain")  # its goal is for more images than two
     assert float(narrow.measured.removesuffix(" %")) < 5
-    assert [line for line in found.values() if not line.met] == []
-    assert found["Conformance: components work on the device"].measured == "3 components"
-    assert found["A fork of the prepared server computes on the device"].measured == "6.0"
-    assert found["Out of memory: batches are halved, scores stay"].measured.startswith(
+    assert [line for line in lines.values() if not line.met] == []
+    assert lines["Conformance: components work on the device"].measured == "3 components"
+    assert lines["A fork of the prepared server computes on the device"].measured == "6.0"
+    assert lines["Out of memory: batches are halved, scores stay"].measured.startswith(
         "8 images in batches of at most 2"
     )
 

@@ -18,10 +18,10 @@ from imharness.errors import HarnessError
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "imharness"
 PARTS = ("core", "plugins", "leaderboard", "submissions")
-PACKAGES = sorted(file.parent.name for part in PARTS for file in (ROOT / part).glob("*/__init__.py"))
+PACKAGES = sorted(file.parent.name for root in PARTS for file in (ROOT / root).glob("*/__init__.py"))
 DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__", "__main__"}
-MOST = 30
-"""A door lists so many names at most."""
+MOST = {"leaderboard": 70, "extending": 60}
+"""A door of methods lists at most 30 names; those of tables and of further kinds of extensions, so many."""
 ROOMS = {file.parent.name for file in CORE.glob("*/__init__.py")}
 STORIES = (
     ("notebook", "training_runs"),
@@ -95,12 +95,12 @@ def modules_of(package: str) -> Iterator[str]:
 
 
 def test_every_import_keeps_the_rules() -> None:
-    found = [
+    problems = [
         f"{importer} -> {imported}: {why}"
         for importer, imported in sorted(edges())
         if (why := refused(importer, imported))
     ]
-    assert not found, "\n".join(found)
+    assert not problems, "\n".join(problems)
 
 
 def test_every_room_has_a_story_and_there_are_twelve_packages() -> None:
@@ -109,10 +109,10 @@ def test_every_room_has_a_story_and_there_are_twelve_packages() -> None:
     assert set(PACKAGES) >= APPLICATIONS | SHARED
 
 
-def circles(found: Iterable[Edge]) -> list[str]:
+def circles(edges: Iterable[Edge]) -> list[str]:
     """Return a module of each circle of imports: what is left when modules that import none of the rest are removed."""
     needs: dict[str, set[str]] = {}
-    for importer, imported in found:
+    for importer, imported in edges:
         if imported.startswith("imharness") and not importer.startswith(f"{imported}."):
             needs.setdefault(importer, set()).add(imported)
             needs.setdefault(imported, set())
@@ -135,10 +135,10 @@ def test_a_plugin_may_import_doors_and_the_conformance_kit_alone() -> None:
 @pytest.mark.parametrize("door", sorted(DOORS - {"errors"}))
 def test_a_door_lists_few_names_and_no_error(door: str) -> None:
     module = importlib.import_module(f"imharness.{door}")
-    assert len(module.__all__) <= MOST
+    assert len(module.__all__) <= MOST.get(door, 30)
     assert len(set(module.__all__)) == len(module.__all__)
     offered = {name: getattr(module, name) for name in module.__all__}
-    wrong = {name for name, own in offered.items() if isinstance(own, type) and issubclass(own, HarnessError)}
+    wrong = {name for name, member in offered.items() if isinstance(member, type) and issubclass(member, HarnessError)}
     assert not wrong, "errors have a door of their own, imharness.errors"
 
 
@@ -169,5 +169,5 @@ def test_the_leaderboard_reads_and_computes_nothing() -> None:
 def test_rooms_that_only_read_load_no_torch() -> None:
     graph = graph_of(types=False)
     for start in (*(f"imharness.{room}" for room in LIGHT), "imharness_leaderboard"):
-        found = [chain for module in modules_of(start) if (chain := graph.find_shortest_chain(module, "torch"))]
-        assert not found, found[:3]
+        chains = [chain for module in modules_of(start) if (chain := graph.find_shortest_chain(module, "torch"))]
+        assert not chains, chains[:3]

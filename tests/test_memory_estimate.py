@@ -17,10 +17,10 @@ def twice(network: nn.Module, images: torch.Tensor) -> torch.Tensor:
 
 
 def test_two_exponentials_hold_both_results_and_two_gradients() -> None:
-    found = cost(Network(nn.Identity, (3, SIDE, SIDE), twice), 8)
+    result = cost(Network(nn.Identity, (3, SIDE, SIDE), twice), 8)
     # the input, both results, which the gradients need, and the gradients of both
-    assert found.peak == pytest.approx(5 * 8 * ARRAY, rel=0.01)
-    assert found.weights == 0
+    assert result.peak == pytest.approx(5 * 8 * ARRAY, rel=0.01)
+    assert result.weights == 0
 
 
 def test_a_convolution_counts_its_weights_and_the_largest_layer_is_named() -> None:
@@ -57,21 +57,21 @@ def test_views_of_weights_and_images_are_counted_once() -> None:
         return network(images.view(len(images), -1)).T
 
     network = Network(lambda: nn.Linear(3 * SIDE * SIDE, 4, bias=False), (3, SIDE, SIDE), seen)
-    found = cost(network, 8, back=False)
-    assert found.weights == 4 * ARRAY
-    assert found.peak == 4 * ARRAY + 8 * ARRAY + 8 * 4 * 4
-    assert found.operations == 2 * 4 * 3 * SIDE * SIDE
+    result = cost(network, 8, back=False)
+    assert result.weights == 4 * ARRAY
+    assert result.peak == 4 * ARRAY + 8 * ARRAY + 8 * 4 * 4
+    assert result.operations == 2 * 4 * 3 * SIDE * SIDE
 
 
 @pytest.mark.parametrize("name", ["fcn", "disco", "training wrn-28-2", "inverting resnet20"])
 def test_on_the_cpu_times_are_measured_beside_the_prediction(name: str) -> None:
-    (found,) = measure(torch.device("cpu"), [name], small=True)
-    assert not found.unavailable
-    assert found.predicted.keys() == {2}
-    forward, step = found.predicted[2]
+    (measurement,) = measure(torch.device("cpu"), [name], small=True)
+    assert not measurement.unavailable
+    assert measurement.predicted.keys() == {2}
+    forward, step = measurement.predicted[2]
     assert step > forward > 0
-    assert found.forward_ms.keys() == found.step_ms.keys() >= {"strict"}
-    assert found.step_ms["strict"] > found.forward_ms["strict"] > 0
+    assert measurement.forward_ms.keys() == measurement.step_ms.keys() >= {"strict"}
+    assert measurement.step_ms["strict"] > measurement.forward_ms["strict"] > 0
 
 
 def test_a_network_that_fails_costs_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ for words in (
 
 PROFILE = """
 name = "small"
-description = "A few cells of every track, computed in seconds."
+description = "A few tasks of every track, computed in seconds."
 
 [tracks."harness/iqa"]
 select = { dataset = ["pictures[size=72]"], metric = ["embedded-cnn"], attack = ["ifgsm"], defense = ["none", "jpeg"] }
@@ -83,7 +83,7 @@ LOCKED = """
 import pathlib, subprocess, sys
 
 from imharness.errors import StoreError
-from imharness.results.disk import one_at_a_time
+from imharness.results.disk import alone
 from imharness.results.storage.local import LocalFiles
 
 root = pathlib.Path(sys.argv[1])
@@ -91,12 +91,12 @@ files = LocalFiles(root)
 for line in (b"1", b"2"):
     files.append("lines", lambda before, line=line: line)
 try:
-    with one_at_a_time(root, ".turn", "taken"):
+    with alone(root, wait_s=0):
         print(files.lines("lines"), flush=True)
         if len(sys.argv) == 2:
             subprocess.run([sys.executable, "-c", sys.orig_argv[2], str(root), "second"], check=True)
 except StoreError as error:
-    print(error, files.lines("lines"))
+    print(str(error).partition(str(root))[0], files.lines("lines"))
 """
 
 
@@ -122,12 +122,12 @@ class Done:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    packages = sorted(file.parent.name for place in PLACES for file in place.glob("imharness*/__init__.py"))
+    packages = sorted(file.parent.name for root in PLACES for file in root.glob("imharness*/__init__.py"))
     assert {"imharness", "imharness_submissions", "imharness_leaderboard", "imharness_iqa"} <= set(packages)
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "small.toml").write_text(PROFILE, encoding="utf-8")
-    said = elsewhere("-c", IMPORTED, *packages, folder=folder)
-    (checked, ran, _), imported = said.split("=" * 9 + "\n"), said.partition("\n")[0]
+    output = elsewhere("-c", IMPORTED, *packages, folder=folder)
+    (checked, ran, _), imported = output.split("=" * 9 + "\n"), output.partition("\n")[0]
     return Done(imported, checked, ran, folder)
 
 
@@ -142,18 +142,21 @@ def test_components_are_checked_without_alarms_and_forks(done: Done) -> None:
 
 
 def test_a_second_process_waits_for_locks_or_is_refused(tmp_path: Path) -> None:
-    assert elsewhere("-c", LOCKED, str(tmp_path)).splitlines() == ["[b'1', b'2']", "taken [b'1', b'2', b'1', b'2']"]
+    assert elsewhere("-c", LOCKED, str(tmp_path)).splitlines() == [
+        "[b'1', b'2']",
+        "another process has been changing  [b'1', b'2', b'1', b'2']",
+    ]
 
 
 def test_a_small_run_of_all_tracks_ends_with_tables(done: Done) -> None:
     """On a worker of its own, which is started anew and not forked."""
-    assert " 0 failed" in done.ran
+    assert "none failed" in done.ran
     for track in ("iqa", "membership", "perceptual", "reconstruction"):
         assert "<table" in (done.folder / "site" / f"{track}.html").read_text(encoding="utf-8")
 
 
 def test_every_text_file_has_its_encoding_named() -> None:
-    texts = ((file.name, file.read_bytes()) for place in PLACES for file in place.rglob("*.py"))
+    texts = ((file.name, file.read_bytes()) for root in PLACES for file in root.rglob("*.py"))
     calls = [
         (name, node.lineno)
         for name, text in texts

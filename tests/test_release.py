@@ -1,7 +1,9 @@
-"""What a release says of itself, and that workflows call what exists."""
+"""What a release says of itself, and the steps that make it."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,17 +15,17 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import imharness
 from imharness.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+STATED = ("CITATION.cff", "CHANGELOG.md", "core/imharness/results/version.py")
+"""The files that name the version."""
 
 
 def test_the_citation_is_complete_and_of_this_version() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert cited["version"] == imharness.__version__
-    assert cited["license"] == PROJECT["license"]
+    assert cited["license"] == PROJECT["license"].partition(" AND ")[0]  # that of the code
     assert cited["abstract"] == PROJECT["description"]
     assert {"keywords", "authors", "references", "type", "title", "message"} <= set(cited)
     assert all({"type", "title", "authors", "year", "url"} <= set(paper) for paper in cited["references"])
@@ -38,15 +40,22 @@ def test_the_archive_has_the_authors_papers_and_words_of_the_citation() -> None:
     assert archived["description"] == cited["abstract"]
     assert archived["keywords"] == cited["keywords"]
     assert archived["references"] == [paper["url"] for paper in cited["references"]]
-    named = [own.get("name") or f"{own['family-names']}, {own['given-names']}" for own in cited["authors"]]
-    assert [own["name"] for own in archived["creators"]] == named
+    named = [author.get("name") or f"{author['family-names']}, {author['given-names']}" for author in cited["authors"]]
+    assert [creator["name"] for creator in archived["creators"]] == named
     assert archived["upload_type"] == "software"
 
 
-def test_the_page_on_releasing_names_commands_and_files_that_exist() -> None:
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md"])
+def test_files_that_pages_for_maintainers_name_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    folders = r"\.ci|\.github|\.devcontainer|benchmarks|core|deploy|docs|plugins|submissions|tests"
+    files = {*re.findall(rf"(?<![\w/.:-])(?:{folders})/[\w./-]*\w", text)}
+    assert files
+    assert [name for name in sorted(files) if not (ROOT / name).exists() and "_build" not in name] == []
+
+
+def test_the_page_on_releasing_names_commands_that_exist() -> None:
     page = (ROOT / "docs" / "releasing.md").read_text()
-    for name in re.findall(r"`((?:\.ci|\.github|deploy|tests|core)/[\w./-]+)", page):
-        assert (ROOT / name).exists(), name
     for command in re.findall(r"`harness ([a-z]+(?: [a-z]+)?)", page):
         words = command.split()
         ran = CliRunner().invoke(cli, [*words, "--help"])
@@ -58,9 +67,9 @@ def test_notebooks_are_those_of_the_tutorials_and_install_in_their_first_cell() 
         [sys.executable, str(ROOT / "docs" / "notebooks.py"), "--check"], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stdout
-    found = [json.loads(path.read_text()) for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))]
-    assert len(found) == 3
-    for notebook in found:
+    notebooks = [json.loads(path.read_text()) for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))]
+    assert len(notebooks) == 3
+    for notebook in notebooks:
         first, *rest = (cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code")
         assert first == f"%pip install --quiet {PROJECT['name']}"
         assert rest
@@ -68,80 +77,138 @@ def test_notebooks_are_those_of_the_tutorials_and_install_in_their_first_cell() 
         assert all(not cell.get("outputs") for cell in notebook["cells"])
 
 
-def dated(folder: Path, citation: str, changelog: str, *date: str) -> tuple[str, str, str]:
-    """Return what `.ci/dated.py` says of these files, and what they are afterwards."""
-    (folder / "CITATION.cff").write_text(citation)
-    (folder / "CHANGELOG.md").write_text(changelog)
-    command = [sys.executable, str(ROOT / ".ci" / "dated.py"), *date]
+def changed(folder: Path, *words: str) -> str:
+    """Return what `.ci/release.py` prints and says, with a $ before what it says when it fails."""
+    command = [sys.executable, str(ROOT / ".ci" / "release.py"), *words]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert bool(ran.returncode) == bool(ran.stderr)
-    return ran.stderr, (folder / "CITATION.cff").read_text(), (folder / "CHANGELOG.md").read_text()
+    return f"$ {ran.stderr}" if ran.returncode else ran.stdout
 
 
-def test_what_is_not_released_has_no_date_and_a_release_has_one_in_both_files(tmp_path: Path) -> None:
-    citation, changelog = (ROOT / "CITATION.cff").read_text(), (ROOT / "CHANGELOG.md").read_text()
-    assert dated(tmp_path, citation, changelog) == ("", citation, changelog)
-    said, cited, changed = dated(tmp_path, citation, changelog, "2026-12-01")
-    assert said == ""
-    assert str(yaml.safe_load(cited)["date-released"]) == "2026-12-01"
-    assert changed.startswith(f"# Changelog\n\n## {imharness.__version__} (2026-12-01)\n")
-    assert dated(tmp_path, cited, changed) == ("", cited, changed)
-    assert "has a date already" in dated(tmp_path, cited, changed, "2026-12-02")[0]
-    assert "has no such version" in dated(tmp_path, cited, changelog)[0]
-    assert "CITATION.cff has no date" in dated(tmp_path, citation, changed)[0]
+def texts(folder: Path) -> list[str]:
+    return [(folder / name).read_text(encoding="utf-8") for name in STATED]
+
+
+@pytest.fixture(params=["to come", "released"])
+def stated(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The files that name the version, in each of the two states, whichever the checkout is in."""
+    for name in STATED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    to_come = "date-released" not in texts(tmp_path)[0]
+    if to_come and request.param == "released":
+        assert changed(tmp_path, "dated", "2026-12-01") == ""
+    if not to_come and request.param == "to come":
+        assert changed(tmp_path, "next", "99.0.0") == ""
+    return tmp_path
+
+
+def test_a_version_is_to_come_or_released_and_files_that_disagree_are_named(stated: Path) -> None:
+    assert changed(stated) == ""
+    citation, changelog, module = texts(stated)
+    version = yaml.safe_load(citation)["version"]
+    released = "date-released" in citation
+    wrong = {
+        "CITATION.cff": re.sub(r"^version: .*$", "version: 98.0.0", citation, flags=re.M),
+        "CHANGELOG.md": changelog.replace("\n## ", "\n## 98.0.0 (2026-12-01)\n\n## ", 1),
+        "core/imharness/results/version.py": module.replace(f'"{version}"', '"98.0.0"'),
+    }
+    for name, text in wrong.items():
+        before = (stated / name).read_text(encoding="utf-8")
+        (stated / name).write_text(text, encoding="utf-8")
+        for words in ((), ("dated", "2026-12-02"), ("notes",), ("next", "99.9.0")):
+            message = changed(stated, *words)
+            assert message.startswith("$ ")
+            assert name in message
+            assert message.count("\n") == 1
+        (stated / name).write_text(before, encoding="utf-8")
+    day = "\ndate-released: 2026-12-01\n"
+    undone = (
+        re.sub(r"\ndate-released: .*\n", "\n", citation) if released else citation.replace("\nauthors", day + "authors")
+    )
+    (stated / "CITATION.cff").write_text(undone, encoding="utf-8")
+    assert "CHANGELOG.md does not begin with" in changed(stated)
+
+
+def test_only_the_next_step_of_a_release_can_be_taken(stated: Path) -> None:
+    before = texts(stated)
+    version = yaml.safe_load(before[0])["version"]
+    if "date-released" in before[0]:
+        assert f"{version} was released on " in changed(stated, "dated", "2026-12-02")
+        for refused in (version, "0.0.9", "1.0", "1.0.0.dev0", "01.0.0", "v1.0.0", ""):
+            assert changed(stated, "next", refused).startswith("$ ")
+    else:
+        for words in (("notes",), ("next", "99.1.0")):
+            assert f"{version} is not released: `dated DATE` comes first" in changed(stated, *words)
+    assert texts(stated) == before
 
 
 @pytest.mark.parametrize(
     "date", ["tomorrow", "20261201", "2026-W49-2", "2026-12-1", "2026-12-01T00:00", "2026-13-01", "２０２６-12-01", ""]
 )
-def test_a_release_has_a_day_of_the_calendar_in_one_form(date: str, tmp_path: Path) -> None:
-    citation, changelog = (ROOT / "CITATION.cff").read_text(), (ROOT / "CHANGELOG.md").read_text()
-    said, *files = dated(tmp_path, citation, changelog, date)
-    assert len(said.splitlines()) == 1
-    assert "is no da" in said
-    assert files == [citation, changelog]
+@pytest.mark.parametrize("stated", ["to come"], indirect=True)
+def test_a_release_has_a_day_of_the_calendar_in_one_form(date: str, stated: Path) -> None:
+    before = texts(stated)
+    message = changed(stated, "dated", date)
+    assert message.count("\n") == 1
+    assert "is no da" in message
+    assert texts(stated) == before
 
 
-def test_every_script_that_workflows_and_the_build_call_is_there_and_can_be_run() -> None:
-    texts = [(ROOT / ".ci" / "run").read_text(), *(f.read_text() for f in (ROOT / ".github/workflows").glob("*.yml"))]
-    called = {name for text in texts for name in re.findall(r"(?<![\w/])\.ci/\w+(?![\w.])", text)}
-    assert called == {".ci/beside", ".ci/distributions"}
-    assert (ROOT / ".ci/beside").is_file()  # it is sourced
-    assert (ROOT / ".ci/distributions").stat().st_mode & 0o111
-
-
-def test_templates_and_workflows_can_be_read_and_store_no_secret() -> None:
-    files = sorted((ROOT / ".github").rglob("*.yml"))
-    assert {"bug.yml", "idea.yml", "config.yml", "release.yml", "pages.yml", "submissions.yml"} <= {
-        f.name for f in files
+def test_two_versions_are_released_by_the_words_of_the_page(tmp_path: Path) -> None:
+    """In a clone that can push: what is tagged is dated, tests hold in each state, notes are those of the changelog."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no clone of the repository")
+    home, clone = tmp_path / "home.git", tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", "--bare", "--depth", "1", f"file://{ROOT}", str(home)], check=True)
+    subprocess.run(["git", "clone", "--quiet", str(home), str(clone)], check=True)
+    page = (clone / "docs" / "releasing.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?:^    .*\n)+", page.partition("## For each version")[2].partition("\n## ")[0], re.M)
+    assert [block.count("\n") for block in blocks] == [5, 3]
+    environment = os.environ | {
+        f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
     }
-    for file in files:
-        assert yaml.safe_load(file.read_text())
-        assert "secrets." not in file.read_text(), file
-    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
-    assert release["permissions"] == {"contents": "read"}
-    assert release["jobs"]["publish"]["permissions"] == {"id-token": "write"}
 
+    def run(script: str) -> str:
+        words = ["bash", "-euo", "pipefail", "-c", script]
+        ran = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
 
-def test_every_action_of_a_workflow_is_pinned_by_the_hash_of_a_commit_and_says_its_version() -> None:
-    used = [
-        line.partition("uses:")[2].strip()
-        for file in sorted((ROOT / ".github/workflows").glob("*.yml"))
-        for line in file.read_text().splitlines()
-        if "uses:" in line
-    ]
-    assert len(used) >= 10
-    assert [own for own in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}  # v\d+(\.\d+){2}", own)] == []
+    tests = f"{sys.executable} -m pytest -q -n 0 tests/test_release.py -k 'to_come or only_the or citation or archive'"
+    run("git checkout --quiet -B main")
+    if "date-released" in texts(clone)[0]:
+        run(blocks[1].replace("0.2.0", "97.0.0"))
+    (first,) = re.findall(r"^version: (.*)$", texts(clone)[0], re.M)
+    for version, following in ((first, "98.1.0"), ("98.1.0", "98.2.0")):
+        changelog = clone / "CHANGELOG.md"
+        text = changelog.read_text(encoding="utf-8").replace("Nothing yet.", f"What {version} changes.")
+        changelog.write_text(text, encoding="utf-8")
+        run("git diff --quiet || git commit --quiet --all --message 'A change'")
+        for block in (blocks[0], blocks[1].replace("0.2.0", following)):
+            run(block)
+            run(tests)
+        tagged = run(f"git -C {home} show v{version}:CITATION.cff")
+        assert yaml.safe_load(tagged)["version"] == version
+        assert "date-released" in tagged
+        assert run(f"git -C {home} cat-file -t v{version}") == "tag\n"
+        run(f"git checkout --quiet v{version}")
+        notes = changed(clone, "notes")
+        assert run("git status --porcelain") == ""
+        run("git checkout --quiet main")
+        assert "\n## " not in notes
+        assert (f"What {version} changes." in notes) == (version != first)
+        assert run(f"git -C {home} show main:CITATION.cff").count(f"version: {following}\n") == 1
+    assert re.findall(r"^## (\S+)", changelog.read_text(encoding="utf-8"), re.M)[:3] == ["Unreleased", "98.1.0", first]
 
 
 def test_classifiers_say_which_versions_of_python_it_takes() -> None:
-    said = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.M)
-    assert said == ["3.11", "3.12", "3.13", "3.14"]
+    versions = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.M)
+    assert versions == ["3.11", "3.12", "3.13", "3.14"]
     assert PROJECT["requires-python"] == ">=3.11,<3.15"
 
 
 def contents(folder: Path, *packed: str, metadata: str = "", **environment: str) -> str:
-    """Return what is said of a wheel with these files, of a repository that has two, beside a whole source."""
+    """Return what is message of a wheel with these files, of a repository that has two, beside a whole source."""
     for name in ("core/a/x.py", "core/a/x.json", "LICENSE", "README.md", "CITATION.cff"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
@@ -160,7 +227,7 @@ def contents(folder: Path, *packed: str, metadata: str = "", **environment: str)
 
 
 @pytest.mark.parametrize(
-    ("packed", "said"),
+    ("packed", "message"),
     [
         (("a/x.py", "a/x.json", "a/r.md"), ""),
         (("a/x.py", "a/x.json"), "missing in the wheel: a/r.md\n"),
@@ -169,22 +236,22 @@ def contents(folder: Path, *packed: str, metadata: str = "", **environment: str)
     ],
 )
 def test_a_file_that_a_wheel_lacks_or_should_not_have_is_named(
-    tmp_path: Path, packed: tuple[str, ...], said: str
+    tmp_path: Path, packed: tuple[str, ...], message: str
 ) -> None:
-    assert contents(tmp_path, *packed) == said
+    assert contents(tmp_path, *packed) == message
 
 
 @pytest.mark.parametrize("written", ["https://x.org/a/b", "https://x.org/other"])
 def test_a_release_says_where_it_is_kept(tmp_path: Path, written: str) -> None:
-    asked = "https://x.org/a/b"
+    address = "https://x.org/a/b"
     metadata = f"Project-URL: Repository, {written}\n"
-    said = contents(tmp_path, "a/x.py", "a/x.json", "a/r.md", metadata=metadata, HARNESS_REPOSITORY=asked)
-    assert said == ("" if written == asked else f"not in the metadata: {asked}\n")
+    message = contents(tmp_path, "a/x.py", "a/x.json", "a/r.md", metadata=metadata, HARNESS_REPOSITORY=address)
+    assert message == ("" if written == address else f"not in the metadata: {address}\n")
 
 
 @pytest.mark.parametrize("written", ["https://x.org/a/b/blob/main/docs/index.md", "docs/index.md"])
 def test_a_link_that_the_package_index_could_not_follow_is_named(tmp_path: Path, written: str) -> None:
-    asked = "https://x.org/a/b"
-    metadata = f"Project-URL: Repository, {asked}\n\n[here]({written}), [above](#use-it)\n"
-    said = contents(tmp_path, "a/x.py", "a/x.json", "a/r.md", metadata=metadata, HARNESS_REPOSITORY=asked)
-    assert said == ("" if written.startswith("https") else "relative in the README: docs/index.md\n")
+    address = "https://x.org/a/b"
+    metadata = f"Project-URL: Repository, {address}\n\n[here]({written}), [above](#use-it)\n"
+    message = contents(tmp_path, "a/x.py", "a/x.json", "a/r.md", metadata=metadata, HARNESS_REPOSITORY=address)
+    assert message == ("" if written.startswith("https") else "relative in the README: docs/index.md\n")

@@ -12,13 +12,13 @@ import click
 from imharness.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
-_END = {"|", "&", "&&", ";", ">", "2>&1"}
+_END = {"|", "&", "&&", ";", ">", "2>", "2>&1"}
 
 
 def blocks(page: str) -> list[str]:
     """The indented blocks of a page, without their indentation."""
-    found = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", (ROOT / page).read_text(), re.M)
-    return [re.sub(r"^    ", "", block, flags=re.M) for block in found]
+    matches = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", (ROOT / page).read_text(), re.M)
+    return [re.sub(r"^    ", "", block, flags=re.M) for block in matches]
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -29,17 +29,23 @@ def commands(text: str) -> Iterator[list[str]]:
             if word.startswith("harness "):
                 yield shlex.split(word)
         if "harness" in words:
-            own = words[words.index("harness") :]
-            yield own[: next((i for i, word in enumerate(own) if word in _END), len(own))]
+            command = words[words.index("harness") :]
+            yield command[: next((i for i, word in enumerate(command) if word in _END), len(command))]
 
 
 def read(words: Sequence[str]) -> None:
     """Let the command line read a call of `harness` without running it; raises click's error for a wrong one."""
     command: click.Command = cli
-    context, left = click.Context(cli, info_name="harness"), list(words[1:])
+    context, remaining = click.Context(cli, info_name="harness"), list(words[1:])
     while isinstance(command, click.Group):
-        name = left.pop(0)
-        found = command.get_command(context, name)
-        assert found is not None, f"there is no command {name} in {shlex.join(words)}"
-        command, context = found, click.Context(found, parent=context, info_name=name)
-    command.make_context(str(command.name), left, parent=context.parent)
+        if command.invoke_without_command and (not remaining or remaining[0].startswith("-")):
+            break
+        name = remaining.pop(0)
+        subcommand = command.get_command(context, name)
+        assert subcommand is not None, f"there is no command {name} in {shlex.join(words)}"
+        command, context = subcommand, click.Context(subcommand, parent=context, info_name=name)
+    try:
+        command.make_context(str(command.name), remaining, parent=context.parent)
+    except click.BadParameter as error:
+        if "does not exist" not in error.message:  # a file of the reader's, whose name stands for any
+            raise

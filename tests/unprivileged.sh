@@ -9,6 +9,7 @@ home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 chown 65534:65534 "$home"
 closed=$(getent passwd 0 | cut -d: -f6)
+# shellcheck disable=SC2016
 unshare --mount sh -eu -c '
     python=$1 root=$2 home=$3 closed=$4
     shift 4

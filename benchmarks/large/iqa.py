@@ -17,53 +17,62 @@ STRENGTHS = {"weak": 0.1, "medium": 0.2, "strong": 0.25}
 """Name -> 1 - SSIM of the attacked image."""
 DATASET = "acme/photographs"
 SHOWN = len(METRICS) * len(ATTACKS) * len(STRENGTHS) * (2 * len(DEFENSES) - 1)
-"""Cells of defended attacked images."""
+"""Tasks of defended attacked images."""
 Rows = dict[str, np.ndarray]
 
 
 def write(root: Path, rows: int) -> Finished:
     """Fill a store with about so many rows of defended attacked images."""
-    found, rng = Finished(root, "harness/iqa"), np.random.default_rng(0)
+    study, rng = Finished(root, "harness/iqa"), np.random.default_rng(0)
     n = max(round(rows / SHOWN), 2)
     names = np.array([f"image-{i:06d}" for i in range(n)], dtype=object)
     quality = rng.uniform(1, 5, n)
     for d, defense in enumerate(DEFENSES):
-        said = {"name": names, "group": [f"group-{d % 5}"] * n, "entry": [defense] * n, **_distances(rng, 0.02 * d, n)}
-        found.add("purify", {"dataset": DATASET, "defense": defense}, said, facts={"ms": 0.1 + d})
+        columns = {
+            "name": names,
+            "group": [f"group-{d % 5}"] * n,
+            "entry": [defense] * n,
+            **_distances(rng, 0.02 * d, n),
+        }
+        study.add("purify", {"dataset": DATASET, "defense": defense}, columns, facts={"ms": 0.1 + d})
     for metric in METRICS:
-        _metric(found, rng, names, quality, metric)
-    found.close()
-    return found
+        _metric(study, rng, names, quality, metric)
+    study.close()
+    return study
 
 
-def _metric(found: Finished, rng: np.random.Generator, names: np.ndarray, quality: np.ndarray, metric: str) -> None:
-    n, place = len(names), {"dataset": DATASET, "metric": metric}
+def _metric(study: Finished, rng: np.random.Generator, names: np.ndarray, quality: np.ndarray, metric: str) -> None:
+    n, components = len(names), {"dataset": DATASET, "metric": metric}
     score = 20 * quality + rng.normal(0, 8, n)
     facts = {"sign": [1] * n, "lower": [0.0] * n, "upper": [100.0] * n, "labelled": [""] * n, "proxy": [""] * n}
     noise = {name: rng.normal(50, 10, n).astype(np.float32) for name in ("si", "cf")}
     clean = {"name": names, "mos": quality, "photograph": names, **facts, "score": score.astype(np.float32), **noise}
-    found.add("clean", place, clean)
+    study.add("clean", components, clean)
     defended = {}
     for d, defense in enumerate(DEFENSES):
         defended[defense] = score + 0.1 * d * rng.normal(0, 1, n)
-        own = {"name": names, "trained": [False] * n, "score": defended[defense].astype(np.float32)}
-        found.add("defended", {**place, "defense": defense}, own)
+        columns = {"name": names, "trained": [False] * n, "score": defended[defense].astype(np.float32)}
+        study.add("defended", {**components, "defense": defense}, columns)
     for attack in ATTACKS:
         for strength, loss in STRENGTHS.items():
             moved = 40 * loss * rng.random(n)
             for adaptive in (False, True):
                 options = {"adaptive": adaptive, "method": attack, "strength": strength}
                 drawn = {**options, "samples": 1}
-                roles = {**place, "attack": attack}
+                roles = {**components, "attack": attack}
                 if not adaptive:
-                    found.add("attack", roles, _attacked(rng, names, score + moved, loss), options=drawn)
+                    study.add("attack", roles, _attacked(rng, names, score + moved, loss), options=drawn)
                 for d, defense in enumerate(DEFENSES[adaptive:], start=int(adaptive)):
                     shift = moved * (1 + 0.5 * adaptive - 0.02 * d) + rng.normal(0, 0.5, n)
                     if adaptive:
-                        own = _attacked(rng, names, score + moved, loss)
-                        found.add("attack", {**roles, "defense": defense}, own, options=drawn)
-                    shown = {"name": names, "gradient": ["own"] * n, **_scored(rng, defended[defense] + shift, loss)}
-                    found.add("evaluate", {**roles, "defense": defense}, shown, options=options)
+                        columns = _attacked(rng, names, score + moved, loss)
+                        study.add("attack", {**roles, "defense": defense}, columns, options=drawn)
+                    evaluated = {
+                        "name": names,
+                        "gradient": ["own"] * n,
+                        **_scored(rng, defended[defense] + shift, loss),
+                    }
+                    study.add("evaluate", {**roles, "defense": defense}, evaluated, options=options)
 
 
 def _attacked(rng: np.random.Generator, names: np.ndarray, score: np.ndarray, loss: float) -> Mapping[str, object]:

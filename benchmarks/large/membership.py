@@ -14,7 +14,7 @@ PLACE = {"dataset": "acme/rows", "model": "acme/model"}
 
 def write(root: Path, rows: int) -> Finished:
     """Fill a store with about so many rows of scores."""
-    found, rng = Finished(root, "harness/membership"), np.random.default_rng(0)
+    study, rng = Finished(root, "harness/membership"), np.random.default_rng(0)
     n = max(round(rows / (len(DEFENSES) * len(EVALUATORS) * SPLITS * 2)), 4 * CLASSES)
     for split in range(SPLITS):
         rows_of = {
@@ -24,18 +24,18 @@ def write(root: Path, rows: int) -> Finished:
         }
         for d, defense in enumerate(DEFENSES):
             facts = {"train_accuracy": 0.9, "test_accuracy": 0.8 - 0.01 * d, "calibration_error": 0.1}
-            found.add(
+            study.add(
                 "train", {**PLACE, "defense": defense}, rows_of, options={"role": "target", "split": split}, facts=facts
             )
             for evaluator in EVALUATORS:
                 for adaptive in (False, True):
                     gain = np.where(rows_of["member"], 0.6 - 0.03 * d, 0.0)
                     score = (rng.normal(-0.3, 1, n) + gain).astype(np.float32)
-                    found.add(
+                    study.add(
                         "evaluate",
                         {**PLACE, "defense": defense, "evaluator": evaluator},
                         {**rows_of, "right": rng.random(n) < 0.8, "score": score},
                         options={"adaptive": adaptive, "split": split},
                     )
-    found.close()
-    return found
+    study.close()
+    return study

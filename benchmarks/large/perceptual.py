@@ -13,21 +13,21 @@ FAMILIES = ("blur", "compression", "noise", "colour", "deblurring", "interpolati
 
 def write(root: Path, rows: int) -> Finished:
     """Fill a store with about so many rows of distances."""
-    found, rng = Finished(root, "harness/perceptual"), np.random.default_rng(0)
+    study, rng = Finished(root, "harness/perceptual"), np.random.default_rng(0)
     choices = max(round(rows / (2 * len(METRICS) * len(DATASETS))), 20)
     for dataset in DATASETS:
         group, second = np.repeat(np.arange(choices), 2), np.tile([0, 1], choices)
         judge = rng.integers(0, 6, choices) / 5
         names = np.array([f"choice-{g:06d}-{s}" for g, s in zip(group, second, strict=True)], dtype=object)
         references = np.array([f"photograph-{g:06d}" for g in group], dtype=object)
-        known = {
+        shared_columns = {
             "name": names,
             "reference": references,
             "photograph": references,
             "family": np.array(FAMILIES, dtype=object)[group % len(FAMILIES)],
             "severity": np.zeros(len(group)),
         }
-        asked = {
+        answers = {
             "proxy": np.full(len(group), "", dtype=object),
             "group": references,
             "choice": second,
@@ -41,14 +41,19 @@ def write(root: Path, rows: int) -> Finished:
             nearer = np.where(second == 1, judge[group], 1 - judge[group])
             distance = (1 - nearer + rng.normal(0, 0.3 + 0.02 * m, len(group))).astype(np.float32)
             roles = {"dataset": dataset, "metric": metric}
-            found.add("distance", roles, {**known, **asked, "distance": distance}, facts={"ms": 1.0 + m})
+            study.add("distance", roles, {**shared_columns, **answers, "distance": distance}, facts={"ms": 1.0 + m})
             after = (distance + rng.normal(0.2, 0.1, len(group))).astype(np.float32)
-            moved = {**known, "before": distance, "after": after, "linf": np.full(len(group), 0.004, np.float32)}
-            found.add(
+            moved = {
+                **shared_columns,
+                "before": distance,
+                "after": after,
+                "linf": np.full(len(group), 0.004, np.float32),
+            }
+            study.add(
                 "attack",
                 {**roles, "attack": "acme/attack"},
-                {name: own[hit] for name, own in moved.items()},
+                {name: column[hit] for name, column in moved.items()},
                 options={"radius": 1},
             )
-    found.close()
-    return found
+    study.close()
+    return study

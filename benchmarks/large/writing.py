@@ -1,32 +1,20 @@
-"""Writes tasks of a track into a store, as a run leaves them but for flushing each file to disk."""
+"""Writes tasks of a track into a store, as a run leaves them."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.storage.files import StoredFile
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec
-
-
-class _Unflushed(Store):
-    """A store that may lose files when the machine stops."""
-
-    def put(self, file: str, content: bytes) -> StoredFile:
-        path = self.root / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return StoredFile(file=file, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
 
 class Finished:
     """The finished tasks of one track. `rows`: how many there are of each step."""
 
     def __init__(self, root: Path, track: str) -> None:
-        self._store, self._track, self._cells = _Unflushed(root), track, dict[str, str]()
+        self._store, self._track, self._tasks = Store(root), track, dict[str, str]()
         self.rows: dict[str, int] = {}
 
     def add(
@@ -64,13 +52,13 @@ class Finished:
             facts=facts or {},
         )
         done = self._store.commit(record, rows, {})
-        self._cells[done.key] = done.key
+        self._tasks[done.key] = done.key
         self.rows[step] = self.rows.get(step, 0) + done.n_rows
 
     @property
-    def cells(self) -> int:
+    def tasks(self) -> int:
         """How many tasks there are."""
-        return len(self._cells)
+        return len(self._tasks)
 
     def close(self) -> None:
         """Write what was planned."""
@@ -86,6 +74,6 @@ class Finished:
                 command="",
                 finished="2026",
                 missing=(),
-                cells=self._cells,
+                tasks=self._tasks,
             )
         )

@@ -30,26 +30,26 @@ def main(names: list[str]) -> None:
     logging.disable()
     console.say(", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES))
     rows, wrong = [], 0
-    for work in WORKS:
-        if names and work.name not in names:
+    for workload in WORKS:
+        if names and workload.name not in names:
             continue
         try:
-            found = measured(work.prepare())
+            comparison = measured(workload.prepare())
         except Unavailable as error:
-            console.say(f"{work.name}: {error}")
+            console.say(f"{workload.name}: {error}")
             continue
-        equal = found.difference <= found.tolerance
+        equal = comparison.difference <= comparison.tolerance
         wrong += not equal
         rows.append(
             (
-                work.name,
-                work.what,
-                f"{1e3 * found.ours:.2f} ms",
-                f"{found.peer} {1e3 * found.theirs:.2f} ms",
-                f"{found.theirs / found.ours:.2f}x",
+                workload.name,
+                workload.what,
+                f"{1e3 * comparison.ours:.2f} ms",
+                f"{comparison.peer} {1e3 * comparison.theirs:.2f} ms",
+                f"{comparison.theirs / comparison.ours:.2f}x",
                 "not compared"
-                if math.isinf(found.tolerance)
-                else f"{found.difference:.0e} {'<=' if equal else 'EXCEEDS'} {found.tolerance:.0e}",
+                if math.isinf(comparison.tolerance)
+                else f"{comparison.difference:.0e} {'<=' if equal else 'EXCEEDS'} {comparison.tolerance:.0e}",
             )
         )
         console.say(" | ".join(rows[-1]))

@@ -21,22 +21,22 @@ def python() -> Path:
     Raises `Unavailable` where the package registry cannot be reached.
     """
     folder = Path(platformdirs.user_cache_dir("image-privacy-harness")) / "peers"
-    found = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    interpreter = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     uv = shutil.which("uv")
-    if not found.exists():
+    if not interpreter.exists():
         _run(
             [uv, "venv", "--quiet", "--python", sys.executable, folder]
             if uv
             else [sys.executable, "-m", "venv", folder]
         )
-    install = [uv, "pip", "install", "--python", found] if uv else [found, "-m", "pip", "install"]
+    install = [uv, "pip", "install", "--python", interpreter] if uv else [interpreter, "-m", "pip", "install"]
     _run([*install, "--quiet", "--editable", ROOT, *PEERS])
     _run([*install, "--quiet", "--no-deps", *ALONE])
-    return found
+    return interpreter
 
 
 def _run(command: list[object]) -> None:
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise Unavailable(f"the peers could not be installed: {last}")

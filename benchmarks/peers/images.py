@@ -73,8 +73,8 @@ def _median(kernel: int, levels: bool) -> Contest:
         margin = kernel // 2
         source = (255 * photo).round().astype(np.uint8) if levels else photo
         mirrored = cv2.copyMakeBorder(source, *[margin] * 4, cv2.BORDER_REFLECT_101)
-        found = cv2.medianBlur(mirrored, kernel)[margin:-margin, margin:-margin]
-        return found / np.float32(255) if levels else found
+        filtered = cv2.medianBlur(mirrored, kernel)[margin:-margin, margin:-margin]
+        return filtered / np.float32(255) if levels else filtered
 
     images = grey_levels() if levels else photographs()
     return _contest(f"median-blur[kernel={kernel}]", images, {"OpenCV": lambda x: by_photo(opencv, x)}, 1e-7)

@@ -38,8 +38,8 @@ class Logits(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the score plus 5, and 0, ``(N, 2)``."""
-        found = self.score(x)
-        return torch.stack([found + 5, torch.zeros_like(found)], dim=1)
+        scores = self.score(x)
+        return torch.stack([scores + 5, torch.zeros_like(scores)], dim=1)
 
 
 def _score() -> Score:
@@ -67,10 +67,13 @@ def _ifgsm() -> Contest:
     model = Logits(score).eval()
     bim = torchattacks.BIM(model, eps=BALL, alpha=ALPHA, steps=STEPS)
     steps = foolbox.attacks.LinfBasicIterativeAttack(abs_stepsize=ALPHA, steps=STEPS)
-    asked, said = foolbox.PyTorchModel(model, bounds=(0, 1), device="cpu"), foolbox.Misclassification(labels)
+    wrapped_model, criterion = (
+        foolbox.PyTorchModel(model, bounds=(0, 1), device="cpu"),
+        foolbox.Misclassification(labels),
+    )
     peers = {
         "torchattacks": lambda: bim(images, labels),
-        "foolbox": lambda: steps.run(asked, images, said, epsilon=BALL),
+        "foolbox": lambda: steps.run(wrapped_model, images, criterion, epsilon=BALL),
     }
 
     def gain(attacked: np.ndarray) -> np.ndarray:
@@ -97,13 +100,13 @@ def _smoothing() -> Contest:
     rs = Rs(selection=COPIES // 4, samples=COPIES - COPIES // 4, sigma=SIGMA)
 
     def published() -> np.ndarray:
-        noise, found = np.random.default_rng(0), []
+        noise, scores = np.random.default_rng(0), []
         with torch.no_grad():
             for start in range(0, COPIES, BATCH):
                 shape = (min(BATCH, COPIES - start), 3, SIDE, SIDE)
                 drawn = torch.from_numpy(noise.normal(0, SIGMA, shape).astype(np.float32))
-                found.append(score((image + drawn).clamp(0, 1)))
-        return torch.cat(found).numpy()
+                scores.append(score((image + drawn).clamp(0, 1)))
+        return torch.cat(scores).numpy()
 
     def ours() -> torch.Tensor:
         with torch.no_grad():
@@ -118,8 +121,8 @@ def _lpips() -> Contest:
     ours = untrained("squeeze")
     peer = lpips.LPIPS(net="squeeze", pnet_rand=True, verbose=False).requires_grad_(False).eval()
     layers = ([m for m in net.modules() if isinstance(m, torch.nn.Conv2d)] for net in (ours.backbone, peer.net))
-    for own, other in zip(*layers, strict=True):
-        other.load_state_dict(own.state_dict())
+    for layer, other in zip(*layers, strict=True):
+        other.load_state_dict(layer.state_dict())
     for head in peer.lins:
         head.model[-1].weight.fill_(1)
     images, reference = photographs(), photographs().flip(3)
@@ -166,9 +169,9 @@ def _invgrad(count: int) -> Contest:
         rate = torch.optim.lr_scheduler.MultiStepLR(adam, [INVERSION_STEPS * k // 8 for k in (3, 5, 7)], 0.1)
         for _ in range(INVERSION_STEPS):
             loss = torch.nn.functional.cross_entropy(trained(x), labels[i : i + 1])
-            found = torch.autograd.grad(loss, weights, create_graph=True)
-            along = sum((g * w).sum() for g, w in zip(found, wanted, strict=True))
-            lengths = [sum(g.square().sum() for g in part).sqrt() for part in (found, wanted)]
+            gradients = torch.autograd.grad(loss, weights, create_graph=True)
+            along = sum((g * w).sum() for g, w in zip(gradients, wanted, strict=True))
+            lengths = [sum(g.square().sum() for g in tensors).sqrt() for tensors in (gradients, wanted)]
             cost = 1 - along / (lengths[0] * lengths[1]) + 1e-4 * total_variation(x).sum()
             (slope,) = torch.autograd.grad(cost, x)
             x.grad = slope.sign()
@@ -178,8 +181,8 @@ def _invgrad(count: int) -> Contest:
                 x.clamp_(0, 1)
         return x.detach()
 
-    def error(found: np.ndarray) -> np.ndarray:
-        return np.square(found - images.numpy()).mean()
+    def error(rebuilt: np.ndarray) -> np.ndarray:
+        return np.square(rebuilt - images.numpy()).mean()
 
     def ours() -> torch.Tensor:
         return attack(shared, network, (3, 32, 32), ImageRng(range(count)), lambda done, total: None)

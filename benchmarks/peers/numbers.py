@@ -7,6 +7,7 @@ import torch
 
 from benchmarks.peers.work import Contest, Work
 from imharness.membership import References
+from imharness.statistics.bootstrap import resampled
 from imharness.statistics.mean_spearman import mean_spearman
 from imharness.statistics.wilcoxon import adjust, wilcoxon_greater
 from imharness.statistics.win_rates import win_rates
@@ -22,13 +23,13 @@ def _lira(models: int, rows: int) -> Contest:
     observed = rng.normal(size=rows).astype(np.float32)
 
     def plain() -> np.ndarray:
-        found = []
+        densities = []
         for mask in (inside, ~inside):
             count = mask.sum(axis=0)
             mean = (odds * mask).sum(axis=0) / count
             variance = np.maximum((((odds - mean) * mask) ** 2).sum(axis=0) / (count - 1), 1e-6)
-            found.append(-((observed - mean) ** 2 / variance + np.log(variance)) / 2)
-        return found[0] - found[1]
+            densities.append(-((observed - mean) ** 2 / variance + np.log(variance)) / 2)
+        return densities[0] - densities[1]
 
     nothing, seen = torch.zeros(models, 1), torch.from_numpy(observed)
     references = References(torch.from_numpy(odds), torch.from_numpy(inside), nothing, nothing[:, 0])
@@ -45,17 +46,17 @@ def _thresholds() -> Contest:
     labels = rng.integers(0, classes, rows)
 
     def by_curve() -> np.ndarray:
-        found = []
+        thresholds = []
         for label in range(classes):
-            own = labels == label
-            false, true, steps = roc_curve(member[own], values[own], drop_intermediate=False)
-            found.append(steps[np.argmax(true - false)])
-        return np.array(found, dtype=np.float32)
+            mask = labels == label
+            false, true, steps = roc_curve(member[mask], values[mask], drop_intermediate=False)
+            thresholds.append(steps[np.argmax(true - false)])
+        return np.array(thresholds, dtype=np.float32)
 
     def advantages(thresholds: np.ndarray) -> np.ndarray:
-        said = values >= thresholds[labels]
-        own = [labels == label for label in range(classes)]
-        return np.array([said[c & member].mean() - said[c & ~member].mean() for c in own])
+        predicted = values >= thresholds[labels]
+        masks = [labels == label for label in range(classes)]
+        return np.array([predicted[c & member].mean() - predicted[c & ~member].mean() for c in masks])
 
     return Contest(
         lambda: class_thresholds(values, member, labels, classes), {"scikit-learn": by_curve}, 1e-9, advantages
@@ -64,17 +65,21 @@ def _thresholds() -> Contest:
 
 def _rmia(rows: int, models: int) -> Contest:
     rng = np.random.default_rng(0)
-    odds, own = rng.normal(size=(models, rows)).astype(np.float32), rng.normal(size=(2, rows)).astype(np.float32)
+    odds, target_odds = (
+        rng.normal(size=(models, rows)).astype(np.float32),
+        rng.normal(size=(2, rows)).astype(np.float32),
+    )
     inside = rng.random((models, rows)).argsort(axis=0) < models // 2
     common = rng.normal(size=(models, rows)).astype(np.float32)
     references = References(*map(torch.from_numpy, (odds, inside, common, common[:, 0])))
-    seen, population = map(torch.from_numpy, own)
+    seen, population = map(torch.from_numpy, target_odds)
 
     def plain() -> np.ndarray:
         outside = (1 / (1 + np.exp(-odds)) * ~inside).sum(axis=0) / (~inside).sum(axis=0)
         everywhere = (1 / (1 + np.exp(-common))).mean(axis=0)
         ratio, others = (
-            1 / (1 + np.exp(-x)) / (0.65 * mean + 0.35) for x, mean in zip(own, (outside, everywhere), strict=True)
+            1 / (1 + np.exp(-x)) / (0.65 * mean + 0.35)
+            for x, mean in zip(target_odds, (outside, everywhere), strict=True)
         )
         return np.array([(x >= others).mean() for x in ratio])
 
@@ -129,7 +134,7 @@ def _bootstrap() -> Contest:
     scores = labels + rng.normal(size=(12, 60))
 
     def by_sorting() -> np.ndarray:
-        drawn = np.random.default_rng(0).integers(0, 60, (1000, 60))
+        drawn = np.concatenate(list(resampled(60)))
         y = rankdata(labels[drawn], axis=1)
         y -= y.mean(axis=1, keepdims=True)
         total = np.zeros(len(drawn))
@@ -140,8 +145,8 @@ def _bootstrap() -> Contest:
         return np.percentile(total / len(scores), [2.5, 97.5])
 
     def ours() -> np.ndarray:
-        found = mean_spearman(scores, labels)
-        return np.array([found.low, found.high])
+        interval = mean_spearman(scores, labels)
+        return np.array([interval.low, interval.high])
 
     return Contest(ours, {"scipy's ranks": by_sorting}, 1e-9)
 

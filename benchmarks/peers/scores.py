@@ -45,8 +45,8 @@ def _ssim() -> Contest:
 
     def scikit_image(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         pairs = zip(*(z.permute(0, 2, 3, 1).numpy() for z in (x, y)), strict=True)
-        found = [structural_similarity(a, b, channel_axis=-1, data_range=1) for a, b in pairs]
-        return torch.from_numpy(np.array(found))
+        similarities = [structural_similarity(a, b, channel_axis=-1, data_range=1) for a, b in pairs]
+        return torch.from_numpy(np.array(similarities))
 
     return _contest("ssim-uniform7", {"scikit-image": scikit_image}, 1e-5)
 

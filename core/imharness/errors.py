@@ -12,7 +12,7 @@
     └── StoreError               a store cannot be reached, written or used as asked; its files may be intact
         └── DamagedError         a file of the store is missing or was changed: compute it again or restore it
 
-A statistic that is not defined on its data raises `imharness.stats.NotTestable`, which is not a `HarnessError`.
+A statistic that is not defined on its data raises `imharness.leaderboard.NotTestable`, which is not a `HarnessError`.
 
 A message says who raised it, what was expected, what came, and what to do.
 """
@@ -92,38 +92,38 @@ ALIKE = 0.5
 """The least similarity, as `difflib` measures it, at which one name is suggested for another."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the nearest known name, or an empty string.
 
     Case does not matter. The method of an id ``owner/method`` counts as a name, too. If no name is similar enough, the
     first one that starts with `name` is suggested.
     """
     words = dict[str, str]()
-    for one in known:
+    for one in choices:
         for word in (one, one.partition("[")[0].partition("/")[2]):
             words.setdefault(word.lower(), word)
     words.pop("", None)
     wanted = name.lower()
     alike = difflib.get_close_matches(wanted, list(words), n=1, cutoff=ALIKE)
     begun = [word for word in words if len(wanted) > 1 and word.startswith(wanted)]
-    found = next(iter([*alike, *begun]), None)
-    return "" if found is None else f" Did you mean {words[found]!r}?"
+    closest = next(iter([*alike, *begun]), None)
+    return "" if closest is None else f" Did you mean {words[closest]!r}?"
 
 
-def unknown_name(said: str, name: str, known: Iterable[str], listed: str = "Known") -> str:
-    """Return one line about an unknown name: the sentence `said`, the nearest known name, and a list of known names.
+def unknown_name(problem: str, name: str, choices: Iterable[str], listed: str = "Known") -> str:
+    """Return one line about an unknown name: the sentence `problem`, the nearest known name, and a list of known names.
 
-    The list keeps the order of `known`. It is left out if there are many names and one of them is near.
+    The list keeps the order of `choices`. It is left out if there are many names and one of them is near.
 
     Args:
-        said: the first sentence, without its full stop, such as ``no attack is called 'ifgms'``.
+        problem: the first sentence, without its full stop, such as ``no attack is called 'ifgms'``.
         name: the name that was given.
-        known: all names that could have been given.
+        choices: all names that could have been given.
         listed: the words before the list.
     """
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(choices))
     hint = did_you_mean(name, names)
     if hint and len(names) > MOST:
-        return f"{said}.{hint}"
+        return f"{problem}.{hint}"
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return f"{said}.{hint} {listed}: {', '.join(names[:MOST]) or 'none'}{more}."
+    return f"{problem}.{hint} {listed}: {', '.join(names[:MOST]) or 'none'}{more}."

@@ -1,8 +1,9 @@
 """For people whose code reads files of users: plain files of bounded size. An error is one line that names the file."""
 
 from imharness.reading.arrays import read_array, read_arrays
-from imharness.reading.digests import file_digest, state_digest
-from imharness.reading.images import image_shape, read_image, read_pixels, said_of_colours
+from imharness.reading.digests import file_digest, files_digest
+from imharness.reading.image_folders import Census, images_below, is_image_name, said_of_misnamed
+from imharness.reading.images import image_shape, read_image, read_pixels, said_of_bits, said_of_colours
 from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, read_text
 from imharness.reading.structured import parsed_json, read_json
 from imharness.reading.tables import read_columns, read_csv, read_stream
@@ -13,8 +14,12 @@ __all__ = [
     "GIB",
     "MIB",
     "NO_MARKUP",
+    "Census",
     "file_digest",
+    "files_digest",
     "image_shape",
+    "images_below",
+    "is_image_name",
     "is_plain",
     "number",
     "parsed_json",
@@ -32,6 +37,7 @@ __all__ = [
     "read_tensors",
     "read_text",
     "read_torch",
+    "said_of_bits",
     "said_of_colours",
-    "state_digest",
+    "said_of_misnamed",
 ]

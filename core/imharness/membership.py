@@ -1,4 +1,4 @@
-"""For people who write membership-inference evaluators, and defenses against them."""
+"""For people who write membership-inference evaluators, defenses against them, and audits of models."""
 
 from imharness.components.hookspecs import hookimpl
 from imharness.contracts.assets import Asset
@@ -29,11 +29,14 @@ from imharness.contracts.membership_training import (
 from imharness.contracts.model import Model, NetworkFactory
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Scores
+from imharness.statistics.gate import BalancedAccuracy, Estimate
 
 __all__ = [
     "Asset",
+    "BalancedAccuracy",
     "Component",
     "DefenderOutputs",
+    "Estimate",
     "Evidence",
     "InferMembership",
     "Info",

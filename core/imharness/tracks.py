@@ -15,21 +15,23 @@ from imharness.contracts.track import (
     StepContext,
     StepResult,
     Track,
-    Work,
+    Workload,
     step,
 )
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.report import TrackReport
 from imharness.results.tasks import TaskSpec
+from imharness.running.look_ups import TAKEN_BACK, answered, elsewhere
 from imharness.running.projections import Followed, follow
 from imharness.running.target import as_large
 
 __all__ = [
+    "TAKEN_BACK",
     "Asset",
-    "Board",
     "Component",
     "Followed",
     "Info",
+    "Leaderboard",
     "Output",
     "Paper",
     "Planned",
@@ -43,9 +45,11 @@ __all__ = [
     "TaskSpec",
     "Track",
     "TrackReport",
-    "Work",
+    "Workload",
+    "answered",
     "as_large",
     "check_names",
+    "elsewhere",
     "follow",
     "hookimpl",
     "step",

@@ -12,8 +12,8 @@ from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component
 from imharness.ranking.entries import entry_of
 from imharness.reading.credits import credits
-from imharness.results.boards import Board
 from imharness.results.entries import Entry
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from making.formats import cell
 
@@ -22,26 +22,28 @@ TITLES = {
     "attack": "Attacks", "defense": "Defenses", "metric": "Metrics", "evaluator": "Membership-inference evaluators",
     "model": "Models", "dataset": "Data sets", "track": "Tracks", "weight-training": "Trainings of weights",
 }  # fmt: skip
-UNMEASURED = "Cost and standing: on the board of a run, where every component has a page (`harness site serve`)."
+UNMEASURED = "Cost and standing: on the leaderboard of a run, where every component has a page (`harness site serve`)."
 
 
 def pages() -> dict[str, str]:
     """Return a page for each kind, with the cards of its components, by name."""
-    registry, boards = installed(), _boards()
-    found: dict[str, dict[str, list[Component]]] = defaultdict(dict)
+    registry, leaderboards = installed(), _leaderboards()
+    components: dict[str, dict[str, list[Component]]] = defaultdict(dict)
     for entry in registry.entries.values():
-        found[entry.component.kind].setdefault(entry.component.info.id, []).append(entry.component)
+        components[entry.component.kind].setdefault(entry.component.info.id, []).append(entry.component)
     return {
-        f"cards-{kind}": "\n".join([_head(kind, of_kind), *(_card(c, registry, boards) for c in of_kind.values())])
-        for kind, of_kind in found.items()
+        f"cards-{kind}": "\n".join(
+            [_head(kind, of_kind), *(_card(c, registry, leaderboards) for c in of_kind.values())]
+        )
+        for kind, of_kind in components.items()
     }
 
 
-def _head(kind: str, found: Mapping[str, list[Component]]) -> str:
-    return f"# {TITLES[kind]}\n\nThe {len(found)} components of the kind `{kind}` in the first-party packages.\n"
+def _head(kind: str, components: Mapping[str, list[Component]]) -> str:
+    return f"# {TITLES[kind]}\n\nThe {len(components)} components of the kind `{kind}` in the first-party packages.\n"
 
 
-def _card(components: list[Component], registry: Registry, boards: list[Board]) -> str:
+def _card(components: list[Component], registry: Registry, leaderboards: list[Leaderboard]) -> str:
     """Return the card of one component; the first of them stands for it where a package offers several."""
     first = next((one for one in components if one.label == one.info.id), components[0])
     entry = entry_of(first.ref(), [], registry)
@@ -57,10 +59,10 @@ def _card(components: list[Component], registry: Registry, boards: list[Board]) 
         facts[f"needs {asset.name}"] = f"{asset.licence}; `harness assets get {asset.name}`"
     for one in credits():
         if first.info.id in one.used_by:
-            facts[f"uses {one.title}"] = f"{one.attribution}; {one.licence}"
+            facts[f"uses {one.title}"] = f"{one.attribution}; {one.licence} {one.terms}".strip()
     rows = "\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in facts.items())
-    parts = [f"## {entry.id}\n\n{entry.summary}", entry.about, f"| | |\n|---|---|\n{rows}", _parameters(entry)]
-    return "\n\n".join(filter(None, [*parts, _measured(entry, boards)])) + "\n"
+    sections = [f"## {entry.id}\n\n{entry.summary}", entry.about, f"| | |\n|---|---|\n{rows}", _parameters(entry)]
+    return "\n\n".join(filter(None, [*sections, _measured(entry, leaderboards)])) + "\n"
 
 
 def _parameters(entry: Entry) -> str:
@@ -81,37 +83,37 @@ def _short(default: str) -> str:
         return default
 
 
-def _boards() -> list[Board]:
-    """Return the boards of the store that the environment names, if it names one."""
+def _leaderboards() -> list[Leaderboard]:
+    """Return the leaderboards of the store that the environment names, if it names one."""
     address = os.environ.get(STORE, "")
     if not address:
         return []
     store = Store(address)
-    return [board for track in store.ranked() if (board := store.board(track)) is not None]
+    return [leaderboard for track in store.ranked() if (leaderboard := store.leaderboard(track)) is not None]
 
 
-def _measured(entry: Entry, boards: list[Board]) -> str:
-    """Return what a component cost and where it stands, of each board that it took part in."""
-    if not boards:
+def _measured(entry: Entry, leaderboards: list[Leaderboard]) -> str:
+    """Return what a component cost and where it stands, of each leaderboard that it took part in."""
+    if not leaderboards:
         return UNMEASURED
-    lines = [line for board in boards if (line := on_board(entry, board))]
-    return "\n".join(lines) or "It took part in no cell of the run that these pages were made from."
+    lines = [line for leaderboard in leaderboards if (line := on_leaderboard(entry, leaderboard))]
+    return "\n".join(lines) or "It took part in no task of the run that these pages were made from."
 
 
-def on_board(entry: Entry, board: Board) -> str:
-    """Return what a component cost in the run of a board, and its places in the rankings; "" where it took no part."""
-    parts = [one for one in board.entries if (one.kind, one.id) == (entry.kind, entry.id)]
-    cells, seconds = sum(one.cells for one in parts), sum(one.seconds for one in parts)
-    if not cells:
+def on_leaderboard(entry: Entry, leaderboard: Leaderboard) -> str:
+    """Return what a component cost in a run, and its ranks; "" where it took no part."""
+    matches = [one for one in leaderboard.entries if (one.kind, one.id) == (entry.kind, entry.id)]
+    tasks, seconds = sum(one.tasks for one in matches), sum(one.seconds for one in matches)
+    if not tasks:
         return ""
-    ranked = {table.id: [row for row in table.rows if row.number("rank") is not None] for table in board.tables}
+    ranked = {table.id: [row for row in table.rows if row.number("rank") is not None] for table in leaderboard.tables}
     places = [
         f"`{row.label}` is at place {row.values['rank'].value:.0f} of {len(ranked[table.id])} in *{table.title}*"
-        for table in board.tables
-        if table.id in {ranking.table for ranking in board.rankings}
+        for table in leaderboard.tables
+        if table.id in {ranking.table for ranking in leaderboard.rankings}
         for row in ranked[table.id]
-        if row.label in {one.label for one in parts}
+        if row.label in {one.label for one in matches}
     ]
-    run = f"{board.title}, profile {board.profile}, {board.finished[:10]}"
-    cost = f"{run}: it took part in {cells} cells, which took {seconds:.0f} s"
+    run = f"{leaderboard.title}, profile {leaderboard.profile}, {leaderboard.finished[:10]}"
+    cost = f"{run}: it took part in {tasks} tasks, which took {seconds:.0f} s"
     return "- " + "; ".join([cost, *places]) + "."

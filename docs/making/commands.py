@@ -26,6 +26,6 @@ def every_command() -> list[click.Context]:
 
 def pages() -> dict[str, str]:
     """Return the page by its name."""
-    parts = ["# The command line\n\nWhat each command prints with `--help`.\n"]
-    parts += [f"## {one.command_path}\n\n```text\n{one.command.get_help(one)}\n```\n" for one in every_command()]
-    return {"commands": "\n".join(parts)}
+    sections = ["# The command line\n\nWhat each command prints with `--help`.\n"]
+    sections += [f"## {one.command_path}\n\n```text\n{one.command.get_help(one)}\n```\n" for one in every_command()]
+    return {"commands": "\n".join(sections)}

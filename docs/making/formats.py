@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from imharness.contracts.component import Paper
 from imharness.planning.profile import Profile
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord
 from imharness_iqa.calibration import Preset
@@ -21,12 +21,12 @@ from imharness_submissions.manifest import Submission
 FILES: dict[str, tuple[str, type[BaseModel]]] = {
     "A profile": ("TOML: what `harness run --profile FILE.toml` takes; a package's part has `tracks` only.", Profile),
     "papers.toml": ("TOML, in the package of a plugin: key -> the fields below.", Paper),
-    "submission.toml": ("TOML, one for each submission: see [Submissions](submissions.md).", Submission),
+    "submission.toml": ("TOML, one for each submission: see [Submissions](../howto/submit.md).", Submission),
     "Strengths of attacks": ("JSON, a list: what `harness iqa calibrate` writes.", Preset),
     "ledger.jsonl": ("A line of JSON for each decision about a submitted entry.", Line),
     "A record": ("JSON, one for each cell of a store, beside its rows (Parquet) and its arrays.", TaskRecord),
     "A sweep": ("JSON, one for each call of `harness run` and track.", Sweep),
-    "results.json": ("JSON, the tables of a track as the site and `harness results export` read them.", Board),
+    "results.json": ("JSON, the tables of a track as the site and `harness results export` read them.", Leaderboard),
 }
 """Heading -> what kind of file it is, and the model of its content."""
 BOUNDS = {
@@ -47,15 +47,15 @@ def pages() -> dict[str, str]:
         "The tables below are made from these models. [Your own files](/reference/files.md) describes the layout of "
         "images, scores and outputs of models.\n"
     )
-    parts = [head]
-    told: set[type[BaseModel]] = set()
+    sections = [head]
+    described: set[type[BaseModel]] = set()
     for title, (what, model) in FILES.items():
-        parts.append(f"## {title}\n\n{what}\n")
+        sections.append(f"## {title}\n\n{what}\n")
         for each in nested(model):
-            if each not in told:
-                told.add(each)
-                parts.append(("" if each is model else f"### {title}: {each.__name__}\n\n") + table(each))
-    return {"formats": "\n".join(parts)}
+            if each not in described:
+                described.add(each)
+                sections.append(("" if each is model else f"### {title}: {each.__name__}\n\n") + table(each))
+    return {"formats": "\n".join(sections)}
 
 
 def table(model: type[BaseModel]) -> str:
@@ -72,8 +72,8 @@ def nested(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     """Yield a model and every model that its fields hold."""
     yield model
     for field in model.model_fields.values():
-        for part in _models_in(field.annotation):
-            yield from nested(part)
+        for submodel in _models_in(field.annotation):
+            yield from nested(submodel)
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"contributing": "CONTRIBUTING.md", "security": "SECURITY.md", "submissions": "submissions/README.md"}
+PAGES = {"contributing": "CONTRIBUTING.md", "security": "SECURITY.md"}
 """Name among the generated pages -> file."""
 _LINK = re.compile(r"\[([^\]]+)\]\((?!https?://|#)([^)#\s]+)(#[^)]*)?\)")
 
@@ -22,8 +22,8 @@ def outward(text: str, page: Path) -> str:
     """
     places = {file: name for name, file in PAGES.items()}
 
-    def link(found: re.Match[str]) -> str:
-        words, target, anchor = found[1], found[2], found[3] or ""
+    def link(match: re.Match[str]) -> str:
+        words, target, anchor = match[1], match[2], match[3] or ""
         path = Path(os.path.normpath(page.parent / target)).as_posix()
         if path in places:
             return f"[{words}](/generated/{places[path]}.md{anchor})"

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from imharness.cli.commands import context, every, find, place
+from imharness.cli.commands import context, device_of, every, find
 from imharness.data import ImageSet
 from imharness.images import ImageRng, Images, Purification
 from imharness_iqa.steps import attack as attack_step
@@ -34,7 +34,7 @@ def page(folder: Path) -> str:
     first = photographs.load([0])
     attacked = _attacked()
     added = {label: 0.5 + MAGNIFIED * (image - first) for label, image in attacked.items()}
-    parts = [
+    sections = [
         f"# Gallery\n\n{DRAWN}\n",
         "## Test photographs\n\nNo shipped network has seen them.\n",
         _table(folder, "photograph", _of(photographs)),
@@ -49,12 +49,12 @@ def page(folder: Path) -> str:
         f"## Distortions\n\nThe distortions of the perceptual track at severity {SEVERITY}.\n",
         _table(folder, "distortion", _distorted(first)),
     ]
-    return "\n".join(parts)
+    return "\n".join(sections)
 
 
 def _built(name: str) -> ImageSet:
-    found: ImageSet = find("dataset", name).build(place("cpu"))  # type: ignore[attr-defined]
-    return found
+    image_set: ImageSet = find("dataset", name).build(device_of("cpu"))  # type: ignore[attr-defined]
+    return image_set
 
 
 def _of(images: ImageSet) -> dict[str, Images]:
@@ -69,26 +69,26 @@ def _ladder() -> dict[str, Images]:
 
 
 def _attacked() -> dict[str, Images]:
-    found = {}
+    attacked = {}
     for name in ATTACKS:
         roles = {"dataset": find("dataset", CLEAN), "metric": find("metric", METRIC)}
         component = find("attack", name).at("medium")  # type: ignore[attr-defined]
-        made = attack_step(
+        result = attack_step(
             context(roles | {"attack": component}, options={"adaptive": False, "samples": 1}, limit=1, device="cpu")
         )
-        (stack,) = made.arrays.values()
-        found[name] = torch.from_numpy(stack).float() / 255
-    return found
+        (stack,) = result.arrays.values()
+        attacked[name] = torch.from_numpy(stack).float() / 255
+    return attacked
 
 
 def _purified() -> dict[str, Images]:
-    found = {}
+    results = {}
     for defense in every("defense"):
         if isinstance(defense, Purification):
-            cell = context({"dataset": find("dataset", CLEAN), "defense": defense}, limit=1, device="cpu")
-            images = cell.images()
-            found[defense.label.removeprefix("harness/")] = purified(cell, images, [0], images.load([0]))
-    return found
+            task = context({"dataset": find("dataset", CLEAN), "defense": defense}, limit=1, device="cpu")
+            images = task.images()
+            results[defense.label.removeprefix("harness/")] = purified(task, images, [0], images.load([0]))
+    return results
 
 
 def _distorted(image: Images) -> dict[str, Images]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from imharness.results.boards import Board
 from imharness.results.identity import digest
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.tables import Table
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)?")
@@ -30,39 +30,44 @@ def track_slug(track: str) -> str:
     return slug(name) if owner == "harness" and name else slug(track)
 
 
-def track_page(board: Board) -> str:
+def track_page(leaderboard: Leaderboard) -> str:
     """Return the address of a track's page."""
-    return f"{track_slug(board.track)}.html"
+    return f"{track_slug(leaderboard.track)}.html"
 
 
-def table_page(board: Board, table: Table) -> str:
+def table_page(leaderboard: Leaderboard, table: Table) -> str:
     """Return the address of a table's page."""
-    return f"{track_slug(board.track)}/{slug(table.id)}.html"
+    return f"{track_slug(leaderboard.track)}/{slug(table.id)}.html"
 
 
-def studies_page(board: Board) -> str:
+def studies_page(leaderboard: Leaderboard) -> str:
     """Return the address of the page with a track's study tables."""
-    return f"{track_slug(board.track)}/studies.html"
+    return f"{track_slug(leaderboard.track)}/studies.html"
 
 
-def details_page(board: Board, table: Table, label: str) -> str:
+def findings_page(leaderboard: Leaderboard) -> str:
+    """Return the address of the page with all findings of a track's rankings."""
+    return f"{track_slug(leaderboard.track)}/findings.html"
+
+
+def details_page(leaderboard: Leaderboard, table: Table, label: str) -> str:
     """Return the address of the page with the details of a row of a ranking."""
-    return f"{track_slug(board.track)}/details/{slug(table.id)}-{slug(label)}.html"
+    return f"{track_slug(leaderboard.track)}/details/{slug(table.id)}-{slug(label)}.html"
 
 
-def rows_page(board: Board, table: Table, number: int) -> str:
+def rows_page(leaderboard: Leaderboard, table: Table, number: int) -> str:
     """Return the address of the page with one part of the rows of a long ranking; `number` counts from 1."""
-    return f"{track_slug(board.track)}/rows/{slug(table.id)}-{number}.html"
+    return f"{track_slug(leaderboard.track)}/rows/{slug(table.id)}-{number}.html"
 
 
-def gallery_page(board: Board) -> str:
+def gallery_page(leaderboard: Leaderboard) -> str:
     """Return the address of a track's gallery."""
-    return f"{track_slug(board.track)}/gallery.html"
+    return f"{track_slug(leaderboard.track)}/gallery.html"
 
 
-def published_page(board: Board) -> str:
+def published_page(leaderboard: Leaderboard) -> str:
     """Return the address of the page "Published and ours" of a track."""
-    return f"{track_slug(board.track)}/published.html"
+    return f"{track_slug(leaderboard.track)}/published.html"
 
 
 def entry_page(kind: str, label: str) -> str:
@@ -70,23 +75,30 @@ def entry_page(kind: str, label: str) -> str:
     return f"entries/{slug(kind)}-{slug(label)}.html"
 
 
-def data_file(board: Board, name: str, form: str) -> str:
+def data_file(leaderboard: Leaderboard, name: str, form: str) -> str:
     """Return the address of a file of numbers; `form` is its extension, such as ``csv`` or ``vectors.json``."""
-    return f"data/{track_slug(board.track)}/{slug(name)}.{form}"
+    return f"data/{track_slug(leaderboard.track)}/{slug(name)}.{form}"
 
 
-def picture_base(board: Board, name: str) -> str:
+def picture_base(leaderboard: Leaderboard, name: str) -> str:
     """Return the address of a picture without its theme and extension."""
-    return f"pictures/{track_slug(board.track)}/{slug(name)}"
+    return f"pictures/{track_slug(leaderboard.track)}/{slug(name)}"
 
 
-def image_file(board: Board, name: str) -> str:
+def image_file(leaderboard: Leaderboard, name: str) -> str:
     """Return the address of a gallery image."""
-    return f"images/{track_slug(board.track)}/{name}.png"
+    return f"images/{track_slug(leaderboard.track)}/{name}.png"
 
 
-def comparison_file(board: Board, table: Table) -> str:
+def vectors_file(leaderboard: Leaderboard, comparison: str) -> str:
+    """Return the address of the index of a comparison's scores; empty where the site has none of single images."""
+    return data_file(leaderboard, comparison, "vectors.json") if leaderboard.numbers is not None else ""
+
+
+def comparison_file(leaderboard: Leaderboard, table: Table) -> str:
     """Return the address of the scores with which a reader can test a table's ranking; empty where there are none."""
-    found = [c for c in board.comparisons if c.id == table.id or (c.table == table.id and c.column == table.ranked_by)]
-    found += [c for c in board.comparisons if c.entry == table.entry]
-    return data_file(board, found[0].id, "vectors.json") if found else ""
+    comparisons = [
+        c for c in leaderboard.comparisons if c.id == table.id or (c.table == table.id and c.column == table.ranked_by)
+    ]
+    comparisons += [c for c in leaderboard.comparisons if c.entry == table.entry]
+    return vectors_file(leaderboard, comparisons[0].id) if comparisons else ""

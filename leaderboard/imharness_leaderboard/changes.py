@@ -1,22 +1,25 @@
 """What changed between two releases, and why.
 
 Each published release leaves a short summary in ``data/releases.json``. The next release is compared with it.
+Changes that were published are an Atom feed, too.
 """
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Literal
+from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from imharness.errors import StoreError
-from imharness.results.boards import Board
 from imharness.results.entries import EVIDENCE, Standing
+from imharness.results.leaderboards import Leaderboard
 from imharness_leaderboard.addresses import track_page
 from imharness_leaderboard.tables import column_named, shown
 from imharness_leaderboard.wording import brief
@@ -37,7 +40,7 @@ class Place(BaseModel):
     shown: str
 
 
-class BoardSummary(BaseModel):
+class LeaderboardSummary(BaseModel):
     """The state of a track at a release."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,7 +64,7 @@ class Release(BaseModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     date: date
-    boards: Mapping[str, BoardSummary]
+    leaderboards: Mapping[str, LeaderboardSummary]
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,10 @@ class ReleaseChanges:
     by: Mapping[str, str] = field(default_factory=dict)
 
 
-def summary(board: Board) -> BoardSummary:
+def summary(leaderboard: Leaderboard) -> LeaderboardSummary:
     """Return what the next release will be compared with."""
-    main = board.tables[0] if board.tables else None
-    ranked = main is not None and any(own.table == main.id for own in board.rankings)
+    main = leaderboard.tables[0] if leaderboard.tables else None
+    ranked = main is not None and any(ranking.table == main.id for ranking in leaderboard.rankings)
     column = column_named(main, "worst" if ranked else main.ranked_by) if main else None
     places: dict[str, Place] = {}
     if main and column:
@@ -106,18 +109,24 @@ def summary(board: Board) -> BoardSummary:
             if rank is not None:
                 number = value.value if value else None
                 places[row.label] = Place(rank=int(rank), value=number, shown=shown(value, column))
-    return BoardSummary(
-        title=board.title,
-        page=track_page(board),
+    return LeaderboardSummary(
+        title=leaderboard.title,
+        page=track_page(leaderboard),
         by=brief(column.label) if column else "",
-        sources=board.sources,
-        scored_by=board.scored_by,
-        entries={f"{entry.kind} {entry.label}": entry.version for entry in board.entries},
+        sources=leaderboard.sources,
+        scored_by=leaderboard.scored_by,
+        entries={f"{entry.kind} {entry.label}": entry.version for entry in leaderboard.entries},
         places=places,
         evidence={
-            f"{entry.kind} {entry.label}": found
-            for entry in board.entries
-            if (found := tuple(f"{own.date[:10]}: {own.reason}" for own in entry.standing if _broke(own, entry.label)))
+            f"{entry.kind} {entry.label}": reasons
+            for entry in leaderboard.entries
+            if (
+                reasons := tuple(
+                    f"{decision.date[:10]}: {decision.reason}"
+                    for decision in entry.standing
+                    if _broke(decision, entry.label)
+                )
+            )
         },
     )
 
@@ -143,93 +152,98 @@ def releases_json(releases: Sequence[Release]) -> str:
     return json.dumps([release.model_dump(mode="json") for release in releases], indent=1, ensure_ascii=False) + "\n"
 
 
-def history(releases: Sequence[Release], unpublished: Mapping[str, BoardSummary] | None) -> list[ReleaseChanges]:
+def history(releases: Sequence[Release], unpublished: Mapping[str, LeaderboardSummary] | None) -> list[ReleaseChanges]:
     """Return the changes of each release against the one before it, the newest first.
 
     `releases` are given oldest first. `unpublished` is a newer state that has no release yet, or None; without any
     release all of it is new.
     """
-    found = []
-    before: Mapping[str, BoardSummary] = {}
+    release_changes = []
+    before: Mapping[str, LeaderboardSummary] = {}
     for release in releases:
-        day, found_now = release.date.isoformat(), changes(before, release.boards)
-        found.append(ReleaseChanges(release.name, day, found_now, _measures(release.boards)))
-        before = release.boards
+        day, found_now = release.date.isoformat(), changes(before, release.leaderboards)
+        release_changes.append(ReleaseChanges(release.name, day, found_now, _measures(release.leaderboards)))
+        before = release.leaderboards
     if unpublished is not None:
-        found.append(
+        release_changes.append(
             ReleaseChanges("this state, not published yet", "", changes(before, unpublished), _measures(unpublished))
         )
-    return found[::-1]
+    return release_changes[::-1]
 
 
-def _measures(boards: Mapping[str, BoardSummary]) -> dict[str, str]:
-    return {own.title: own.by for own in boards.values()}
+def _measures(leaderboards: Mapping[str, LeaderboardSummary]) -> dict[str, str]:
+    return {leaderboard.title: leaderboard.by for leaderboard in leaderboards.values()}
 
 
-def changes(old: Mapping[str, BoardSummary], new: Mapping[str, BoardSummary]) -> list[Change]:
+def changes(old: Mapping[str, LeaderboardSummary], new: Mapping[str, LeaderboardSummary]) -> list[Change]:
     """Return what changed from one state to another, track by track."""
-    found = []
+    collected = []
     for track in sorted({*old, *new}):
         if track not in old:
-            found.append(Change(new[track].title, "track", _first(new[track]), "first published with this release"))
+            collected.append(Change(new[track].title, "track", _first(new[track]), "first published with this release"))
         elif track not in new:
-            found.append(Change(old[track].title, "track", "removed", "none of its results were published"))
+            collected.append(Change(old[track].title, "track", "removed", "none of its results were published"))
         elif old[track] != new[track]:
-            found += [*_changed_entries(old[track], new[track]), *_changed_places(old[track], new[track])]
-    return found
+            collected += [*_changed_entries(old[track], new[track]), *_changed_places(old[track], new[track])]
+    return collected
 
 
-def _first(new: BoardSummary) -> str:
+def _first(new: LeaderboardSummary) -> str:
     """Return in words what a new track has."""
     order = sorted(new.places.items(), key=lambda item: item[1].rank)[:NAMED]
-    named = [f"{place.rank}. {brief(label)} {place.shown}" for label, place in order]
+    named = [f"{position.rank}. {brief(label)} {position.shown}" for label, position in order]
     entries = "1 entry" if len(new.places) == 1 else f"{len(new.places)} entries"
     return f"added, {entries} by {new.by}: {', '.join(named)}" if named else "added"
 
 
-def _changed_entries(old: BoardSummary, new: BoardSummary) -> Iterator[Change]:
+def _changed_entries(old: LeaderboardSummary, new: LeaderboardSummary) -> Iterator[Change]:
     for name in sorted({*old.entries, *new.entries}):
         before, after = old.entries.get(name), new.entries.get(name)
         kind, label = name.split(" ", 1)
         if before is None:
             now = new.places.get(label)
             at = f", place {now.rank}, {new.by} {now.shown}" if now else ""
-            place, number = (str(now.rank), now.shown) if now else ("", "")
+            rank, number = (str(now.rank), now.shown) if now else ("", "")
             moved: Kind = "new" if now else ""
-            yield Change(new.title, label, f"{kind} added{at}", "it is a new entry", moved, place, number)
+            yield Change(new.title, label, f"{kind} added{at}", "it is a new entry", moved, rank, number)
         elif after is None:
             was = old.places.get(label)
             at = f", was place {was.rank}, {old.by} {was.shown}" if was else ""
-            place, number = (str(was.rank), was.shown) if was else ("", "")
+            rank, number = (str(was.rank), was.shown) if was else ("", "")
             why, moved = "it was withdrawn, or was not part of this run", "gone" if was else ""
-            yield Change(new.title, label, f"{kind} removed{at}", why, moved, place, number)
+            yield Change(new.title, label, f"{kind} removed{at}", why, moved, rank, number)
         elif before != after:
             yield Change(new.title, label, f"{kind}, version {before} → {after}", "its author changed the numbers")
 
 
-def _changed_places(old: BoardSummary, new: BoardSummary) -> Iterator[Change]:
+def _changed_places(old: LeaderboardSummary, new: LeaderboardSummary) -> Iterator[Change]:
     for label in sorted({*old.places} & {*new.places}, key=lambda label: new.places[label].rank):
         before, after = old.places[label], new.places[label]
-        parts = []
+        phrases = []
         if before.shown != after.shown:
-            parts.append(f"{new.by} {before.shown} → {after.shown}")
+            phrases.append(f"{new.by} {before.shown} → {after.shown}")
         if before.rank != after.rank:
-            parts.append(f"rank {before.rank} → {after.rank}")
-        if parts:
+            phrases.append(f"rank {before.rank} → {after.rank}")
+        if phrases:
             kind: Kind = "up" if after.rank < before.rank else "down" if after.rank > before.rank else "same place"
-            place = f"{before.rank} → {after.rank}" if before.rank != after.rank else str(after.rank)
+            rank = f"{before.rank} → {after.rank}" if before.rank != after.rank else str(after.rank)
             number = f"{before.shown} → {after.shown}" if before.shown != after.shown else after.shown
-            yield Change(new.title, label, ", ".join(parts), _reason(label, old, new), kind, place, number)
+            yield Change(new.title, label, ", ".join(phrases), _reason(label, old, new), kind, rank, number)
 
 
-def _reason(label: str, old: BoardSummary, new: BoardSummary) -> str:
+def _reason(label: str, old: LeaderboardSummary, new: LeaderboardSummary) -> str:
     """Return why an entry's score or rank changed: the first cause that fits, the entry's own first."""
-    parts = label.split(" + ")
-    own = [name for name in new.entries if name.split(" ", 1)[1] in parts]
-    raised = [name for name in own if name in old.entries and old.entries[name] != new.entries[name]]
+    components = label.split(" + ")
+    component_names = [name for name in new.entries if name.split(" ", 1)[1] in components]
+    raised = [name for name in component_names if name in old.entries and old.entries[name] != new.entries[name]]
     if raised:
         return f"new version of {', '.join(raised)}"
-    handed = [line for name in own for line in new.evidence.get(name, ()) if line not in old.evidence.get(name, ())]
+    handed = [
+        line
+        for name in component_names
+        for line in new.evidence.get(name, ())
+        if line not in old.evidence.get(name, ())
+    ]
     if handed:
         return f"evidence of {'; '.join(handed)}"
     if old.places[label].shown == new.places[label].shown:
@@ -240,3 +254,28 @@ def _reason(label: str, old: BoardSummary, new: BoardSummary) -> str:
     if new.entries.keys() - old.entries.keys():
         return "new entries changed the conditions that are averaged"
     return "the run was repeated" if old.sources != new.sources else "the same results in other tables"
+
+
+_HEAD = (
+    "<?xml version='1.0' encoding='utf-8'?>\n<feed xmlns='http://www.w3.org/2005/Atom'>"
+    "<id>urn:uuid:{id}</id><title>Image privacy leaderboard</title>"
+    "<updated>{day}T00:00:00Z</updated><author><name>Image privacy leaderboard</name></author>"
+)
+
+
+def atom_feed(history: Sequence[ReleaseChanges]) -> str:
+    """Return the feed: one entry for each change of a published release, the newest release first."""
+    published = [release for release in history if release.day]
+    entries = [_entry(release, change) for release in published for change in release.changes]
+    day = published[0].day if published else "1970-01-01"
+    head = _HEAD.format(id=uuid5(NAMESPACE_URL, "image privacy leaderboard"), day=day)
+    return head + "\n".join(entries) + "</feed>\n"
+
+
+def _entry(release: ReleaseChanges, change: Change) -> str:
+    text = f"{change.what}: {change.text}"
+    id = uuid5(NAMESPACE_URL, f"{release.name} {change.track} {text}")
+    return (
+        f"<entry><id>urn:uuid:{id}</id><title>{html.escape(text)}</title><updated>{release.day}T00:00:00Z</updated>"
+        f"<link href='changes.html'/><summary>{html.escape(f'{change.track}. {change.why}')}</summary></entry>"
+    )

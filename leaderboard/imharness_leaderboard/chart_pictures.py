@@ -1,4 +1,7 @@
-"""The pictures that a track declares: curves, dots with intervals, and scatter plots with their Pareto front."""
+"""The pictures that a track declares: curves, dots with intervals, and scatter plots with their Pareto front.
+
+Titles say what is seen in the numbers; where that cannot be said, a picture has the title that its track gave it.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,15 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 
-from imharness.results.boards import Board
-from imharness.results.charts import Chart
+from imharness.results.charts import Chart, Series
 from imharness.results.identity import digest
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
+from imharness.statistics.correlation import kendall_rows
 from imharness_leaderboard.addresses import picture_base
-from imharness_leaderboard.chart_titles import title_of_curves, title_of_dots, title_of_front, title_of_pairs
-from imharness_leaderboard.labels import write_labels
-from imharness_leaderboard.names import head_of
-from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Draw, Picture, Style, rows_high
-from imharness_leaderboard.tables import column_named, table_named
+from imharness_leaderboard.names import display_names, head_of
+from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Draw, Picture, Style, rows_high, write_labels
+from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief, on_axis
 
 HEIGHT = 4.6
@@ -34,19 +36,19 @@ class Point(NamedTuple):
     y: float
 
 
-def chart_pictures(board: Board, chart: Chart) -> Iterator[Picture]:
+def chart_pictures(leaderboard: Leaderboard, chart: Chart) -> Iterator[Picture]:
     """Yield the picture of a declared chart; none where there is nothing to draw.
 
     Its title says what is seen, and its caption begins with the title that the track gave it.
     """
-    table = table_named(board, chart.table)
+    table = table_named(leaderboard, chart.table)
     drawing = _drawing(chart, table)
     if drawing is None:
         return
     draw, height, data, seen = drawing
     source = digest([VERSION, seen, chart.model_dump(mode="json"), table.model_dump(mode="json") if table else None])
     title, caption = (seen, f"{chart.title}. {chart.caption}") if seen else (chart.title, chart.caption)
-    yield Picture(picture_base(board, chart.id), title, caption, source, draw, (WIDTH, height), data)
+    yield Picture(picture_base(leaderboard, chart.id), title, caption, source, draw, (WIDTH, height), data)
 
 
 def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns, str] | None:
@@ -66,12 +68,12 @@ def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns, s
         return lambda axes, style: _draw_scatter(axes, style, chart, table, points, front), HEIGHT, data, seen
     if chart.kind == "dots" and table is not None and (column := column_named(table, chart.x)) is not None:
         rows = [row for row in table.rows if _known(row.values.get(chart.x))]
-        found = [row.values[chart.x] for row in rows]
+        values = [row.values[chart.x] for row in rows]
         data = {
             table.entry: [row.label for row in rows],
-            column.label: [value.value for value in found],
-            "low": [value.low for value in found],
-            "high": [value.high for value in found],
+            column.label: [value.value for value in values],
+            "low": [value.low for value in values],
+            "high": [value.high for value in values],
         }
         seen = title_of_dots(rows, column)
         return lambda axes, style: _draw_dots(axes, style, rows, column), rows_high(len(rows)), data, seen
@@ -100,8 +102,8 @@ def _draw_curves(axes: Axes, style: Style, chart: Chart) -> None:
         round, colour = divmod(i, len(style.colours))
         dash = DASHES[round % len(DASHES)]
         x, y = np.array(line.x), np.array(line.y)
-        shown = (x > 0) & (y > 0) if chart.log else np.ones(len(x), dtype=bool)
-        axes.plot(x[shown], y[shown], dash, color=style.colours[colour], linewidth=1.4, label=brief(line.label))
+        visible = (x > 0) & (y > 0) if chart.log else np.ones(len(x), dtype=bool)
+        axes.plot(x[visible], y[visible], dash, color=style.colours[colour], linewidth=1.4, label=brief(line.label))
     if chart.log:
         smallest = min((v for line in chart.series for v in (*line.x, *line.y) if v > 0), default=1e-3)
         _logarithmic(axes, "xy")
@@ -132,23 +134,23 @@ def _draw_dots(axes: Axes, style: Style, rows: Sequence[Row], column: ColumnSpec
 
 def draw_intervals(axes: Axes, style: Style, values: Sequence[Value]) -> None:
     """Draw numbers as dots with their intervals, the first one on top; the axis spans what is drawn."""
-    for place, value in zip(np.arange(len(values))[::-1], values, strict=True):
+    for level, value in zip(np.arange(len(values))[::-1], values, strict=True):
         if value.low is not None and value.high is not None:
-            axes.plot([value.low, value.high], [place, place], color=style.colours[0], linewidth=1.6, alpha=0.75)
+            axes.plot([value.low, value.high], [level, level], color=style.colours[0], linewidth=1.6, alpha=0.75)
         if value.value is not None:
-            axes.plot(value.value, place, "o", color=style.colours[0], markersize=5.5, zorder=3)
+            axes.plot(value.value, level, "o", color=style.colours[0], markersize=5.5, zorder=3)
     axes.set_ylim(-0.7, len(values) - 0.3)
 
 
 def _points(table: Table | None, chart: Chart) -> list[Point]:
     if chart.series:
         return [Point(line.label, line.x[0], line.y[0]) for line in chart.series if line.x]
-    found = []
+    points = []
     for row in table.rows if table is not None else ():
         x, y = row.values.get(chart.x), row.values.get(chart.y)
         if x is not None and y is not None and x.value is not None and y.value is not None:
-            found.append(Point(row.label, x.value, y.value))
-    return found
+            points.append(Point(row.label, x.value, y.value))
+    return points
 
 
 def _columns(table: Table | None, chart: Chart) -> list[ColumnSpec | None]:
@@ -178,9 +180,9 @@ def _front(chart: Chart, table: Table | None, points: Sequence[Point]) -> npt.ND
     if not chart.front or not all(signs):
         return np.zeros(len(points), dtype=bool)
     x, y = signs[0] * np.array([p.x for p in points]), signs[1] * np.array([p.y for p in points])
-    found = np.zeros(len(points), dtype=bool)
-    found[complete] = pareto_front(x[complete], y[complete])
-    return found
+    on_front = np.zeros(len(points), dtype=bool)
+    on_front[complete] = pareto_front(x[complete], y[complete])
+    return on_front
 
 
 def _draw_scatter(
@@ -215,3 +217,78 @@ def pareto_front(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> npt.
     no_worse = (x[:, None] >= x) & (y[:, None] >= y)
     better = (x[:, None] > x) | (y[:, None] > y)
     return np.asarray(~(no_worse & better).any(axis=0))
+
+
+NAMED = 3
+"""How many entries a title names at most."""
+FEWEST = 4
+"""The fewest points of which a title says whether two numbers go together."""
+HARDLY = 0.3
+"""Below this size of Kendall's tau-b two numbers are said to hardly go together."""
+
+
+def title_of_front(labels: Sequence[str], front: npt.NDArray[np.bool_], *, all_complete: bool) -> str:
+    """Return which points no other point beats in both numbers; empty where there is no front."""
+    names = display_names(labels)
+    ahead = [names[label] for label, member in zip(labels, front, strict=True) if member]
+    if not ahead:
+        return ""
+    return f"No {'' if all_complete else 'complete '}entry beats {joined(_some(ahead))} in both numbers"
+
+
+def title_of_pairs(x: npt.ArrayLike, y: npt.ArrayLike, names: tuple[str, str], what: str) -> str:
+    """Return whether two numbers go together, by Kendall's tau-b; empty for few points, or a number that is constant.
+
+    `names`: those of the numbers. `what`: the kind of thing that has them, such as "defense".
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if len(x) < FEWEST or np.isnan(tau := float(kendall_rows(x, y)[0])):
+        return ""
+    first, second = map(brief, names)
+    summary = f"Kendall’s tau-b {tau:.2f}, {len(x)} {what}s"
+    if abs(tau) < HARDLY:
+        return f"Higher {first} hardly goes with higher or lower {second}: {summary}"
+    return f"Higher {first} goes with {'higher' if tau > 0 else 'lower'} {second}: {summary}"
+
+
+def title_of_dots(rows: Sequence[Row], column: ColumnSpec) -> str:
+    """Return which row has the best number; empty for fewer than two, without a direction, or where the best tie."""
+    if len(rows) < 2 or not column.better:
+        return ""
+    sign = 1 if column.better == "higher" else -1
+    names = display_names([row.label for row in rows])
+    first, second = sorted(rows, key=lambda row: -sign * row.values[column.key].number_or(-sign * np.inf))[:2]
+    best, next_ = (shown(row.values[column.key], column) for row in (first, second))
+    if best == next_:
+        return ""
+    extreme = "highest" if sign > 0 else "lowest"
+    return (
+        f"{names[first.label]} has the {extreme} {head_of(column.label)}: {best}; next {names[second.label]}, {next_}"
+    )
+
+
+def title_of_curves(series: Sequence[Series], y_label: str) -> str:
+    """Return which line is the highest wherever all are drawn; empty where none is, or there is only one line.
+
+    Between their points, lines are straight in the numbers.
+    """
+    if len(series) < 2 or not all(line.x for line in series):
+        return ""
+    orders = [np.argsort(line.x, kind="stable") for line in series]
+    lines = [(np.array(curve.x)[order], np.array(curve.y)[order]) for curve, order in zip(series, orders, strict=True)]
+    low, high = max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines)
+    at = np.unique(np.concatenate([x for x, _ in lines]))
+    at = at[(at >= low) & (at <= high)]
+    if not len(at):
+        return ""
+    heights = np.array([np.interp(at, x, y) for x, y in lines])
+    above = [i for i, height in enumerate(heights) if (height >= heights - 1e-12).all()]
+    names = display_names([line.label for line in series])
+    if len(above) == 1:
+        return f"{names[series[above[0]].label]} has the highest {y_label or 'line'} throughout"
+    return ""
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    """Return the names of a title: all of them, or the first few and how many more there are."""
+    return list(names) if len(names) <= NAMED + 1 else [*names[:NAMED], f"{len(names) - NAMED} more"]

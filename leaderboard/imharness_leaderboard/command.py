@@ -93,17 +93,17 @@ def publish(store: str, to: str, release: str, secret: str | None, log_to: Seque
     a token.
     """
     from imharness.ranking.listeners import announce, open_listeners
-    from imharness_leaderboard.publishing import published_boards
+    from imharness_leaderboard.publishing import published_leaderboards
 
     listeners = open_listeners(log_to)
     if to.startswith("hf:"):
-        from imharness_leaderboard.hub import publish_dataset
+        from imharness_leaderboard.publishing import publish_dataset
 
         if secret is not None:
             raise click.UsageError("--against-secret is for the pages of a site, not for a dataset.")
-        made = publish_dataset(store, to, release)
-        _warn(made.problems)
-        click.echo(f"dataset: {made.folder}" + (f"; release: {made.url}" if made.url else ""))
+        dataset = publish_dataset(store, to, release)
+        _warn(dataset.problems)
+        click.echo(f"dataset: {dataset.folder}" + (f"; release: {dataset.url}" if dataset.url else ""))
     else:
         from imharness_leaderboard.publishing import publish_site
 
@@ -111,4 +111,4 @@ def publish(store: str, to: str, release: str, secret: str | None, log_to: Seque
         built = publish_site(store, folder, release, secret)
         _warn(built.problems)
         click.echo(f"{built.pages} pages: {folder / 'index.html'}; snapshot: {folder / 'v' / release / 'index.html'}")
-    announce(store, published_boards(store), release, listeners, lambda line: _warn([line]))
+    announce(store, published_leaderboards(store), release, listeners, lambda line: _warn([line]))

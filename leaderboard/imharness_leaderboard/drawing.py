@@ -36,20 +36,20 @@ class Scale:
         if width <= 0:
             return [self.low]
         power = 10.0 ** math.floor(math.log10(width / (most + 1)))
-        found = list[float]()
+        ticks = list[float]()
         for factor in (1, 2, 5, 10, 20, 50):
             step = power * factor
             inside = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
-            found = [round(i * step, 10) for i in inside]
-            if len(found) <= most:
+            ticks = [round(i * step, 10) for i in inside]
+            if len(ticks) <= most:
                 break
-        return found
+        return ticks
 
 
 def scale_of(numbers: Iterable[float | None], start: float, end: float, margin: float = 0.06) -> Scale:
     """Return a scale that holds all numbers with some room beside them."""
-    known = [number for number in numbers if number is not None and math.isfinite(number)]
-    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    finite = [number for number in numbers if number is not None and math.isfinite(number)]
+    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     room = margin * (high - low) or max(abs(high), 1.0) * margin
     return Scale(low - room, high + room, start, end)
 
@@ -57,6 +57,14 @@ def scale_of(numbers: Iterable[float | None], start: float, end: float, margin: 
 def ends(values: Iterable[Value | None]) -> list[float | None]:
     """Return all numbers of values, with the ends of their intervals."""
     return [number for v in values if v is not None for number in (v.value, v.low, v.high)]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A line of the grid: its place, px, and its number."""
+
+    at: float
+    text: str
 
 
 class Mark(NamedTuple):
@@ -100,7 +108,7 @@ def place_labels(
     region for labels, px.
     """
     taken = [(m.x - 6, m.y - 6, m.x + 6, m.y + 6) for m in marks]
-    found = []
+    labels = []
     for i in [*first, *(i for i in range(len(marks)) if all and i not in set(first))]:
         mark = marks[i]
         long = width_of(mark.name, bold=mark.kind == "winner")
@@ -109,28 +117,28 @@ def place_labels(
             places = [(mark.x + 9, mark.y + 4 + up, "start") for up in (0.0, gap - 9, 9 - gap)]
             places += [(mark.x - 9, mark.y + 4 + up, "end") for up in (0.0, gap - 9, 9 - gap)]
             places += [(middle, mark.y - gap, "middle"), (middle, mark.y + gap + 8, "middle")]
-            boxes = [(place, _box(*place, long)) for place in places]
-            free = [place for place, box in boxes if _fits(box, taken, frame) and _nearest(box, marks, mark)]
+            boxes = [(position, _box(*position, long)) for position in places]
+            free = [position for position, box in boxes if _fits(box, taken, frame) and _nearest(box, marks, mark)]
             if free:
                 x, y, anchor = free[0]
                 taken.append(_box(x, y, anchor, long))
-                found.append(Label(round(x, 1), round(y, 1), mark.name, anchor, mark.kind))
+                labels.append(Label(round(x, 1), round(y, 1), mark.name, anchor, mark.kind))
                 break
-    return found
+    return labels
 
 
 def _box(x: float, y: float, anchor: str, long: float) -> tuple[float, float, float, float]:
-    left = x - {"start": 0.0, "middle": long / 2, "end": long}[anchor]
-    return left, y - LINE + 3, left + long, y + 3
+    left_edge = x - {"start": 0.0, "middle": long / 2, "end": long}[anchor]
+    return left_edge, y - LINE + 3, left_edge + long, y + 3
 
 
-def _nearest(box: tuple[float, float, float, float], marks: Sequence[Mark], own: Mark) -> bool:
+def _nearest(box: tuple[float, float, float, float], marks: Sequence[Mark], target: Mark) -> bool:
     """Return whether no other mark is as near to a label as its own one."""
 
     def far(mark: Mark) -> float:
         return max(box[0] - mark.x, mark.x - box[2], 0.0) + max(box[1] - mark.y, mark.y - box[3], 0.0)
 
-    return all(far(own) < far(mark) for mark in marks if (mark.x, mark.y) != (own.x, own.y))
+    return all(far(target) < far(mark) for mark in marks if (mark.x, mark.y) != (target.x, target.y))
 
 
 def _fits(
@@ -138,7 +146,7 @@ def _fits(
     taken: Sequence[tuple[float, float, float, float]],
     frame: tuple[float, float, float, float],
 ) -> bool:
-    left, top, right, bottom = box
-    if left < frame[0] or top < frame[1] or right > frame[2] or bottom > frame[3]:
+    left_edge, top, right, bottom = box
+    if left_edge < frame[0] or top < frame[1] or right > frame[2] or bottom > frame[3]:
         return False
-    return not any(left < r and a < right and top < b and c < bottom for a, c, r, b in taken)
+    return not any(left_edge < r and a < right and top < b and c < bottom for a, c, r, b in taken)

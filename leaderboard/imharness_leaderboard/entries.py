@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from imharness.results.boards import Board
 from imharness.results.entries import EVIDENCE, Entry, flags_in
 from imharness.results.labels import id_of
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import display_names, in_names
 from imharness.results.rankings import Kept, Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, joined, several
 from imharness_leaderboard.addresses import entry_page
-from imharness_leaderboard.badges import ahead_of
-from imharness_leaderboard.conditions import CONDITIONS
 from imharness_leaderboard.gallery import GalleryExample
+from imharness_leaderboard.scores import CONDITIONS
 from imharness_leaderboard.tables import column_named, table_named, why
-from imharness_leaderboard.wording import brief, short
+from imharness_leaderboard.wording import brief
 
 Rival = tuple[str, float | None, float | None]
 """Another entry's label, and the shares of conditions won and lost against it, %."""
@@ -25,7 +25,7 @@ Rival = tuple[str, float | None, float | None]
 class Result:
     """How an entry did in a ranking; `ranked` entries have a place in it."""
 
-    board: Board
+    leaderboard: Leaderboard
     ranking: Ranking
     table: Table
     row: Row
@@ -44,7 +44,12 @@ class Result:
     @property
     def gate(self) -> str:
         """Whether the entry keeps enough utility, in words."""
-        return self.place.gate + "".join(f"; {brief(kept_words(own))}" for own in self.place.kept)
+        return keeps(self.place.gate) + "".join(f"; {brief(kept_words(answer))}" for answer in self.place.gate_numbers)
+
+    @property
+    def headline(self) -> str:
+        """What the ranking says of the entry first of all, with its numbers; empty for controls."""
+        return in_names(" ".join(self.place.headline), display_names([row.label for row in self.table.rows]))
 
     @property
     def verdict(self) -> str:
@@ -52,21 +57,10 @@ class Result:
         if self.place.control:
             return f"It is a control ({self.place.control}) and is never called the winner."
         if self.ranking.winner == self.row.label:
-            return "It is the winner: the best protection among the entries that may win."
+            return "It wins: shown to be better than each other entry that may win, and than every control."
         if self.row.label in self.ranking.may_be_best:
-            if ahead := ahead_of(self.ranking, self.row.label):
-                worst = column_named(self.table, "worst")
-                measure = worst.label if worst is not None else "the measure of the ranking"
-                names, are = joined(short(ahead)), "is" if len(ahead) == 1 else "are"
-                by = f"By {brief(measure)}, {names} {are} shown to protect better"
-                return f"{by}; by another measure that decides it may be the best."
-            return "It may be the best: no entry that may win is shown to protect better."
-        reasons = ["it lacks some of the settings"] if not self.place.complete else []
-        reasons += ["its protection is an upper bound only"] if self.place.flags else []
-        reasons += ["it costs too much"] if self.place.gate == "fails" else []
-        reasons += ["tested alone it costs too much"] if self.place.gate == "doubtful" else []
-        reasons += ["what it costs was not measured on every unit"] if self.place.gate == "not measured" else []
-        return f"It cannot win, because {joined(reasons)}." if reasons else ""
+            return "It may be the best: no entry that may win is shown to be better."
+        return f"It cannot win: it {reason}." if (reason := barred_words(self.place)) and not self.headline else ""
 
     @property
     def needed(self) -> str:
@@ -77,13 +71,40 @@ class Result:
         return f"about {several(self.place.needed, column.cluster_unit or column.unit or 'unit')}"
 
 
-def kept_words(own: Kept) -> str:
+_KEEPS = {
+    "passes": "keeps",
+    "fails": "loses",
+    "doubtful": "loses, tested alone",
+}
+
+
+def keeps(state: str) -> str:
+    """Return whether an entry keeps what it must keep, in a word or two."""
+    return _KEEPS.get(state, state)
+
+
+def barred_words(position: Place) -> str:
+    """Return what keeps an entry from winning, as what follows "it"; "" where nothing does, and for controls."""
+    if position.control:
+        return ""
+    reasons = [] if position.complete else ["lacks settings that others have"]
+    reasons += ["is flagged: its protection is an upper bound"] if position.flags else []
+    costs = {
+        "fails": "costs too much",
+        "doubtful": "costs too much, tested alone",
+        "not measured": "was not measured on all that it must keep",
+    }
+    reasons += [costs[position.gate]] if position.gate in costs else []
+    return joined(reasons)
+
+
+def kept_words(answer: Kept) -> str:
     """Return what is asked of an entry and how far from it the entry is, in words."""
-    if own.value is None:
-        return f"{own.label}, {own.least}: not measured on every unit"
-    far = f"{own.value:+z.{own.decimals}f}"
-    far += "" if own.low is None else f" [{own.low:+z.{own.decimals}f}, {own.high:+z.{own.decimals}f}]"
-    return f"{own.label}, {own.least}: {far} from the least that passes"
+    if answer.value is None:
+        return f"{answer.label}, {answer.least}: not measured on every unit"
+    far = f"{answer.value:+z.{answer.decimals}f}"
+    far += "" if answer.low is None else f" [{answer.low:+z.{answer.decimals}f}, {answer.high:+z.{answer.decimals}f}]"
+    return f"{answer.label}, {answer.least}: {far} from the threshold"
 
 
 @dataclass
@@ -94,7 +115,7 @@ class Appearance:
     against each other entry.
     """
 
-    board: Board
+    leaderboard: Leaderboard
     results: list[Result] = field(default_factory=list)
     rows: list[tuple[Table, Row]] = field(default_factory=list)
     conditions: list[tuple[Table, list[Row]]] = field(default_factory=list)
@@ -121,16 +142,16 @@ class EntryView:
 
     @property
     def made_of(self) -> list[tuple[str, str]]:
-        """Kind and label of the components with which its cells are found; empty where a part is not a component."""
+        """Kind and label of the components with which its tasks are found; empty where a part is not a component."""
         if self.facts is not None:
             return [(self.kind, self.label)]
         return self.parts if len(self.parts) == len(self.label.split(" + ")) else []
 
 
-def ranked_variants(board: Board, view: EntryView) -> list[str]:
-    """Return the labels under which a component with other parameters is ranked on a board."""
+def ranked_variants(leaderboard: Leaderboard, view: EntryView) -> list[str]:
+    """Return the labels under which a component with other parameters is ranked on a leaderboard."""
     id = view.facts.id if view.facts is not None else ""
-    labels = dict.fromkeys(label for own in board.rankings for label in own.places)
+    labels = dict.fromkeys(label for ranking in leaderboard.rankings for label in ranking.places)
     return [label for label in labels if id and label != view.label and id_of(label) == id]
 
 
@@ -139,7 +160,9 @@ def standing_word(entry: Entry | None) -> str:
 
     Empty for an entry that was not submitted. A flag stays as long as it keeps the entry from winning.
     """
-    decided = [own.decision for own in entry.standing if own.decision != EVIDENCE] if entry is not None else []
+    decided = (
+        [decision.decision for decision in entry.standing if decision.decision != EVIDENCE] if entry is not None else []
+    )
     if entry is None or not decided:
         return ""
     flags = flags_in(entry.standing)
@@ -147,73 +170,77 @@ def standing_word(entry: Entry | None) -> str:
     return "submitted" if word in ("added", "re-scored") else word
 
 
-def entry_views(boards: Sequence[Board], gallery: dict[str, list[GalleryExample]]) -> dict[tuple[str, str], EntryView]:
-    """Return the entries of all boards, by kind and label."""
+def entry_views(
+    leaderboards: Sequence[Leaderboard], gallery: dict[str, list[GalleryExample]]
+) -> dict[tuple[str, str], EntryView]:
+    """Return the entries of all leaderboards, by kind and label."""
     views: dict[tuple[str, str], EntryView] = {}
-    for board in boards:
-        results = _results(board)
-        for view in _entries(board):
-            known = views.setdefault((view.kind, view.label), view)
-            seen = Appearance(board, results.get(view.label, []))
-            known.appearances.append(_with_tables(seen, view.label, gallery.get(board.track, [])))
+    for leaderboard in leaderboards:
+        results = _results(leaderboard)
+        for view in _entries(leaderboard):
+            existing = views.setdefault((view.kind, view.label), view)
+            seen = Appearance(leaderboard, results.get(view.label, []))
+            existing.appearances.append(_with_tables(seen, view.label, gallery.get(leaderboard.track, [])))
     return views
 
 
-def _entries(board: Board) -> Iterator[EntryView]:
-    """Yield the components of a board, then the rows of its main table and rankings that are made of several."""
-    kinds = {entry.label: entry.kind for entry in board.entries}
-    for entry in board.entries:
+def _entries(leaderboard: Leaderboard) -> Iterator[EntryView]:
+    """Yield the components of a leaderboard, then the rows of its main table and rankings that are made of several."""
+    kinds = {entry.label: entry.kind for entry in leaderboard.entries}
+    for entry in leaderboard.entries:
         yield EntryView(entry.kind, entry.label, entry_page(entry.kind, entry.label), entry)
     seen = set(kinds)
-    ranked = {ranking.table for ranking in board.rankings}
-    for main in [*board.tables[:1], *(table for table in board.tables[1:] if table.id in ranked)]:
+    ranked = {ranking.table for ranking in leaderboard.rankings}
+    for main in [*leaderboard.tables[:1], *(table for table in leaderboard.tables[1:] if table.id in ranked)]:
         for row in main.rows:
             if row.label not in seen:
                 seen.add(row.label)
-                parts = [(kinds[part], part) for part in row.label.split(" + ") if part in kinds]
-                yield EntryView(main.entry, row.label, entry_page(main.entry, row.label), None, parts)
+                components = [
+                    (kinds[component], component) for component in row.label.split(" + ") if component in kinds
+                ]
+                yield EntryView(main.entry, row.label, entry_page(main.entry, row.label), None, components)
 
 
-def _results(board: Board) -> dict[str, list[Result]]:
-    """Return how each entry did in the rankings of a board, by label."""
-    found: dict[str, list[Result]] = {}
-    for ranking in board.rankings:
-        table = table_named(board, ranking.table)
+def _results(leaderboard: Leaderboard) -> dict[str, list[Result]]:
+    """Return how each entry did in the rankings of a leaderboard, by label."""
+    results: dict[str, list[Result]] = {}
+    for ranking in leaderboard.rankings:
+        table = table_named(leaderboard, ranking.table)
         if table is not None:
             ranks = [row.values.get("rank") for row in table.rows]
             ranked = sum(rank is not None and rank.value is not None for rank in ranks)
             for row in table.rows:
                 if row.label in ranking.places:
-                    own = Result(board, ranking, table, row, ranking.places[row.label], ranked)
-                    found.setdefault(row.label, []).append(own)
-    return found
+                    result = Result(leaderboard, ranking, table, row, ranking.places[row.label], ranked)
+                    results.setdefault(row.label, []).append(result)
+    return results
 
 
-def _with_tables(found: Appearance, label: str, images: Sequence[GalleryExample]) -> Appearance:
-    """Add to an appearance what the tables and the gallery of its board hold about the entry."""
-    board = found.board
-    found.images = [image for image in images if image.example.entry == label]
-    compared = {comparison.id for comparison in board.comparisons}
-    for table in board.tables:
-        own = [row for row in table.rows if row.label == label]
+def _with_tables(appearance: Appearance, label: str, images: Sequence[GalleryExample]) -> Appearance:
+    """Add to an appearance what the tables and the gallery of its leaderboard hold about the entry."""
+    leaderboard = appearance.leaderboard
+    appearance.images = [image for image in images if image.example.entry == label]
+    compared = {comparison.id for comparison in leaderboard.comparisons}
+    for table in leaderboard.tables:
+        entry_rows = [row for row in table.rows if row.label == label]
         if table.id.startswith(CONDITIONS):
-            found.conditions += [(table, own)] if own else []
-        elif own and table.id in compared:
-            found.rivals.append((table, _rivals(table, own[0])))
+            appearance.conditions += [(table, entry_rows)] if entry_rows else []
+        elif entry_rows and table.id in compared:
+            appearance.rivals.append((table, _rivals(table, entry_rows[0])))
         else:
-            found.rows += [(table, row) for row in own]
-            found.columns += [(table, column) for column in table.columns if column.label == label]
-    return found
+            appearance.rows += [(table, row) for row in entry_rows]
+            appearance.columns += [(table, column) for column in table.columns if column.label == label]
+    return appearance
 
 
 def _rivals(table: Table, row: Row) -> list[Rival]:
     """Return the wins and losses of a row of a win-rate table, whose columns are the same entries as its rows."""
     rows = {other.label: other for other in reversed(table.rows)}
     own_key = {column.label: column.key for column in table.columns}.get(row.label, "")
-    found = []
+    rivals = []
     for column in table.columns:
         if column.label != row.label:
             other = rows.get(column.label)
             won, lost = row.values.get(column.key), other.values.get(own_key) if other else None
-            found.append((column.label, won.value if won else None, lost.value if lost else None))
-    return found
+            rivals.append((column.label, won.value if won else None, lost.value if lost else None))
+    return rivals

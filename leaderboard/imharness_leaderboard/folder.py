@@ -7,17 +7,20 @@ files that no build wrote stay.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from imharness.errors import StoreError
-from imharness.results.disk import UNFINISHED, below, remove_remains
+from imharness.results.disk import UNFINISHED, below, remove_remains, write_whole
 
 MANIFEST = ".made.json"
 """Lists the files of the last build, each with the digest of its source where it is slow to make."""
+ORIGIN = ".origin.json"
+"""What all files of the last build follow from, as a digest, and the digest of these files."""
 
 
 def json_text(value: object) -> str:
@@ -63,8 +66,28 @@ class SiteFolder:
         new = self._waiting / name if self._waiting else self.root / name
         return (new if new.is_file() else self.root / name).stat().st_size
 
-    def finish(self) -> None:
-        """Put every file in its place, remove those that only earlier builds wrote, and list those of this build."""
+    def built_from(self, origin: str) -> list[str]:
+        """Return the files of the last build if it was made from the same origin and they are as it wrote them."""
+        last = _read(self.root / ORIGIN)
+        whole = bool(origin) and last == {"origin": origin, "files": self._digest(self._before)}
+        return list(self._before) if whole else []
+
+    def _digest(self, names: Iterable[str]) -> str:
+        """Return the digest of the contents of files; "" if one cannot be read."""
+        total = hashlib.sha256()
+        try:
+            for name in sorted(names):
+                content = below(self.root, name).read_bytes()
+                total.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest())
+        except OSError:
+            return ""
+        return total.hexdigest()
+
+    def finish(self, origin: str = "") -> None:
+        """Put every file in its place, remove those that only earlier builds wrote, and list those of this build.
+
+        `origin`: the digest of what they follow from, or "" where a later build has to write them again.
+        """
         listed = dict(sorted(self.files.items()))
         self.write(MANIFEST, json.dumps(listed, indent=0))
         self._put_in_place()
@@ -73,15 +96,20 @@ class SiteFolder:
             if path.resolve().is_relative_to(self.root.resolve()):
                 path.unlink(missing_ok=True)
                 _remove_if_empty(path.parent, self.root)
+        if origin:
+            facts = json.dumps({"origin": origin, "files": self._digest(listed)})
+            write_whole(self.root, ORIGIN, facts.encode(), flushed=False)
+        else:
+            (self.root / ORIGIN).unlink(missing_ok=True)
 
     def _put_in_place(self) -> None:
         if self._waiting is None:
             return
         try:
             for new in sorted(path for path in self._waiting.rglob("*") if path.is_file()):
-                place = self.root / new.relative_to(self._waiting)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                new.replace(place)
+                target = self.root / new.relative_to(self._waiting)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                new.replace(target)
         except OSError as error:
             raise StoreError(f"site {self.root} cannot be written: {error.strerror}") from None
         shutil.rmtree(self._waiting, ignore_errors=True)
@@ -91,9 +119,9 @@ class SiteFolder:
 
 def _waiting_folder(root: Path) -> Path:
     """Return a new folder for files that wait; later builds remove what an interrupted build left."""
-    place = root / UNFINISHED
-    place.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(dir=place))
+    folder = root / UNFINISHED
+    folder.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(dir=folder))
 
 
 def _remove_if_empty(folder: Path, root: Path) -> None:
@@ -104,7 +132,7 @@ def _remove_if_empty(folder: Path, root: Path) -> None:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+    return {str(k): str(v) for k, v in document.items()} if isinstance(document, dict) else {}

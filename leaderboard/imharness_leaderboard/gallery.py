@@ -13,9 +13,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from imharness.errors import StoreError
-from imharness.results.boards import Board
 from imharness.results.gallery import Example, Panel
 from imharness.results.identity import digest
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness_leaderboard.addresses import image_file
 from imharness_leaderboard.folder import SiteFolder
@@ -34,14 +34,14 @@ class GalleryExample:
     height: int
 
 
-def write_gallery(site: SiteFolder, store: Store, board: Board) -> tuple[list[GalleryExample], list[str]]:
-    """Write the images of a board's examples.
+def write_gallery(site: SiteFolder, store: Store, leaderboard: Leaderboard) -> tuple[list[GalleryExample], list[str]]:
+    """Write the images of a leaderboard's examples.
 
     Returns the examples that can be shown, and one line for each problem with the others.
     """
     results = _TaskImages(store)
-    found, problems = [], dict[str, None]()
-    for example in board.examples:
+    examples, problems = [], dict[str, None]()
+    for example in leaderboard.examples:
         try:
             images = [results.image(panel) for panel in example.panels]
         except StoreError as error:
@@ -49,12 +49,12 @@ def write_gallery(site: SiteFolder, store: Store, board: Board) -> tuple[list[Ga
             continue
         files = []
         for panel, (seal, image) in zip(example.panels, images, strict=True):
-            name = image_file(board, digest([seal, panel.array, panel.position])[:20])
+            name = image_file(leaderboard, digest([seal, panel.array, panel.position])[:20])
             site.make(name, seal, partial(_png, image))
             files.append(name)
         height, width = images[0][1].shape[:2]
-        found.append(GalleryExample(example, tuple(files), width, height))
-    return found, list(problems)
+        examples.append(GalleryExample(example, tuple(files), width, height))
+    return examples, list(problems)
 
 
 class _TaskImages:

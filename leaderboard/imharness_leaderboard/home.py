@@ -1,38 +1,51 @@
-"""The home page: what the site found, drawn for one attack, and one sentence about each board."""
+"""The home page: what the site found, drawn for one attack, and for each leaderboard its headline and first rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from imharness.exports.data import csv_bytes
 from imharness.exports.marks import proxies_of
-from imharness.results.boards import Board
 from imharness.results.findings import Tier, by_tier
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.rankings import Outcome
+from imharness_leaderboard.adaptive_effect import Slope, known_of, slope_of
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder
-from imharness_leaderboard.knowing import Slope, known_of, slope_of
-from imharness_leaderboard.leads import Lead, first_of
-from imharness_leaderboard.rankings import RankedRow, RankingView
+from imharness_leaderboard.headline import Lead, first_of
+from imharness_leaderboard.ranking_rows import RankedRow
+from imharness_leaderboard.rankings import RankingView
 
 NO_TITLE = "Which defense, metric or evaluator holds?"
+ROWS = 3
+"""How many rows of a ranking the home page shows."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A board on the home page: its question, what it found, and how many findings each tier has.
+    """A leaderboard on the home page: its question, what it found, its first rows, and how many findings a tier has.
 
-    `lead` is None and `tiers` is empty where the board has no ranking.
+    `view` is the ranking that says most, and `others` are the further ones: a winner is shown wherever it is. `lead` is
+    None, `others`, `rows` and `tiers` are empty where the leaderboard has no ranking.
     """
 
-    board: Board
+    leaderboard: Leaderboard
     view: RankingView | None
     question: str
+    others: Sequence[RankingView]
+    rows: Sequence[RankedRow]
     lead: Lead | None
     tiers: Mapping[Tier, int]
     pair: tuple[str, ...]
-    """What the two entries to compare are called: the first two that may win, or else the next ones; no controls."""
+    """What the two entries to compare are called: the first one that may win, and no defense."""
     compare: str
+
+    @property
+    def views(self) -> list[RankingView]:
+        """All its rankings, first the one that says most."""
+        return [self.view, *self.others] if self.view is not None else []
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,9 @@ class Home:
     asked: Sequence[Asked]
     counts: str
     why: Sequence[tuple[str, Sequence[str]]]
-    """What stands in for something real, by the title of the board."""
+    """What stands in for something real, by the title of the leaderboard."""
+    pictured: Asked | None
+    """The leaderboard of the drawing."""
     hero: Sequence[Slope]
     numbers: str
     """The address of the file with the drawing's numbers."""
@@ -52,20 +67,23 @@ class Home:
     """The row that the page explains."""
 
 
-def home_of(boards: Sequence[Board], views: Mapping[str, Sequence[RankingView]]) -> Home:
-    """Return what the home page says of all boards."""
-    asked = [_asked(board, views.get(board.track, ())) for board in boards]
-    led = [own for own in asked if own.lead is not None]
-    first = led[first_of([own.lead for own in led if own.lead is not None])] if led else None
-    hero = _hero(first.view) if first is not None and first.view is not None else []
+def home_of(leaderboards: Sequence[Leaderboard], views: Mapping[str, Sequence[RankingView]]) -> Home:
+    """Return what the home page says of all leaderboards."""
+    questions = [_asked(leaderboard, views.get(leaderboard.track, ())) for leaderboard in leaderboards]
+    led = [question for question in questions if question.lead is not None]
+    first = led[first_of([question.lead for question in led if question.lead is not None])] if led else None
+    ahead = [first, *led] if first is not None else []
+    drawings = ((question, hero) for question in ahead for view in question.views if (hero := _hero(view)))
+    pictured, hero = next(drawings, (None, list[Slope]()))
     return Home(
         first.lead.title if first is not None and first.lead is not None else NO_TITLE,
         first,
-        asked,
-        _counts(boards),
-        [(board.title, found) for board in boards if (found := proxies_of(board))],
+        questions,
+        _counts(leaderboards),
+        [(leaderboard.title, proxies) for leaderboard in leaderboards if (proxies := proxies_of(leaderboard))],
+        pictured,
         hero,
-        data_file(first.board, "slope", "csv") if first is not None and hero else "",
+        data_file(pictured.leaderboard, "slope", "csv") if pictured is not None else "",
         first.view.rows[0] if first is not None and first.view is not None and first.view.rows else None,
     )
 
@@ -76,52 +94,69 @@ def write_numbers(site: SiteFolder, home: Home) -> None:
         site.write(home.numbers, csv_bytes(home.hero[0].data))
 
 
-def question_of(board: Board, entry: str = "entry") -> str:
-    """Return the question of a board: its own, or one that fits every ranking."""
-    return board.question or f"Which {entry} protects best when the attacker knows it?"
+def question_of(leaderboard: Leaderboard, entry: str = "entry") -> str:
+    """Return the question of a leaderboard: its own, or one that fits every ranking."""
+    return leaderboard.question or f"Which {entry} protects best when the attacker knows it?"
 
 
-def _asked(board: Board, views: Sequence[RankingView]) -> Asked:
+def _asked(leaderboard: Leaderboard, views: Sequence[RankingView]) -> Asked:
     if not views:
-        return Asked(board, None, board.question or board.title, None, {}, (), "")
-    view, ranking = views[0], views[0].ranking
-    rivals = [label for label in view.names if not ranking.places[label].control]
-    rivals.sort(
-        key=lambda label: (label != ranking.winner, label not in ranking.may_be_best, not ranking.places[label].able)
-    )
-    pair = tuple(view.names[label] for label in rivals[:2]) if len(rivals) > 1 else ()
+        return Asked(leaderboard, None, leaderboard.question or leaderboard.title, (), (), None, {}, (), "")
+    order = get_args(Outcome)
+    view = min(views, key=lambda view: order.index(view.ranking.outcome))
+    leads = [view.lead for view in views]
+    both = [label for label in (view.ranking.first, view.ranking.baseline) if label in view.names]
+    pair = tuple(view.names[label] for label in both) if len(both) == 2 else ()
+    findings = by_tier(finding for view in views for finding in view.ranking.findings)
     return Asked(
-        board,
+        leaderboard,
         view,
-        question_of(board, view.table.entry),
-        view.lead,
-        {tier: len(found) for tier, found in by_tier(ranking.findings).items()},
+        question_of(leaderboard, view.table.entry),
+        [other for other in views if other is not view],
+        first_rows(view),
+        leads[first_of(leads)],
+        {tier: len(members) for tier, members in findings.items()},
         pair,
-        view.compared(*rivals[:2]) if pair else "",
+        view.compared(*both) if pair else "",
     )
+
+
+def first_rows(view: RankingView) -> list[RankedRow]:
+    """Return the rows that stand for a ranking: its first eligible ones, then others that are no controls."""
+    rows = [row for row in view.rows if row.group != "control" and row.row.number("worst") is not None]
+    return sorted(rows, key=lambda row: not row.place.eligible)[:ROWS]
 
 
 def _hero(view: RankingView) -> list[Slope]:
-    known = known_of(view.scores, view.ranking) if view.scores is not None else None
-    if known is None or view.scores is None:
+    effect = known_of(view.scores, view.ranking) if view.scores is not None else None
+    if effect is None or view.scores is None:
         return []
-    own, entry = view.scores.comparison, view.table.entry
+    comparison, entry = view.scores.comparison, view.table.entry
     return [
-        slope_of(known, own, view.names, entry, width, height) for width, height in ((760.0, 420.0), (366.0, 380.0))
+        slope_of(effect, comparison, view.names, entry, width, height)
+        for width, height in ((760.0, 420.0), (366.0, 380.0))
     ]
 
 
-def _counts(boards: Sequence[Board]) -> str:
+def _counts(leaderboards: Sequence[Leaderboard]) -> str:
     entries = {
-        (b.track, row) for b in boards for own in b.rankings for row, place in own.places.items() if not place.control
+        (b.track, row)
+        for b in leaderboards
+        for ranking in b.rankings
+        for row, position in ranking.places.items()
+        if not position.control
     }
     attacks = {
-        (board.track, condition.facets[ranking.attack])
-        for board in boards
-        for ranking in board.rankings
-        for own in board.comparisons
-        if own.id == ranking.comparison
-        for condition in own.conditions
+        (leaderboard.track, condition.facets[ranking.attack])
+        for leaderboard in leaderboards
+        for ranking in leaderboard.rankings
+        for comparison in leaderboard.comparisons
+        if comparison.id == ranking.comparison
+        for condition in comparison.conditions
     }
-    parts = [(len(boards), "track", "tracks"), (len(entries), "entry", "entries"), (len(attacks), "attack", "attacks")]
-    return ", ".join(f"{n:,} {one if n == 1 else more}" for n, one, more in parts if n)
+    counts = [
+        (len(leaderboards), "track", "tracks"),
+        (len(entries), "entry", "entries"),
+        (len(attacks), "attack", "attacks"),
+    ]
+    return ", ".join(f"{n:,} {one if n == 1 else more}" for n, one, more in counts if n)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from imharness.ranking import comparisons
-from imharness.results.boards import Board
 from imharness.results.entries import Entry
+from imharness.results.leaderboards import Leaderboard
 from imharness.statistics import (
+    against_one,
     bootstrap,
     clusters,
     correlation,
@@ -21,6 +23,7 @@ from imharness.statistics import (
     wilcoxon,
     win_rates,
 )
+from imharness_leaderboard.addresses import slug
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class Method:
     parameters: tuple[tuple[str, str], ...]
     functions: tuple[tuple[str, str], ...]
 
+    @property
+    def anchor(self) -> str:
+        """The end of its address on the page of methods."""
+        return f"method-{slug(self.title)}"
+
 
 @dataclass(frozen=True)
 class Methods:
@@ -42,21 +50,33 @@ class Methods:
 
 
 _STATISTICS = (
-    ("Paired test", wilcoxon, ("EXACT_UP_TO", "PERMUTED_UP_TO"), ("wilcoxon_greater", "adjust")),
+    ("Paired test", wilcoxon, ("EXACT_UP_TO",), ("wilcoxon_greater", "adjust")),
     ("Units from one source", clusters, ("FEWEST",), ("clusters_greater", "cluster_means", "chosen_half")),
     ("Who beats whom", win_rates, ("ALPHA",), ("win_rates",)),
-    ("Head to head", head_to_head, (), ("head_to_head", "rank_biserial", "resampled", "tie_groups")),
+    ("Head to head", head_to_head, (), ("head_to_head", "rank_biserial", "tie_groups")),
     ("Who is shown to be better than whom", differences, (), ("differences", "units_needed", "unseen")),
+    (
+        "Better than no defense, and who is first",
+        against_one,
+        ("BETTER", "WORSE"),
+        ("against_one", "best_alpha", "shown_alone"),
+    ),
     ("Front", ranks, (), ("front",)),
     ("The best, and those not shown to be worse", comparisons, (), ("not_worse", "unit_means")),
-    ("Confidence intervals", bootstrap, ("RESAMPLES", "LEVEL"), ("mean_interval", "interval", "t_interval", "tail")),
+    (
+        "Confidence intervals",
+        bootstrap,
+        ("RESAMPLES", "LEVEL"),
+        ("mean_interval", "interval", "t_interval", "one_sided_alpha", "resampled"),
+    ),
     ("Units nested in groups", nested, ("FEWEST_FREE",), ("nested_interval",)),
     ("Correlation", correlation, (), ("correlate", "spearman_rows", "kendall_rows", "williams")),
     ("Membership", roc, (), ("auc", "tpr_at_fpr", "balanced_accuracy")),
 )
 _MEANING = {
-    "EXACT_UP_TO": "largest number of differences without ties for which the exact distribution is used",
-    "PERMUTED_UP_TO": "largest number of differences with ties for which all permutations of signs are counted",
+    "EXACT_UP_TO": "largest number of differences for which the exact distribution is used, ties included",
+    "BETTER": "share of studies in which an entry may be said, falsely, to be better than no defense",
+    "WORSE": "share of studies in which an entry may be said, falsely, to be worse than no defense",
     "ALPHA": "level of significance after correction",
     "RESAMPLES": "number of bootstrap resamples",
     "FEWEST": "fewest clusters that give an interval and a test",
@@ -65,13 +85,19 @@ _MEANING = {
 }
 
 
-def methods(boards: Sequence[Board]) -> Methods:
-    """Return what the page shows of the installed statistics and of the boards' entries."""
-    found = []
+@cache
+def statistics() -> tuple[Method, ...]:
+    """Return the statistical methods that are installed."""
+    sections = []
     for title, module, constants, names in _STATISTICS:
         functions = tuple((name, inspect.getdoc(getattr(module, name)) or "") for name in names)
         parameters = tuple((_MEANING[name], str(getattr(module, name))) for name in constants)
         text = tuple((inspect.getdoc(module) or "").split("\n\n"))
-        found.append(Method(title, text, parameters, functions))
-    entries = {(entry.kind, entry.label): entry for board in boards for entry in board.entries}
-    return Methods(tuple(found), tuple(entries[place] for place in sorted(entries)))
+        sections.append(Method(title, text, parameters, functions))
+    return tuple(sections)
+
+
+def methods(leaderboards: Sequence[Leaderboard]) -> Methods:
+    """Return what the page shows of the installed statistics and of the leaderboards' entries."""
+    entries = {(entry.kind, entry.label): entry for leaderboard in leaderboards for entry in leaderboard.entries}
+    return Methods(statistics(), tuple(entries[position] for position in sorted(entries)))

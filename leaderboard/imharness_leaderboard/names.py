@@ -1,57 +1,53 @@
-"""How entries and attacks are called on the pages of rankings, and how texts name them."""
+"""How rows, measures and tables are called on pages."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import (
+    NO_ATTACK,
+    Name,
+    attack_names,
+    brief,
+    display_name,
+    display_names,
+    in_names,
+    name_of,
+    short_names,
+)
 from imharness.results.tables import Table
-from imharness_leaderboard.chips import short_names
-from imharness_leaderboard.wording import brief
+
+__all__ = [
+    "NO_ATTACK",
+    "UNITS",
+    "Name",
+    "attack_names",
+    "display_name",
+    "display_names",
+    "head_of",
+    "in_names",
+    "name_of",
+    "plural",
+    "short_names",
+    "short_titles",
+    "spelled_measure",
+    "table_title",
+    "title_with_names",
+]
 
 
-def display_name(label: str) -> str:
-    """Return what a label is called, without its parameters."""
-    return short_names([label])[label]
-
-
-def display_names(labels: Sequence[str]) -> dict[str, str]:
-    """Return what each label is called, with its parameters only where another one has the same name.
-
-    The part that most labels of several components have in common, such as the model, is left out.
-    """
-    parts = Counter(part for label in labels if " + " in label for part in label.split(" + "))
-    common, times = parts.most_common(1)[0] if parts else ("", 0)
-    shared = common if len(labels) > 1 and 2 * times > len(labels) else ""
-    cut = {label: " + ".join(part for part in label.split(" + ") if part != shared) or label for label in labels}
-    names = short_names(list(dict.fromkeys(cut.values())))
-    return {label: names[own] for label, own in cut.items()}
-
-
-def attack_names(labels: Sequence[str]) -> dict[str, str]:
-    """Return what each attack is called; "none" is no attack."""
-    return {label: "no attack" if label == "none" else name for label, name in display_names(labels).items()}
-
-
-def in_names(text: str, names: Mapping[str, str]) -> str:
-    """Return a sentence with every label of `names` replaced by what it is called."""
-    pattern = "|".join(re.escape(label) for label in sorted(names, key=len, reverse=True))
-    found = re.sub(rf"(?<![\w/])(?:{pattern})(?![\w\[/-])", lambda match: names[match[0]], text) if names else text
-    return brief(found)
-
-
-def title_with_names(board: Board, title: str) -> str:
+def title_with_names(leaderboard: Leaderboard, title: str) -> str:
     """Return the title of a table with the entries that it names, with or without their owner, as pages call them."""
-    labels = [entry.label for entry in board.entries if "[" in entry.label]
-    return in_names(title, {part: brief(label) for label in labels for part in (label, label.partition("/")[2])})
+    labels = [entry.label for entry in leaderboard.entries if "[" in entry.label]
+    return in_names(title, {name: brief(label) for label in labels for name in (label, label.partition("/")[2])})
 
 
-def table_title(board: Board, table: Table) -> str:
-    """Return the title of a table on a page of a board, with the table's id where another table has the same title."""
-    title = title_with_names(board, table.title)
-    return title if [own.title for own in board.tables].count(table.title) < 2 else f"{title} ({table.id})"
+def table_title(leaderboard: Leaderboard, table: Table) -> str:
+    """Return the title of a table on a page of a leaderboard, with its id where another has the same title."""
+    title = title_with_names(leaderboard, table.title)
+    return title if [other.title for other in leaderboard.tables].count(table.title) < 2 else f"{title} ({table.id})"
 
 
 UNITS = (
@@ -73,11 +69,11 @@ def short_titles(titles: Sequence[str]) -> list[str]:
 
     Of several that begin alike, what only one of them has after its first comma is taken.
     """
-    found = [re.split(r"[,:]| (?:by|against|under|of what|for) ", title, maxsplit=1)[0] for title in titles]
-    rest = [title.partition(", ")[2] or short for title, short in zip(titles, found, strict=True)]
+    beginnings = [re.split(r"[,:]| (?:by|against|under|of what|for) ", title, maxsplit=1)[0] for title in titles]
+    rest = [title.partition(", ")[2] or short for title, short in zip(titles, beginnings, strict=True)]
     return [
-        own if found.count(own) == 1 else further[:1].upper() + further[1:]
-        for own, further in zip(found, rest, strict=True)
+        beginning if beginnings.count(beginning) == 1 else further[:1].upper() + further[1:]
+        for beginning, further in zip(beginnings, rest, strict=True)
     ]
 
 

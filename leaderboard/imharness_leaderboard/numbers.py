@@ -6,7 +6,9 @@ file with a schema.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,76 +16,103 @@ import numpy as np
 from imharness.exports.data import columns_of, csv_bytes, parquet_bytes
 from imharness.exports.marks import proxies_of, standing_in, standing_of
 from imharness.exports.markup import latex
-from imharness.exports.sheets import sheet_of
-from imharness.results.boards import Board
+from imharness.exports.sheets import Sheet, sheet_of
 from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
+from imharness.results.labels import settings_of
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import SMALL, STAND_IN
+from imharness.results.pairwise import places, weights_of
 from imharness.results.tables import Table
-from imharness.results.told import places, weights_of
 from imharness.results.version import SCHEMA
-from imharness.statistics.bootstrap import tail
+from imharness.statistics.bootstrap import one_sided_alpha
 from imharness.statistics.clusters import FEWEST, coded
 from imharness.statistics.head_to_head import tie_groups
-from imharness_leaderboard.addresses import data_file
+from imharness_leaderboard.addresses import data_file, vectors_file
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief, facet_text
 
 NOT_SHOWN = ("numbers", "examples", "comparisons")
-"""Fields of a board that ``results.json`` leaves out."""
+"""Fields of a leaderboard that ``results.json`` leaves out."""
 IN_PAPERS = 60
 """A table with more rows than this is not written as LaTeX."""
 
 
 def forms_of(table: Table) -> dict[str, str]:
     """Return the forms in which a table is a file: extension -> name; one that is too long for a paper has no LaTeX."""
-    found = {"csv": "CSV", "json": "JSON", "parquet": "Parquet"}
-    return found | ({"tex": "LaTeX"} if len(table.rows) <= IN_PAPERS else {})
+    forms = {"csv": "CSV", "json": "JSON", "parquet": "Parquet"}
+    return forms | ({"tex": "LaTeX"} if len(table.rows) <= IN_PAPERS else {})
 
 
-def write_tables(site: SiteFolder, board: Board) -> None:
-    """Write each table of a board in its forms, each with what its numbers do not say (`standing_in`)."""
-    for table in board.tables:
-        standing = standing_in(table, board)
+def write_tables(site: SiteFolder, leaderboard: Leaderboard) -> None:
+    """Write each table of a leaderboard in its forms, each with what its numbers do not say (`standing_in`)."""
+    for table in leaderboard.tables:
+        standing = {**standing_in(table, leaderboard), **_stand_ins(table)}
         columns = {**columns_of(table), **standing}
-        site.write(data_file(board, table.id, "csv"), csv_bytes(columns))
+        site.write(data_file(leaderboard, table.id, "csv"), csv_bytes(columns))
         facts = {**table.model_dump(mode="json"), "standing": standing}
-        site.write(data_file(board, table.id, "json"), json_text(facts))
-        site.write(data_file(board, table.id, "parquet"), parquet_bytes(columns, table))
+        site.write(data_file(leaderboard, table.id, "json"), json_text(facts))
+        site.write(data_file(leaderboard, table.id, "parquet"), parquet_bytes(columns, table))
         if "tex" in forms_of(table):
-            site.write(data_file(board, table.id, "tex"), latex(sheet_of(table, board)))
+            site.write(data_file(leaderboard, table.id, "tex"), latex(_named(sheet_of(table, leaderboard))))
 
 
-def write_results(site: SiteFolder, boards: Sequence[Board], release: str) -> None:
-    """Write ``results.json`` with all boards, and its schema. `release` is empty for a state that is not published."""
-    shown = [board.model_dump(mode="json", exclude=set(NOT_SHOWN)) for board in boards]
-    site.write("data/results.json", json_text({"schema_version": SCHEMA, "release": release, "boards": shown}))
+def _stand_ins(table: Table) -> dict[str, list[str]]:
+    """Return a column that says of which rows a small network stands in for the published one; none without any."""
+    marks = [STAND_IN if SMALL in settings_of(row.label) else "" for row in table.rows]
+    return {"stand_in": marks} if any(marks) else {}
+
+
+def _named(sheet: Sheet) -> Sheet:
+    """Return a sheet that names stand-ins as pages do."""
+
+    def named(text: str) -> str:
+        return re.sub(rf"\[([^\[\]]*){SMALL},?([^\[\]]*)\]", _marked, text)
+
+    lines = tuple(replace(line, label=named(line.label)) for line in sheet.lines)
+    notes = tuple((letter, named(text)) for letter, text in sheet.notes)
+    remarks = tuple(map(named, sheet.remarks))
+    return replace(sheet, lines=lines, notes=notes, remarks=remarks, claim=named(sheet.claim))
+
+
+def _marked(match: re.Match[str]) -> str:
+    others = ",".join(filter(None, (match[1].rstrip(","), match[2])))
+    return (f"[{others}]" if others else "") + f" ({STAND_IN})"
+
+
+def write_results(site: SiteFolder, leaderboards: Sequence[Leaderboard], release: str) -> None:
+    """Write ``results.json`` with all leaderboards, and its schema. `release` is empty before publication."""
+    documents = [leaderboard.model_dump(mode="json", exclude=set(NOT_SHOWN)) for leaderboard in leaderboards]
+    site.write(
+        "data/results.json", json_text({"schema_version": SCHEMA, "release": release, "leaderboards": documents})
+    )
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Results of the leaderboard, schema version {SCHEMA}",
         "type": "object",
-        "required": ["schema_version", "release", "boards"],
+        "required": ["schema_version", "release", "leaderboards"],
         "properties": {
             "schema_version": {"const": SCHEMA},
             "release": {"type": "string"},
-            "boards": {"type": "array", "items": {"$ref": "#/$defs/Board"}},
+            "leaderboards": {"type": "array", "items": {"$ref": "#/$defs/Leaderboard"}},
         },
     }
-    board = Board.model_json_schema(ref_template="#/$defs/{model}")
-    definitions = {**board.pop("$defs", {}), "Board": board}
+    leaderboard = Leaderboard.model_json_schema(ref_template="#/$defs/{model}")
+    definitions = {**leaderboard.pop("$defs", {}), "Leaderboard": leaderboard}
     for name in NOT_SHOWN:
-        board["properties"].pop(name)
+        leaderboard["properties"].pop(name)
     site.write("data/results.schema.json", json_text({**schema, "$defs": definitions}))
 
 
-def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores], pool: str) -> None:
+def write_comparisons(site: SiteFolder, leaderboard: Leaderboard, compared: Sequence[Scores], pool: str) -> None:
     """Write what readers need to test for themselves: an index for each comparison, and a file for each entry.
 
     The name of a file ends in `f32` or `f64`, as the store holds its numbers.
     `pool` names the state of the leaderboard whose tests are corrected together.
     """
     for scores in compared:
-        index = data_file(board, scores.comparison.id, "vectors.json")
+        index = data_file(leaderboard, scores.comparison.id, "vectors.json")
         folder = index.removesuffix(".vectors.json")
         size = scores.vectors.dtype.itemsize
         files = [f"{folder}/{i}.f{8 * size}" for i in range(len(scores.comparison.entries))]
@@ -91,24 +120,37 @@ def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores]
             site.make(name, scores.source, np.ascontiguousarray(row, dtype=f"<f{size}").tobytes)
         parent = index.rpartition("/")[0] + "/"
         relative = [name.removeprefix(parent) for name in files]
-        said = _said(board, scores.comparison)
-        site.make(index, digest([scores.source, pool, said]), partial(_index, scores, pool, relative, said))
+        texts = _said(leaderboard, scores.comparison)
+        site.make(index, digest([scores.source, pool, texts]), partial(_index, scores, pool, relative, texts))
 
 
-def _said(board: Board, comparison: Comparison) -> dict[str, object]:
-    """Return what readers must know beside the scores: names, what is a control, flagged or too costly, and proxies."""
-    facets = {value: facet_text(*own) for c in comparison.conditions for own in c.facets.items() for value in own[1:]}
-    ranked = [own for own in board.rankings if comparison.id in (own.comparison, *own.yardsticks)]
-    places = [(label, place) for own in ranked for label, place in own.places.items()]
-    standing = {label: text for label, place in places if (text := standing_of(place))}
+def _said(leaderboard: Leaderboard, comparison: Comparison) -> dict[str, object]:
+    """Return what readers must know beside the scores.
+
+    That is names, what is a control, flagged or too costly, proxies, who may win, and the pair that is compared first:
+    the first that may win, and the one that all are compared with.
+    """
+    facets = {
+        value: facet_text(*facet) for c in comparison.conditions for facet in c.facets.items() for value in facet[1:]
+    }
+    ranked = [
+        ranking
+        for ranking in leaderboard.rankings
+        if comparison.id in (ranking.comparison, *ranking.secondary_measures)
+    ]
+    places = [(label, position) for ranking in ranked for label, position in ranking.places.items()]
+    standing = {label: text for label, position in places if (text := standing_of(position))}
+    opened = [[ranking.first, ranking.baseline] for ranking in ranked if ranking.first and ranking.baseline]
     return {
+        "opened": next((pair for pair in opened if {*pair} <= {*comparison.entries}), []),
+        "eligible": sorted({label for label, position in places if position.eligible}),
         "names": facets | {label: brief(label) for label in comparison.entries},
         "standing": standing,
-        "proxies": proxies_of(board),
+        "proxies": proxies_of(leaderboard),
     }
 
 
-def _index(scores: Scores, pool: str, files: list[str], said: dict[str, object]) -> bytes:
+def _index(scores: Scores, pool: str, files: list[str], fields: dict[str, object]) -> bytes:
     comparison = scores.comparison
     where = places(comparison)
     sets, units, names = where
@@ -119,31 +161,34 @@ def _index(scores: Scores, pool: str, files: list[str], said: dict[str, object])
     facts = {
         **comparison.model_dump(mode="json", exclude={"unit_sets", "clusters"}),
         "units": units,
-        "unit_sets": [own.tolist() for own in sets],
+        "unit_sets": [unit_set.tolist() for unit_set in sets],
         "clusters": codes.tolist(),
         "cluster_names": list(dict.fromkeys(names.tolist())) if names is not None else [],
         "weights": [] if weights is None else weights.tolist(),
-        "tails": [None if k < FEWEST else tail(k) for k in range(size + 1)],
+        "alphas": [None if k < FEWEST else one_sided_alpha(k) for k in range(size + 1)],
         "starts": comparison.starts(),
         "pool": pool,
         "groups": [[comparison.entries[i] for i in group] for group in groups],
         "pairs": compared * (compared - 1),
         "files": files,
-        **said,
+        **fields,
     }
     return json_text(facts).encode()
 
 
-def comparison_index(boards: Sequence[Board]) -> list[dict[str, str]]:
+def comparison_index(leaderboards: Sequence[Leaderboard]) -> list[dict[str, str]]:
     """Return the comparisons that the compare page offers."""
     return [
         {
-            "track": board.title,
+            "track": leaderboard.title,
             "title": comparison.title,
-            "file": data_file(board, comparison.id, "vectors.json"),
+            "file": vectors_file(leaderboard, comparison.id),
             "entry": comparison.entry,
-            "table": data_file(board, comparison.table or board.tables[0].id, "json") if board.tables else "",
+            "table": data_file(leaderboard, comparison.table or leaderboard.tables[0].id, "json")
+            if leaderboard.tables
+            else "",
         }
-        for board in boards
-        for comparison in board.comparisons
+        for leaderboard in leaderboards
+        if leaderboard.numbers is not None
+        for comparison in leaderboard.comparisons
     ]

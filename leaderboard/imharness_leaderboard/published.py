@@ -1,8 +1,15 @@
-"""The page "Published and ours" of a track: the tables of its study beside the numbers of the board."""
+"""The page "Published and ours" of a track: the tables of its study beside the numbers of the leaderboard.
+
+Rank against rank is drawn as lines from left to right: where a paper places entries, and where the leaderboard does.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from imharness.errors import HarnessError
 from imharness.papers.comparison import compare
@@ -10,8 +17,8 @@ from imharness.papers.facts import cited, comparison_facts, counts
 from imharness.papers.order import ALPHA, FEWEST
 from imharness.papers.published import PublishedTable, published_tables
 from imharness.papers.verdicts import OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
-from imharness.results.boards import Board
-from imharness_leaderboard.slopes import Slopes, slopes
+from imharness.results.leaderboards import Leaderboard
+from imharness_leaderboard.wording import brief
 
 DRAWN = 12
 """The most quantities that are drawn, rank against rank."""
@@ -27,63 +34,69 @@ class PublishedView:
     @property
     def papers(self) -> list[tuple[str, str]]:
         """Each paper in words, with its address; empty where that is not one of the web."""
-        found = {}
-        for table in (*(own.table for own in self.compared), *self.without):
+        links = {}
+        for table in (*(comparison.table for comparison in self.compared), *self.without):
             paper = table.citation
             text = f"{paper.get('authors', '')}: {paper.get('title', table.paper)} ({paper.get('year', '')})"
             url = str(paper.get("url", ""))
-            found[text] = url if url.startswith("https://") else ""
-        return list(found.items())
+            links[text] = url if url.startswith("https://") else ""
+        return list(links.items())
 
     @property
     def answer(self) -> str:
-        """One paragraph on how far the board agrees with the papers."""
-        series = [own for comparison in self.compared for own in comparison.series]
-        same = [cell for own in series for cell in own.with_verdict(*TOLD)]
-        every = [own.order for own in series if own.verdict == OTHER]
+        """One paragraph on how far the leaderboard agrees with the papers."""
+        series = [one_series for comparison in self.compared for one_series in comparison.series]
+        same = [cell for one_series in series for cell in one_series.with_verdict(*TOLD)]
+        every = [one_series.order for one_series in series if one_series.verdict == OTHER]
         others = [order.says for order in every if order.n >= FEWEST]
-        parts = [
+        sentences = [
             f"In the same setting {agreement(same, 'numbers ')}."
             if same
             else "No number was measured in the setting of the paper."
         ]
         if others:
-            alike, turned, open_ = (others.count(word) for word in ("same order", "reversed", "cannot tell"))
-            parts.append(
-                f"Of {len(others)} quantities on other data with {FEWEST} entries or more, {alike} put them in the "
-                f"paper's order, {turned} in the reverse order, and {open_} cannot tell. Each order is tested at "
+            alike, turned, open_ = (others.count(word) for word in ("same order", "reversed", "undecided"))
+            sentences.append(
+                f"Of {len(others)} quantities in another setting with {FEWEST} entries or more, {alike} put them in "
+                f"the paper's order, {turned} in the reverse order, and {open_} are undecided. Each order is tested at "
                 f"{100 * ALPHA:g} %: if all of them were unrelated, about {ALPHA * len(others):.2g} would still be "
                 "called the same or reversed."
             )
         few = len(every) - len(others)
-        parts += [f"{few} {'more ' if others else ''}on other data have fewer entries, too few to tell."] if few else []
-        not_run = sum(own.verdict not in (SAME, OTHER) for own in series)
-        return " ".join([*parts, *([f"{not_run} were not run."] if not_run else [])])
+        sentences += (
+            [f"{few} {'more ' if others else ''}in another setting have fewer entries, too few to tell."] if few else []
+        )
+        not_run = sum(one_series.verdict not in (SAME, OTHER) for one_series in series)
+        return " ".join([*sentences, *([f"{not_run} were not run."] if not_run else [])])
 
     @property
     def drawn(self) -> list[Slopes]:
         """Rank against rank: the quantities by which papers say what is better; without any of these, the others."""
-        every = [(own, series) for own in self.compared for series in own.series if series.order.n > 1]
-        first = [(own, series) for own, series in every if series.quantity in own.table.headline]
-        found = [slopes(own, series) for own, series in (first or every)[:DRAWN]]
-        return [drawn for drawn in found if drawn is not None]
+        every = [
+            (comparison, series) for comparison in self.compared for series in comparison.series if series.order.n > 1
+        ]
+        first = [(comparison, series) for comparison, series in every if series.quantity in comparison.table.headline]
+        slope_charts = [slopes(comparison, series) for comparison, series in (first or every)[:DRAWN]]
+        return [drawn for drawn in slope_charts if drawn is not None]
 
     def facts(self) -> list[dict[str, object]]:
         """Return all comparisons as plain facts."""
-        return [comparison_facts(own) for own in self.compared]
+        return [comparison_facts(comparison) for comparison in self.compared]
 
 
-def published_view(board: Board) -> tuple[PublishedView | None, str]:
-    """Return what the page of a board shows, None where nothing is published on its track; and what went wrong."""
+def published_view(leaderboard: Leaderboard) -> tuple[PublishedView | None, str]:
+    """Return what the page of a leaderboard shows, None where its track has no published table; and problems."""
     try:
-        tables = [table for table in published_tables() if table.track == board.track]
+        tables = [table for table in published_tables() if table.track == leaderboard.track]
     except HarnessError as error:
-        return None, f"{board.track}: published tables are not shown: {error}"
+        return None, f"{leaderboard.track}: published tables are not shown: {error}"
     if not tables:
         return None, ""
-    compared = [compare(table, board) for table in tables if table.rows]
-    without = [table for table in tables if not table.rows] + [own.table for own in compared if not own.series]
-    return PublishedView(tuple(own for own in compared if own.series), tuple(without)), ""
+    compared = [compare(table, leaderboard) for table in tables if table.rows]
+    without = [table for table in tables if not table.rows] + [
+        comparison.table for comparison in compared if not comparison.series
+    ]
+    return PublishedView(tuple(comparison for comparison in compared if comparison.series), tuple(without)), ""
 
 
 def tau(series: Series) -> str:
@@ -107,3 +120,128 @@ def interval(cell: Cell) -> str:
 
 NAMES = {"cited": cited, "counts": counts, "tau": tau, "printed": printed, "interval": interval}
 """The functions that the template calls."""
+
+
+LINE, TOP = 19.0, 26.0
+"""The height of a line and of the head above all lines, px."""
+LONGEST = 24
+"""The most characters of a name beside a drawing."""
+
+
+class Side(NamedTuple):
+    """An entry on one side: its name with its place, and the height of its line."""
+
+    text: str
+    y: float
+
+
+class Slope(NamedTuple):
+    """An entry's line: its heights on both sides, whether it rises on the leaderboard, falls or stays, and its numbers.
+
+    `places`: in the paper and here.
+    """
+
+    start: float
+    end: float
+    kind: str
+    title: str
+    entry: str
+    published: float
+    here: float
+    places: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The drawing of a quantity; `title` says what is seen."""
+
+    title: str
+    height: float
+    left: tuple[Side, ...]
+    right: tuple[Side, ...]
+    lines: tuple[Slope, ...]
+
+    @property
+    def data(self) -> dict[str, list[object]]:
+        """Its numbers, column by column."""
+        return {
+            "entry": [line.entry for line in self.lines],
+            "published": [line.published for line in self.lines],
+            "here": [line.here for line in self.lines],
+            "place published": [line.places[0] for line in self.lines],
+            "place here": [line.places[1] for line in self.lines],
+        }
+
+
+def slopes(comparison: Comparison, series: Series) -> Slopes | None:
+    """Return the drawing of a quantity; None where fewer than two entries have both numbers."""
+    cells = [cell for cell in series.cells if cell.entry in series.order.entries and cell.ours is not None]
+    ours = [cell.ours.value for cell in cells if cell.ours is not None and cell.ours.value is not None]
+    if len(cells) < 2 or len(ours) != len(cells):
+        return None
+    sign = 1 if _better(comparison, series) == "lower" else -1
+    first, second = (_places(sign * np.array(values)) for values in ([cell.published for cell in cells], ours))
+    heights = [_heights(places, [cell.entry for cell in cells]) for places in (first, second)]
+    lines = [
+        Slope(
+            a,
+            b,
+            _kind(p, q),
+            f"{cell.entry}: {cell.text} published, {value:.4g} here; place {p:g}, {q:g} here",
+            cell.entry,
+            cell.published,
+            value,
+            (p, q),
+        )
+        for cell, value, a, b, p, q in zip(cells, ours, *heights, first, second, strict=True)
+    ]
+    left_side, right = (
+        tuple(Side(_name(cell.entry, rank), y) for cell, rank, y in zip(cells, places, at, strict=True))
+        for places, at in zip((first, second), heights, strict=True)
+    )
+    return Slopes(_title(comparison, series, len(cells)), TOP + LINE * len(cells) + 6, left_side, right, tuple(lines))
+
+
+def _better(comparison: Comparison, series: Series) -> str:
+    """Return which numbers are better; where columns are the entries, that is the same for all of them."""
+    columns = comparison.table.columns
+    wanted = (
+        [line for line in columns if line.label == series.quantity] if comparison.table.entries == "rows" else columns
+    )
+    return next((line.better for line in wanted), "")
+
+
+def _places(costs: npt.NDArray[np.float64]) -> list[float]:
+    """Return the place of each entry, 1 for the lowest cost; entries with equal numbers share the middle of theirs."""
+    from scipy.stats import rankdata
+
+    return [float(rank) for rank in rankdata(costs)]
+
+
+def _heights(places: list[float], names: list[str]) -> list[float]:
+    """Return the height of each entry's line: one below the other in the order of places, equal ones by name."""
+    order = sorted(range(len(places)), key=lambda i: (places[i], names[i]))
+    heights = [0.0] * len(places)
+    for line, i in enumerate(order):
+        heights[i] = TOP + LINE * (line + 0.5)
+    return heights
+
+
+def _kind(paper: float, here: float) -> str:
+    return "up" if here < paper else "down" if here > paper else "same"
+
+
+def _name(entry: str, rank: float) -> str:
+    name = brief(entry)
+    return f"{rank:g} {name if len(name) <= LONGEST else name[: LONGEST - 1] + '…'}"
+
+
+def _title(comparison: Comparison, series: Series, size: int) -> str:
+    order, where = series.order, f"{series.label}, table {comparison.table.table}"
+    tau = "" if order.tau is None else f" (Kendall’s tau-b {order.tau:z.2f})"
+    says = {
+        "same order": f"The leaderboard puts the {size} entries in the paper’s order",
+        "reversed": f"The leaderboard puts the {size} entries in the reverse order",
+        "too few entries": f"{size} entries are too few to tell an order",
+    }.get(order.says, f"{size} entries do not tell whether the orders agree")
+    return f"{where}: {says[:1].lower()}{says[1:]}{tau}"

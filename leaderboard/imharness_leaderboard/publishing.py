@@ -1,4 +1,7 @@
-"""Publishes a release: the site in a folder that a static host serves, and a snapshot of it that never changes."""
+"""Publishes a release: the site in a folder that a static host serves, and a snapshot of it that never changes.
+
+A release is also written as a dataset repository of the Hugging Face Hub, and uploaded where that can be done.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,18 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from imharness.errors import DamagedError, StoreError, UsageError
-from imharness.results.boards import Board
+from imharness.exports.dataset import dataset_files, repository_in
+from imharness.reading.text import reason
 from imharness.results.disk import UNFINISHED
 from imharness.results.identity import LEFT_HERE, LOCAL
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness_leaderboard.changes import read_releases
-from imharness_leaderboard.folder import MANIFEST
+from imharness_leaderboard.folder import MANIFEST, ORIGIN
+from imharness_leaderboard.leaderboards import current_leaderboards
 from imharness_leaderboard.pages import Built, build_site
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -32,9 +39,9 @@ def publish_site(store: str | Path, folder: Path, release: str, secret: str | Pa
     releases = read_releases(folder)
     if releases and releases[-1].name == release and not snapshot.exists():
         releases.pop()  # an earlier publication was cut off before its snapshot was there
-    if snapshot.exists() or release in {known.name for known in releases}:
+    if snapshot.exists() or release in {past_release.name for past_release in releases}:
         raise UsageError(f"release {release} is published already and never changes; choose another name.")
-    refuse_local(published_boards(store), store)
+    refuse_local(published_leaderboards(store), store)
     built = build_site(store, folder, releases, release, secret)
     temporary = folder / "v" / f".{release}"
     try:
@@ -47,25 +54,81 @@ def publish_site(store: str | Path, folder: Path, release: str, secret: str | Pa
     return built
 
 
-def published_boards(address: str | Path) -> list[Board]:
+def published_leaderboards(address: str | Path) -> list[Leaderboard]:
     """Return the tables of a store that can be read; others are made again before they are shown."""
-    store, found = Store(address), list[Board | None]()
+    store, leaderboards = Store(address), list[Leaderboard | None]()
     for track in store.ranked():
         with suppress(DamagedError):
-            found.append(store.board(track))
-    return [board for board in found if board is not None]
+            leaderboards.append(store.leaderboard(track))
+    return [leaderboard for leaderboard in leaderboards if leaderboard is not None]
 
 
-def refuse_local(boards: Sequence[Board], address: str | Path) -> None:
+def refuse_local(leaderboards: Sequence[Leaderboard], address: str | Path) -> None:
     """Raise `UsageError` where tables of a store rank objects of a notebook or script."""
-    for board in boards:
-        local = [entry.label for entry in board.entries if entry.id.startswith(f"{LOCAL}/")]
+    for leaderboard in leaderboards:
+        local = [entry.label for entry in leaderboard.entries if entry.id.startswith(f"{LOCAL}/")]
         if local:
             raise UsageError(
-                f"the tables of {board.track} contain {', '.join(local)}: {LEFT_HERE}; "
+                f"the tables of {leaderboard.track} contain {', '.join(local)}: {LEFT_HERE}; "
                 f"`harness results rank --store {address}` makes them again without."
             )
 
 
 def _not_copied(folder: Path, path: str, names: list[str]) -> set[str]:
-    return {"v", ".git", ".nojekyll", MANIFEST, UNFINISHED} & set(names) if Path(path) == folder else set()
+    return {"v", ".git", ".nojekyll", MANIFEST, ORIGIN, UNFINISHED} & set(names) if Path(path) == folder else set()
+
+
+FOLDER = Path("hub")
+"""The folder below which repositories are written, as OWNER/NAME."""
+
+
+class Published(NamedTuple):
+    """Where a release was written on this machine, its address on the Hub ("" if there is none), and problems."""
+
+    folder: Path
+    url: str
+    problems: Sequence[str]
+
+
+def publish_dataset(store: str | Path, address: str, release: str) -> Published:
+    """Write the repository of ``hf://datasets/OWNER/NAME`` below `FOLDER`, and upload it as a commit with a tag.
+
+    Without the package huggingface_hub, a token or a network it is only written, and a problem tells how to upload it.
+    Raises `UsageError` for a wrong address or name, for a release that the Hub has already, and for tables with objects
+    of a notebook or script.
+    """
+    repository = repository_in(address)
+    if not NAME.fullmatch(release):
+        raise UsageError(f"{release!r} cannot name a release; use letters, digits, dots, dashes and underscores.")
+    leaderboards, problems = current_leaderboards(store)
+    if not leaderboards:
+        raise StoreError(f"store {store} has no tables; `harness run` makes them")
+    refuse_local(leaderboards, store)
+    folder = FOLDER / repository
+    for name, content in dataset_files(leaderboards, repository, release).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    url, why = _upload(repository, folder, release)
+    how = f"hf upload {repository} {folder} --repo-type dataset --commit-message {release}"
+    return Published(folder, url, [*problems, *([f"not uploaded: {why}; upload it with: {how}"] if why else [])])
+
+
+def _upload(repository: str, folder: Path, release: str) -> tuple[str, str]:
+    """Return the address of the release, and "" or the reason why it was not uploaded."""
+    try:
+        import huggingface_hub
+    except ImportError:
+        return "", "the package huggingface_hub is not installed (pip install 'image-privacy-harness[huggingface]')"
+    if huggingface_hub.get_token() is None:
+        return "", "there is no token (hf auth login, or HF_TOKEN)"
+    api: Any = huggingface_hub.HfApi()
+    options: dict[str, Any] = {"repo_id": repository, "repo_type": "dataset"}
+    try:
+        api.create_repo(**options, exist_ok=True)
+        if release in {tag.name for tag in api.list_repo_refs(**options).tags}:
+            raise UsageError(f"release {release} is published already and never changes; choose another name.")
+        api.upload_folder(**options, folder_path=folder, commit_message=release, delete_patterns=["data/*"])
+        api.create_tag(**options, tag=release)
+    except OSError as error:  # the base of huggingface_hub's own errors and of those of the network
+        return "", reason(error)
+    return f"https://huggingface.co/datasets/{repository}/tree/{release}", ""

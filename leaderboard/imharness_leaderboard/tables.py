@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from imharness.exports.marks import Marks
-from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
 from imharness.results.labels import id_of
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.tables import ColumnSpec, Table, Value, joined, several
 from imharness.statistics.clusters import FEWEST
 from imharness_leaderboard.wording import brief
@@ -18,19 +18,22 @@ def column_named(table: Table, key: str) -> ColumnSpec | None:
     return next((column for column in table.columns if column.key == key), None)
 
 
-def table_named(board: Board, id: str) -> Table | None:
+def table_named(leaderboard: Leaderboard, id: str) -> Table | None:
     """Return a table by its id, or None."""
-    return next((table for table in board.tables if table.id == id), None)
+    return next((table for table in leaderboard.tables if table.id == id), None)
 
 
-def with_order(board: Board) -> Board:
-    """Return the board with the rows and columns of its matrices in the order of its rankings and main tables.
+def with_order(leaderboard: Leaderboard) -> Leaderboard:
+    """Return the leaderboard with the rows and columns of its matrices in the order of its rankings and main tables.
 
     A matrix is a table with `shading` that is not ranked itself. Entries of no ranked table come last, sorted by name;
     an entry with other parameters follows the entry of its name.
     """
-    ranked_first = {ranking.table for ranking in board.rankings}
-    tables = sorted((table for table in board.tables if table.ranked_by), key=lambda own: own.id not in ranked_first)
+    ranked_first = {ranking.table for ranking in leaderboard.rankings}
+    tables = sorted(
+        (table for table in leaderboard.tables if table.ranked_by),
+        key=lambda candidate: candidate.id not in ranked_first,
+    )
     order: dict[str, int] = {}
     for row in (row for table in tables for row in table.rows):
         order.setdefault(row.label, len(order))
@@ -45,22 +48,22 @@ def with_order(board: Board) -> Board:
         named = sorted(columns, key=lambda column: place(column.label))
         return table.model_copy(update={"rows": tuple(rows), "columns": tuple(named)})
 
-    found = [turned(table) if table.shading and not table.ranked_by else table for table in board.tables]
-    return board.model_copy(update={"tables": tuple(found)})
+    ordered_tables = [turned(table) if table.shading and not table.ranked_by else table for table in leaderboard.tables]
+    return leaderboard.model_copy(update={"tables": tuple(ordered_tables)})
 
 
 def facets_of(table: Table) -> dict[str, list[str]]:
     """Return the facets by which rows can be filtered, each with its values; a facet with one value is left out."""
-    found: dict[str, set[str]] = {}
+    values_by_name: dict[str, set[str]] = {}
     for row in table.rows:
         for name, value in row.facets.items():
-            found.setdefault(name, set()).add(value)
-    return {name: sorted(values) for name, values in found.items() if len(values) > 1}
+            values_by_name.setdefault(name, set()).add(value)
+    return {name: sorted(values) for name, values in values_by_name.items() if len(values) > 1}
 
 
-def marks_of(board: Board, table: Table) -> Marks:
+def marks_of(leaderboard: Leaderboard, table: Table) -> Marks:
     """Return the marks of a table: which numbers are best, and which are not significantly worse."""
-    return Marks(table, board)
+    return Marks(table, leaderboard)
 
 
 def breadth(table: Table) -> str:
@@ -87,10 +90,10 @@ def spread(value: Value | None, column: ColumnSpec) -> str:
     """Return the 95% interval and n of a number as text; empty where it has neither."""
     if value is None or value.value is None:
         return ""
-    parts = []
+    pieces = []
     if value.low is not None and value.high is not None:
-        parts.append(f"{value.low:z.{column.decimals}f} – {value.high:z.{column.decimals}f}")
-    return ", ".join([*parts, count] if (count := column.count(value)) else parts)
+        pieces.append(f"{value.low:z.{column.decimals}f} – {value.high:z.{column.decimals}f}")
+    return ", ".join([*pieces, count] if (count := column.count(value)) else pieces)
 
 
 def why(value: Value | None) -> str:
@@ -98,13 +101,13 @@ def why(value: Value | None) -> str:
     return value.missing if value is not None and value.missing else "not measured"
 
 
-def headline(board: Board) -> dict[str, str] | None:
+def headline(leaderboard: Leaderboard) -> dict[str, str] | None:
     """Return the first row of a track's main table with a sentence about its score, or None where it has no score.
 
-    Keys: ``label`` of the row, ``entry`` (the kind of thing that is ranked) and ``text``. While cells are waiting,
+    Keys: ``label`` of the row, ``entry`` (the kind of thing that is ranked) and ``text``. While tasks are waiting,
     nothing is called the first.
     """
-    main = board.tables[0] if board.tables and not board.waiting else None
+    main = leaderboard.tables[0] if leaderboard.tables and not leaderboard.waiting else None
     if main is None or not main.rows:
         return None
     column, row = column_named(main, main.ranked_by), main.rows[0]
@@ -116,11 +119,11 @@ def headline(board: Board) -> dict[str, str] | None:
         text += f", 95% interval {value.low:z.{column.decimals}f} to {value.high:z.{column.decimals}f}"
     if count := column.count(value) if column.unit else "":
         text += f", {count}"
-    behind = _behind(board, main).get(column.key)
+    behind = _behind(leaderboard, main).get(column.key)
     if behind is not None and (few := _too_few(behind)):
         text += f"; {few}"
     elif column.key in main.not_worse:
-        marks = marks_of(board, main)
+        marks = marks_of(leaderboard, main)
         rivals = _rivals(main, [other.label for other in main.rows[1:] if marks.of(other, column)])
         text += f"; {'too few for an interval' if marks.is_few(column) else rivals}"
     return {"label": row.label, "entry": main.entry, "text": text + "."}
@@ -133,16 +136,16 @@ def _rivals(table: Table, tied: list[str]) -> str:
     return f"not significantly worse: {joined([*map(brief, tied[:3]), *more])}"
 
 
-def legend(board: Board, table: Table) -> list[str]:
+def legend(leaderboard: Leaderboard, table: Table) -> list[str]:
     """Return how the marks of a table were found: a sentence for each kind of unit, and one on untested columns."""
-    found = [_tested(comparison) for key, comparison in _behind(board, table).items() if key in table.not_worse]
-    apart = marks_of(board, table).untested(table.columns)
-    said = [f"Not tested, so that the best alone is marked: {joined(map(brief, apart))}."] if apart else []
-    return [*(dict.fromkeys(found) or [f"{INTERVALS}."]), *said]
+    tests = [_tested(comparison) for key, comparison in _behind(leaderboard, table).items() if key in table.not_worse]
+    apart = marks_of(leaderboard, table).untested(table.columns)
+    remarks = [f"Not tested, so that the best alone is marked: {joined(map(brief, apart))}."] if apart else []
+    return [*(dict.fromkeys(tests) or [f"{INTERVALS}."]), *remarks]
 
 
-def _behind(board: Board, table: Table) -> dict[str, Comparison]:
-    return {c.column: c for c in board.comparisons if c.table == table.id}
+def _behind(leaderboard: Leaderboard, table: Table) -> dict[str, Comparison]:
+    return {c.column: c for c in leaderboard.comparisons if c.table == table.id}
 
 
 def _tested(comparison: Comparison) -> str:
@@ -158,4 +161,4 @@ def _too_few(comparison: Comparison) -> str:
     sources = comparison.clusters or comparison.unit_sets
     what = (comparison.cluster_unit or "source") if comparison.clusters else comparison.unit
     size = len({name for names in sources for name in names})
-    return f"{several(size, what)} cannot tell rows apart" if size < FEWEST else ""
+    return f"{several(size, what)} cannot separate rows" if size < FEWEST else ""

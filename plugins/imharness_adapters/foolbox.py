@@ -55,9 +55,9 @@ class Foolbox(LibraryAttack):
         from foolbox.types import Bounds
 
         kind = getattr(attacks, self.method)
-        known = inspect.signature(kind).parameters
-        given = {"rel_stepsize": self.step, "steps": self.steps}
-        settings = {name: value for name, value in given.items() if name in known}
+        parameters = inspect.signature(kind).parameters
+        options = {"rel_stepsize": self.step, "steps": self.steps}
+        settings = {name: value for name, value in options.items() if name in parameters}
         model = SimpleNamespace(bounds=Bounds(0, 1))
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:

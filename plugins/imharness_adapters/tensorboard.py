@@ -1,4 +1,4 @@
-"""Writes the numbers of ranked tables as TensorBoard scalars, at the time of the run, and the claims of each board."""
+"""Writes numbers of tables as TensorBoard scalars, at the time of the run, and each leaderboard's claims."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from imharness.errors import Unavailable, UsageError
-from imharness.tracks import Board, hookimpl
+from imharness.tracks import Leaderboard, hookimpl
 
 
 @hookimpl
@@ -31,7 +31,7 @@ def open_listener(address: str) -> Listener:
 
 
 class Listener:
-    """Writes boards into a folder, each run configuration of a track into one below it.
+    """Writes leaderboards into a folder, each run configuration of a track into one below it.
 
     A scalar is called ``table/column/entry``; its step is the time of the run in seconds since 1970, so that runs of
     one configuration make a line.
@@ -41,27 +41,30 @@ class Listener:
         self._folder = folder
 
     @hookimpl
-    def board_finished(self, store: str, boards: Sequence[Board], release: str | None) -> None:
-        """Write one event file for each board."""
+    def leaderboard_finished(self, store: str, leaderboards: Sequence[Leaderboard], release: str | None) -> None:
+        """Write one event file for each leaderboard."""
         from torch.utils.tensorboard import SummaryWriter
 
-        for board in boards:
-            moment = datetime.fromisoformat(board.finished).timestamp()
-            place = self._folder / board.track.replace("/", "-") / (board.run_configuration[:12] or "imported")
-            with SummaryWriter(str(place)) as writer:
-                for tag, number in _scalars(board).items():
+        for leaderboard in leaderboards:
+            moment = datetime.fromisoformat(leaderboard.finished).timestamp()
+            log_folder = (
+                self._folder / leaderboard.track.replace("/", "-") / (leaderboard.run_configuration[:12] or "imported")
+            )
+            with SummaryWriter(str(log_folder)) as writer:
+                for tag, number in _scalars(leaderboard).items():
                     writer.add_scalar(tag, number, int(moment), moment)
-                said = board.rankings[0].claim if board.rankings else board.title
-                about = f"{said} Store {store}{f', release {release}' if release else ''}."
-                writer.add_text("claim", about, int(moment), moment)
+                source = f"Store {store}{f', release {release}' if release else ''}."
+                claims = {f"claim/{ranking.table}": ranking.claim for ranking in leaderboard.rankings}
+                for tag, claim in (claims or {"claim": leaderboard.title}).items():
+                    writer.add_text(tag, f"{claim} {source}", int(moment), moment)
 
 
-def _scalars(board: Board) -> dict[str, float]:
-    tables = [table for table in board.tables if table.ranked_by]
-    found = {
+def _scalars(leaderboard: Leaderboard) -> dict[str, float]:
+    tables = [table for table in leaderboard.tables if table.ranked_by]
+    scalars = {
         f"{table.id}/{column.key}/{row.label}": row.values.get(column.key)
         for table in tables
         for column in table.columns
         for row in table.rows
     }
-    return {tag: value.value for tag, value in found.items() if value is not None and value.value is not None}
+    return {tag: value.value for tag, value in scalars.items() if value is not None and value.value is not None}

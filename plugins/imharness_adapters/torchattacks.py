@@ -87,9 +87,13 @@ class Torchattacks(LibraryAttack):
         import torchattacks
 
         kind = getattr(torchattacks, self.method)
-        known = inspect.signature(kind).parameters
-        given = {"eps": self.radius, "alpha": self.step * self.radius * LONGER.get(self.method, 1), "steps": self.steps}
-        settings = {name: value for name, value in given.items() if name in known}
+        parameters = inspect.signature(kind).parameters
+        options = {
+            "eps": self.radius,
+            "alpha": self.step * self.radius * LONGER.get(self.method, 1),
+            "steps": self.steps,
+        }
+        settings = {name: value for name, value in options.items() if name in parameters}
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             attack = kind(TwoLogits(target, images.device).eval(), **settings)

@@ -1,4 +1,4 @@
-"""Writes the tables of a run to Weights & Biases: a run for each board, with each table and the winner.
+"""Writes the tables of a run to Weights & Biases: a run for each leaderboard, with each table and the winner.
 
 W&B's own settings decide whether anything leaves this machine: ``WANDB_MODE=offline`` writes a local folder.
 """
@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from imharness.errors import Unavailable, UsageError
-from imharness.tables import Table
-from imharness.tracks import Board, hookimpl
+from imharness.leaderboard import Table
+from imharness.tracks import Leaderboard, hookimpl
 
 FACTS = ("track", "profile", "seed", "limit", "run_configuration", "command", "finished", "versions")
-COUNTS = ("cells_done", "cells_failed", "cells_missing", "waiting")
+COUNTS = ("tasks_done", "tasks_failed", "tasks_missing", "waiting")
 
 
 @hookimpl
@@ -37,33 +37,35 @@ def open_listener(address: str) -> Listener:
 
 
 class Listener:
-    """Writes boards into a project."""
+    """Writes leaderboards into a project."""
 
     def __init__(self, wandb: Any, address: str) -> None:
         entity, _, project = address.rpartition("/")
-        self._wandb, self._place = wandb, {"project": project, "entity": entity or None}
+        self._wandb, self._run = wandb, {"project": project, "entity": entity or None}
 
     @hookimpl
-    def board_finished(self, store: str, boards: Sequence[Board], release: str | None) -> None:
-        """Write one run for each board."""
-        for board in boards:
-            config = {fact: getattr(board, fact) for fact in FACTS} | {"store": store, "release": release}
-            name = f"{board.title} {release or board.finished}"
+    def leaderboard_finished(self, store: str, leaderboards: Sequence[Leaderboard], release: str | None) -> None:
+        """Write one run for each leaderboard."""
+        for leaderboard in leaderboards:
+            config = {fact: getattr(leaderboard, fact) for fact in FACTS} | {"store": store, "release": release}
+            name = f"{leaderboard.title} {release or leaderboard.finished}"
             with self._wandb.init(
-                **self._place, name=name, group=board.track, config=config, reinit="create_new"
+                **self._run, name=name, group=leaderboard.track, config=config, reinit="create_new"
             ) as run:
-                run.log({table.id: self._table(table) for table in board.tables})
-                run.summary.update({name: getattr(board, name) for name in COUNTS})
-                if board.rankings:
-                    run.summary.update({"winner": board.rankings[0].winner, "claim": board.rankings[0].claim})
+                run.log({table.id: self._table(table) for table in leaderboard.tables})
+                run.summary.update({name: getattr(leaderboard, name) for name in COUNTS})
+                for ranking in leaderboard.rankings:
+                    run.summary.update(
+                        {f"{ranking.table}/winner": ranking.winner, f"{ranking.table}/claim": ranking.claim}
+                    )
 
     def _table(self, table: Table) -> Any:
         facets = list(dict.fromkeys(name for row in table.rows for name in row.facets))
         heads = [table.entry, *(f"facet {name}" for name in facets)]
-        heads += [f"{column.key}{part}" for column in table.columns for part in ("", " low", " high", " n")]
+        heads += [f"{column.key}{ending}" for column in table.columns for ending in ("", " low", " high", " n")]
         rows = []
         for row in table.rows:
             values = [row.values.get(column.key) for column in table.columns]
-            numbers = [getattr(v, part, None) for v in values for part in ("value", "low", "high", "n")]
+            numbers = [getattr(v, field, None) for v in values for field in ("value", "low", "high", "n")]
             rows.append([row.label, *(row.facets.get(name, "") for name in facets), *numbers])
         return self._wandb.Table(columns=heads, data=rows)

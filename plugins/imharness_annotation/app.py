@@ -100,9 +100,9 @@ class Pages:
         annotator = self._book.annotator(request.session.get("id", ""))
         if not annotator:
             return self._redirect("/")
-        asked, (done, total) = self._book.following(annotator), self._book.progress(annotator)
+        question, (done, total) = self._book.following(annotator), self._book.progress(annotator)
         kind = self._book.about("kind")
-        shown = {
+        fields = {
             "annotator": annotator,
             "done": done,
             "total": total,
@@ -111,10 +111,10 @@ class Pages:
             "timed": (SHOWN_MS, GAP_MS) if kind == "jnd" else None,
             "told": self._book.trained(annotator),
         }
-        if asked is None:
-            return self._page("finished.html", request, **shown)
-        answers = list(zip(KEYS, asked.choices, strict=False))
-        return self._page("judge.html", request, item=asked, answers=answers, **shown)
+        if question is None:
+            return self._page("finished.html", request, **fields)
+        answers = list(zip(KEYS, question.choices, strict=False))
+        return self._page("judge.html", request, item=question, answers=answers, **fields)
 
     async def vote(self, request: Request) -> Response:
         """Write the answer, then show the next question."""
@@ -139,11 +139,11 @@ class Pages:
         """Return one image of a question, if the visitor has given a name."""
         self._annotator(request)
         item, side = request.path_params["item"], request.path_params["side"]
-        known = ITEM.fullmatch(item) and side in ("reference", "left", "right")
-        found = self._book.image(int(item), side) if known else None
-        if found is None:
+        valid = ITEM.fullmatch(item) and side in ("reference", "left", "right")
+        content = self._book.image(int(item), side) if valid else None
+        if content is None:
             raise HTTPException(404)
-        return Response(found, media_type="image/png", headers=HEADERS)
+        return Response(content, media_type="image/png", headers=HEADERS)
 
     async def static(self, request: Request) -> Response:
         """Return the style sheet or the script."""
@@ -182,9 +182,9 @@ class Pages:
             raise HTTPException(403, "enter your name first")
         return name
 
-    def _page(self, template: str, request: Request, **shown: object) -> Response:
+    def _page(self, template: str, request: Request, **fields: object) -> Response:
         token = request.session.setdefault("token", secrets.token_urlsafe(32))
-        return HTMLResponse(self._templates.get_template(template).render(token=token, **shown), headers=HEADERS)
+        return HTMLResponse(self._templates.get_template(template).render(token=token, **fields), headers=HEADERS)
 
     def _redirect(self, path: str) -> Response:
         return RedirectResponse(path, status_code=303, headers=HEADERS)

@@ -183,13 +183,13 @@ class Book:
             ahead = turns.ahead(annotator)
             if not ahead:
                 return None
-            own = turns.items[ahead[0]]
-            return Asked(ahead[0], own.choices, own.has_left, own.has_reference)
+            item = turns.items[ahead[0]]
+            return Asked(ahead[0], item.choices, item.has_left, item.has_reference)
 
     def progress(self, annotator: str) -> tuple[int, int]:
         """Return how many questions this annotator has judged, and how many they will have judged in the end."""
         with self._read_turns() as turns:
-            done = turns.given(annotator)
+            done = turns.answered(annotator)
             return done, done + len(turns.ahead(annotator))
 
     def count(self, *, decoy: bool) -> int:
@@ -278,12 +278,12 @@ class Book:
 
     def _read(self, text: str, kind: type) -> Any:
         """Return a list of texts, or texts by name; raises `UsageError` where the file holds something else."""
-        found = parsed_json(str(text).encode(errors="replace"), str(self._file))
-        if not isinstance(found, kind) or not all(
-            isinstance(part, str) for part in (found if kind is list else found.values())
+        parsed = parsed_json(str(text).encode(errors="replace"), str(self._file))
+        if not isinstance(parsed, kind) or not all(
+            isinstance(element, str) for element in (parsed if kind is list else parsed.values())
         ):
             raise UsageError(f"{self._file} is damaged; choose another --file.")
-        return found
+        return parsed
 
     def undo(self, annotator: str) -> None:
         """Take back the annotator's latest answer."""
@@ -299,13 +299,13 @@ class Book:
         """Return the reference, the left and the right image of a question as PNG, by its key."""
         with self._open() as db:
             row = db.execute("SELECT reference_png, left_png, right_png FROM items WHERE key = ?", (key,)).fetchone()
-        reference, left, right = row
-        return reference, left, right
+        reference, left_picture, right = row
+        return reference, left_picture, right
 
     def trained(self, annotator: str) -> Vote | None:
         """Return the annotator's latest vote if it was for training."""
-        own = [vote for vote in self.votes(annotator)[-1:] if vote.training]
-        return own[0] if own else None
+        training_votes = [vote for vote in self.votes(annotator)[-1:] if vote.training]
+        return training_votes[0] if training_votes else None
 
     def image(self, item: int, side: Side) -> bytes | None:
         """Return one image of a question as PNG."""

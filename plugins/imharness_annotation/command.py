@@ -157,7 +157,7 @@ def annotate(
     from imharness_annotation.book import Book
 
     if assets is not None:
-        from imharness.commands import add_assets  # loads torch, which serving alone needs not
+        from imharness.commands import add_assets
 
         add_assets(assets)
     if kind is None and not file.exists():
@@ -168,9 +168,9 @@ def annotate(
     if kind is not None:
         wanted = Wanted(attacks, defenses, metrics, strength, attacker, limit)
         of_run = not dataset or kind not in ("2afc", "jnd")
-        asked = questions_for(kind, store, wanted, published) if of_run else patches_for(kind, str(dataset), pairs)
-        own = CUTOFFS.get(kind, CUTOFF) if cutoff is None else cutoff
-        count = book.fill(kind, votes or VOTES[kind], asked, own, each or (PAIRS if kind == "jnd" else 0))
+        questions = questions_for(kind, store, wanted, published) if of_run else patches_for(kind, str(dataset), pairs)
+        cutoff_share = CUTOFFS.get(kind, CUTOFF) if cutoff is None else cutoff
+        count = book.fill(kind, votes or VOTES[kind], questions, cutoff_share, each or (PAIRS if kind == "jnd" else 0))
         console.say(f"{count} questions in {file}, {book.planned} votes each; for votes to count: {book.demand}")
     import uvicorn
 
@@ -209,7 +209,7 @@ def export(file: Path, csv_file: Path) -> None:
 def report(file: Path, as_json: bool) -> None:
     """Print majorities, agreement and decoys; for `better`, the ranking by votes."""
     from imharness.commands import console
-    from imharness.stats import NotTestable
+    from imharness.leaderboard import NotTestable
     from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking
 
     book = _book(file)
@@ -223,7 +223,7 @@ def report(file: Path, as_json: bool) -> None:
         "needed_to_count": book.demand,
         "people": len(decoys),
         "people_left_out": len(out),
-        "people_without_decoys": sum(not shown for _, shown in decoys.values()),
+        "people_without_decoys": sum(not total for _, total in decoys.values()),
     }
     better = facts["kind"] == "better"
     for name, recognised in (("fleiss_kappa", False), *(() if better else (("recognised_kappa", True),))):
@@ -233,13 +233,19 @@ def report(file: Path, as_json: bool) -> None:
         except NotTestable as error:
             facts[name] = str(error)
     facts["decoys"] = {
-        name: {"right": right, "shown": shown, "left_out": name in out} for name, (right, shown) in decoys.items()
+        name: {"right": right, "shown": total, "left_out": name in out} for name, (right, total) in decoys.items()
     }
     if better:
         try:
             facts["ranking"] = [
-                {"entry": name, "strength": found.value, "low": found.low, "high": found.high, "images": found.n}
-                for name, found in ranking(votes, planned)
+                {
+                    "entry": name,
+                    "strength": interval.value,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "images": interval.n,
+                }
+                for name, interval in ranking(votes, planned)
             ]
         except NotTestable as error:
             facts["ranking"] = str(error)
@@ -286,12 +292,12 @@ def import_votes(file: Path, store: str, site: Path) -> None:
 
     book = _book(file)
     if book.about("kind") == "better":
-        found = evaluations(book.counted(), book.planned)
-        if not found:
+        results = evaluations(book.counted(), book.planned)
+        if not results:
             raise UsageError(f"{file} has no image with {book.planned} votes that count on every pair of defenses.")
-        add_external(store, IQA, subjective_rows(found), file.stem)
+        add_external(store, IQA, subjective_rows(results), file.stem)
         build_site(store, site)
-        console.say(f"{len(found)} evaluations are in the tables: {site / 'iqa.html'}")
+        console.say(f"{len(results)} evaluations are in the tables: {site / 'iqa.html'}")
         return
     verdicts, out = majorities(book.counted(), book.planned), len(book.left_out())
     if not verdicts:
@@ -341,15 +347,15 @@ def questions_for(kind: str, store: str, wanted: Wanted, published: bool = False
 
 def patches_for(kind: str, dataset: str, pairs: int) -> Iterator[Question]:
     """Yield the questions of a kind about patches of a data set's images."""
-    from imharness.commands import find, place
+    from imharness.commands import device_of, find
     from imharness_annotation.patches import nearer_questions, noticeable_questions
 
-    images = find("dataset", dataset).build(place("cpu"))  # type: ignore[attr-defined]
+    images = find("dataset", dataset).build(device_of("cpu"))  # type: ignore[attr-defined]
     return nearer_questions(images, pairs) if kind == "2afc" else noticeable_questions(images, pairs)
 
 
 def _rebuilt(store: str, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
-    from imharness.commands import component, find, finished, place
+    from imharness.commands import component, device_of, find, finished
 
     wanted = {component("attack", name).info.id for name in attacks}
     sets = {}
@@ -358,7 +364,7 @@ def _rebuilt(store: str, attacks: tuple[str, ...], limit: int | None) -> Iterato
             continue
         label, images = task.labels["dataset"], task.output.arrays["images"]
         if label not in sets:
-            sets[label] = find("dataset", label).build(place("cpu"))  # type: ignore[attr-defined]
+            sets[label] = find("dataset", label).build(device_of("cpu"))  # type: ignore[attr-defined]
         count = min(len(images), limit or len(images))
         facts = {role: task.labels[role] for role in ("dataset", "attack", "model", "defense")}
         yield facts, images[:count], sets[label]
@@ -369,33 +375,33 @@ def _likely(store: str, groups: Sequence[Rebuilt]) -> Likely:
     import numpy as np
     import torch
 
-    from imharness.commands import find, finished, place
+    from imharness.commands import device_of, find, finished
     from imharness.data import generator
     from imharness.errors import UsageError
     from imharness_annotation.sources import class_names
 
     sets = {facts["dataset"]: private.first(len(images)) for facts, images, private in groups}
-    found: dict[str, dict[str, list[str]]] = {}
+    by_label: dict[str, dict[str, list[str]]] = {}
     for task in finished(store, RECONSTRUCTION, "judge"):
         label = task.labels["dataset"]
         if label not in sets:
             continue
-        private, known = sets[label], find("dataset", task.labels["training"]).build(place("cpu"))  # type: ignore[attr-defined]
-        names = dict(zip(np.asarray(known.columns["label"]).tolist(), class_names(known), strict=True))
+        private, training_data = sets[label], find("dataset", task.labels["training"]).build(device_of("cpu"))  # type: ignore[attr-defined]
+        names = dict(zip(np.asarray(training_data.columns["label"]).tolist(), class_names(training_data), strict=True))
         pixels = private.load(list(range(len(private))))
-        network = find("model", task.labels["model"]).build(place("cpu"))  # type: ignore[attr-defined]
+        network = find("model", task.labels["model"]).build(device_of("cpu"))  # type: ignore[attr-defined]
         judge = network(tuple(pixels.shape[1:]), max(names) + 1, generator(0))
         state = {n.removeprefix("weight."): torch.from_numpy(np.array(a)) for n, a in task.output.arrays.items()}
         judge.load_state_dict(state)
         with torch.no_grad():
-            order = torch.cat([judge.eval()(part) for part in pixels.split(256)]).argsort(dim=1, descending=True)
-        found[label] = {
+            order = torch.cat([judge.eval()(chunk) for chunk in pixels.split(256)]).argsort(dim=1, descending=True)
+        by_label[label] = {
             name: [names[c] for c in row if c in names] for name, row in zip(private.names, order.tolist(), strict=True)
         }
-    missing = sorted(set(sets) - set(found))
+    missing = sorted(set(sets) - set(by_label))
     if missing:
         raise UsageError(
             f"store {store} has no judge that was trained in the run on {missing[0]}, to say which classes are likely; "
             "leave --published out, or run with a judge such as harness/convnet8."
         )
-    return found
+    return by_label

@@ -33,55 +33,55 @@ def questions(store: str, wanted: Wanted) -> Iterator[Question]:
         raise UsageError(
             "--kind better compares defenses under attacks: add --attack NAME, and --defense NAME twice or more often."
         )
-    guards = {own.label: own for own in (find("defense", name) for name in wanted.defenses)}
-    made = _made(store, wanted)
-    if not made:
+    guards = {defense.label: defense for defense in (find("defense", name) for name in wanted.defenses)}
+    attack_runs = _finished_attacks(store, wanted)
+    if not attack_runs:
         what = f" at the strength {wanted.strength}" if wanted.strength else ""
         raise UsageError(
             f"store {store} has no images of {', '.join(wanted.attacks)}{what}; run `harness run --track iqa` first."
         )
-    for place, by_defense in sorted(made.items()):
-        dataset, attack, metric, strength = place
+    for setting, by_defense in sorted(attack_runs.items()):
+        dataset, attack, metric, strength = setting
         step = context({"dataset": find("dataset", dataset)})
-        images = step.images().first(min(len(own.output.rows["name"]) for own in by_defense.values()))
+        images = step.images().first(min(len(task.output.rows["name"]) for task in by_defense.values()))
         order = sorted(range(len(images)), key=lambda i, s=images: derive_seed(0, "source image", s.names[i]))
         chosen = sorted(order[: wanted.limit])
         names = [images.names[i] for i in chosen]
-        shown = {}
+        pictures = {}
         for label, guard in guards.items():
-            own = "" if label == BASELINE or wanted.attacker == "fixed" else label
-            if own not in by_defense:
-                raise UsageError(_absent(place, label, own))
+            source = "" if label == BASELINE or wanted.attacker == "fixed" else label
+            if source not in by_defense:
+                raise UsageError(_absent(setting, label, source))
             build = context({"defense": guard}).build("defense")
-            shown[label] = []
+            pictures[label] = []
             for i, name in zip(chosen, names, strict=True):
-                attacked = _loaded(images, by_defense[own], i)
+                attacked = _loaded(images, by_defense[source], i)
                 with torch.no_grad():
-                    shown[label].append(build(attacked[None], step.rng([name], "defense", label))[0].cpu())
+                    pictures[label].append(build(attacked[None], step.rng([name], "defense", label))[0].cpu())
         facts = {"dataset": dataset, "attack": attack, "metric": metric, "strength": strength}
         clean = [images.load([i])[0] for i in chosen]
-        yield from better_questions({**facts, "attacker": wanted.attacker}, shown, clean, names)
+        yield from better_questions({**facts, "attacker": wanted.attacker}, pictures, clean, names)
 
 
-def _made(store: str, wanted: Wanted) -> dict[Place, dict[str, Finished]]:
+def _finished_attacks(store: str, wanted: Wanted) -> dict[Place, dict[str, Finished]]:
     """Return place -> label of the defense that the attack knew, "" for none -> the finished attack."""
     attacks = {component("attack", name).label for name in wanted.attacks}
     attacks |= {component("attack", name).info.id for name in wanted.attacks if "[" not in name}
     metrics = {component("metric", name).label for name in wanted.metrics}
-    found: dict[Place, dict[str, Finished]] = {}
+    tasks: dict[Place, dict[str, Finished]] = {}
     for task in finished(store, IQA, "attack"):
         method, metric = str(task.options["method"]), task.labels["metric"]
         if not {method, method.partition("[")[0]} & attacks or (metrics and metric not in metrics):
             continue
-        place = task.labels["dataset"], method, metric, str(task.options["strength"])
-        found.setdefault(place, {})[task.labels.get("defense", "")] = task
-    had = {place[3] for place in found}
+        setting = task.labels["dataset"], method, metric, str(task.options["strength"])
+        tasks.setdefault(setting, {})[task.labels.get("defense", "")] = task
+    had = {run_setting[3] for run_setting in tasks}
     strength = wanted.strength or max(had, key=lambda s: (s in STRENGTHS and STRENGTHS.index(s), s), default="")
-    return {place: own for place, own in found.items() if place[3] == strength}
+    return {run_setting: by_defense for run_setting, by_defense in tasks.items() if run_setting[3] == strength}
 
 
-def _absent(place: Place, defense: str, needed: str) -> str:
-    dataset, attack, metric, strength = place
+def _absent(setting: Place, defense: str, needed: str) -> str:
+    dataset, attack, metric, strength = setting
     if needed:
         return (
             f"the run has no images that {attack} ({strength}) made of {dataset} on {metric} with knowledge of "
@@ -93,6 +93,6 @@ def _absent(place: Place, defense: str, needed: str) -> str:
 def _loaded(images: ImageSet, task: Finished, position: int) -> torch.Tensor:
     """Return an attacked image ``(3, H, W)`` in [0, 1]; the run keeps those of each size as one stack."""
     size = images.shapes[position]
-    before = sum(own == size for own in images.shapes[:position])
+    before = sum(shape == size for shape in images.shapes[:position])
     stack: Mapping[str, np.ndarray] = task.output.arrays
     return torch.from_numpy(np.array(stack[f"images-{size[0]}x{size[1]}"][before])).float() / 255

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from imharness.errors import UsageError
-from imharness.stats import Interval, NotTestable, bradley_terry, mean_interval
+from imharness.leaderboard import Interval, NotTestable, bradley_terry, mean_interval
 from imharness_annotation.book import Book, Vote
 from imharness_annotation.sources import NONE, ORIGINAL
 
@@ -46,15 +46,15 @@ def majorities(votes: Sequence[Vote], planned: int) -> list[Verdict]:
             named[_original(vote)][vote.answer] += 1
         elif vote.truth and not vote.decoy and not vote.training:
             groups[vote.key].append(vote)
-    found = []
+    verdicts = []
     for group in groups.values():
         answers = named.get(_original(group[0]))
         if len(group) < planned or (named and (answers is None or answers.total() < planned)):
             continue
         right = min(answers, key=lambda a, c=answers: (-c[a], a)) if answers else group[0].truth
         share = sum(v.answer == right != NONE for v in group)
-        found.append(Verdict(group[0].facts, 2 * share > len(group), len(group)))
-    return found
+        verdicts.append(Verdict(group[0].facts, 2 * share > len(group), len(group)))
+    return verdicts
 
 
 def _original(vote: Vote) -> tuple[str, str]:
@@ -79,23 +79,23 @@ def fleiss_kappa(votes: Sequence[Vote], *, recognised: bool = False) -> tuple[fl
     if not sizes:
         raise NotTestable("no question has two votes yet")
     raters = max(sizes, key=lambda n: (sizes[n], n))
-    kept = [c for c in answers.values() if sum(c.values()) == raters]
-    categories = sorted({answer for c in kept for answer in c})
-    counts = np.array([[c[answer] for answer in categories] for c in kept], dtype=np.float64)
+    full_counts = [c for c in answers.values() if sum(c.values()) == raters]
+    categories = sorted({answer for c in full_counts for answer in c})
+    counts = np.array([[c[answer] for answer in categories] for c in full_counts], dtype=np.float64)
     if len(categories) == 1:
         raise NotTestable("all votes have the same answer")
-    return float(statsmodels_kappa(counts)), len(kept), raters
+    return float(statsmodels_kappa(counts)), len(full_counts), raters
 
 
 def decoy_accuracy(votes: Sequence[Vote]) -> dict[str, tuple[int, int]]:
     """Return for each annotator the number of right answers to decoys and of decoys answered."""
-    found: dict[str, tuple[int, int]] = {}
+    tallies: dict[str, tuple[int, int]] = {}
     for vote in votes:
-        right, total = found.get(vote.annotator, (0, 0))
+        right, total = tallies.get(vote.annotator, (0, 0))
         if vote.decoy and not vote.training:
             right, total = right + (vote.answer == vote.truth), total + 1
-        found[vote.annotator] = (right, total)
-    return found
+        tallies[vote.annotator] = (right, total)
+    return tallies
 
 
 @dataclass(frozen=True)
@@ -115,20 +115,20 @@ def evaluations(votes: Sequence[Vote], planned: int) -> list[Evaluation]:
     """
     pairs = [v for v in votes if not v.decoy and not v.training and "left" in v.facts]
     names = sorted({v.facts[side] for v in pairs for side in ("left", "right")})
-    place = {name: i for i, name in enumerate(names)}
+    index = {name: i for i, name in enumerate(names)}
     wins: dict[tuple[str, ...], np.ndarray] = defaultdict(lambda: np.zeros((len(names), len(names))))
     for vote in pairs:
-        sides = [place[vote.facts[side]] for side in ("left", "right")]
+        sides = [index[vote.facts[side]] for side in ("left", "right")]
         winner, loser = sides if vote.answer == "left" else sides[::-1]
         wins[tuple(vote.facts.get(fact, "") for fact in IMAGE)][winner, loser] += 1
-    other, found = ~np.eye(len(names), dtype=bool), []
+    other, outcomes = ~np.eye(len(names), dtype=bool), []
     for image, won in wins.items():
         each = (won + won.T)[other]
         if len(names) > 1 and (each >= planned).all():
             strengths = bradley_terry(won + other / len(names))
             facts = dict(zip(IMAGE, image, strict=True))
-            found.append(Evaluation(facts, dict(zip(names, strengths.tolist(), strict=True)), int(each.min())))
-    return found
+            outcomes.append(Evaluation(facts, dict(zip(names, strengths.tolist(), strict=True)), int(each.min())))
+    return outcomes
 
 
 def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
@@ -140,19 +140,22 @@ def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
     whole = evaluations(votes, planned)
     if not whole:
         raise NotTestable(f"no image has {planned} votes on every pair yet")
-    rows = [(name, mean_interval(np.array([own.strengths[name] for own in whole]))) for name in whole[0].strengths]
+    rows = [
+        (name, mean_interval(np.array([evaluation.strengths[name] for evaluation in whole])))
+        for name in whole[0].strengths
+    ]
     return sorted(rows, key=lambda row: -row[1].value)
 
 
-def subjective_rows(found: Sequence[Evaluation]) -> dict[str, list]:
+def subjective_rows(results: Sequence[Evaluation]) -> dict[str, list]:
     """Return evaluations as columns of one length, one row for each defense, for the tables of the track."""
-    rows = [(own, name, strength) for own in found for name, strength in own.strengths.items()]
-    facts = {fact: [own.facts[fact] for own, _, _ in rows] for fact in IMAGE}
+    rows = [(evaluation, name, strength) for evaluation in results for name, strength in evaluation.strengths.items()]
+    facts = {fact: [evaluation.facts[fact] for evaluation, _, _ in rows] for fact in IMAGE}
     return {
         **facts,
         "defense": [name for _, name, _ in rows],
         "bradley_terry": [strength for _, _, strength in rows],
-        "votes": [own.votes for own, _, _ in rows],
+        "votes": [evaluation.votes for evaluation, _, _ in rows],
     }
 
 
@@ -160,7 +163,8 @@ def write_bapps(out: Path, book: Book) -> int:
     """Write judged patches in the layout of BAPPS, which ``bapps:FOLDER`` reads; return how many were written.
 
     Forced choices: 2afc/val/FAMILY/{ref,p0,p1}/*.png and judge/*.npy, the share that found p1 nearer. Just noticeable
-    differences: jnd/val/FAMILY/{p0,p1}/*.png and same/*.npy. Only questions with the planned votes are taken.
+    differences: jnd/val/FAMILY/{p0,p1}/*.png and same/*.npy. A table patches.csv names the photograph of each patch and
+    the number of people who were asked. Only questions with the planned votes are taken.
     """
     kind = book.about("kind")
     if kind not in BAPPS:
@@ -170,16 +174,23 @@ def write_bapps(out: Path, book: Book) -> int:
     for vote in book.counted():
         if not vote.decoy:
             groups[vote.key].append(vote)
-    judged = {key: own for key, own in sorted(groups.items()) if len(own) >= book.planned}
-    for number, (key, own) in enumerate(judged.items()):
-        family = out / kind / "val" / own[0].facts["family"]
+    judged = {key: group for key, group in sorted(groups.items()) if len(group) >= book.planned}
+    listed = []
+    for number, (key, votes) in enumerate(judged.items()):
+        family = out / kind / "val" / votes[0].facts["family"]
         pictures = [picture for picture in book.pictures(key) if picture is not None]
         for folder, picture in zip(folders, pictures, strict=True):
             (family / folder).mkdir(parents=True, exist_ok=True)
             (family / folder / f"{number:06d}.png").write_bytes(picture)
         (family / verdict).mkdir(parents=True, exist_ok=True)
-        share = np.mean([vote.answer == counts for vote in own])
+        share = np.mean([vote.answer == counts for vote in votes])
         np.save(family / verdict / f"{number:06d}.npy", np.array([share], dtype=np.float32))
+        listed.append(
+            (f"{family.name}/{number:06d}", votes[0].facts.get("photograph", votes[0].facts["name"]), len(votes))
+        )
+    if listed:
+        with (out / kind / "val" / "patches.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("patch", "photograph", "judges"), *listed])
     return len(judged)
 
 

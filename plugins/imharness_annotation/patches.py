@@ -35,18 +35,19 @@ LITTLE, MUCH = 0.02, 0.3
 def nearer_questions(images: ImageSet, count: int, seed: int = 0) -> Iterator[Question]:
     """Yield forced choices about patches of the images in turn, and sentinels with little and with much noise."""
     for number in range(count + SENTINELS):
-        name, patch, rng = _patch(images, number, seed)
+        (name, photograph), patch, rng = _patch(images, number, seed)
         decoy = number >= count
         if decoy:
-            made = [("noise", _noisy(patch, LITTLE, rng)), ("noise", _noisy(patch, MUCH, rng))]
+            versions = [("noise", _noisy(patch, LITTLE, rng)), ("noise", _noisy(patch, MUCH, rng))]
         else:
-            made = [_distorted(patch, rng, f"{seed} {number} {side}") for side in range(2)]
+            versions = [_distorted(patch, rng, f"{seed} {number} {side}") for side in range(2)]
         turned = number % 2 if decoy else int(rng.random() < 0.5)
         if turned:
-            made.reverse()
+            versions.reverse()
         truth = (RIGHT if turned else LEFT) if decoy else ""
-        facts = {"name": name, "left": made[0][0], "right": made[1][0], "family": "traditional"}
-        sides = [png(as_bytes(shown)) for _, shown in made]
+        facts = {"name": name, "photograph": photograph, "left": versions[0][0], "right": versions[1][0]}
+        facts["family"] = "traditional"
+        sides = [png(as_bytes(pixels)) for _, pixels in versions]
         key = f"2afc {seed} {'sentinel ' if decoy else ''}{number} {name}"
         yield Question(key, facts, (LEFT, RIGHT), truth, decoy, *sides, png(as_bytes(patch)))
 
@@ -59,28 +60,30 @@ def noticeable_questions(images: ImageSet, count: int, seed: int = 0) -> Iterato
     kinds += [("same", False, True)] * IDENTICAL + [("noisy", False, True)] * NOISY
     kinds += [("distorted", False, False)] * count
     for number, (kind, training, decoy) in enumerate(kinds):
-        name, patch, rng = _patch(images, number, seed)
-        what, shown = {
+        (name, photograph), patch, rng = _patch(images, number, seed)
+        what, picture = {
             "same": lambda p=patch: ("identical", p),
             "noisy": lambda p=patch, r=rng: ("noise", _noisy(p, MUCH, r)),
             "distorted": lambda p=patch, r=rng, n=number: _distorted(p, r, f"{seed} {n} jnd"),
         }[kind]()
         truth = SAME if kind == "same" else DIFFERENT
-        facts = {"name": name, "right": what, "family": "traditional"}
-        pair = png(as_bytes(patch)), png(as_bytes(shown))
+        facts = {"name": name, "photograph": photograph, "right": what, "family": "traditional"}
+        pair = png(as_bytes(patch)), png(as_bytes(picture))
         yield Question(
             f"jnd {seed} {number} {kind} {name}", facts, (SAME, DIFFERENT), truth, decoy, *pair, training=training
         )
 
 
-def _patch(images: ImageSet, number: int, seed: int) -> tuple[str, torch.Tensor, np.random.Generator]:
-    """Return the name of an image, a patch of it at a random place, and random numbers of its own."""
+def _patch(images: ImageSet, number: int, seed: int) -> tuple[tuple[str, str], torch.Tensor, np.random.Generator]:
+    """Return the names of an image and of its photograph, a patch at a random place, and random numbers of its own."""
     if not len(images):
         raise UsageError("the data set has no images to take patches from.")
     rng = np.random.default_rng(derive_seed(seed, "patch", str(number)))
     image = images.load([number % len(images)])[0].cpu()
-    top, left = (int(rng.integers(0, max(side - SIDE, 0) + 1)) for side in image.shape[1:])
-    return images.names[number % len(images)], image[:, top : top + SIDE, left : left + SIDE], rng
+    top, left_edge = (int(rng.integers(0, max(side - SIDE, 0) + 1)) for side in image.shape[1:])
+    photographs = images.columns.get("photograph", images.columns.get("reference", np.array(images.names)))
+    names = images.names[number % len(images)], str(photographs[number % len(images)])
+    return names, image[:, top : top + SIDE, left_edge : left_edge + SIDE], rng
 
 
 def _noisy(patch: torch.Tensor, spread: float, rng: np.random.Generator) -> torch.Tensor:
@@ -92,5 +95,5 @@ def _distorted(patch: torch.Tensor, rng: np.random.Generator, stream: str) -> tu
     names = [str(n) for n in rng.choice(list(DISTORTIONS), size=int(rng.integers(1, 3)), replace=False)]
     severity = rng.random(len(names))
     random = ImageRng([derive_seed(0, "distortion", stream)])
-    found = distorted(patch[None], names, torch.from_numpy(severity).float()[None], random)[0]
-    return ", ".join(f"{n} {s:.2f}" for n, s in zip(names, severity, strict=True)), found
+    result = distorted(patch[None], names, torch.from_numpy(severity).float()[None], random)[0]
+    return ", ".join(f"{n} {s:.2f}" for n, s in zip(names, severity, strict=True)), result

@@ -71,9 +71,9 @@ def class_questions(groups: Sequence[Rebuilt], seed: int = 0, likely: Likely | N
             yield Question(_key(facts, name), {**facts, "name": name}, choices, truth, False, None, png(image))
             if likely is not None and (facts["dataset"], name) not in originals:
                 originals.add((facts["dataset"], name))
-                shown = {"dataset": facts["dataset"], "name": name, "defense": ORIGINAL}
+                question_facts = {"dataset": facts["dataset"], "name": name, "defense": ORIGINAL}
                 pixels = as_bytes(private.load([private.names.index(name)])[0])
-                yield Question(_key(shown, name), shown, choices, "", False, None, png(pixels))
+                yield Question(_key(question_facts, name), question_facts, choices, "", False, None, png(pixels))
 
 
 def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
@@ -88,17 +88,21 @@ def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questio
         originals = private.load(list(range(len(images)))).mul(255).round().byte().numpy()
         classes = class_names(private)[: len(images)]
         for i, name in enumerate(private.names[: len(images)]):
-            asked = {**facts, "name": name}
-            yield Question(_key(facts, name), asked, (SAME, DIFFERENT), SAME, False, png(originals[i]), png(images[i]))
+            question_facts = {**facts, "name": name}
+            yield Question(
+                _key(facts, name), question_facts, (SAME, DIFFERENT), SAME, False, png(originals[i]), png(images[i])
+            )
             same, different = (_key(facts, f"{name} decoy {truth}") for truth in (SAME, DIFFERENT))
             if same in drawn[SAME]:
-                yield Question(same, asked, (SAME, DIFFERENT), SAME, True, png(originals[i]), png(originals[i]))
+                yield Question(
+                    same, question_facts, (SAME, DIFFERENT), SAME, True, png(originals[i]), png(originals[i])
+                )
             if different in drawn[DIFFERENT]:
                 strangers = [j for j, c in enumerate(classes) if c != classes[i]]
                 other = strangers[derive_seed(seed, "stranger", different) % len(strangers)]
-                asked = {**asked, "shown": private.names[other]}
+                question_facts = {**question_facts, "shown": private.names[other]}
                 yield Question(
-                    different, asked, (SAME, DIFFERENT), DIFFERENT, True, png(originals[i]), png(images[other])
+                    different, question_facts, (SAME, DIFFERENT), DIFFERENT, True, png(originals[i]), png(images[other])
                 )
 
 
@@ -131,17 +135,17 @@ def better_questions(
     for i, name in enumerate(names):
         for one, other in itertools.combinations(sorted(pixels), 2):
             rng = np.random.default_rng(derive_seed(seed, "side", name, one, other))
-            left, right = (one, other) if rng.random() < 0.5 else (other, one)
-            asked = {**facts, "name": name, "left": left, "right": right}
+            left_label, right = (one, other) if rng.random() < 0.5 else (other, one)
+            question_facts = {**facts, "name": name, "left": left_label, "right": right}
             key = _key(facts, f"{name} {one} {other}")
-            sides = png(pixels[left][i]), png(pixels[right][i])
-            yield Question(key, asked, (LEFT, RIGHT), "", False, *sides, png(untouched[i]))
+            sides = png(pixels[left_label][i]), png(pixels[right][i])
+            yield Question(key, question_facts, (LEFT, RIGHT), "", False, *sides, png(untouched[i]))
         spoilt = (untouched[i] // 64) * 64
         first = i % 2 == turn
         pair = (untouched[i], spoilt) if first else (spoilt, untouched[i])
-        asked = {**facts, "name": name, "left": "verification", "right": "verification"}
+        question_facts = {**facts, "name": name, "left": "verification", "right": "verification"}
         key, truth = _key(facts, f"{name} verification"), LEFT if first else RIGHT
-        yield Question(key, asked, (LEFT, RIGHT), truth, True, png(pair[0]), png(pair[1]), png(untouched[i]))
+        yield Question(key, question_facts, (LEFT, RIGHT), truth, True, png(pair[0]), png(pair[1]), png(untouched[i]))
 
 
 def class_names(images: ImageSet) -> list[str]:

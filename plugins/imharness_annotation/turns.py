@@ -45,11 +45,11 @@ class Turns:
         self._needed, self._cutoff, self._each = needed, cutoff, each
         self._decoys = {number: item.truth for number, item in items.items() if item.decoy and not item.training}
         self._training = [number for number, item in items.items() if item.training]
-        self._given: dict[str, dict[int, str]] = defaultdict(dict)
+        self._answers: dict[str, dict[int, str]] = defaultdict(dict)
         for number, annotator, answer in votes:
-            self._given[annotator][number] = answer
+            self._answers[annotator][number] = answer
         self._counted: Counter[int] = Counter()
-        for annotator in self._given:
+        for annotator in self._answers:
             self._count(annotator, 1)
         self._order = lru_cache(ORDERS)(self._ordered)
         self._latest: tuple[str | None, list[int]] = (None, [])
@@ -59,9 +59,9 @@ class Turns:
         self._latest = (None, [])
         self._count(annotator, -1)
         if answer is None:
-            self._given[annotator].pop(number, None)
+            self._answers[annotator].pop(number, None)
         else:
-            self._given[annotator][number] = answer
+            self._answers[annotator][number] = answer
         self._count(annotator, 1)
 
     def left_out(self) -> frozenset[str]:
@@ -71,11 +71,11 @@ class Turns:
         with one answer to everything, and must have answered right as large a share as the cut-off. Without decoys
         nobody is left out.
         """
-        return frozenset(who for who, given in self._given.items() if given and self._fails(given))
+        return frozenset(who for who, answers in self._answers.items() if answers and self._fails(answers))
 
-    def given(self, annotator: str) -> int:
+    def answered(self, annotator: str) -> int:
         """Return how many questions a person has answered."""
-        return len(self._given.get(annotator, ()))
+        return len(self._answers.get(annotator, ()))
 
     def ahead(self, annotator: str) -> list[int]:
         """Return the questions that this annotator will be asked, in their order.
@@ -86,31 +86,31 @@ class Turns:
         the first helps to recognise the next; decoys use up no original.
         """
         if self._latest[0] != annotator:
-            self._latest = annotator, self._found(annotator)
+            self._latest = annotator, self._open_questions(annotator)
         return self._latest[1]
 
-    def _found(self, annotator: str) -> list[int]:
-        items, decoys, mine = self.items, self._decoys, self._given.get(annotator, {})
+    def _open_questions(self, annotator: str) -> list[int]:
+        items, decoys, mine = self.items, self._decoys, self._answers.get(annotator, {})
         order, first = self._order(annotator)
         seen = {original for number in mine.keys() - decoys.keys() for original in items[number].originals}
         ahead = [number for number in first if number not in mine]
         apart, open_questions = {*first, *self._training}, False
-        asked = len(mine.keys() - decoys.keys() - set(self._training))
-        left = self._each - asked if self._each else len(items)
+        answered = len(mine.keys() - decoys.keys() - set(self._training))
+        remaining = self._each - answered if self._each else len(items)
         further = []
         for number in order:
             if number in mine or number in apart:
                 continue
-            own = items[number].originals
-            if own and not own.isdisjoint(seen):
+            originals = items[number].originals
+            if originals and not originals.isdisjoint(seen):
                 continue
             if number in decoys:
                 further.append(number)
-            elif self._counted[number] < self._needed and left > 0:
+            elif self._counted[number] < self._needed and remaining > 0:
                 further.append(number)
-                seen |= own
-                open_questions, left = True, left - 1
-        if not open_questions and not (self._each and asked):
+                seen |= originals
+                open_questions, remaining = True, remaining - 1
+        if not open_questions and not (self._each and answered):
             return []
         if self._each:
             further.sort(key=lambda number: _drawn(f"{annotator}\x1famong", number))
@@ -119,25 +119,25 @@ class Turns:
     def _ordered(self, annotator: str) -> tuple[list[int], list[int]]:
         """Return all questions in an annotator's own order, and the decoys that come before them."""
         order = sorted(self.items, key=lambda number: _drawn(annotator, number))
-        found: dict[str, list[int]] = defaultdict(list)
+        grouped: dict[str, list[int]] = defaultdict(list)
         for number in order:
             if number in self._decoys:
-                found[self._decoys[number]].append(number)
-        first = {number for numbers in found.values() for number in numbers[:FIRST]}
+                grouped[self._decoys[number]].append(number)
+        first = {number for numbers in grouped.values() for number in numbers[:FIRST]}
         return order, [number for number in order if number in first]
 
     def _count(self, annotator: str, by: int) -> None:
-        given = self._given.get(annotator, {})
-        if not self._fails(given):
-            for number in given:
+        answers = self._answers.get(annotator, {})
+        if not self._fails(answers):
+            for number in answers:
                 self._counted[number] += by
 
-    def _fails(self, given: Mapping[int, str]) -> bool:
-        shown = [number for number in given if number in self._decoys]
-        if {self._decoys[number] for number in shown} != set(self._decoys.values()):
+    def _fails(self, answers: Mapping[int, str]) -> bool:
+        seen_decoys = [number for number in answers if number in self._decoys]
+        if {self._decoys[number] for number in seen_decoys} != set(self._decoys.values()):
             return True
-        right = sum(given[number] == self._decoys[number] for number in shown)
-        return bool(shown) and right / len(shown) < self._cutoff
+        right = sum(answers[number] == self._decoys[number] for number in seen_decoys)
+        return bool(seen_decoys) and right / len(seen_decoys) < self._cutoff
 
 
 def _drawn(who: str, number: int) -> bytes:

@@ -65,7 +65,7 @@ class CnnPairs(DistortedPairs):
 
         The two alternatives of a choice have different networks.
         """
-        known = networks_in(self.file, self.networks, images.device)
+        networks = networks_in(self.file, self.networks, images.device)
         seeds = [derive_seed("cnn-pairs", group, self.size, *strength) for group in groups]
         (low, high), out = strength, images.clone()
         chosen = self._networks(groups, strength)
@@ -73,14 +73,14 @@ class CnnPairs(DistortedPairs):
         for number in np.unique(chosen):
             rows = np.flatnonzero(chosen == number).tolist()
             streams = ImageRng([derive_seed("noise", seeds[i]) for i in rows])
-            out[rows] = redrawn(images[rows], known[number], severity[rows], streams)
+            out[rows] = redrawn(images[rows], networks[number], severity[rows], streams)
         return out
 
     def _networks(self, groups: list[str], strength: tuple[float, float]) -> np.ndarray:
         """Return the number of the network of each image: the first of two drawn ones if mild, else the second."""
-        place = 0 if strength == MILD else 1
+        index = 0 if strength == MILD else 1
         drawn = (np.random.default_rng(derive_seed("cnn-networks", group, self.size)) for group in groups)
-        return np.array([rng.choice(self.networks, 2, replace=False)[place] for rng in drawn])
+        return np.array([rng.choice(self.networks, 2, replace=False)[index] for rng in drawn])
 
 
 @hookimpl

@@ -18,6 +18,7 @@ from imharness_embedded.photographs import (
     held_out,
     image_set,
     sources_in,
+    titles,
 )
 from imharness_vision.distortions import DISTORTIONS, FAMILIES, distorted
 
@@ -62,23 +63,24 @@ class DistortedPairs(ImageDataset):
 
     def build(self, device: torch.device) -> ImageSet:
         """Return crops, each followed by alternative 0, the milder one, and alternative 1."""
-        own = held_out(self.size) if self.split == "test" else (*TRAIN, *TEXTURES)
-        sources = sources_in(self.folder) if self.folder else own
+        default_sources = held_out(self.size) if self.split == "test" else (*TRAIN, *TEXTURES)
+        sources = sources_in(self.folder) if self.folder else default_sources
         clean = [crop for source in sources for crop in crops(source, self.size, self.per_photograph)]
-        groups = [f"{Path(source).stem}-{i}" for source in sources for i in range(self.per_photograph)]
+        names = titles(sources)
+        groups = [f"{name}-{i}" for name in names for i in range(self.per_photograph)]
         images = torch.from_numpy(np.stack(clean)).permute(0, 3, 1, 2).float().div(255)
-        parts = [images, *(self._distorted(images, groups, strength) for strength in (MILD, STRONG))]
+        versions = [images, *(self._distorted(images, groups, strength) for strength in (MILD, STRONG))]
         columns = {
             "reference": [group for group in groups for _ in range(3)],
-            "photograph": [Path(source).stem for source in sources for _ in range(3 * self.per_photograph)],
+            "photograph": [name for name in names for _ in range(3 * self.per_photograph)],
             "family": [self.family] * (3 * len(groups)),
             "group": [name for group in groups for name in ("", group, group)],
             "choice": [-1, 0, 1] * len(groups),
             "judge": [float("nan"), 0.0, 0.0] * len(groups),
             "judges": [0] * (3 * len(groups)),
         }
-        found = [f"{group}{end}" for group in groups for end in ("", "-mild", "-strong")]
-        return image_set(found, _in_turn(parts), columns, PROXY)
+        image_names = [f"{group}{end}" for group in groups for end in ("", "-mild", "-strong")]
+        return image_set(image_names, _in_turn(versions), columns, PROXY)
 
     def _distorted(self, images: Images, groups: list[str], strength: tuple[float, float]) -> Images:
         """Return every image after two distortions of its own, with severities drawn between the two strengths."""
@@ -117,7 +119,7 @@ class CrossedPairs(ImageDataset):
         clean = np.stack([crops(source, self.size, 1)[0] for source in sources])
         images = torch.from_numpy(clean).permute(0, 3, 1, 2).float().div(255)
         stems = [Path(source).stem for source in sources]
-        parts = [images, *(self._distorted(images, stems, family, end) for family in KINDS for end in ENDS)]
+        versions = [images, *(self._distorted(images, stems, family, end) for family in KINDS for end in ENDS)]
         families = ["", *(family for family in KINDS for _ in ENDS)]
         groups = [f"{stem}-{family}" if family else "" for stem in stems for family in families]
         ends, n = ["", *list(ENDS) * len(KINDS)], len(stems)
@@ -132,7 +134,7 @@ class CrossedPairs(ImageDataset):
             "judges": [0] * len(of),
         }
         names = [f"{group}-{end}" if end else stem for stem, group, end in zip(of, groups, ends * n, strict=True)]
-        return image_set(names, _in_turn(parts), columns, PROXY)
+        return image_set(names, _in_turn(versions), columns, PROXY)
 
     def _distorted(self, images: Images, stems: list[str], family: str, end: str) -> Images:
         """Return every image after one distortion of a family, milder or stronger as `end` says."""
@@ -151,10 +153,10 @@ class CrossedPairs(ImageDataset):
         return out
 
 
-def _in_turn(parts: Iterable[Images]) -> np.ndarray:
+def _in_turn(versions: Iterable[Images]) -> np.ndarray:
     """Return the images of several batches in turn, the first of each, then the second, uint8 ``(n, h, w, 3)``."""
-    shown = [part.mul(255).round().byte().permute(0, 2, 3, 1) for part in parts]
-    return torch.stack(shown, dim=1).flatten(0, 1).numpy()
+    pixels = [version.mul(255).round().byte().permute(0, 2, 3, 1) for version in versions]
+    return torch.stack(pixels, dim=1).flatten(0, 1).numpy()
 
 
 @hookimpl

@@ -5,11 +5,12 @@ of the distortion. The ladder follows KADID-10k (Lin et al., QoMEX 2019): five s
 
 No shipped weights were trained on the test photographs. Astronaut, chelsea, rocket (scikit-image), china (scikit-learn)
 and grace_hopper (matplotlib) are in colour; clock_motion (blurred by motion), moon, page (of a book) and text
-(handwriting), of scikit-image, are grey. Its cell and microaneurysms are left out: most of their crops show nothing.
+(handwriting), of scikit-image, are grey. Its task and microaneurysms are left out: most of their crops show nothing.
 """
 
 import functools
-import hashlib
+import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,9 +20,9 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ImageDataset, ImageSet, Info, derive_seed, hookimpl, place
+from imharness.data import ImageDataset, ImageSet, Info, asset_path, derive_seed, hookimpl
 from imharness.errors import ContractError, Unavailable, UsageError
-from imharness.files import read_bytes, read_image, read_pixels
+from imharness.files import Census, files_digest, images_below, read_pixels
 from imharness_embedded.shipped import shipped
 
 Array = np.ndarray
@@ -48,7 +49,7 @@ def photograph(name: str) -> Array:
     """Return uint8 ``(H, W, 3)``, RGB, of a photograph that ships, or of a file."""
     if Path(name).is_absolute():
         try:
-            return np.ascontiguousarray(read_pixels(Path(name)))
+            return read_pixels(Path(name))
         except UsageError as error:
             raise ContractError(str(error)) from None
     if (PICTURES / f"{name}.jpg").is_file() and name not in (*TEST, *TRAIN):
@@ -59,7 +60,7 @@ def photograph(name: str) -> Array:
         return photograph(str(shipped("matplotlib", "mpl-data/sample_data", name)))
     sklearn = name in ("china", "flower")
     path = shipped("sklearn", "datasets/images", name) if sklearn else shipped("skimage", "data", FILES.get(name, name))
-    return np.array(read_image(path))
+    return read_pixels(path)
 
 
 def held_out(size: int) -> tuple[str, ...]:
@@ -68,27 +69,38 @@ def held_out(size: int) -> tuple[str, ...]:
 
 
 def sources_in(folder: str) -> tuple[str, ...]:
-    """Return the image files of a folder by full path; raises `Unavailable` without any."""
-    found = sorted(f for f in place(folder).glob("*") if f.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp"))
-    if not found:
-        raise Unavailable(f"{folder} contains no images", "name another folder")
-    return tuple(str(f.resolve()) for f in found)
+    """Return the image files of a folder by full path, and warn of those left out; raises `Unavailable` without any."""
+    census = images_below(asset_path(folder)) if asset_path(folder).is_dir() else Census(asset_path(folder), ())
+    if not census.names:
+        raise Unavailable(census.sentence() or f"{folder} contains no images", "name another folder")
+    if sentence := census.sentence():
+        warnings.warn(sentence, stacklevel=2)
+    return tuple(str(path.absolute()) for path in census.paths)
+
+
+def titles(sources: Sequence[str]) -> list[str]:
+    """Return a name of its own for each photograph: its file's, without the ending unless another one has it, too."""
+    stems = [Path(source).stem for source in sources]
+    base = os.path.commonpath([str(Path(source).parent) for source in sources]) if len(set(stems)) < len(stems) else ""
+    return [os.path.relpath(source, base) if base else stem for source, stem in zip(sources, stems, strict=True)]
 
 
 def content_of(folder: str) -> str:
     """Return a digest of the names and bytes of a folder's images, or "" without any."""
     try:
         files = [Path(source) for source in sources_in(folder)] if folder else []
-        digests = [(file.name, hashlib.sha256(read_bytes(file)).hexdigest()) for file in files]
     except (Unavailable, UsageError):
         return ""
-    return hashlib.sha256(repr(digests).encode()).hexdigest() if digests else ""
+    return files_digest(asset_path(folder).absolute(), files) if files else ""
 
 
 def crops(name: str, size: int, count: int) -> list[Array]:
     """Return `count` squares of `size` px, spread over the photograph; it is shrunk first so that they show content."""
     ships = not Path(name).is_absolute() or Path(name).is_relative_to(PICTURES)  # others may change
     image = (_shrunk if ships else _shrunk.__wrapped__)(name, size)
+    if min(image.shape[:2]) < size:
+        shape = f"{image.shape[1]} x {image.shape[0]}"
+        raise ContractError(f"{name} has {shape} px, which is too small for crops of {size} px; leave it out")
     rng = np.random.default_rng(derive_seed("crops", Path(name).name, size))
     corners = [
         (int(rng.integers(0, image.shape[0] - size + 1)), int(rng.integers(0, image.shape[1] - size + 1)))
@@ -134,8 +146,8 @@ def pixelate(image: Array, severity: int, rng: np.random.Generator) -> Array:
 
 
 def _levels(image: Array) -> Array:
-    found: Array = np.clip(np.rint(image), 0, 255).astype(np.uint8)
-    return found
+    levels: Array = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    return levels
 
 
 FAMILIES: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
@@ -176,9 +188,10 @@ class SeverityLadder(ImageDataset):
         """Return the clean crops and their distortions; severity 0 is clean."""
         names, stack, clean = [], [], []
         columns = {key: [] for key in ("mos", "reference", "photograph", "family", "severity")}
-        for number, source in enumerate(self.sources()):
+        sources = self.sources()
+        for number, (source, title) in enumerate(zip(sources, titles(sources), strict=True)):
             for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
-                reference = f"{Path(source).stem}-{position}"
+                reference = f"{title}-{position}"
                 for family, severity in self.rungs(number + position):
                     name = f"{reference}-{family}-{severity}" if severity else reference
                     rng = np.random.default_rng(derive_seed("distortion", name, self.size))
@@ -186,7 +199,7 @@ class SeverityLadder(ImageDataset):
                     names.append(name)
                     stack.append(image if image.dtype == np.uint8 else _levels(image))
                     clean.append(crop)
-                    facts = (-float(severity), reference, Path(source).stem, family, severity)
+                    facts = (-float(severity), reference, title, family, severity)
                     for column, value in zip(columns, facts, strict=True):
                         columns[column].append(value)
         proxy = "minus the severity of the distortion, not human judgements"
@@ -201,6 +214,11 @@ class Pictures(SeverityLadder):
     severities: tuple[int, ...] = Field(default=(1, 3, 5), description="The severities to include, of 1 to 5.")
     per_photograph: int = Field(default=1, ge=1, le=1, description="Crops per photograph: units are independent.")
     rotating: bool = Field(default=True, description="Each crop by one distortion, which changes from crop to crop.")
+    graded: bool = Field(
+        default=False,
+        description="Each photograph clean and in every severity of its distortion, not in one of these: first the "
+        "images that there are otherwise, then the next severity of each.",
+    )
 
     def sources(self) -> tuple[str, ...]:
         """Return the photographs that ship with this package, by full path."""
@@ -208,9 +226,17 @@ class Pictures(SeverityLadder):
 
     def rungs(self, crop: int) -> list[tuple[str, int]]:
         """Return the one distortion of a crop: severities change with every crop, distortions after all severities."""
-        severity = (0, *self.severities)[crop % (1 + len(self.severities))]
-        family = list(FAMILIES)[crop // (1 + len(self.severities)) % len(FAMILIES)]
-        return [(family, severity) if severity else ("clean", 0)]
+        severities = (0, *self.severities)
+        family = list(FAMILIES)[crop // len(severities) % len(FAMILIES)]
+        turns = len(severities) if self.graded else 1
+        rungs = [severities[(crop + turn) % len(severities)] for turn in range(turns)]
+        return [(family, severity) if severity else ("clean", 0) for severity in rungs]
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return the crops; of graded ones first one image of each photograph, then the next of each."""
+        images = super().build(device)
+        turns = 1 + len(self.severities) if self.graded else 1
+        return images.at([position for turn in range(turns) for position in range(turn, len(images), turns)])
 
 
 class Thumbnails(ImageDataset):
@@ -254,8 +280,8 @@ def image_set(
 
     shapes = tuple((stack.shape[1], stack.shape[2]) for _ in names)
     clean = None if originals is None else loading(torch.from_numpy(originals))
-    known = {k: np.array(v) for k, v in columns.items()}
-    return ImageSet(tuple(names), shapes, loading(torch.from_numpy(stack)), known, proxy, clean)
+    arrays = {k: np.array(v) for k, v in columns.items()}
+    return ImageSet(tuple(names), shapes, loading(torch.from_numpy(stack)), arrays, proxy, clean)
 
 
 @hookimpl

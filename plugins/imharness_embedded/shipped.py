@@ -10,7 +10,7 @@ def shipped(package: str, folder: str, name: str) -> Path:
     """Return the file with this name in a folder of a package, with any suffix; of several, the first by name."""
     spec = find_spec(package)
     places = (spec.submodule_search_locations if spec else None) or []
-    found = [path.resolve() for place in places for path in sorted(Path(place, folder).glob(f"{name}.*"))]
-    if not found:
+    paths = [path.resolve() for root in places for path in sorted(Path(root, folder).glob(f"{name}.*"))]
+    if not paths:
         raise Unavailable(f"{package} has no file {folder}/{name}", "install the package again")
-    return found[0]
+    return paths[0]

@@ -7,6 +7,7 @@ Guardians of Image Quality publishes such a data set for adversarial training an
 import csv
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from PIL import Image
 
 from imharness.data import Images, ImageSet
+from imharness_iqa.disjoint import photographs_of
 
 INDEX, METADATA = "index.csv", "croissant.json"
 COLUMNS = {
@@ -29,8 +31,11 @@ COLUMNS = {
     "strength": "Strength of the attack.",
     "knows": "Defense that the attack knows and goes through; empty: none.",
     "score": "Score of the attacked image by the metric, without a defense.",
+    "mos": "Opinion score of the original; empty: none.",
+    "photograph": "The photograph that the original was made from.",
+    "proxy": "What stands in for people's opinion; empty: nothing.",
 }
-NUMBERS = {"score"}
+NUMBERS = {"score", "mos"}
 
 
 class Attacked(NamedTuple):
@@ -48,25 +53,32 @@ def write(out: Path, tasks: Iterable[Attacked], licence: str) -> int:
     `licence`: address of the licence of the images, which their data sets allow.
     """
     out.mkdir(parents=True, exist_ok=True)
-    known, count = set[str](), 0
+    written, count = set[str](), 0
     with (out / INDEX).open("w", newline="", encoding="utf-8") as file:
         lines = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
         lines.writeheader()
         for number, task in enumerate(tasks):
             for position, score in enumerate(task.scores):
                 name = task.images.names[position]
-                own = f"{_slug(task.facts['dataset'])}-{_slug(name)}"
-                original, attacked = f"originals/{own}.png", f"attacked/{number:05d}/{own}.png"
-                if original not in known:
+                stem = f"{_slug(task.facts['dataset'])}-{_slug(name)}"
+                original, attacked = f"originals/{stem}.png", f"attacked/{number:05d}/{stem}.png"
+                if original not in written:
                     _save(out / original, task.images.load([position])[0])
-                    known.add(original)
+                    written.add(original)
                 digest = _save(out / attacked, task.load([position])[0])
-                facts = {**task.facts, "name": name, "score": repr(float(score))}
+                facts = {**task.facts, "name": name, "score": repr(float(score)), **_facts_of(task.images, position)}
                 lines.writerow({"file": attacked, "sha256": digest, "original": original, **facts})
                 count += 1
     index = (out / INDEX).read_bytes()
     (out / METADATA).write_text(json.dumps(croissant(index, licence), indent=2) + "\n", encoding="utf-8")
     return count
+
+
+def _facts_of(images: ImageSet, position: int) -> dict[str, str]:
+    """Return what is known of an original."""
+    score = float(images.columns["mos"][position])
+    photograph = photographs_of(images)[position]
+    return {"mos": "" if math.isnan(score) else repr(score), "photograph": photograph, "proxy": images.proxy}
 
 
 def croissant(index: bytes, licence: str) -> dict[str, Any]:

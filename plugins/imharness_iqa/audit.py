@@ -8,20 +8,20 @@ without a bound must gain at least as much as pasting another image of the set. 
 draws must not do better. Scores beyond the metric's bounds count as the bound. A query is one draw of a random defense.
 
 A purification's gradient is also compared with the purification itself, at random projections
-(`imharness.tracks.follow` says what that costs and finds): its cosine is the gain, and the least cosine of an honest
-gradient the floor. What keeps its output although the image changes has looked it up: the gain is 1 for an image of
-which changes are answered, and the floor is 1.
+(`imharness.tracks.follow` says what that costs and finds), on clean images and where an attack along it has led: the
+lesser cosine is the gain, and the least cosine of an honest gradient the floor. What keeps its output although the
+image changes has looked it up, unless it does so where it cannot know the image, too, as a codec does: the gain is 1
+for an image of which changes are answered, and the floor is 1.
 """
 
 import numpy as np
 import torch
 
-from imharness.contests import controls_of
 from imharness.data import ImageSet
 from imharness.images import BaseAttack
-from imharness.stats import ALPHA, FEWEST, clusters_greater
-from imharness.tracks import Query, StepContext, StepResult, follow, step
-from imharness_iqa.apart import photographs_of
+from imharness.leaderboard import ALPHA, FEWEST, clusters_greater, controls_of
+from imharness.tracks import TAKEN_BACK, Query, StepContext, StepResult, elsewhere, follow, step
+from imharness_iqa.disjoint import photographs_of
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import (
     STAND_IN,
@@ -42,7 +42,7 @@ PARTS = ("floor", "gain")
 UNBOUNDED, PROJECTIONS, LOOK_UP = "unbounded radius", "random projections", "look-up"
 
 
-@step(version="2", shared=True)
+@step(version="2", shared=True, doing="attacking {metric} for the audits of defenses")
 def unaware(context: StepContext) -> StepResult:
     """Keep the images of an attack on the metric alone, which the audits of all defenses use."""
     images, attack = _audited(context), _longer(context)
@@ -50,13 +50,13 @@ def unaware(context: StepContext) -> StepResult:
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names = names_of(images, positions)
         target = context.target("metric", names, attack="attack", counted=False)
-        found = context.build(attack)(batch, target, context.rng(names, "attack", attack.label))
-        return {stack_name(batch.shape[2:]): found.mul(255).round().byte()}
+        perturbed = context.build(attack)(batch, target, context.rng(names, "attack", attack.label))
+        return {stack_name(batch.shape[2:]): perturbed.mul(255).round().byte()}
 
     return StepResult(arrays=context.map(images, measure))
 
 
-@step(version="7", shared=True)
+@step(version="9", shared=True, doing="auditing the gradient of {defense}")
 def audit(context: StepContext) -> StepResult:
     """Return for each check and image an attack's gain and the floor for it, as shares of the metric's range."""
     images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
@@ -72,38 +72,40 @@ def audit(context: StepContext) -> StepResult:
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names, clean = names_of(images, positions), scored(positions, batch)
         defended = {"defense": "defense"} if purifies else {}
-        own = {"stand_in": STAND_IN if STAND_IN in context.roles else None, "samples": samples, **defended}
+        options = {"stand_in": STAND_IN if STAND_IN in context.roles else None, "samples": samples, **defended}
 
         def attacked(start: torch.Tensor, attack: BaseAttack, metric: str, role: str = "attack", **through):
             target = context.target(metric, names, attack=role, counted=False, **through)
-            found = context.build(attack)(start, target, context.rng(names, "attack", attack.label))
-            return found.mul(255).round() / 255
+            perturbed = context.build(attack)(start, target, context.rng(names, "attack", attack.label))
+            return perturbed.mul(255).round() / 255
 
         def gain(*attack, **through) -> torch.Tensor:
             return scored(positions, attacked(batch, *attack, **through)) - clean
 
         role = scorer(context)
-        near = attacked(batch, many, role, **own)
-        far = attacked(near, many.with_parameters(radius=1.0), role, **own)
-        weak, strong = gain(few, role, **own), scored(positions, near) - clean
-        found = {
+        near = attacked(batch, many, role, **options)
+        far = attacked(near, many.with_parameters(radius=1.0), role, **options)
+        weak, strong = gain(few, role, **options), scored(positions, near) - clean
+        check_pairs = {
             "more steps": (weak, strong),
-            "black box": (gain(search, role, SEARCH, **{**own, "samples": 1}), strong),
+            "black box": (gain(search, role, SEARCH, **{**options, "samples": 1}), strong),
             "transferred images": (scored(positions, transferred(positions).to(batch.device)) - clean, strong),
             UNBOUNDED: (clean, scored(positions, far) - clean),
         }
         if purifies:
-            found |= _projected(context, names, batch, near)
+            check_pairs |= _projected(context, names, batch, near)
         if purifies and whose != "identity":
-            found["identity gradient"] = (gain(few, role, **{**own, "stand_in": IDENTITY}), strong)
+            check_pairs["identity gradient"] = (gain(few, role, **{**options, "stand_in": IDENTITY}), strong)
         if purifies and context.component("defense").info.random:
-            found["more samples"] = (gain(few, role, **{**own, "samples": 2 * samples}), weak)
-        return {f"{check}/{part}": n for check, pair in found.items() for part, n in zip(PARTS, pair, strict=True)}
+            check_pairs["more samples"] = (gain(few, role, **{**options, "samples": 2 * samples}), weak)
+        return {
+            f"{check}/{column}": n for check, pair in check_pairs.items() for column, n in zip(PARTS, pair, strict=True)
+        }
 
-    found = context.map(images, measure)
-    floor = found[f"{UNBOUNDED}/{PARTS[0]}"]
+    results = context.map(images, measure)
+    floor = results[f"{UNBOUNDED}/{PARTS[0]}"]
     floor[:] = floor.max() - floor  # an attack without a radius must reach at least the highest clean score
-    checks = list(dict.fromkeys(name.partition("/")[0] for name in found))
+    checks = list(dict.fromkeys(name.partition("/")[0] for name in results))
     facts = {
         "name": list(images.names) * len(checks),
         "photograph": photographs_of(images) * len(checks),
@@ -111,7 +113,10 @@ def audit(context: StepContext) -> StepResult:
         "gradient": [whose] * (len(checks) * len(images)),
     }
     return StepResult(
-        rows={**facts, **{part: np.concatenate([found[f"{check}/{part}"] for check in checks]) for part in PARTS}}
+        rows={
+            **facts,
+            **{column: np.concatenate([results[f"{check}/{column}"] for check in checks]) for column in PARTS},
+        }
     )
 
 
@@ -124,14 +129,26 @@ def _projected(
     def shown(images: torch.Tensor) -> torch.Tensor:
         return through(images, context.rng(names, "target"))
 
-    own = context.component("defense").info.differentiable
-    found = follow(shown, shown, batch, context.rng(names, "changes"), own=own)
+    def fresh(images: torch.Tensor) -> torch.Tensor:
+        return anew(images, context.rng(names, "target"))
+
+    defense = context.component("defense")
+    anew, differentiable = defense.build(context.device), defense.info.differentiable
+    clean, moved_on = (
+        follow(shown, shown, images, context.rng(names, purpose), own_gradient=differentiable, fresh=fresh)
+        for images, purpose in ((batch, "changes"), (attacked, "changes of attacked images"))
+    )
+    misled = torch.maximum(clean.misled, moved_on.misled)
     with torch.no_grad():
-        moved, kept = ((b != a).flatten(1).any(dim=1) for a, b in ((batch, attacked), (shown(batch), shown(attacked))))
-    answered = ~found.looked_up & (kept | ~moved).to(found.answer.device)
+        moved, other = ((b != a).flatten(1).any(dim=1) for a, b in ((batch, attacked), (shown(batch), shown(attacked))))
+    unanswered = moved & ~other
+    if unanswered.any():
+        taken_back = elsewhere(shown, fresh, batch, attacked, context.rng(names, "elsewhere")) > TAKEN_BACK
+        unanswered &= taken_back.to(unanswered.device)
+    answered = ~clean.looked_up & ~moved_on.looked_up & ~unanswered.to(clean.answer.device)
     return {
-        PROJECTIONS: (found.least, found.least - found.misled),
-        LOOK_UP: (torch.ones_like(found.answer), answered.double()),
+        PROJECTIONS: (clean.least, clean.least - misled),
+        LOOK_UP: (torch.ones_like(clean.answer), answered.double()),
     }
 
 
@@ -161,12 +178,12 @@ def flags(query: Query) -> dict[str, tuple[str, ...]]:
         'SELECT defense, "check", dataset || photograph AS photograph, avg(floor - gain) AS lost FROM audit '
         "GROUP BY ALL ORDER BY ALL"
     )
-    found: dict[str, tuple[str, ...]] = {}
+    checks_by_label: dict[str, tuple[str, ...]] = {}
     controls = controls_of(query, "defense")
     for label, check in dict.fromkeys(zip(rows["defense"], rows["check"], strict=True)):
         if check == LOOK_UP and label in controls:
             continue
         lost = rows["lost"][(rows["defense"] == label) & (rows["check"] == check)]
         if len(lost) >= FEWEST and lost.mean() > MARGIN and clusters_greater(lost)[0] < ALPHA:
-            found[label] = (*found.get(label, ()), check)
-    return found
+            checks_by_label[label] = (*checks_by_label.get(label, ()), check)
+    return checks_by_label

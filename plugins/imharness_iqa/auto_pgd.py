@@ -17,10 +17,10 @@ MOMENTUM, RISING = 0.75, 0.75
 
 def checkpoints(steps: int) -> list[int]:
     """Return the steps after which step sizes are reconsidered: first at 0.22 of all, then at shrinking gaps."""
-    places, previous, place = [], 0.0, 0.22
-    while place <= 1:
-        places.append(-(-round(1e6 * place * steps) // 1_000_000))
-        previous, place = place, place + max(place - previous - 0.03, 0.06)
+    places, previous, fraction = [], 0.0, 0.22
+    while fraction <= 1:
+        places.append(-(-round(1e6 * fraction * steps) // 1_000_000))
+        previous, fraction = fraction, fraction + max(fraction - previous - 0.03, 0.06)
     return sorted(set(places))
 
 

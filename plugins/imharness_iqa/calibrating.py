@@ -8,14 +8,14 @@ import torch
 from imharness.data import ImageSet
 from imharness.images import BaseAttack
 from imharness.tracks import StepContext, StepResult, step
-from imharness_iqa.apart import apart, photographs_of
 from imharness_iqa.calibration import TARGETS, calibrated, mean_distortion
+from imharness_iqa.disjoint import apart, photographs_of
 from imharness_iqa.references import attacked_with
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import built, distances_of, names_of, target_of
 
 
-@step(version="3")
+@step(version="3", doing="finding the strengths of {attack}")
 def calibrate(context: StepContext) -> StepResult:
     """Find the parameter values at which an attack reaches its targets, one row for each strength.
 

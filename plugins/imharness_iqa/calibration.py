@@ -94,8 +94,10 @@ def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float],
     for strength, target in TARGETS[kind].items():
         value = crossing(tried, target)
         strengths[strength] = round(value) if whole else value
-    found = [distortion for _, distortion in _finite(tried)] or [math.inf]
-    unreached = [strength for strength, target in TARGETS[kind].items() if not min(found) <= target <= max(found)]
+    distortions = [distortion for _, distortion in _finite(tried)] or [math.inf]
+    unreached = [
+        strength for strength, target in TARGETS[kind].items() if not min(distortions) <= target <= max(distortions)
+    ]
     return Preset(
         attack=attack.info.id,
         metric=metric,
@@ -109,7 +111,7 @@ def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float],
 
 def _beyond(attack: BaseAttack, tried: Sequence[tuple[float, float]], targets: Sequence[float]) -> float | None:
     """Return a value past the end that is nearest to a target out of reach; None if there is no such value."""
-    known, tried = {v for v, _ in tried}, _finite(tried)
+    tried_values, tried = {v for v, _ in tried}, _finite(tried)
     if not tried:
         return None
     low, high = (pick(distortion for _, distortion in tried) for pick in (min, max))
@@ -120,7 +122,7 @@ def _beyond(attack: BaseAttack, tried: Sequence[tuple[float, float]], targets: S
     value = value * REACH if value == tried[-1][0] else value / REACH
     if isinstance(attack.info.strengths["weak"][varied(attack)], int):
         value = max(1, round(value))
-    return value if value not in known and _accepted(attack, varied(attack), value) else None
+    return value if value not in tried_values and _accepted(attack, varied(attack), value) else None
 
 
 def _finite(tried: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -152,17 +154,17 @@ def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
 
 def read_presets(path: Path) -> list[Preset]:
     """Return the presets of a file; raises `UsageError` when the file does not hold presets."""
-    found = read_json(path)
+    content = read_json(path)
     try:
-        return TypeAdapter(list[Preset]).validate_python(found)
+        return TypeAdapter(list[Preset]).validate_python(content)
     except ValidationError as error:
         raise UsageError(f"{path} is not a file of presets: {str(error).splitlines()[0]}") from None
 
 
-def write_presets(path: Path, found: Sequence[Preset]) -> None:
+def write_presets(path: Path, presets: Sequence[Preset]) -> None:
     """Write presets; those of the same attack and metric are replaced."""
     old = {(p.attack, p.metric): p for p in (read_presets(path) if path.is_file() else [])}
-    old |= {(p.attack, p.metric): p for p in found}
+    old |= {(p.attack, p.metric): p for p in presets}
     path.write_text(
         json.dumps([json.loads(p.model_dump_json()) for p in old.values()], indent=1) + "\n", encoding="utf-8"
     )

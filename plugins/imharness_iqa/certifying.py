@@ -9,7 +9,7 @@ import torch
 from imharness.data import ImageSet
 from imharness.images import Certificate, Certification
 from imharness.tracks import Planned, Planner, Step, StepContext, StepResult, step
-from imharness_iqa.apart import photographs_of
+from imharness_iqa.disjoint import photographs_of
 from imharness_iqa.references import compares, scored, threat
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
@@ -17,7 +17,7 @@ from imharness_iqa.steps import names_of, stored_images
 
 
 def plan_certificates(
-    cells: Planner,
+    condition: Planner,
     certifications: Sequence[Certification],
     count: int,
     attacked: Planned | None = None,
@@ -31,16 +31,16 @@ def plan_certificates(
     passes, promises = steps or (smooth, certify)
     options = {"attacked": attacked is not None, "images": count, **(names or {})}
     needs = {"attacked": attacked} if attacked is not None else {}
-    found = []
+    plans = []
     for certification in certifications:
-        noisy = cells.task(passes, {"defense": certification.noisy()}, options=options, needs=needs)
-        planned = cells.task(promises, {"defense": certification}, options=options, needs={"noisy": noisy})
-        found.append((certification, planned))
-    return found
+        noisy = condition.task(passes, {"defense": certification.noisy()}, options=options, needs=needs)
+        planned = condition.task(promises, {"defense": certification}, options=options, needs={"noisy": noisy})
+        plans.append((certification, planned))
+    return plans
 
 
 def plan_inside(
-    cells: Planner,
+    condition: Planner,
     promised: Sequence[tuple[Certification, Planned]],
     count: int,
     attacked: Planned,
@@ -51,10 +51,10 @@ def plan_inside(
     for certification, planned in promised:
         if certification.label == certification.without_grid().label:
             needs = {"attacked": attacked, "certified": planned}
-            cells.task(inside, {"defense": certification}, options=options, needs=needs)
+            condition.task(inside, {"defense": certification}, options=options, needs=needs)
 
 
-@step(version="3", shared=True)
+@step(version="3", shared=True, doing="scoring noisy copies of images[ with {metric}]")
 def smooth(context: StepContext) -> StepResult:
     """Score noisy copies of some images, clean or attacked; several certifications read one pass."""
     every = context.images()
@@ -63,15 +63,15 @@ def smooth(context: StepContext) -> StepResult:
     attacked = stored_images(every, context.need("attacked")) if context.options["attacked"] else None
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        shown = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
+        pictures = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
         started = time.perf_counter()
-        scores = noisy(positions, shown, "smoothing").cpu()  # waits for a GPU
+        scores = noisy(positions, pictures, "smoothing").cpu()  # waits for a GPU
         took = scores.new_full((len(scores),), (time.perf_counter() - started) / len(scores), dtype=torch.float64)
         return {"scores": scores, "seconds": took}
 
-    found = context.map(images, measure)
-    seconds = found.pop("seconds").mean()
-    return StepResult(arrays=found, facts={"seconds": seconds})
+    results = context.map(images, measure)
+    seconds = results.pop("seconds").mean()
+    return StepResult(arrays=results, facts={"seconds": seconds})
 
 
 def noisy_scores(context: StepContext, images: ImageSet) -> Callable[[Sequence[int], torch.Tensor, str], torch.Tensor]:
@@ -91,22 +91,22 @@ def noisy_scores(context: StepContext, images: ImageSet) -> Callable[[Sequence[i
     return one_by_one if compares(context) else several
 
 
-@step(version="4")
+@step(version="4", doing="certifying scores[ of {metric}][ with {defense}]")
 def certify(context: StepContext) -> StepResult:
     """Certify the scores of noisy copies: within distance `reach`, the score lies between `low` and `high`."""
     images, _ = _certified(context)
     scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
     component: Certification = context.component("defense")
-    found = context.build("defense")(scores, context.component("metric").bounds)
-    ends = component.ends(scores) if isinstance(component, MedianSmoothing) else (found.value, found.value)
+    certificate = context.build("defense")(scores, context.component("metric").bounds)
+    ends = component.ends(scores) if isinstance(component, MedianSmoothing) else (certificate.value, certificate.value)
     rows = {
-        "score": found.value,
-        "radius": found.radius,
-        "delta": found.delta,
-        "abstained": found.abstained,
+        "score": certificate.value,
+        "radius": certificate.radius,
+        "delta": certificate.delta,
+        "abstained": certificate.abstained,
         "low": ends[0],
         "high": ends[1],
-        "reach": reach(component, found),
+        "reach": reach(component, certificate),
     }
     kind = {
         "entry": [component.without_grid().label] * len(images),
@@ -116,30 +116,30 @@ def certify(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **kind, **numbers})
 
 
-@step(version="1", shared=True)
+@step(version="1", shared=True, doing="scoring noisy copies of images[ with {metric}]")
 def smooth_compared(context: StepContext) -> StepResult:
     """Score noisy copies of some images against their references, as the step `smooth` does."""
     return smooth(context)
 
 
-@step(version="1")
+@step(version="1", doing="certifying scores[ of {metric}][ with {defense}]")
 def certify_compared(context: StepContext) -> StepResult:
     """Certify scores against references as the step `certify` does: x' may be anywhere near, the reference stays."""
-    found, (images, _) = certify(context), _certified(context)
+    certificate, (images, _) = certify(context), _certified(context)
     metric = context.component("metric")
     columns = {
         "photograph": photographs_of(images),
         "threat": [threat(images)] * len(images),
         "range": np.full(len(images), metric.bounds[1] - metric.bounds[0]),
     }
-    return StepResult(rows={**found.rows, **columns})
+    return StepResult(rows={**certificate.rows, **columns})
 
 
 COMPARED = (smooth_compared, certify_compared)
 """The steps of certificates of full-reference metrics."""
 
 
-@step(version="1", shared=True)
+@step(version="1", shared=True, doing="certifying attacked images[ with {defense}]")
 def inside(context: StepContext) -> StepResult:
     """Certify attacked images that were pulled back into the radius of each image's own certificate.
 
@@ -154,13 +154,15 @@ def inside(context: StepContext) -> StepResult:
         change = attacked([places[p] for p in positions]).to(batch.device) - batch
         length = torch.linalg.vector_norm(change.flatten(1), dim=1)
         distance = length.minimum(radius[positions].to(length))
-        shown = batch + (distance / length.clamp(min=1e-9)).view(-1, 1, 1, 1) * change
-        return {"scores": noisy(positions, shown, "inside"), "distance": distance}
+        shifted = batch + (distance / length.clamp(min=1e-9)).view(-1, 1, 1, 1) * change
+        return {"scores": noisy(positions, shifted, "inside"), "distance": distance}
 
-    made = context.map(images, measure)
-    found = context.build("defense")(torch.from_numpy(np.asarray(made["scores"])), context.component("metric").bounds)
-    distance = np.where(radius.numpy() > 0, made["distance"], np.nan)
-    rows = {"score": found.value.numpy(), "abstained": found.abstained.numpy(), "distance": distance}
+    measured = context.map(images, measure)
+    certificate = context.build("defense")(
+        torch.from_numpy(np.asarray(measured["scores"])), context.component("metric").bounds
+    )
+    distance = np.where(radius.numpy() > 0, measured["distance"], np.nan)
+    rows = {"score": certificate.value.numpy(), "abstained": certificate.abstained.numpy(), "distance": distance}
     return StepResult(rows={"name": list(images.names), **rows})
 
 

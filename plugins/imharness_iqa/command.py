@@ -97,8 +97,8 @@ def calibrate(
     """
     from imharness.commands import console, find
     from imharness.data import fresh_numerics
-    from imharness_iqa.apart import training_split
     from imharness_iqa.calibration import calibrated, write_presets
+    from imharness_iqa.disjoint import training_split
     from imharness_iqa.distortion import meter
 
     data, training = training_split(find("dataset", dataset)), find("dataset", fit_dataset) if fit_dataset else None
@@ -106,24 +106,24 @@ def calibrate(
     command = shlex.join(["harness", *sys.argv[1:]])
     trained = {"fit": training, "fit_images": fit_images or images}
     chosen = [(find("attack", attack), find("metric", metric)) for attack in attacks for metric in metrics]
-    found = []
-    with fresh_numerics(), console.progress("calibrating", shown=not as_json) as advance:
+    presets = []
+    with fresh_numerics(), console.progress("calibrating", visible=not as_json) as advance:
         for done, (attack, metric) in enumerate(chosen):
             measure = meter(attack, metric, data, images=images, tested=others, **trained, seed=seed, device=device)
             preset = calibrated(attack, measure, metric.info.id)
-            found.append(preset.model_copy(update={"data": data.label, "images": images, "command": command}))
+            presets.append(preset.model_copy(update={"data": data.label, "images": images, "command": command}))
             advance(done + 1, len(chosen))
-    write_presets(out, found)
+    write_presets(out, presets)
     if as_json:
-        click.echo(json.dumps([p.model_dump(mode="json") for p in found], indent=1))
+        click.echo(json.dumps([p.model_dump(mode="json") for p in presets], indent=1))
         return
     names = ("weak", "medium", "strong")
     rows = [
         (p.attack, p.metric, p.field, p.distortion, *(f"{p.strengths[s]:.6g}{'*' * (s in p.unreached)}" for s in names))
-        for p in found
+        for p in presets
     ]
     console.table("Strengths", ["attack", "metric", "field", "by", "weak", "medium", "strong"], rows)
-    if any(p.unreached for p in found):
+    if any(p.unreached for p in presets):
         console.say("* no value that was tried reaches the target; this one comes nearest")
     console.say(f"presets: {out}")
 
@@ -156,12 +156,78 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
     from imharness_iqa.external import outside_range, read_external
 
     rows = read_external(table, renamed, bounds, component)
-    board = add_external(store, "harness/iqa", rows, table.stem)
+    leaderboard = add_external(store, "harness/iqa", rows, table.stem)
     build_site(store, site)
     console.say(f"{len(rows['name'])} rows of {table} are in the tables, marked external: {site / 'iqa.html'}")
-    console.say(f"cells in the tables: {board.cells_done}")
+    console.say(f"tasks in the tables: {leaderboard.tasks_done}")
     if outside := outside_range(rows):
         console.say(f"{outside} scores of attacked or defended images lie outside the range of their metric")
+
+
+@iqa.command("import-images")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--originals",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="The images before the attacks, for a FOLDER without index.csv. Default: those in its index.",
+)
+@click.option(
+    "--mos",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Opinion scores of the originals, a table with image_name and MOS. Default: those in the index, or none.",
+)
+@click.option(
+    "--metric-name",
+    "renamed",
+    multiple=True,
+    metavar="FOLDER=NAME",
+    help="A folder of images that were attacked on the metric NAME; may be given several times. "
+    "Default: each folder has the name of its metric.",
+)
+@click.option(
+    "--defense",
+    "defenses",
+    multiple=True,
+    default=("*",),
+    show_default=True,
+    metavar="NAME",
+    help="Defense to evaluate; may be given several times.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default="attacked.toml",
+    show_default=True,
+    metavar="FILE",
+    help="Profile to write.",
+)
+def import_images(
+    folder: Path,
+    originals: Path | None,
+    mos: Path | None,
+    renamed: tuple[str, ...],
+    defenses: tuple[str, ...],
+    out: Path,
+) -> None:
+    """Make a profile that evaluates defenses on the attacked images in FOLDER, which nobody has to attack again.
+
+    FOLDER is what `harness iqa export` wrote, or has [PRESET/]ATTACK/METRIC/IMAGE.png as in the code of Guardians of
+    Image Quality; for these --originals is needed, and index.csv is written into FOLDER. The attacks did not know the
+    defenses, so the tables have their columns of non-adaptive attacks.
+    """
+    from imharness.commands import component, console
+    from imharness_iqa.attacked_folder import indexed, profile
+
+    listed = indexed(folder, originals, mos, renamed, component)
+    named = [component("defense", d).label for d in defenses if d != "*"]
+    out.write_text(profile(folder.resolve(), listed, named), encoding="utf-8")
+    count = sum(map(len, listed.attacked.values()))
+    console.say(f"{count} attacked images of {len(listed.originals)} originals, {len(listed.attacked)} conditions")
+    if listed.knowing:
+        console.say(f"{listed.knowing} more were attacked with knowledge of a defense, and are left out")
+    console.say(f"evaluate them with: {shlex.join(['harness', 'run', '--track', 'iqa', '--profile', str(out)])}")
 
 
 @iqa.command()
@@ -212,12 +278,12 @@ def export(store: str, out: Path, licence: str, assets: Path | None) -> None:
 
 def _attacked(store: str) -> Iterator[Attacked]:
     """Yield the attacked images of a store's latest run."""
-    from imharness.commands import find, finished, place
+    from imharness.commands import device_of, find, finished
     from imharness_iqa.adversarial import Attacked
     from imharness_iqa.steps import stored_images
 
     for task in finished(store, "harness/iqa", "attack"):
-        images = find("dataset", task.labels["dataset"]).build(place("cpu"))  # type: ignore[attr-defined]
+        images = find("dataset", task.labels["dataset"]).build(device_of("cpu"))  # type: ignore[attr-defined]
         images = images.first(len(task.output.rows["name"]))
         facts = {kind: task.labels[kind] for kind in ("dataset", "metric")}
         facts |= {"attack": str(task.options["method"]), "strength": str(task.options["strength"])}

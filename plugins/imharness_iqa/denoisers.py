@@ -72,17 +72,19 @@ def diffusion(backbone: Backbone, sigma: float, steps: int, device: torch.device
     """
     network = diffusion_model(backbone, device)
     whole = Schedule.linear()
-    start = int(torch.searchsorted((1 - whole.kept) / whole.kept, torch.tensor((2 * sigma) ** 2, dtype=torch.float64)))
+    start = int(
+        torch.searchsorted((1 - whole.alpha_bar) / whole.alpha_bar, torch.tensor((2 * sigma) ** 2, dtype=torch.float64))
+    )
     places = torch.linspace(0, start, steps + 1).round().long()[1:].unique()
-    kept, there = whole.kept[places], places.to(device)
-    before = torch.cat([kept.new_ones(1), kept[:-1]])
-    schedule = Schedule(1 - kept / before)
+    retained, there = whole.alpha_bar[places], places.to(device)
+    before = torch.cat([retained.new_ones(1), retained[:-1]])
+    schedule = Schedule(1 - retained / before)
 
     def at(x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
         return network(x, there[step])
 
     def denoise(noisy: Images, rng: ImageRng) -> Images:
-        x = float(kept[-1].sqrt()) * (2 * padded(noisy, network.unit) - 1)
+        x = float(retained[-1].sqrt()) * (2 * padded(noisy, network.unit) - 1)
         shape = x.shape[1:]
         for step in reversed(range(len(places))):
             x = schedule.back(at, x, step, lambda: rng.normal(*shape))

@@ -6,10 +6,10 @@ import torch
 from imharness.images import Purification
 from imharness.tracks import StepContext, StepResult, step
 from imharness_iqa.steps import names_of, scoring
-from imharness_vision.handed_in import HandedIn, distance
+from imharness_vision.evidence_rows import HandedIn, distance
 
 
-@step(version="1")
+@step(version="1", doing="scoring handed-in images[ behind {defense}]")
 def evidence(context: StepContext) -> StepResult:
     """Score f(D(x')) of handed-in images, as often as asked with fresh draws of a random defense."""
     handed = HandedIn.of(context)
@@ -18,13 +18,15 @@ def evidence(context: StepContext) -> StepResult:
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names, attacked = names_of(images, positions), handed.images(positions, batch)
-        found = {"distance": distance(handed.attack, attacked, batch)}
-        return found | {str(draw): score(positions, _defended(context, names, attacked, draw)) for draw in range(draws)}
+        measures = {"distance": distance(handed.attack, attacked, batch)}
+        return measures | {
+            str(draw): score(positions, _defended(context, names, attacked, draw)) for draw in range(draws)
+        }
 
-    found = context.map(images, measure)
-    rows = {**handed.facts(), "distance": found["distance"]}
-    repeated = {name: np.tile(np.asarray(own), draws) for name, own in rows.items()}
-    scores = np.concatenate([found[str(draw)] for draw in range(draws)])
+    results = context.map(images, measure)
+    rows = {**handed.facts(), "distance": results["distance"]}
+    repeated = {name: np.tile(np.asarray(values), draws) for name, values in rows.items()}
+    scores = np.concatenate([results[str(draw)] for draw in range(draws)])
     return StepResult(rows={**repeated, "draw": np.repeat(np.arange(draws), len(images)), "score": scores})
 
 

@@ -29,44 +29,45 @@ def read_external(
     ones may lie outside. Raises `UsageError` that names the column or the line.
     """
     names = _renamed(path, renamed)
-    known = dict(_bounds(text) for text in bounds)
-    found: dict[str, list] = {column: [] for column in (*NAMES, *SCORES, *OPTIONAL)}
+    metric_bounds = dict(_bounds(text) for text in bounds)
+    values_by_column: dict[str, list] = {column: [] for column in (*NAMES, *SCORES, *OPTIONAL)}
     seen: dict[tuple, int] = {}
     table = read_csv(path)
-    for column in (*NAMES, *SCORES):
-        if names[column] not in table.columns:
+    columns = {column: table.column(name) for column, name in names.items()}
+    for column, name in names.items():
+        if not columns[column] and (column not in OPTIONAL or name != column):
             have = ", ".join(map(repr, table.columns[:SHOWN])) or "none"
-            raise UsageError(f"{path} has no column {names[column]}; it has: {have}. Use --map {column}=NAME.")
+            raise UsageError(f"{path} has no column {name}; it has: {have}. Use --map {column}=NAME.")
     for line, row in table.rows():
-        read = {column: row.get(names[column], "").strip() for column in found}
-        _take(path, line, {**read, "defense": read["defense"].removeprefix(OWN)}, found, seen)
+        read = {name: row[column].strip() if column else "" for name, column in columns.items()}
+        _take(path, line, {**read, "defense": read["defense"].removeprefix(OWN)}, values_by_column, seen)
     if not seen:
         raise UsageError(f"{path} has no rows.")
-    for metric in sorted(set(found["metric"]) - set(known)):
-        known[metric] = _installed_bounds(installed, metric)
-    for line, metric, value in zip(seen.values(), found["metric"], found["clear"], strict=True):
-        if not min(known[metric]) <= value <= max(known[metric]):
+    for metric in sorted(set(values_by_column["metric"]) - set(metric_bounds)):
+        metric_bounds[metric] = _installed_bounds(installed, metric)
+    for line, metric, value in zip(seen.values(), values_by_column["metric"], values_by_column["clear"], strict=True):
+        if not min(metric_bounds[metric]) <= value <= max(metric_bounds[metric]):
             raise UsageError(
                 f"{path}, line {line}: clear is {value:g}, outside the range of {metric}, "
-                f"{min(known[metric]):g} to {max(known[metric]):g}."
+                f"{min(metric_bounds[metric]):g} to {max(metric_bounds[metric]):g}."
             )
     return {
-        "name": found["image"],
-        "photograph": found["reference"],
-        "dataset": [f"external: {path.stem}"] * len(found["image"]),
-        "metric": found["metric"],
-        "method": found["attack"],
-        "strength": found["strength"],
-        "defense": [f"{name} (external)" for name in found["defense"]],
-        "adaptive": found["adaptive"],
-        "score": found["defended_attacked"],
-        "source": found["clear"],
-        "attacked": found["attacked"],
-        "defended": found["defended_clear"],
-        "mos": found["mos"],
-        "lower": [min(known[m]) for m in found["metric"]],
-        "upper": [max(known[m]) for m in found["metric"]],
-        "sign": [1 if known[m][0] < known[m][1] else -1 for m in found["metric"]],
+        "name": values_by_column["image"],
+        "photograph": values_by_column["reference"],
+        "dataset": [f"external: {path.stem}"] * len(values_by_column["image"]),
+        "metric": values_by_column["metric"],
+        "method": values_by_column["attack"],
+        "strength": values_by_column["strength"],
+        "defense": [f"{name} (external)" for name in values_by_column["defense"]],
+        "adaptive": values_by_column["adaptive"],
+        "score": values_by_column["defended_attacked"],
+        "source": values_by_column["clear"],
+        "attacked": values_by_column["attacked"],
+        "defended": values_by_column["defended_clear"],
+        "mos": values_by_column["mos"],
+        "lower": [min(metric_bounds[m]) for m in values_by_column["metric"]],
+        "upper": [max(metric_bounds[m]) for m in values_by_column["metric"]],
+        "sign": [1 if metric_bounds[m][0] < metric_bounds[m][1] else -1 for m in values_by_column["metric"]],
     }
 
 
@@ -77,7 +78,7 @@ def outside_range(rows: Mapping[str, Sequence[float]]) -> int:
     return int(((scores < lower) | (scores > upper)).sum())
 
 
-def _take(path: Path, line: int, read: dict[str, str], found: dict[str, list], seen: dict[tuple, int]) -> None:
+def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list], seen: dict[tuple, int]) -> None:
     """Check one line and append it."""
     for column in (*NAMES, "reference"):
         if not read[column] and column != "reference":
@@ -89,19 +90,19 @@ def _take(path: Path, line: int, read: dict[str, str], found: dict[str, list], s
     flag = read["adaptive"].lower()
     if flag not in (*TRUE, *FALSE):
         raise UsageError(f"{path}, line {line}: adaptive is {read['adaptive']!r:.60}; write 0 or 1.")
-    place = (*(read[column] for column in NAMES), flag in TRUE)
-    if place in seen:
+    key = (*(read[column] for column in NAMES), flag in TRUE)
+    if key in seen:
         raise UsageError(
-            f"{path}, line {line}: the same image, metric, attack, strength and defense as line {seen[place]}."
+            f"{path}, line {line}: the same image, metric, attack, strength and defense as line {seen[key]}."
         )
-    seen[place] = line
+    seen[key] = line
     for column in NAMES:
-        found[column].append(read[column])
+        columns[column].append(read[column])
     for column in SCORES:
-        found[column].append(number(read[column], f"{path}, line {line}: {column}"))
-    found["mos"].append(number(read["mos"], f"{path}, line {line}: mos") if read["mos"] else float("nan"))
-    found["adaptive"].append(flag in TRUE)
-    found["reference"].append(read["reference"] or read["image"])
+        columns[column].append(number(read[column], f"{path}, line {line}: {column}"))
+    columns["mos"].append(number(read["mos"], f"{path}, line {line}: mos") if read["mos"] else float("nan"))
+    columns["adaptive"].append(flag in TRUE)
+    columns["reference"].append(read["reference"] or read["image"])
 
 
 def _renamed(path: Path, renamed: Sequence[str]) -> dict[str, str]:
@@ -118,7 +119,7 @@ def _bounds(text: str) -> tuple[str, tuple[float, float]]:
     """Return a metric and its range, from the worst score to the best."""
     metric, _, span = text.rpartition("=")
     try:
-        worst, best = (number(part, "a bound") for part in span.split(":"))
+        worst, best = (number(piece, "a bound") for piece in span.split(":"))
     except (UsageError, ValueError):
         worst = best = 0.0
     if not metric or worst == best:

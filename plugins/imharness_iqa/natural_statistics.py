@@ -47,12 +47,12 @@ def _shape(ratio: torch.Tensor) -> torch.Tensor:
 def asymmetric_fit(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return shape, left and right deviation of an asymmetric generalised Gaussian over the last dimension."""
     below, above = x.clamp(max=0), x.clamp(min=0)
-    left = (below.square().sum(-1) / (x < 0).sum(-1).clamp(min=1) + TINY).sqrt()
+    left_spread = (below.square().sum(-1) / (x < 0).sum(-1).clamp(min=1) + TINY).sqrt()
     right = (above.square().sum(-1) / (x > 0).sum(-1).clamp(min=1) + TINY).sqrt()
-    gamma = left / right
+    gamma = left_spread / right
     peaked = x.abs().mean(-1).square() / (x.square().mean(-1) + TINY)
     ratio = peaked * (gamma**3 + 1) * (gamma + 1) / (gamma.square() + 1).square()
-    return _shape(ratio), left, right
+    return _shape(ratio), left_spread, right
 
 
 def log_gamma_ratio(shape: torch.Tensor, top: float, bottom: float) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """The three small quality networks whose weights ship with this package, and how weights are loaded."""
 
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Literal
 
@@ -10,6 +11,7 @@ from safetensors.torch import load
 from torch import nn
 
 from imharness.data import Asset
+from imharness.errors import Unavailable
 from imharness.training import TuningPlan
 from imharness_vision.weights import fill, frozen, state_dict
 
@@ -104,8 +106,8 @@ class _Layer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         n, length, width = x.shape
-        parts = self.qkv(self.first(x)).view(n, length, 3, self.HEADS, -1).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(*parts).transpose(1, 2).reshape(n, length, width)
+        projections = self.qkv(self.first(x)).view(n, length, 3, self.HEADS, -1).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(*projections).transpose(1, 2).reshape(n, length, width)
         x = x + self.out(mixed)
         return x + self.perceptron(self.second(x))
 
@@ -171,16 +173,41 @@ def trained(network: nn.Module, stem: str, device: torch.device) -> nn.Module:
 
 
 def loaded(
-    network: nn.Module, backbone: Backbone, stem: str, asset: Asset, *path: str, device: torch.device
+    network: nn.Module,
+    backbone: Backbone,
+    stem: str,
+    asset: Asset,
+    *path: str,
+    device: torch.device,
+    unused: Sequence[str] = (),
 ) -> nn.Module:
     """Return a network, frozen: with the weights `stem` of this package, or with published ones.
 
-    `path`: keys that lead to the tensors inside the published file.
+    `path`: keys that lead to the tensors inside the published file. `unused`: as in `fill`.
     """
     if backbone == "embedded":
         return trained(network, stem, device)
-    fill(network, asset, state_dict(asset, *path))
+    fill(network, asset, state_dict(asset, *path), unused)
     return frozen(network, device)
+
+
+def restorer(weights: dict[str, torch.Tensor], asset: Asset, architecture: str) -> nn.Module:
+    """Return the network of the package spandrel that weights belong to.
+
+    Raises `Unavailable` in one line where they belong to none, or to one of another architecture.
+    """
+    from spandrel import ModelLoader
+
+    try:
+        descriptor = ModelLoader().load_from_state_dict(weights)
+        reason = "" if descriptor.architecture.id == architecture else f"they are {descriptor.architecture.id}'s"
+    except Exception as error:  # each architecture of the package raises errors of its own for weights that do not fit
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+    if reason:
+        raise Unavailable(
+            f"{asset.path()} holds no weights of {architecture}: {reason}", f"replace it, from {asset.source}"
+        )
+    return descriptor.model
 
 
 def card(stem: str) -> dict[str, float]:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from imharness.data import ImageSet, seeded_init
-from imharness.stats import correlate
+from imharness.leaderboard import correlate
 from imharness.training import Train, Trained, TrainingContext
 
 TRAIN = "harness/severity-ladder[per_photograph=8,split=train]"
@@ -39,8 +39,8 @@ def quality_training(make: Callable[[], nn.Module], device: torch.device) -> Tra
             optimiser.step()
             schedule.step()
 
-        parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
-        context.loop(parts, EPOCHS * per_epoch, step, every=per_epoch)
+        components = {"network": network, "optimiser": optimiser, "schedule": schedule}
+        context.loop(components, EPOCHS * per_epoch, step, every=per_epoch)
         network.eval()
         lower, upper = bounds(network, data["train"], device)
         return Trained(network.state_dict(), {"lower": lower, "upper": upper, **_quality(network, data, device)})
@@ -71,8 +71,8 @@ def _quality(network: nn.Module, data: Mapping[str, ImageSet], device: torch.dev
     figures: dict[str, float] = {}
     for role, images in data.items():
         pixels, labels = _tensors(images, device)
-        found = correlate(_scores(network, pixels).cpu().numpy(), labels.cpu().numpy(), "spearman")
-        figures |= {f"{role}_images": len(pixels), f"{role}_srocc": round(found.value, 4)}
+        correlation = correlate(_scores(network, pixels).cpu().numpy(), labels.cpu().numpy(), "spearman")
+        figures |= {f"{role}_images": len(pixels), f"{role}_srocc": round(correlation.value, 4)}
     return figures
 
 

@@ -74,8 +74,8 @@ class CropTraining(WeightTraining):
                 optimiser.step()
                 schedule.step()
 
-            parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
-            context.loop(parts, self.steps, step, every=KEPT_EVERY)
+            components = {"network": network, "optimiser": optimiser, "schedule": schedule}
+            context.loop(components, self.steps, step, every=KEPT_EVERY)
             weights = {n: t.half() if t.is_floating_point() else t for n, t in network.state_dict().items()}
             network.load_state_dict(weights)
             network.eval().requires_grad_(False)
@@ -103,8 +103,8 @@ class RestorerTraining(CropTraining):
 
     def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
         degraded = self.degraded(clean, rng)
-        shown = nn.functional.interpolate(degraded, clean.shape[2:], mode="bicubic").clamp(0, 1)
-        return shown, network(degraded).clamp(0, 1)
+        enlarged = nn.functional.interpolate(degraded, clean.shape[2:], mode="bicubic").clamp(0, 1)
+        return enlarged, network(degraded).clamp(0, 1)
 
 
 def _psnr(images: Images, reference: Images) -> float:
@@ -114,6 +114,6 @@ def _psnr(images: Images, reference: Images) -> float:
 def _windows(crops: Images, batch: int, rng: torch.Generator) -> Images:
     """Return a batch of windows, mirrored at random."""
     chosen = torch.randint(len(crops), (batch,), generator=rng)
-    top, left = (int(torch.randint(crops.shape[d] - SIDE + 1, (), generator=rng)) for d in (2, 3))
-    windows = crops[chosen, :, top : top + SIDE, left : left + SIDE]
+    top, left_edge = (int(torch.randint(crops.shape[d] - SIDE + 1, (), generator=rng)) for d in (2, 3))
+    windows = crops[chosen, :, top : top + SIDE, left_edge : left_edge + SIDE]
     return windows.flip(3) if torch.rand((), generator=rng) < 0.5 else windows

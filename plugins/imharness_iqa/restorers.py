@@ -53,7 +53,7 @@ class SmallNoisePredictor(nn.Module):
         self.blocks = nn.ModuleList(
             nn.ModuleList(nn.Conv2d(width, width, 3, 1, 1) for _ in range(2)) for _ in range(blocks)
         )
-        self.register_buffer("levels", (1 - Schedule.linear().kept).sqrt().float(), persistent=False)
+        self.register_buffer("levels", (1 - Schedule.linear().alpha_bar).sqrt().float(), persistent=False)
         starting_as_identity(self, self.last)
         for _, second in self.blocks:
             nn.init.zeros_(second.weight)
@@ -109,10 +109,10 @@ class _Encoder(nn.Module):
 class _Perceptron(nn.Module):
     def __init__(self, ins: int, hidden: int, layers: int) -> None:
         super().__init__()
-        parts: list[nn.Module] = []
+        stages: list[nn.Module] = []
         for number in range(layers):
-            parts += [nn.Linear(ins if number == 0 else hidden, hidden), nn.ReLU()]
-        self.layers = nn.Sequential(*parts, nn.Linear(hidden, 3))
+            stages += [nn.Linear(ins if number == 0 else hidden, hidden), nn.ReLU()]
+        self.layers = nn.Sequential(*stages, nn.Linear(hidden, 3))
 
 
 class LocalImplicit(nn.Module):
@@ -120,9 +120,10 @@ class LocalImplicit(nn.Module):
 
     Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022), the network of LIIF.
     Only the centres of the image's own pixels are evaluated. There the blend of the four nearest features has all its
-    weight on the pixel's own, so the offset is 0 and the cell 2 in both directions. With `residual` the perceptron
-    predicts the change of the colour, which keeps detail that a small network cannot redraw; the published one does
-    not.
+    weight on the pixel's own, so the offset is 0 and the task 2 in both directions; but in the last row and column,
+    where no weight is left, the published code takes the mean with a pixel beside, which is not done here. With
+    `residual` the perceptron predicts the change of the colour, which keeps detail that a small network cannot redraw;
+    the published one does not.
     """
 
     def __init__(
@@ -137,9 +138,11 @@ class LocalImplicit(nn.Module):
 
     def forward(self, images: Images) -> Images:
         first, *others = (layer for layer in self.imnet.layers if isinstance(layer, nn.Linear))
-        near, place = first.weight[:, :-4], first.weight[:, -4:]
+        near, position_weights = first.weight[:, :-4], first.weight[:, -4:]
         kernel = near.reshape(len(near), -1, 3, 3)  # a perceptron of 3x3 features is a convolution
-        x = F.conv2d(self.encoder(2 * images - 1), kernel, first.bias + 2 * place[:, 2:].sum(dim=1), padding=1)
+        x = F.conv2d(
+            self.encoder(2 * images - 1), kernel, first.bias + 2 * position_weights[:, 2:].sum(dim=1), padding=1
+        )
         for layer in others:
             x = F.conv2d(F.relu(x), layer.weight[:, :, None, None], layer.bias)
         return images + x / 2 if self.residual else x / 2 + 0.5

@@ -62,11 +62,11 @@ def disjoint(cluster: np.ndarray, per_cluster: int, draws: int) -> list[np.ndarr
     """
     count = max(1, min(draws, len(cluster) // (per_cluster * len(np.unique(cluster)))))
     rng = np.random.default_rng(derive_seed("disjoint subsets"))
-    parts = []
-    for own in (rng.permutation(np.flatnonzero(cluster == c)) for c in np.unique(cluster)):
-        size = min(per_cluster, len(own) // count)
-        parts.append(own[: size * count].reshape(count, size))
-    return list(np.sort(np.concatenate(parts, axis=1), axis=1))
+    cluster_draws = []
+    for members in (rng.permutation(np.flatnonzero(cluster == c)) for c in np.unique(cluster)):
+        size = min(per_cluster, len(members) // count)
+        cluster_draws.append(members[: size * count].reshape(count, size))
+    return list(np.sort(np.concatenate(cluster_draws, axis=1), axis=1))
 
 
 def spread_over(groups: Sequence[str], names: Sequence[str], count: int) -> list[int]:

@@ -50,7 +50,7 @@ class GaussianPass(Certification):
 
         def smooth(score: Callable[[Images], Scores], images: Images, rng: ImageRng) -> torch.Tensor:
             together = 1 if denoise is not None else max(1, scored // (DRAWN * len(images)))
-            parts = []
+            score_blocks = []
             for first in range(0, len(draws), together):
                 drawn = [rng.normal(count, *images.shape[1:]) for count in draws[first : first + together]]
                 noise = torch.cat(drawn, dim=1)
@@ -62,8 +62,8 @@ class GaussianPass(Certification):
                     self._votes(score, denoise, chunk, streams.slice(start, start + len(chunk)))
                     for start, chunk in zip(range(0, len(noisy), scored), noisy.split(scored), strict=True)
                 ]
-                parts.append(torch.cat(chunks).unflatten(0, (len(images), count)))
-            return torch.cat(parts, dim=1)
+                score_blocks.append(torch.cat(chunks).unflatten(0, (len(images), count)))
+            return torch.cat(score_blocks, dim=1)
 
         return smooth
 
@@ -92,10 +92,10 @@ class ClassSmoothing(GaussianPass):
 
     def build(self, device: torch.device) -> Certify:
         def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
-            found = classes_of(scores, bounds, self.classes)
-            found = found.mode(dim=2).values
-            top = found[:, : self.selection].mode(dim=1).values
-            hits = (found[:, self.selection :] == top[:, None]).sum(dim=1)
+            predicted = classes_of(scores, bounds, self.classes)
+            predicted = predicted.mode(dim=2).values
+            top = predicted[:, : self.selection].mode(dim=1).values
+            hits = (predicted[:, self.selection :] == top[:, None]).sum(dim=1)
             low = torch.from_numpy(lower_confidence(hits.cpu().numpy(), self.samples)).to(scores)
             abstained = low < 0.5
             radius = torch.where(abstained, torch.zeros_like(low), self.sigma * torch.special.ndtri(low))
@@ -142,8 +142,8 @@ class MedianSmoothing(GaussianPass):
 def classes_of(scores: torch.Tensor, bounds: tuple[float, float], classes: int) -> torch.Tensor:
     """Return 0 below the bounds, 1 to `classes` inside them, `classes` + 1 above."""
     lower, upper = bounds
-    place = ((scores - lower) / (upper - lower) * classes).floor().long() + 1
-    return place.clamp(0, classes + 1)
+    class_index = ((scores - lower) / (upper - lower) * classes).floor().long() + 1
+    return class_index.clamp(0, classes + 1)
 
 
 def lower_confidence(hits: np.ndarray, samples: int, alpha: float = ALPHA) -> np.ndarray:

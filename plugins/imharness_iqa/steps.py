@@ -1,4 +1,4 @@
-"""The steps of the track: what its cells compute for each image."""
+"""The steps of the track: what its tasks compute for each image."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,8 +15,8 @@ from imharness.images import (
     Purification,
     Target,
 )
-from imharness.tracks import Output, StepContext, StepResult, as_large, step
-from imharness_iqa.apart import apart, photographs_of
+from imharness.tracks import TAKEN_BACK, Output, StepContext, StepResult, answered, as_large, elsewhere, step
+from imharness_iqa.disjoint import apart, photographs_of
 from imharness_iqa.references import Scored, attacked_with, check_alike, references, scored, threat
 from imharness_iqa.rescaling import RescaledTarget, Rescaling
 from imharness_iqa.sampling import colourfulness, spatial_information
@@ -31,7 +31,7 @@ STAND_IN = "stand_in"
 """The role of the purification whose gradient an attack uses instead of the defense's."""
 
 
-@step(version="5")
+@step(version="5", doing="scoring {count}photographs with {metric}")
 def clean(context: StepContext) -> StepResult:
     """Score every image, f(x), and measure the features by which subsets are drawn."""
     images, metric = context.images(), context.build("metric")
@@ -39,7 +39,7 @@ def clean(context: StepContext) -> StepResult:
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"score": metric(batch), "si": spatial_information(batch), "cf": colourfulness(batch)}
 
-    found = context.map(images, measure)
+    measured = context.map(images, measure)
     component = context.component("metric")
     lower, upper = component.bounds
     facts = {
@@ -50,20 +50,20 @@ def clean(context: StepContext) -> StepResult:
         "labelled": [component.info.labelled] * len(images),
         "proxy": [images.proxy] * len(images),
     }
-    return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **found})
+    return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **measured})
 
 
-@step(version="3", shared=True)
+@step(version="3", shared=True, doing="scoring {count}photographs behind {defense}[ with {metric}]")
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
     images = context.images()
     score, clean = scoring(context, images), _clean(context, images)
-    found = context.map(images, lambda positions, batch: {"score": score(positions, clean(positions, batch))})
+    measured = context.map(images, lambda positions, batch: {"score": score(positions, clean(positions, batch))})
     trained = [TUNED in context.roles] * len(images)
-    return StepResult(rows={"name": list(images.names), "trained": trained, **found})
+    return StepResult(rows={"name": list(images.names), "trained": trained, **measured})
 
 
-@step(version="5")
+@step(version="5", doing="passing {count}photographs through {defense}")
 def purify(context: StepContext) -> StepResult:
     """Keep the defended clean images, D(x); measure their distance from x, also moved back, and how long D takes."""
     images, defense = context.images(), context.build("defense")
@@ -77,12 +77,12 @@ def purify(context: StepContext) -> StepResult:
 
     component: Purification = context.component("defense")
     kind = {"group": [component.info.group] * len(images), "entry": [component.without_grid().label] * len(images)}
-    found, stacks = _apart_from_stacks(context.map(images, measure))
-    rows = {"name": list(images.names), **kind, **found}
+    measured, stacks = _apart_from_stacks(context.map(images, measure))
+    rows = {"name": list(images.names), **kind, **measured}
     return StepResult(rows=rows, arrays=stacks, facts={"ms": context.time_per_image(timed, images)})
 
 
-@step(version="4")
+@step(version="4", doing="training {attack}")
 def fit(context: StepContext) -> StepResult:
     """Train the part of an attack that serves all images, on images on which it will not be tested.
 
@@ -99,7 +99,7 @@ def fit(context: StepContext) -> StepResult:
     return StepResult(rows=rows, arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
-@step(version="5", shared=True)
+@step(version="5", shared=True, doing="attacking {count}photographs with {attack}[ on {metric}][ behind {defense}]")
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
     images, component = context.images(), at_strength(context)
@@ -117,10 +117,10 @@ def attack(context: StepContext) -> StepResult:
             **distances_of(context, "", rounded, batch),
         }
 
-    found, stacks = _apart_from_stacks(context.map(images, measure))
+    measured, stacks = _apart_from_stacks(context.map(images, measure))
     kind = {key: [getattr(component.info, key)] * len(images) for key in ("access", "norm", "distortion")}
     kind["gradient"] = [gradient(context)] * len(images)
-    return StepResult(rows={"name": list(images.names), **kind, **found}, arrays=stacks)
+    return StepResult(rows={"name": list(images.names), **kind, **measured}, arrays=stacks)
 
 
 def at_strength(context: StepContext) -> BaseAttack:
@@ -128,10 +128,10 @@ def at_strength(context: StepContext) -> BaseAttack:
     component: BaseAttack = context.component("attack")
     if CALIBRATED not in context.options:
         return component
-    found = context.need(CALIBRATED).rows
-    (place,) = np.flatnonzero(found["strength"] == context.options["strength"])
-    value = float(found["value"][place])
-    return component.with_parameters(**{str(found["field"][place]): int(value) if value.is_integer() else value})
+    calibration = context.need(CALIBRATED).rows
+    (index,) = np.flatnonzero(calibration["strength"] == context.options["strength"])
+    value = float(calibration["value"][index])
+    return component.with_parameters(**{str(calibration["field"][index]): int(value) if value.is_integer() else value})
 
 
 def built(context: StepContext, component: BaseAttack, images: ImageSet) -> Perturb:
@@ -144,34 +144,64 @@ def built(context: StepContext, component: BaseAttack, images: ImageSet) -> Pert
     return context.build(component, learnt)
 
 
-@step(version="3", shared=True)
+@step(version="4", shared=True, doing="scoring attacked photographs[ behind {defense}][ with {metric}]")
 def evaluate(context: StepContext) -> StepResult:
-    """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
+    """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x).
+
+    `elsewhere`: where D takes the change of x back, how much of it D lets through where it cannot know the image; NaN
+    where it does not take it back.
+    """
     images = context.images()
-    score, made = scoring(context, images), context.need("attacked")
-    attacked_images, clean = stored_images(images, made), _clean(context, images)
+    score, attacked_output = scoring(context, images), context.need("attacked")
+    attacked_images, clean = stored_images(images, attacked_output), _clean(context, images)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         attacked = attacked_images(positions).to(batch.device)
         cleaned = purified(context, images, positions, attacked)
-        shown, shown_clean = as_large(cleaned, batch), as_large(clean(positions, batch), batch)
+        purified_images, shown_clean = as_large(cleaned, batch), as_large(clean(positions, batch), batch)
         compared = _compared(context, images, positions, cleaned, batch)
         if shown_clean is batch:  # a training defense leaves images as they are
             defended = {f"defended_{name}": compared[name] for name in context.measures("distance")}
         else:
-            defended = distances_of(context, "defended_", shown, shown_clean)
+            defended = distances_of(context, "defended_", purified_images, shown_clean)
         return {
             "score": score(positions, cleaned),
             **compared,
-            **distances_of(context, "attacked_", shown, attacked),
+            **distances_of(context, "attacked_", purified_images, attacked),
             **defended,
+            "elsewhere": _elsewhere(context, images, positions, (batch, attacked), (shown_clean, purified_images)),
         }
 
-    found = context.map(images, measure)
-    return StepResult(rows={"name": list(images.names), "gradient": made.rows["gradient"], **found})
+    measured = context.map(images, measure)
+    return StepResult(rows={"name": list(images.names), "gradient": attacked_output.rows["gradient"], **measured})
 
 
-@step(version="1", shared=True)
+def _elsewhere(
+    context: StepContext,
+    images: ImageSet,
+    positions: list[int],
+    inputs: tuple[torch.Tensor, torch.Tensor],
+    outputs: tuple[torch.Tensor, torch.Tensor],
+) -> torch.Tensor:
+    """Ask about the changes that a purification takes back. `inputs`: x and x'; `outputs`: D(x) and D(x'); ``(N,)``."""
+    results = torch.full((len(positions),), torch.nan, dtype=torch.float64)
+    changed = (inputs[0] != inputs[1]).flatten(1).any(dim=1).cpu()
+    indices = torch.nonzero((answered(*outputs, *inputs) <= TAKEN_BACK) & changed)[:, 0].tolist()
+    defense = context.component("defense")
+    if not indices or not isinstance(defense, Purification):
+        return results
+    chosen_positions = [positions[i] for i in indices]
+    fresh = defense.build(context.device)
+    results[indices] = elsewhere(
+        lambda batch: purified(context, images, chosen_positions, batch),
+        lambda batch: fresh(batch, _draws(context, images, chosen_positions, "defense")),
+        *(x[indices] for x in inputs),
+        context.rng(names_of(images, chosen_positions), "elsewhere"),
+    )
+    return results
+
+
+@step(version="1", shared=True, doing="attacking {count}photographs with {attack}[ on {metric}][ behind {defense}]")
 def attack_compared(context: StepContext) -> StepResult:
     """Attack every image as the step `attack` does, on a full-reference metric; `references` says which way.
 
@@ -181,7 +211,7 @@ def attack_compared(context: StepContext) -> StepResult:
     return attack(context)
 
 
-@step(version="1", shared=True)
+@step(version="1", shared=True, doing="scoring attacked photographs[ behind {defense}][ with {metric}]")
 def evaluate_compared(context: StepContext) -> StepResult:
     """Compare x, D(x), x' and D(x') with the reference, as the step `evaluate` does, and say what x' passes for.
 
@@ -191,7 +221,7 @@ def evaluate_compared(context: StepContext) -> StepResult:
     """
     images, metric = context.images(), context.component("metric")
     plain, score, clean = scored(context, images), scoring(context, images), _clean(context, images)
-    found = evaluate(context)
+    evaluation = evaluate(context)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         same = (references(images, positions, batch.device) == batch).flatten(1).all(dim=1)
@@ -206,10 +236,10 @@ def evaluate_compared(context: StepContext) -> StepResult:
         "upper": np.full(len(images), metric.bounds[1]),
         "proxy": [images.proxy] * len(images),
     }
-    return StepResult(rows={**found.rows, **columns, **context.map(images, measure)})
+    return StepResult(rows={**evaluation.rows, **columns, **context.map(images, measure)})
 
 
-@step(version="1", shared=True)
+@step(version="1", shared=True, doing="scoring images attacked through {source} behind other defenses")
 def transfer(context: StepContext) -> StepResult:
     """Score images that were attacked through one defense behind each other defense."""
     images, metric = context.images(), context.build("metric")
@@ -220,18 +250,18 @@ def transfer(context: StepContext) -> StepResult:
         attacked = attacked_images(positions).to(batch.device)
         return {role: metric(purified(context, images, positions, attacked, role)) for role in roles}
 
-    found = context.map(images, measure)
+    measured = context.map(images, measure)
     labels = [context.component(role).label for role in roles]
     return StepResult(
         rows={
             "name": list(images.names) * len(roles),
             "defense": [label for label in labels for _ in images.names],
-            "score": np.concatenate([found[role] for role in roles]),
+            "score": np.concatenate([measured[role] for role in roles]),
         }
     )
 
 
-@step(version="1")
+@step(version="1", doing="keeping images for the gallery")
 def gallery(context: StepContext) -> StepResult:
     """Keep the first images for the gallery, as they are, attacked and defended, each with its score."""
     images, score = context.images(), context.build("metric")
@@ -241,11 +271,11 @@ def gallery(context: StepContext) -> StepResult:
     rows |= {"source": [], "attacked": [], "score": []}
     arrays = {}
     for p in first:
-        shown = {"original": images.load([p]).to(context.device), "attacked": stored([p]).to(context.device)}
-        shown["defended"] = purified(context, images, [p], shown["attacked"])
-        for column, batch in zip(("source", "attacked", "score"), shown.values(), strict=True):
+        pictures = {"original": images.load([p]).to(context.device), "attacked": stored([p]).to(context.device)}
+        pictures["defended"] = purified(context, images, [p], pictures["attacked"])
+        for column, batch in zip(("source", "attacked", "score"), pictures.values(), strict=True):
             rows[column].append(float(score(batch)))
-        arrays |= {f"{name}-{p}": batch.mul(255).round().byte().cpu().numpy() for name, batch in shown.items()}
+        arrays |= {f"{name}-{p}": batch.mul(255).round().byte().cpu().numpy() for name, batch in pictures.items()}
     return StepResult(rows=rows, arrays=arrays)
 
 
@@ -336,31 +366,31 @@ def stack_name(size: Sequence[int]) -> str:
     return f"{STACK}{size[0]}x{size[1]}"
 
 
-def _apart_from_stacks(found: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def _apart_from_stacks(measured: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return the columns, and the stacks of images."""
-    stacks = {name: values for name, values in found.items() if name.startswith(STACK)}
-    return {name: values for name, values in found.items() if name not in stacks}, stacks
+    stacks = {name: values for name, values in measured.items() if name.startswith(STACK)}
+    return {name: values for name, values in measured.items() if name not in stacks}, stacks
 
 
 def _clean(context: StepContext, images: ImageSet):
     """Return a function: positions and images -> D(x), which the step `purify` kept."""
     if not isinstance(context.component("defense"), Purification):
         return lambda positions, batch: batch
-    kept = stored_images(images, context.need("purified"))
-    return lambda positions, batch: kept(positions).to(batch.device)
+    purified_images = stored_images(images, context.need("purified"))
+    return lambda positions, batch: purified_images(positions).to(batch.device)
 
 
 def stored_images(images: ImageSet, output: Output):
     """Return a function that loads attacked or defended images by position; those of each size are one stack."""
-    place, counts = [], {}
+    indices, counts = [], {}
     for size in images.shapes:
         name = stack_name(size)
-        place.append(counts.get(name, 0))
-        counts[name] = place[-1] + 1
+        indices.append(counts.get(name, 0))
+        counts[name] = indices[-1] + 1
 
     def load(positions: list[int]) -> torch.Tensor:
         stack = output.arrays[stack_name(images.shapes[positions[0]])]
-        chosen = torch.from_numpy(np.asarray(stack[[place[p] for p in positions]]))
+        chosen = torch.from_numpy(np.asarray(stack[[indices[p] for p in positions]]))
         return chosen if chosen.is_floating_point() else chosen.float() / 255
 
     return load

@@ -5,42 +5,39 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from imharness.contests import own_among
 from imharness.data import ImageDataset
 from imharness.images import (
     Attack,
     BaseAttack,
     Certification,
-    FittedAttack,
     FullReferenceMetric,
     Info,
     NoReferenceMetric,
     Purification,
     hookimpl,
 )
+from imharness.leaderboard import own_among
 from imharness.tracks import (
     Component,
-    Planned,
     Planner,
     Query,
     Selection,
     TaskSpec,
     Track,
     TrackReport,
-    Work,
+    Workload,
     check_names,
 )
 from imharness.training import TrainableMetric, TrainingDefense
-from imharness_iqa.apart import training_split
+from imharness_iqa.attacking import PlannedAttack, named, stand_in, strengths_of
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
-from imharness_iqa.calibration import Preset, at, located, published, read_presets
+from imharness_iqa.calibration import located, published, read_presets
 from imharness_iqa.certifying import COMPARED, certify, inside, plan_certificates, plan_inside, smooth
 from imharness_iqa.evidence import evidence
+from imharness_iqa.grading import Grading, graded
 from imharness_iqa.rescaling import Rescaling
 from imharness_iqa.steps import (
-    CALIBRATED,
-    STAND_IN,
     TUNED,
     attack,
     attack_compared,
@@ -55,7 +52,7 @@ from imharness_iqa.steps import (
 )
 from imharness_iqa.tables import BASELINE, report
 from imharness_iqa.tables.choice import BOTH_HALVES
-from imharness_iqa.work import work
+from imharness_iqa.workload import workload_of
 
 DISTANCES = {
     "psnr": "harness/psnr",
@@ -78,9 +75,6 @@ NAMING = {
 }
 """The options that name components, with the kind of component."""
 
-ALONE, AGAINST = (attack, evaluate), (attack_compared, evaluate_compared)
-"""The steps of attacked images: on metrics of single images, and on metrics that compare with a reference."""
-
 
 class IqaTrack(Track):
     """Image-quality metrics under attack: which defense keeps images in their order of quality."""
@@ -93,6 +87,7 @@ class IqaTrack(Track):
         clean,
         purify,
         defended,
+        graded,
         fit,
         calibrate,
         attack,
@@ -109,13 +104,14 @@ class IqaTrack(Track):
         *COMPARED,
         evidence,
     )
-    handed_in = (evaluate.name, evidence.name)
+    evidence_steps = (evaluate.name, evidence.name)
     own_objects = {"defense": Purification, "metric": NoReferenceMetric, "attack": Attack}
-    yardsticks = {
+    secondary_measures = {
         "metric": ("harness/embedded-cnn", "harness/embedded-residual", "harness/embedded-transformer"),
     }
     folder_dataset = "harness/folder"
-    takes_bare_images = True
+    season_datasets = {"people": "harness/folder", "ladder": "harness/folder-ladder"}
+    accepts_unlabelled = True
 
     fidelity: float = Field(
         default=0.5,
@@ -204,8 +200,8 @@ class IqaTrack(Track):
             check_names(planner, option, kind, getattr(self, option))
         distances = {name: planner.component("metric", label) for name, label in DISTANCES.items()}
         tested = selection.of(ImageDataset)
-        own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
-        presets = {**published(), **own}
+        custom = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
+        presets = {**published(), **custom}
         defenses, certifications = selection.of(Purification), selection.of(Certification)
         rescalings, first = selection.of(Rescaling), _first_own(selection.of(NoReferenceMetric))
         if self.audited:
@@ -215,41 +211,45 @@ class IqaTrack(Track):
                 d.label: planner.task(purify, {"dataset": dataset, "defense": d}, measures={"distance": distances})
                 for d in defenses
             }
+            grading = Grading.of(planner, dataset, defenses)
             for metric in selection.of(NoReferenceMetric):
-                cells = planner.within(dataset=dataset, metric=metric)
-                cells.task(clean)
+                condition = planner.within(dataset=dataset, metric=metric)
+                condition.task(clean)
                 present = [
                     d
                     for d in defenses
-                    if cells.task(defended, {"defense": d}, needs={"purified": cleaned[d.label]}).available
+                    if condition.task(defended, {"defense": d}, needs={"purified": cleaned[d.label]}).available
                 ]
-                around = self._trained(cells, metric, selection.of(TrainingDefense))
-                around += [{"defense": r} for r in rescalings if cells.task(defended, {"defense": r}).available]
-                promised = plan_certificates(cells, certifications, self.certified_images)
+                around = self._trained(condition, metric, selection.of(TrainingDefense))
+                around += [{"defense": r} for r in rescalings if condition.task(defended, {"defense": r}).available]
+                grading.plan(metric, around)
+                promised = plan_certificates(condition, certifications, self.certified_images)
                 for attacker in attacks:
-                    for strength in self.strengths:
-                        attacked = _Attack(self, cells, attacker, metric, strength, presets, distances, tested, cleaned)
+                    for strength in strengths_of(attacker, dataset, metric, self.strengths):
+                        attacked = PlannedAttack(
+                            self, condition, attacker, metric, strength, presets, distances, tested, cleaned
+                        )
                         shared = attacked.plan(defenses, present)
-                        if metric in first and strength == self.strengths[-1] and _named(attacker, self.shown):
+                        if metric in first and strength == self.strengths[-1] and named(attacker, self.shown):
                             attacked.show(shared, defenses)
                         attacked.plan_around(around, shared)
-                        if _named(attacker, self.certified):
+                        if named(attacker, self.certified):
                             images, names = self.certified_images, attacked.names
-                            plan_certificates(attacked.cells, certifications, images, shared, names)
-                            plan_inside(attacked.cells, promised, images, shared, names)
+                            plan_certificates(attacked.condition, certifications, images, shared, names)
+                            plan_inside(attacked.condition, promised, images, shared, names)
             for compares in selection.of(FullReferenceMetric):
-                cells = planner.within(dataset=dataset, metric=compares)
-                plan_certificates(cells, certifications, self.certified_images, steps=COMPARED)
-                for attacker in (a for a in attacks if _named(a, self.compared)):
-                    for strength in self.strengths:
-                        attacked = _Attack(
-                            self, cells, attacker, compares, strength, presets, distances, tested, cleaned
+                condition = planner.within(dataset=dataset, metric=compares)
+                plan_certificates(condition, certifications, self.certified_images, steps=COMPARED)
+                for attacker in (a for a in attacks if named(a, self.compared)):
+                    for strength in strengths_of(attacker, dataset, compares, self.strengths):
+                        attacked = PlannedAttack(
+                            self, condition, attacker, compares, strength, presets, distances, tested, cleaned
                         )
                         shared = attacked.plan(defenses, ())
                         attacked.plan_around([{"defense": r} for r in rescalings], shared)
-                        if _named(attacker, self.certified):
+                        if named(attacker, self.certified):
                             images, names = self.certified_images, attacked.names
-                            plan_certificates(attacked.cells, certifications, images, shared, names, COMPARED)
+                            plan_certificates(attacked.condition, certifications, images, shared, names, COMPARED)
 
     def _audit(self, planner: Planner, selection: Selection) -> None:
         """Plan the audit of each defense's gradients on one metric; for training defenses, on its new weights."""
@@ -257,15 +257,15 @@ class IqaTrack(Track):
         options = {"adaptive": True, "images": self.audited}
         for dataset in selection.of(ImageDataset):
             for metric in _first_own(selection.of(NoReferenceMetric)):
-                cells = planner.within(options, dataset=dataset, metric=metric, **attacks)
-                needs = {"unaware": cells.task(unaware)}
+                condition = planner.within(options, dataset=dataset, metric=metric, **attacks)
+                needs = {"unaware": condition.task(unaware)}
                 for defense in selection.of(Purification):
                     samples = {"samples": self.draws(defense)}
                     roles = {"defense": defense, IDENTITY: planner.component("defense", BASELINE)}
-                    cells.task(audit, {**roles, **stand_in(cells, defense)}, options=samples, needs=needs)
+                    condition.task(audit, {**roles, **stand_in(condition, defense)}, options=samples, needs=needs)
                 scores = planner.within(dataset=dataset, metric=metric)
                 for roles in self._trained(scores, metric, selection.of(TrainingDefense)):
-                    cells.task(audit, roles, options={"samples": 1}, needs=needs)
+                    condition.task(audit, roles, options={"samples": 1}, needs=needs)
 
     def draws(self, defense: Purification) -> int:
         """Return the number of draws of a defense over which a gradient is averaged."""
@@ -285,156 +285,27 @@ class IqaTrack(Track):
             yield subset, [a for a in attacks if a.info.access == "black_box"]
 
     def _trained(
-        self, cells: Planner, metric: NoReferenceMetric, trainings: Sequence[TrainingDefense]
+        self, condition: Planner, metric: NoReferenceMetric, trainings: Sequence[TrainingDefense]
     ) -> list[dict[str, Component]]:
         """Plan the scores of the metric with the weights of each training; return those whose weights are here."""
-        if not isinstance(metric, TrainableMetric) or not _named(metric, self.trained):
+        if not isinstance(metric, TrainableMetric) or not named(metric, self.trained):
             return []
-        found: list[dict[str, Component]] = [{"defense": t, TUNED: metric.trained_by(t.label)} for t in trainings]
-        return [roles for roles in found if cells.task(defended, roles).available]
+        choices: list[dict[str, Component]] = [{"defense": t, TUNED: metric.trained_by(t.label)} for t in trainings]
+        return [roles for roles in choices if condition.task(defended, roles).available]
 
-    def work(self, spec: TaskSpec, units: int) -> Work | None:
+    def workload(self, spec: TaskSpec, units: int) -> Workload | None:
         """Return the rows and operations of a task on `units` images."""
-        return work(spec, units)
+        return workload_of(spec, units)
 
     def report(self, query: Query) -> TrackReport:
-        """Return the tables of the paper that the finished cells allow, and their charts."""
+        """Return the tables of the paper that the finished tasks allow, and their charts."""
         return report(query, self.utility_loss, self.fidelity, self.variants_from)
-
-
-class _Attack:
-    """The tasks of one attack at one strength, on one metric."""
-
-    def __init__(
-        self,
-        track: IqaTrack,
-        cells: Planner,
-        attack: BaseAttack,
-        metric: NoReferenceMetric | FullReferenceMetric,
-        strength: str,
-        presets: Mapping[tuple[str, str], Preset],
-        distances: Mapping[str, Component],
-        tested: Sequence[ImageDataset],
-        cleaned: Mapping[str, Planned],
-    ) -> None:
-        self.track, self.attack, self.measures, self.tested = track, attack, {"distance": distances}, tested
-        self.cleaned, compares = cleaned, isinstance(metric, FullReferenceMetric)
-        self.steps = AGAINST if compares else ALONE
-        preset = presets.get((attack.info.id, metric.info.id))
-        self.known = not track.calibration_dataset or (preset is not None and strength in preset.strengths)
-        own = at(attack, metric.info.id, strength, presets) if self.known else attack
-        self.cells = cells.within(attack=own)
-        self.names = {"method": attack.label, "strength": strength}
-
-    def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
-        """Plan the images that are attacked once for all defenses, and through each defense; return the former.
-
-        `present`: the defenses that are on this machine.
-        """
-        shared, through = self._images(), {}
-        for defense in defenses:
-            self._score(shared, adaptive=False, defense=defense)
-            if self._goes_through(defense):
-                samples = self.track.draws(defense) if self.attack.info.access == "white_box" else 1
-                through[defense.label] = self._images(samples, defense=defense, **self._stand_in(defense))
-                self._score(through[defense.label], adaptive=True, defense=defense)
-        if _named(self.attack, self.track.transfer):
-            shown = {str(i): defense for i, defense in enumerate(present)}
-            for source in present:
-                if source.label in through:
-                    needs = {"attacked": through[source.label]}
-                    measures = {"shown": shown}
-                    self.cells.task(transfer, {"source": source}, options=self.names, measures=measures, needs=needs)
-        return shared
-
-    def plan_around(self, around: Sequence[Mapping[str, Component]], shared: Planned) -> None:
-        """Plan attacks that do not know a metric which was trained or whose scores are mapped, and attacks that do.
-
-        `around`: the roles of each such defense, which leaves images as they are.
-        """
-        for roles in around:
-            self._score(shared, adaptive=False, **roles)
-            if _named(self.attack, self.track.adaptive):
-                self._score(self._images(**roles), adaptive=True, **roles)
-
-    def show(self, attacked: Planned, defenses: Sequence[Purification]) -> None:
-        """Plan the images of the gallery."""
-        options = {"images": self.track.shown_images, **self.names}
-        for defense in defenses:
-            self.cells.task(gallery, {"defense": defense}, options=options, needs={"attacked": attacked})
-
-    def _goes_through(self, defense: Purification) -> bool:
-        wanted = _named(self.attack, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
-        return wanted and defense.info.id != BASELINE
-
-    def _stand_in(self, defense: Purification) -> dict[str, Component]:
-        return stand_in(self.cells, defense) if self.attack.info.access == "white_box" else {}
-
-    def _images(self, samples: int = 1, **through: Component) -> Planned:
-        """Plan the attack on the metric, or through the defense that is given."""
-        options = self._options(samples, through)
-        needs = self._fitted(options, through)
-        if not self.known:
-            needs[CALIBRATED] = self._calibrated()
-            options[CALIBRATED] = True
-        options |= self.names
-        return self.cells.task(self.steps[0], through, options=options, measures=self.measures, needs=needs)
-
-    def _fitted(self, options: Mapping[str, str | int | bool], through: Mapping[str, Component]) -> dict[str, Planned]:
-        """Plan the training of an attack that has to be trained."""
-        if not isinstance(self.attack, FittedAttack):
-            return {}
-        roles = {"dataset": self.cells.component("dataset", self.track.fit_dataset)}
-        fitting, measures = {**options, "fit_images": self.track.fit_images}, {"tested": self._tested(roles["dataset"])}
-        roles |= {"attack": self.attack.unscaled(), **through}
-        return {"fitted": self.cells.task(fit, roles, options=fitting, measures=measures)}
-
-    def _calibrated(self) -> Planned:
-        """Plan the measurement of all strengths of the attack on the metric alone: it serves all data sets."""
-        options = self._options(1, {})
-        own = training_split(self.cells.component("dataset", self.track.calibration_dataset))
-        measured = {name: self.measures["distance"][name] for name in ("linf", self.attack.info.distortion)}
-        needs, measures = self._fitted(options, {}), {"distance": measured, "tested": self._tested(own)}
-        return self.cells.task(calibrate, {"dataset": own}, options=options, measures=measures, needs=needs)
-
-    def _tested(self, own: Component) -> dict[str, Component]:
-        """Return the tested data sets that may share photographs with a data set, by role."""
-        alike = [dataset for dataset in self.tested if dataset.info.id == own.info.id]
-        return {str(number): dataset for number, dataset in enumerate(alike)}
-
-    def _options(self, samples: int, through: Mapping[str, Component]) -> dict[str, str | int | bool]:
-        own: dict[str, str | int | bool] = {"adaptive": bool(through), "samples": samples}
-        return own if self.track.precision == "strict" else {**own, "precision": self.track.precision}
-
-    def _score(self, attacked: Planned, *, adaptive: bool, defense: Component, **trained: Component) -> None:
-        options, needs = {"adaptive": adaptive, **self.names}, {"attacked": attacked}
-        if defense.label in self.cleaned:
-            needs["purified"] = self.cleaned[defense.label]
-        roles = {"defense": defense, **trained}
-        self.cells.task(self.steps[1], roles, options=options, measures=self.measures, needs=needs)
 
 
 def _first_own(metrics: Sequence[NoReferenceMetric]) -> list[NoReferenceMetric]:
     """Return the metric by which all defenses are audited and shown: the first of the harness's own, if any is."""
     labels = own_among(metric.label for metric in metrics)
     return [metric for metric in metrics if metric.label == labels[0]]
-
-
-def stand_in(planner: Planner, defense: Purification) -> dict[str, Component]:
-    """Return the purification whose gradient white-box attacks use instead of the defense's, by role, if any.
-
-    A field that both have gets the defense's value.
-    """
-    if defense.info.differentiable or not defense.info.stand_in:
-        return {}
-    found = planner.component("defense", defense.info.stand_in)
-    shared = {name: value for name, value in defense.model_dump().items() if name in type(found).model_fields}
-    return {STAND_IN: found.with_parameters(**shared)}
-
-
-def _named(component: Component, names: Sequence[str]) -> bool:
-    own = {component.info.id, component.label}
-    return bool(({"*"} | own) & set(names)) and not {f"!{name}" for name in own} & set(names)
 
 
 @hookimpl

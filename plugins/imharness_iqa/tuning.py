@@ -15,7 +15,7 @@ from pydantic import Field
 
 from imharness.data import ImageSet
 from imharness.images import FullReferenceMetric, Images, Scores
-from imharness.stats import correlate
+from imharness.leaderboard import correlate
 from imharness.training import TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
 from imharness_iqa.auto_pgd import auto_pgd
 
@@ -68,8 +68,8 @@ def tuned(
         optimiser.step()
         schedule.step()
 
-    parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
-    context.loop(parts, plan.epochs * per_epoch, step, every=per_epoch)
+    components = {"network": network, "optimiser": optimiser, "schedule": schedule}
+    context.loop(components, plan.epochs * per_epoch, step, every=per_epoch)
     if scale_free:
         scores = _scores(network.eval(), images, device, plan.batch)
         slope, offset = np.polyfit(scores, labels.numpy().astype(float), 1)
@@ -89,21 +89,21 @@ def tuned(
 
 def _shuffled(images: ImageSet, size: int, rng: torch.Generator) -> list[list[int]]:
     """Return batches of images of one shape in a random order, which does not change the number of batches."""
-    place = torch.randperm(len(images), generator=rng).tolist()
+    order = torch.randperm(len(images), generator=rng).tolist()
     by_shape: dict[tuple[int, int], list[int]] = {}
-    for position in place:
+    for position in order:
         by_shape.setdefault(images.shapes[position], []).append(position)
-    batches = [own[i : i + size] for own in by_shape.values() for i in range(0, len(own), size)]
+    batches = [positions[i : i + size] for positions in by_shape.values() for i in range(0, len(positions), size)]
     return [batches[i] for i in torch.randperm(len(batches), generator=rng).tolist()]
 
 
 @torch.no_grad()
 def _scores(network: torch.nn.Module, images: ImageSet, device: torch.device, size: int) -> np.ndarray:
     """Return the scores in the order of the images."""
-    found = np.zeros(len(images))
+    scores = np.zeros(len(images))
     for positions in images.batches(size):
-        found[positions] = network(images.load(positions).to(device)).cpu().numpy()
-    return found
+        scores[positions] = network(images.load(positions).to(device)).cpu().numpy()
+    return scores
 
 
 def _srocc(network: torch.nn.Module, images: ImageSet, device: torch.device, size: int) -> float:

@@ -26,15 +26,15 @@ class UNet(nn.Module):
         height, width = images.shape[2:]
         unit = 2**self.depth
         x = F.pad(images, (0, -width % unit, 0, -height % unit), mode="replicate")
-        kept: list[torch.Tensor] = []
+        skips: list[torch.Tensor] = []
         for level, layer in enumerate(self.down):
             x = layer(F.leaky_relu(x, 0.2) if level else x)
             if 0 < level < self.depth - 1:
                 x = F.instance_norm(x)
-            kept.append(x)
-        x = kept.pop()
+            skips.append(x)
+        x = skips.pop()
         for layer in self.up:
             x = layer(F.relu(x))
-            if kept:
-                x = torch.cat([F.instance_norm(x), kept.pop()], dim=1)
+            if skips:
+                x = torch.cat([F.instance_norm(x), skips.pop()], dim=1)
         return torch.tanh(x)[:, :, :height, :width]

@@ -25,8 +25,8 @@ def epsilon_of(noise: float, rate: float, steps: int, delta: float) -> float:
     """
     orders = ORDERS[(FURTHEST * noise >= ORDERS) | (ORDERS < 2)]
     spent = steps * np.array([divergence(noise, rate, order) for order in orders])
-    found = spent + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
-    return max(0.0, float(found.min()))
+    epsilons = spent + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
+    return max(0.0, float(epsilons.min()))
 
 
 def divergence(noise: float, rate: float, order: float) -> float:

@@ -1,19 +1,18 @@
-"""Answers `imharness.audit`: checks the outputs of models, divides the rows and audits them."""
+"""Audits a model from its outputs: divides the rows, finds who can take part, and says what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from imharness.errors import HarnessError, UsageError
-from imharness.membership import Component, MembershipEvaluator, Progress
-from imharness.questions import AuditAnswer, AuditRequest, GivenOutputs, ModelAudit
-from imharness.stats import chosen_half
+from imharness.leaderboard import chosen_half
+from imharness.membership import BalancedAccuracy, Component, MembershipEvaluator, Progress
 from imharness_membership.audit import Known, audit, brief, standard, untested, usable
-from imharness_membership.audit_inputs import Array, Named, Outputs, checked
-from imharness_membership.audit_references import KnownReferences, checked_references
+from imharness_membership.audit_inputs import Array, Outputs
+from imharness_membership.audit_references import GivenReferences, KnownReferences, checked_references
+from imharness_membership.findings import ModelAudit
 
 SOURCES = {
     "target": "other rows of the same model, whose membership they knew",
@@ -21,117 +20,101 @@ SOURCES = {
     "reference": "rows of the first reference model, which served as the shadow model",
 }
 """The model from whose rows evaluators learn -> these rows in words."""
-FEWEST = 20
-"""The fewest members, and the fewest non-members, from which evaluators learn and on which they are tested."""
 
 
-def answered(asked: AuditRequest, progress: Progress = lambda done, total: None) -> AuditAnswer:
-    """Audit a model; raises `UsageError` that names the argument and the row."""
+def audited(
+    target: Outputs,
+    shadow: Outputs | None,
+    references: GivenReferences | None,
+    evaluators: Sequence[Component],
+    *,
+    named: bool,
+    progress: Progress = lambda done, total: None,
+) -> tuple[ModelAudit, str]:
+    """Audit a model from its outputs; return all numbers, and what was measured on which rows, in words.
+
+    `evaluators`: those that the user `named`, or else all that are on this machine. Raises `UsageError` for too few
+    rows, and for evaluators that cannot take part.
+    """
     from imharness.commands import every
 
-    labelled = asked.target.labels is not None
-    read, theirs = _outputs(asked.target), asked.target.shadow
-    rows = read if theirs is None else read.at(~theirs)
-    references = asked.references and checked_references(asked.references, rows.labels, labelled)
-    half = _known_half(asked, read, references)
-    known, tested = _parts(asked, read, references, half)
-    for name, part in (("learn from", known), ("be tested on", tested)):
-        inside, outside = int(part.member.sum()), int((~part.member).sum())
-        if min(inside, outside) < FEWEST:
+    others = references and checked_references(references, target)
+    source, half = _source(target, shadow, others)
+    source_outputs, tested = _parts(target, shadow, others, half)
+    least = BalancedAccuracy.fewest
+    for where, name, outputs in ((source, "learn from", source_outputs), ("target", "be tested on", tested)):
+        inside, outside = int(outputs.member.sum()), int((~outputs.member).sum())
+        if min(inside, outside) < least:
             raise UsageError(
-                f"target: evaluators need {FEWEST} members and {FEWEST} non-members to {name}, "
-                f"got {inside} and {outside}."
+                f"{where}: evaluators need {least} members and {least} non-members to {name}, got {inside} and "
+                f"{outside}."
             )
-    if known.outputs.shape[1] != tested.outputs.shape[1]:
+    if source_outputs.outputs.shape[1] != tested.outputs.shape[1]:
         raise UsageError(
-            f"shadow has {known.outputs.shape[1]} classes and target {tested.outputs.shape[1]}; they must agree."
+            f"shadow has {source_outputs.outputs.shape[1]} classes and target {tested.outputs.shape[1]}; they must "
+            "agree."
         )
     have = Known(
-        references if references is None or half is None else references.at(~half),
-        references.at(half) if references is not None and references.outside and half is not None else None,
-        labelled,
+        others if others is None or half is None else others.at(~half),
+        others.at(half) if others is not None and others.outside and half is not None else None,
+        target.labelled,
     )
-    evaluators = _chosen(asked.evaluators, asked.named, len(tested.labels), have)
-    found = audit(
-        known,
+    chosen = _chosen(evaluators, named, len(tested.labels), have)
+    model_audit = audit(
+        source_outputs,
         tested,
-        evaluators,
+        chosen,
         progress,
         has_shadow=half is None,
-        left_out=untested(every("evaluator"), evaluators, asked.named, have),
-        known=have,
+        same_rows=source == "reference",
+        left_out=untested(every("evaluator"), chosen, named, have),
+        knowledge=have,
     )
-    return AuditAnswer(found, _measured(found, SOURCES[_source(asked, half)]))
+    return model_audit, _measured(model_audit, SOURCES[source])
 
 
-def _source(asked: AuditRequest, half: Array | None) -> str:
-    """Return from whose rows evaluators learn."""
-    if half is not None:
-        return "target"
-    return "reference" if asked.shadow is None and asked.target.shadow is None else "shadow"
+def _chosen(evaluators: Sequence[Component], named: bool, rows: int, knowledge: Known) -> list[MembershipEvaluator]:
+    return usable(evaluators, knowledge) if named else standard(evaluators, rows, knowledge)
 
 
-def _chosen(evaluators: Sequence[Component], named: bool, rows: int, known: Known) -> list[MembershipEvaluator]:
-    return usable(evaluators, known) if named else standard(evaluators, rows, known)
-
-
-def _known_half(asked: AuditRequest, read: Outputs, references: KnownReferences | None) -> Array | None:
-    """Return which of the target's rows evaluators know, bool ``(n,)``; None where they learn from another model."""
-    own_shadow = asked.target.shadow is not None or asked.shadow is not None
-    if own_shadow and references is not None and references.outside:
-        raise UsageError(
-            "shadow: leave it out where reference models were trained on none of the target's rows; thresholds are "
-            "then learned on half of these rows."
-        )
-    if own_shadow or (references is not None and references.shadow(read.labels) is not None):
-        return None
-    half = np.zeros(len(read.labels), dtype=bool)
-    for side in (read.member, ~read.member):
+def _source(target: Outputs, shadow: Outputs | None, references: KnownReferences | None) -> tuple[str, Array | None]:
+    """Return from whose rows evaluators learn, and which of the target's they are, bool ``(n,)``, if they are its."""
+    if shadow is not None:
+        if references is not None and references.outside:
+            raise UsageError(
+                "shadow: leave it out where reference models were trained on none of the target's rows; thresholds are "
+                "then learned on half of these rows."
+            )
+        return "shadow", None
+    if references is not None and references.shadow(target.labels) is not None:
+        return "reference", None
+    half = np.zeros(len(target.labels), dtype=bool)
+    for side in (target.member, ~target.member):
         half[side] = chosen_half(np.arange(side.sum()))
-    return half
+    return "target", half
 
 
 def _parts(
-    asked: AuditRequest, read: Outputs, references: KnownReferences | None, half: Array | None
+    target: Outputs, shadow: Outputs | None, references: KnownReferences | None, half: Array | None
 ) -> tuple[Outputs, Outputs]:
     """Return the rows from which evaluators learn and those on which they are tested."""
     if half is not None:
-        return read.at(half), read.at(~half)
-    if asked.target.shadow is not None:
-        return read.at(asked.target.shadow), read.at(~asked.target.shadow)
-    if asked.shadow is not None:
-        given = asked.shadow if asked.target.labels is not None else replace(asked.shadow, labels=None)
-        return _outputs(given), read
-    shadow = None if references is None else references.shadow(read.labels)
-    if shadow is None:
+        return target.at(half), target.at(~half)
+    first = None if references is None else references.shadow(target.labels)
+    source_outputs = first if shadow is None else shadow
+    if source_outputs is None:
         raise HarnessError("there are neither known rows nor another model to learn from")
-    own = replace(shadow, labels=shadow.outputs.argmax(axis=1)) if asked.target.labels is None else shadow
-    return own, read
+    return (source_outputs if target.labelled else source_outputs.unlabelled()), target
 
 
-def _outputs(given: GivenOutputs) -> Outputs:
-    """Return the checked outputs, labels and membership; without labels, the predicted class stands for each."""
-    probabilities, rows, members = given.called
-    labels = given.labels
-    if labels is None:
-        found = given.probabilities
-        labels = found.argmax(axis=1) if found.ndim == 2 and found.size else np.zeros(len(found), dtype=np.int64)
-    outputs, classes = checked(given.probabilities, labels, Named(probabilities, rows, "apply a softmax first"))
-    if given.member.shape != classes.shape:
-        raise UsageError(f"{members} must have shape {classes.shape}, got {given.member.shape}.")
-    if not np.isin(given.member, (0, 1)).all():
-        raise UsageError(f"{members} must hold true and false, or 1 and 0.")
-    return Outputs(outputs, classes, given.member.astype(bool))
-
-
-def _measured(found: ModelAudit, source: str) -> str:
-    others = f"{found.references} reference models answered for the same rows. " if found.references else ""
+def _measured(model_audit: ModelAudit, source: str) -> str:
+    others = f"{model_audit.references} reference models answered for the same rows. " if model_audit.references else ""
     accuracy = (
         "without labels, so that the class it predicts stands for the true one"
-        if found.train_accuracy is None or found.test_accuracy is None
-        else f"its accuracy is {found.train_accuracy:.3f} on members and {found.test_accuracy:.3f} on non-members"
+        if model_audit.train_accuracy is None or model_audit.test_accuracy is None
+        else f"its accuracy is {model_audit.train_accuracy:.3f} on members, {model_audit.test_accuracy:.3f} on others"
     )
-    differs = found.mismatches()
+    differs = model_audit.mismatches()
     warned = (
         f"The adversary's models differ from the target, so that an adversary with better copies may find more: "
         f"{'; '.join(differs)}. "
@@ -139,19 +122,21 @@ def _measured(found: ModelAudit, source: str) -> str:
         else ""
     )
     return (
-        f"Measured on {found.members + found.nonmembers} rows of the target, {found.members} members and "
-        f"{found.nonmembers} non-members, {found.classes} classes; {accuracy}. "
-        f"Evaluators learned from {found.known} {source}. {others}{warned}"
-        f"{_decides(found)}Intervals are 95%, over rows, each counted as independent: normal for the balanced "
-        "accuracy, DeLong for the AUC, Clopper and Pearson for the rates."
+        f"Measured on {model_audit.members + model_audit.nonmembers} rows of the target, {model_audit.members} "
+        "members and "
+        f"{model_audit.nonmembers} non-members, {model_audit.classes} classes; {accuracy}. "
+        f"Evaluators learned from {model_audit.known} {source}. {others}{warned}"
+        f"{_decides(model_audit)}Intervals are 95%, over rows, each counted as independent: Clopper and Pearson's "
+        "for rates "
+        "and, for two shares, for the balanced accuracy, DeLong's for the AUC."
     )
 
 
-def _decides(found: ModelAudit) -> str:
+def _decides(model_audit: ModelAudit) -> str:
     """Say why the first row of several is the result of the audit."""
-    if len(found.findings) == 1:
+    if len(model_audit.findings) == 1:
         return ""
     return (
-        f"The first row, {brief(found.worst().evaluator)}, is the result: it was the most accurate on rows whose "
+        f"The first row, {brief(model_audit.worst().evaluator)}, is the result: it was the most accurate on rows whose "
         "membership it could check, before it saw the tested ones. Another row may show more by chance. "
     )

@@ -32,18 +32,18 @@ class LearntEvaluator(MembershipEvaluator):
 
         The network maps rows of the inputs to logits of membership ``(n,)``.
         """
-        known: deque[tuple[list[str], nn.Module]] = deque(maxlen=KEPT)
+        learned: deque[tuple[list[str], nn.Module]] = deque(maxlen=KEPT)
 
         def learn(inputs: Sequence[torch.Tensor], member: torch.Tensor) -> nn.Module:
-            shadow = [_digest(own) for own in (*inputs, member)]
-            for before, network in known:
+            shadow = [_digest(tensor) for tensor in (*inputs, member)]
+            for before, network in learned:
                 if before == shadow:
                     return network
             rng = generator(self.seed)
             with torch.enable_grad(), seeded_init(rng):
                 network = make(inputs).to(member.device)
                 self._learn(network, inputs, member, rng)
-            known.append((shadow, network))
+            learned.append((shadow, network))
             return network
 
         return learn
@@ -68,6 +68,6 @@ class LearntEvaluator(MembershipEvaluator):
 
 def _digest(values: torch.Tensor) -> str:
     """Return the digest of a tensor's shape and numbers; gradients of all layers are too large to keep."""
-    found = hashlib.sha256(repr((values.dtype, values.shape)).encode())
-    found.update(values.cpu().contiguous().numpy())
-    return found.hexdigest()
+    digest = hashlib.sha256(repr((values.dtype, values.shape)).encode())
+    digest.update(values.cpu().contiguous().numpy())
+    return digest.hexdigest()

@@ -4,19 +4,24 @@ Song & Mittal (USENIX Security 2021), sections 3 and 4.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy
 import torch
 
 from imharness.data import fresh_numerics, generator
 from imharness.errors import UsageError
-from imharness.membership import Component, Evidence, InferMembership, MembershipEvaluator, MembershipQuery
-from imharness.questions import Estimate, Finding, Likeness, ModelAudit, Risk
-from imharness.stats import NotTestable, chosen_half, correlate, tpr_at_fpr
+from imharness.leaderboard import NotTestable, chosen_half, correlate
+from imharness.membership import (
+    BalancedAccuracy,
+    Component,
+    Evidence,
+    InferMembership,
+    MembershipEvaluator,
+    MembershipQuery,
+)
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.audit_references import (
     KnownReferences,
@@ -24,15 +29,17 @@ from imharness_membership.audit_references import (
     guessed,
     learned_on_known,
 )
+from imharness_membership.doubts import doubts_of, doubts_of_labels, shared
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.findings import Finding, Likeness, ModelAudit, Risk
+from imharness_membership.intervals import LEVEL, Area, accuracy_of, area_under, rate_at
 from imharness_membership.likelihood import ReferenceEvaluator, log_odds
-from imharness_membership.likeness import of_masks, of_references, of_shadow
+from imharness_membership.likeness import of_masks, of_references, of_shadow, unlike
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
 from imharness_membership.roc import roc
 
 Array = np.ndarray
 FPRS = (0.001, 0.01)
-LEVEL = 0.95
 SLOW = "harness/neural"
 MANY = 50_000
 """The number of target rows above which the NN attack runs only on request."""
@@ -80,20 +87,20 @@ def brief(text: str) -> str:
     return text.replace("harness/", "")
 
 
-def standard(installed: Iterable[Component], rows: int, known: Known | None = None) -> list[MembershipEvaluator]:
+def standard(installed: Iterable[Component], rows: int, knowledge: Known | None = None) -> list[MembershipEvaluator]:
     """Return the evaluators that need no more than is known, by default outputs and labels.
 
     Those that only their name selects are left out, and for many `rows` the slow one, too.
     """
-    have = known or Known()
-    every = [e for e in installed if isinstance(e, MembershipEvaluator) and not e.by_name]
-    found = [e for e in every if not have.lacks(e)]
-    return [e for e in found if rows <= MANY or e.info.id != SLOW]
+    have = knowledge or Known()
+    every = [e for e in installed if isinstance(e, MembershipEvaluator) and not e.opt_in]
+    possible = [e for e in every if not have.lacks(e)]
+    return [e for e in possible if rows <= MANY or e.info.id != SLOW]
 
 
-def usable(chosen: Iterable[Component], known: Known | None = None) -> list[MembershipEvaluator]:
+def usable(chosen: Iterable[Component], knowledge: Known | None = None) -> list[MembershipEvaluator]:
     """Return the requested evaluators; raises `UsageError` for one that an audit cannot use."""
-    found, have = [], known or Known()
+    selected, have = [], knowledge or Known()
     for evaluator in chosen:
         if not isinstance(evaluator, MembershipEvaluator):
             raise UsageError(f"{evaluator.label} is not a membership evaluator.")
@@ -104,21 +111,21 @@ def usable(chosen: Iterable[Component], known: Known | None = None) -> list[Memb
             )
         if lacking := have.lacks(evaluator):
             raise UsageError(f"{evaluator.label} cannot take part, {lacking}.")
-        found.append(evaluator)
-    return found
+        selected.append(evaluator)
+    return selected
 
 
 def untested(
-    installed: Iterable[Component], used: Iterable[Component], named: bool, known: Known | None = None
+    installed: Iterable[Component], used: Iterable[Component], named: bool, knowledge: Known | None = None
 ) -> dict[str, str]:
     """Return why evaluators take no part; `named`: the user chose those that are `used`."""
-    taken, found, have = {evaluator.label for evaluator in used}, {}, known or Known()
+    taken, reasons, have = {evaluator.label for evaluator in used}, {}, knowledge or Known()
     for evaluator in installed:
-        if not isinstance(evaluator, MembershipEvaluator) or evaluator.by_name or evaluator.label in taken:
+        if not isinstance(evaluator, MembershipEvaluator) or evaluator.opt_in or evaluator.label in taken:
             continue
         slow = f"which is slow for more than {MANY:,} records"
-        found[evaluator.label] = have.lacks(evaluator) or ("as others were asked for" if named else slow)
-    return found
+        reasons[evaluator.label] = have.lacks(evaluator) or ("as others were asked for" if named else slow)
+    return reasons
 
 
 @fresh_numerics()
@@ -129,34 +136,47 @@ def audit(
     progress: Any,
     *,
     has_shadow: bool = True,
+    same_rows: bool = False,
     left_out: Mapping[str, str] | None = None,
-    known: Known | None = None,
+    knowledge: Known | None = None,
 ) -> ModelAudit:
     """Let evaluators guess the target's members; they get its rows in a random order that is kept from them.
 
     Args:
         shadow: the rows from which they learn; `has_shadow`: whether a shadow model gave them, and not the target.
+        same_rows: whether a shadow model answered for the records on which evaluators are tested, as references do.
         left_out: evaluator -> why it takes no part.
-        known: what the adversary has beside outputs.
+        knowledge: what the adversary has beside outputs.
     """
-    have = known or Known()
+    have = knowledge or Known()
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
     outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
     query = _query(shadow, outputs, labels)
     references = have.references and have.references.at(order)
-    findings = []
+    level = 1 - (1 - LEVEL) / (2 * len(evaluators))
+    findings, reached = [], []
+    half = chosen_half(np.arange(len(shadow.labels)))
     for number, evaluator in enumerate(evaluators):
         infer = evaluator.build(torch.device("cpu"))
         if references is None or "references" not in evaluator.reads:
-            right, scores = _on_known(infer, shadow), infer(query).numpy()
+            right, scores = _on_known(infer, shadow, half), infer(query).numpy()
         elif have.on_known is None:
             right, scores = accuracy_on_references(infer, query, references), guessed(infer, query, references)
         else:
-            own = guessed(infer, _query(shadow, shadow.outputs, shadow.labels), have.on_known)
-            right, scores = learned_on_known(guessed(infer, query, references), own, shadow.member)
-        findings.append(_finding(evaluator, right, scores, member, labels, outputs.shape[1]))
+            shadow_guesses = guessed(infer, _query(shadow, shadow.outputs, shadow.labels), have.on_known)
+            right, scores = learned_on_known(guessed(infer, query, references), shadow_guesses, shadow.member)
+        area = area_under(scores, member)
+        finding = _finding(evaluator, right, scores, member, labels, outputs.shape[1], area)
+        findings.append(finding)
+        reached += _reached(evaluator.label, finding.accuracy, area, level)
         progress(number + 1, len(evaluators))
     hits = outputs.argmax(axis=1) == labels
+    alone = accuracy_of(hits, member) if have.labels else None
+    copies = 0 if same_rows else shared(target, shadow)
+    likeness = _likeness(target, shadow, have, has_shadow)
+    wrong, doubts = _doubts(target, shadow, has_shadow, have.labels)
+    doubts += [] if wrong else unlike(likeness)
+    findings = [_doubted(finding, wrong, doubts, copies, max(reached)) for finding in findings]
     return ModelAudit(
         members=int(member.sum()),
         nonmembers=int((~member).sum()),
@@ -170,34 +190,80 @@ def audit(
         untested=dict(left_out or {}),
         digests={"target": _digest(target), "shadow": _digest(shadow)},
         references=0 if references is None else len(references.member),
-        likeness=_likeness(target, shadow, have, has_shadow),
+        likeness=likeness,
         has_labels=have.labels,
+        labels_alone=alone,
+        notes=_notes(target, shadow, have),
     )
 
 
-def _likeness(target: Outputs, shadow: Outputs, known: Known, has_shadow: bool) -> list[Likeness]:
+def _doubts(target: Outputs, shadow: Outputs, has_shadow: bool, labels: bool) -> tuple[list[str], list[str]]:
+    """Return in sentences why labels seem wrong, and why the rows can show no small number."""
+    learned = "shadow model" if has_shadow else "target, in the rows from which evaluators learn,"
+    pairs = ((target, "target"), (shadow, learned))
+    wrong = [doubt for outputs, name in pairs if labels for doubt in doubts_of_labels(outputs, name)]
+    return wrong, [doubt for outputs, name in pairs for doubt in doubts_of(outputs, name, labels)]
+
+
+def _notes(target: Outputs, shadow: Outputs, knowledge: Known) -> list[str]:
+    references = () if knowledge.references is None else knowledge.references.notes
+    return list(dict.fromkeys((*target.notes, *shadow.notes, *references)))
+
+
+def _doubted(
+    finding: Finding, wrong: Sequence[str], doubts: Sequence[str], copies: int, reached: tuple[float, str]
+) -> Finding:
+    """Return the finding with what speaks against it, of which `wrong` labels and `copies` leave no verdict.
+
+    `copies`: how many of the tested rows evaluators learnt from.
+    """
+    learned = (
+        [f"Evaluators learned from {copies} of the rows on which they are tested: nothing is held out."]
+        if copies
+        else []
+    )
+    doubts = (*learned, *wrong, *doubts)
+    return replace(
+        finding, accuracy=replace(finding.accuracy, doubts=doubts, judges=not copies and not wrong, reached=reached)
+    )
+
+
+def _reached(label: str, right: BalancedAccuracy, area: Area, level: float) -> Iterator[tuple[float, str]]:
+    """Yield the balanced accuracies that an attack reaches, and would reach with another threshold, with sentences.
+
+    A ROC curve that is nowhere further than J above the diagonal has an area of at most 1/2 + J - J^2 / 2, and balanced
+    accuracy is (1 + J) / 2. Both hold together for k attacks with 97.5% at a `level` of 1 - 0.05 / 2k.
+    """
+    name = brief(label)
+    least = BalancedAccuracy.of(right.caught, right.members, right.spared, right.nonmembers, level).low
+    yield least, f"The attack {name} reaches at least {least:.3f} on these rows, which chance does not explain."
+    under = area.at(level).low
+    best = 1 - float(np.sqrt(2 - 2 * max(under, 0.5))) / 2
+    yield best, f"With another threshold, {name} would reach at least {best:.3f}: its AUC is at least {under:.3f}."
+
+
+def _likeness(target: Outputs, shadow: Outputs, knowledge: Known, has_shadow: bool) -> list[Likeness]:
     """Return how the adversary's own models compare with the target."""
-    masks = [] if known.references is None else list(of_masks(target, known.references))
-    if not known.labels:
+    masks = [] if knowledge.references is None else list(of_masks(target, knowledge.references))
+    if not knowledge.labels:
         return masks
-    found = list(of_shadow(target, shadow)) if has_shadow and known.references is None else masks
-    if known.references is not None:
-        own = log_odds(torch.from_numpy(target.outputs), torch.from_numpy(target.labels)).numpy()
-        found += of_references(target, own, known.references)
-    return found
+    likenesses = list(of_shadow(target, shadow)) if has_shadow and knowledge.references is None else masks
+    if knowledge.references is not None:
+        target_odds = log_odds(torch.from_numpy(target.outputs), torch.from_numpy(target.labels)).numpy()
+        likenesses += of_references(target, target_odds, knowledge.references)
+    return likenesses
 
 
-def _digest(part: Outputs) -> str:
+def _digest(outputs: Outputs) -> str:
     """Return the sha256 of the bytes of probabilities, labels and membership, little-endian."""
-    found = hashlib.sha256()
-    for array, kind in ((part.outputs, "<f4"), (part.labels, "<i8"), (part.member, "?")):
-        found.update(np.ascontiguousarray(array, dtype=kind).tobytes())
-    return found.hexdigest()
+    digest = hashlib.sha256()
+    for array, kind in ((outputs.outputs, "<f4"), (outputs.labels, "<i8"), (outputs.member, "?")):
+        digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
+    return digest.hexdigest()
 
 
-def _on_known(infer: InferMembership, shadow: Outputs) -> float:
+def _on_known(infer: InferMembership, shadow: Outputs, half: Array) -> float:
     """Return the balanced accuracy on each half of the known rows of what was learnt on the other half."""
-    half = chosen_half(np.arange(len(shadow.labels)))
     guess = np.empty(len(half), dtype=bool)
     for fit in (half, ~half):
         guess[~fit] = infer(_query(shadow.at(fit), shadow.outputs[~fit], shadow.labels[~fit])).numpy() >= 0
@@ -215,23 +281,25 @@ def _query(shadow: Outputs, outputs: Array, labels: Array) -> MembershipQuery:
 
 
 def _finding(
-    evaluator: MembershipEvaluator, on_shadow: float, scores: Array, member: Array, labels: Array, classes: int
+    evaluator: MembershipEvaluator,
+    on_shadow: float,
+    scores: Array,
+    member: Array,
+    labels: Array,
+    classes: int,
+    area: Area,
 ) -> Finding:
     caught = scores >= 0
-    hits, spared = caught[member].mean(), (~caught[~member]).mean()
     fpr, tpr = roc(scores, member)
-    found = [_tpr_at(scores, member, limit) for limit in FPRS]
+    rates = [rate_at(scores, member, limit) for limit in FPRS]
     return Finding(
         evaluator=evaluator.label,
         told=evaluator.summary,
         on_shadow=on_shadow,
-        accuracy=_normal(
-            float(hits + spared) / 2,
-            float(hits * (1 - hits) / member.sum() + spared * (1 - spared) / (~member).sum()) / 4,
-        ),
-        auc=auc_interval(scores, member),
-        tpr_at_01=found[0],
-        tpr_at_1=found[1],
+        accuracy=accuracy_of(caught, member),
+        auc=area.at(LEVEL),
+        tpr_at_01=rates[0],
+        tpr_at_1=rates[1],
         roc=(fpr.tolist(), tpr.tolist()),
         by_class=_by_class(caught, member, labels, classes),
     )
@@ -248,41 +316,6 @@ def _by_class(caught: Array, member: Array, labels: Array, classes: int) -> dict
     }
 
 
-def _normal(value: float, variance: float) -> Estimate:
-    reach = scipy.stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(variance)
-    return Estimate(value, float(max(0.0, value - reach)), float(min(1.0, value + reach)))
-
-
-def auc_interval(scores: Array, member: Array) -> Estimate:
-    """Return the area under the ROC curve with the interval of DeLong, DeLong & Clarke-Pearson (Biometrics 1988).
-
-    O(n log n), by ranks (Sun & Xu, IEEE SPL 2014), in float64 whatever the scores are.
-    """
-    scores = scores.astype(np.float64)  # rankdata may keep float32
-    inside, outside = scores[member], scores[~member]
-    both, own, others = map(scipy.stats.rankdata, (np.r_[inside, outside], inside, outside))
-    beaten = (both[: len(inside)] - own) / len(outside)
-    beating = 1 - (both[len(inside) :] - others) / len(inside)
-    variance = sum(float(np.var(v, ddof=1)) / len(v) if len(v) > 1 else 0.0 for v in (beaten, beating))
-    return _normal(float(beaten.mean()), variance)
-
-
-def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate | None:
-    """Return the true-positive rate at the lowest threshold that accuses a further non-member with at most `fpr`.
-
-    See `imharness.stats.tpr_at_fpr`. The interval is Clopper & Pearson's, for this threshold. None where there are too
-    few non-members for one.
-    """
-    try:
-        rate = tpr_at_fpr(scores, member, fpr)
-    except NotTestable:
-        return None
-    inside = int(member.sum())
-    hits = round(rate * inside)
-    interval = scipy.stats.binomtest(hits, inside).proportion_ci(LEVEL, method="exact")
-    return Estimate(rate, float(interval.low), float(interval.high))
-
-
 def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) -> Risk:
     shadow, target = (
         -ModifiedEntropy().values(*pair).numpy()
@@ -291,14 +324,14 @@ def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) ->
     classes = query.shadow_outputs.shape[1]
     scores = risk_scores(shadow, query.shadow_member.numpy(), query.shadow_labels.numpy(), target, labels, classes)
     precision, recall = precision_and_recall(scores, member, np.array(THRESHOLDS))
-    said, real, rows = calibration(scores, member)
+    predicted, real, rows = calibration(scores, member)
     by_class = _risk_by_class(scores, member, labels, right, classes)
     return Risk(
         thresholds=THRESHOLDS,
         precision=[None if np.isnan(p) else float(p) for p in precision],
         recall=recall.tolist(),
         rmse=calibration_rmse(scores, member),
-        said=said.tolist(),
+        said=predicted.tolist(),
         real=real.tolist(),
         rows=rows.tolist(),
         member_quantiles=np.quantile(scores[member], np.linspace(0, 1, 101)).tolist(),

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from imharness.files import NO_MARKUP
-from imharness.questions import ModelAudit
 from imharness_membership.audit import brief
+from imharness_membership.findings import ModelAudit
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
 """Okabe and Ito's colours, which colour-blind readers can tell apart."""
@@ -24,7 +24,7 @@ SETTINGS = {
 }
 
 
-def report(found: ModelAudit, name: str) -> str:
+def report(model_audit: ModelAudit, name: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imharness_membership"), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -33,38 +33,43 @@ def report(found: ModelAudit, name: str) -> str:
         (
             "ROC, both axes logarithmic",
             "Share of members found against share of non-members accused.",
-            _picture(_roc, found),
+            _picture(_roc, model_audit),
         ),
-        ("Risk scores of members", "Share of members at or below a risk score.", _picture(_distribution, found)),
+        ("Risk scores of members", "Share of members at or below a risk score.", _picture(_distribution, model_audit)),
         (
             "Calibration",
             "True share of members against the risk score; the area shows the number of rows.",
-            _picture(_calibration, found),
+            _picture(_calibration, model_audit),
         ),
-        ("Classes", "Mean risk score of members against train minus test accuracy.", _picture(_classes, found)),
+        ("Classes", "Mean risk score of members against train minus test accuracy.", _picture(_classes, model_audit)),
     ]
-    risk = list(zip(found.risk.thresholds, found.risk.precision, found.risk.recall, strict=True))
+    risk = list(zip(model_audit.risk.thresholds, model_audit.risk.precision, model_audit.risk.recall, strict=True))
     return environment.get_template("report.html").render(
-        audit=found, name=name, pictures=pictures, findings=found.ordered(), risk=risk, worst=found.worst()
+        audit=model_audit,
+        name=name,
+        pictures=pictures,
+        findings=model_audit.ordered(),
+        risk=risk,
+        worst=model_audit.worst(),
     )
 
 
-def _picture(draw: Callable[[Axes, ModelAudit], None], found: ModelAudit) -> Markup:
+def _picture(draw: Callable[[Axes, ModelAudit], None], model_audit: ModelAudit) -> Markup:
     """Return a figure as SVG; matplotlib escapes the text in it."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(5.2, 3.9), layout="constrained")
         axes = figure.subplots()
         axes.spines[["top", "right"]].set_visible(False)
-        draw(axes, found)
+        draw(axes, model_audit)
         file = io.StringIO()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     return Markup(text[text.index("<svg") :])
 
 
-def _roc(axes: Axes, found: ModelAudit) -> None:
-    least = 0.5 / found.nonmembers
-    for number, finding in enumerate(found.findings):
+def _roc(axes: Axes, model_audit: ModelAudit) -> None:
+    least = 0.5 / model_audit.nonmembers
+    for number, finding in enumerate(model_audit.findings):
         fpr, tpr = ([max(x, least) for x in values] for values in finding.roc)
         style = "-" if number < len(COLOURS) else "--"
         axes.plot(fpr, tpr, style, color=COLOURS[number % len(COLOURS)], label=brief(finding.evaluator), lw=1.3)
@@ -77,20 +82,25 @@ def _roc(axes: Axes, found: ModelAudit) -> None:
     axes.legend(fontsize=7, frameon=False, loc="lower right")
 
 
-def _distribution(axes: Axes, found: ModelAudit) -> None:
-    quantiles = found.risk.member_quantiles
+def _distribution(axes: Axes, model_audit: ModelAudit) -> None:
+    quantiles = model_audit.risk.member_quantiles
     axes.step(quantiles, [i / 100 for i in range(101)], where="post", color=COLOURS[0])
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="risk score", ylabel="share of members")
 
 
-def _calibration(axes: Axes, found: ModelAudit) -> None:
-    largest = max(found.risk.rows)
+def _calibration(axes: Axes, model_audit: ModelAudit) -> None:
+    largest = max(model_audit.risk.rows)
     axes.plot([0, 1], [0, 1], ":", color="gray", lw=1)
-    axes.scatter(found.risk.said, found.risk.real, [10 + 150 * n / largest for n in found.risk.rows], COLOURS[1])
+    axes.scatter(
+        model_audit.risk.said,
+        model_audit.risk.real,
+        [10 + 150 * n / largest for n in model_audit.risk.rows],
+        COLOURS[1],
+    )
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="risk score", ylabel="true share of members")
 
 
-def _classes(axes: Axes, found: ModelAudit) -> None:
-    pairs = [pair for pair in found.risk.by_class.values() if None not in pair]
+def _classes(axes: Axes, model_audit: ModelAudit) -> None:
+    pairs = [pair for pair in model_audit.risk.by_class.values() if None not in pair]
     axes.scatter([error for _, error in pairs], [risk for risk, _ in pairs], 16, COLOURS[2])
     axes.set(xlabel="train minus test accuracy", ylabel="mean risk score of members")

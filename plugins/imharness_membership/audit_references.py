@@ -8,17 +8,35 @@ import torch
 
 from imharness.errors import UsageError
 from imharness.files import read_arrays, read_columns
+from imharness.leaderboard import balanced_accuracy, chosen_half
 from imharness.membership import InferMembership, MembershipQuery, References
-from imharness.questions import GivenReferences
-from imharness.stats import balanced_accuracy, chosen_half
-from imharness_membership.audit_inputs import Array, Named, Outputs, checked
+from imharness_membership.audit_inputs import Array, Outputs, checked
 from imharness_membership.likelihood import log_odds
 from imharness_membership.thresholds import class_thresholds
 
 FEWEST = 4
 """The fewest reference models: one stands in for the target, and those that are left need a mean and a variance."""
+COPIED, LEAST, CERTAIN = 0.99, 20, 10.0
+"""A reference is the target if so large a share of its log odds are the target's, of those up to `CERTAIN` in size, of
+which there must be so many different ones: trees, and models that are certain, answer alike by chance."""
 CHECKED = 2
 """So many reference models are attacked by the others, to see how accurate an evaluator is where members are known."""
+
+
+@dataclass(frozen=True)
+class GivenReferences:
+    """What a person gave as the answers of reference models on the target's rows, not checked yet.
+
+    Args:
+        answers: should be the log odds of the true class, log p_y - log(1 - p_y), ``(K, n)``, or probabilities
+            ``(K, n, classes)``.
+        member: should be ``(K, n)``, true where a reference model was trained on a row of the target.
+        called: the names of these two in messages.
+    """
+
+    answers: Array
+    member: Array
+    called: tuple[str, str] = ("references: answers", "references: member")
 
 
 @dataclass(frozen=True)
@@ -29,11 +47,13 @@ class KnownReferences:
         log_odds: of the true class, float32 ``(K, n)``.
         member: bool ``(K, n)``, which rows each was trained on.
         outputs: probabilities float32 ``(K, n, classes)``, where they were given.
+        notes: what was done to outputs, so that they became probabilities.
     """
 
     log_odds: Array
     member: Array
     outputs: Array | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def outside(self) -> bool:
@@ -43,23 +63,23 @@ class KnownReferences:
     def at(self, chosen: Array) -> "KnownReferences":
         """Return the answers on the chosen rows, by number or by a mask."""
         outputs = None if self.outputs is None else self.outputs[:, chosen]
-        return KnownReferences(self.log_odds[:, chosen], self.member[:, chosen], outputs)
+        return KnownReferences(self.log_odds[:, chosen], self.member[:, chosen], outputs, self.notes)
 
     def without(self, number: int) -> "KnownReferences":
         """Return all models but one."""
-        kept = np.arange(len(self.member)) != number
-        outputs = None if self.outputs is None else self.outputs[kept]
-        return KnownReferences(self.log_odds[kept], self.member[kept], outputs)
+        mask = np.arange(len(self.member)) != number
+        outputs = None if self.outputs is None else self.outputs[mask]
+        return KnownReferences(self.log_odds[mask], self.member[mask], outputs)
 
     def shadow(self, labels: Array) -> Outputs | None:
         """Return the first model as a shadow model, whose members are known; None if only log odds were given."""
         return None if self.outputs is None or self.outside else Outputs(self.outputs[0], labels, self.member[0])
 
 
-def checked_references(given: GivenReferences, labels: Array, has_labels: bool) -> KnownReferences:
-    """Return the checked answers on rows with these labels; raises `UsageError` that names the argument."""
-    answers, mask = given.answers, given.member
-    where, whose = given.called
+def checked_references(references: GivenReferences, target: Outputs) -> KnownReferences:
+    """Return the checked answers on the target's rows; raises `UsageError` that names the argument."""
+    answers, mask, labels = references.answers, references.member, target.labels
+    where, whose = references.called
     n = len(labels)
     if answers.ndim not in (2, 3) or answers.shape[1] != n or answers.dtype.kind not in "iuf":
         raise UsageError(
@@ -78,20 +98,35 @@ def checked_references(given: GivenReferences, labels: Array, has_labels: bool) 
             "be trained on some of them, or all references on none."
         )
     if answers.ndim == 3:
-        flat, _ = checked(
-            answers.reshape(-1, answers.shape[2]),
-            np.tile(labels, len(answers)),
-            Named(where, "labels", "apply a softmax"),
+        flat, _, note = checked(
+            answers.reshape(-1, answers.shape[2]), np.tile(labels, len(answers)), where, "labels", False
         )
         odds = log_odds(torch.from_numpy(flat), torch.from_numpy(np.tile(labels, len(answers)))).numpy()
-        return KnownReferences(odds.reshape(member.shape), member, flat.reshape(answers.shape))
-    if not has_labels:
+        notes = (note,) if note else ()
+        _refuse_target(odds.reshape(member.shape), target, where)
+        return KnownReferences(odds.reshape(member.shape), member, flat.reshape(answers.shape), notes)
+    if not target.labelled:
         raise UsageError(f"{where}: without labels, give probabilities of all classes instead of log odds.")
     if not np.isfinite(answers).all():
         raise UsageError(f"{where} holds NaN or infinity; log odds of outputs that are certain can be clipped at 60.")
     if ((answers >= 0) & (answers <= 1)).all():
         raise UsageError(f"{where} lie in [0, 1]; log odds are needed, log p - log(1 - p) of the true class.")
+    _refuse_target(answers, target, where)
     return KnownReferences(answers.astype(np.float32), member)
+
+
+def _refuse_target(odds: Array, target: Outputs, where: str) -> None:
+    """Raise `UsageError` if a reference gives the target's answers, log odds ``(K, n)``: it tells attacks nothing."""
+    answers = log_odds(torch.from_numpy(target.outputs), torch.from_numpy(target.labels)).numpy()
+    unsure = np.abs(answers) < CERTAIN
+    if len(np.unique(answers[unsure])) < LEAST:
+        return
+    shares = np.isclose(odds[:, unsure], answers[unsure], rtol=0.01, atol=0.01).mean(axis=1)
+    if shares.max() >= COPIED:
+        raise UsageError(
+            f"{where}: reference {int(shares.argmax())} gives the target's answers on {shares.max():.0%} of the rows; "
+            "leave the target out, as references are to be trained on members drawn independently of its own."
+        )
 
 
 def guessed(infer: InferMembership, query: MembershipQuery, references: KnownReferences) -> Array:
@@ -101,23 +136,23 @@ def guessed(infer: InferMembership, query: MembershipQuery, references: KnownRef
 
 def accuracy_on_references(infer: InferMembership, query: MembershipQuery, references: KnownReferences) -> float:
     """Return the balanced accuracy of guesses about members of reference models, each attacked by the others."""
-    found = []
+    accuracies = []
     for number in range(len(references.member))[-CHECKED:]:
         one = _as_target(query, references, number)
-        found.append(balanced_accuracy(guessed(infer, one, references.without(number)), references.member[number]))
-    return float(np.mean(found))
+        accuracies.append(balanced_accuracy(guessed(infer, one, references.without(number)), references.member[number]))
+    return float(np.mean(accuracies))
 
 
-def learned_on_known(scores: Array, known: Array, member: Array) -> tuple[float, Array]:
+def learned_on_known(scores: Array, known_scores: Array, member: Array) -> tuple[float, Array]:
     """Return the accuracy on known rows of a threshold from their other half, and scores minus a threshold from all.
 
     For references that were trained on none of the rows, on which no threshold can be learnt.
     """
-    half, guess = chosen_half(np.arange(len(known))), np.empty(len(known), dtype=bool)
+    half, guess = chosen_half(np.arange(len(known_scores))), np.empty(len(known_scores), dtype=bool)
     for fit in (half, ~half):
-        guess[~fit] = known[~fit] >= _threshold(known[fit], member[fit])
+        guess[~fit] = known_scores[~fit] >= _threshold(known_scores[fit], member[fit])
     right = [(guess == member)[member == side].mean() for side in (True, False)]
-    return float(np.mean(right)), scores - _threshold(known, member)
+    return float(np.mean(right)), scores - _threshold(known_scores, member)
 
 
 def _threshold(scores: Array, member: Array) -> float:
@@ -158,14 +193,14 @@ def read_references(path: Path) -> GivenReferences:
     if not path.is_file():
         raise UsageError(f"{path} does not exist.")
     if path.suffix == ".npz":
-        found = read_arrays(path)
-        kinds = [name for name in ("log_odds", "probabilities") if name in found]
-        if "member" not in found or len(kinds) != 1:
-            have = ", ".join(sorted(found)) or "nothing"
+        arrays = read_arrays(path)
+        kinds = [name for name in ("log_odds", "probabilities") if name in arrays]
+        if "member" not in arrays or len(kinds) != 1:
+            have = ", ".join(sorted(arrays)) or "nothing"
             raise UsageError(
                 f"{path} must have the arrays member and log_odds, or member and probabilities; has: {have}."
             )
-        return GivenReferences(found[kinds[0]], found["member"], (f"{path}: {kinds[0]}", f"{path}: member"))
+        return GivenReferences(arrays[kinds[0]], arrays["member"], (f"{path}: {kinds[0]}", f"{path}: member"))
     if path.suffix in (".csv", ".parquet", ".pq"):
         return _from_table(path)
     raise UsageError(f"{path}: the ending must be .npz, .csv or .parquet.")
@@ -180,12 +215,12 @@ def _from_table(path: Path) -> GivenReferences:
             raise UsageError(f"{path} has no column {name}; it has: {', '.join(map(repr, table.columns[:20]))}.")
     model, row = table.numbers("reference"), table.numbers("row")
     size = [int(x.max()) + 1 if len(x) else 0 for x in (model, row)]
-    place = model * size[1] + row
-    if len(place) != size[0] * size[1] or (np.sort(place) != np.arange(len(place))).any():
+    positions = model * size[1] + row
+    if len(positions) != size[0] * size[1] or (np.sort(positions) != np.arange(len(positions))).any():
         raise UsageError(
             f"{path} must have one row for each of the references 0, 1, ... and each of the rows 0, 1, ..."
         )
-    order = np.argsort(place)
+    order = np.argsort(positions)
     answers = np.stack([table.numbers(name)[order] for name in wanted], axis=1)
     shaped = answers.reshape(*size) if wanted == ["log_odds"] else answers.reshape(*size, -1)
     called = (f"{path}: {wanted[0]}", f"{path}: member")

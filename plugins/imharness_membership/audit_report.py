@@ -8,9 +8,12 @@ import numpy as np
 import torch
 
 from imharness import __version__
-from imharness.questions import AuditSubject, Estimate, ModelAudit
+from imharness.membership import Estimate, TrainingPlan
+from imharness_membership.advice import advice
 from imharness_membership.audit import brief
-from imharness_membership.reference_models import ReferenceModels
+from imharness_membership.findings import AuditSubject, ModelAudit
+from imharness_membership.reference_models import EMBEDDED, ReferenceModels, reference_models
+from imharness_membership.track import MembershipTrack
 
 LEFT, RIGHT, WIDTH = 20.0, 680.0, 700.0
 """Where the scale begins and ends, and the width of its picture, in units of the picture."""
@@ -51,7 +54,14 @@ class Scale:
         return [self.mark(tenth / 10, f"{tenth / 10:.1f}") for tenth in range(10 + 1) if tenth / 10 >= self.least]
 
 
-def page(found: ModelAudit, subject: AuditSubject, references: ReferenceModels) -> str:
+def report(model_audit: ModelAudit, subject: AuditSubject) -> str:
+    """Return the report as HTML, with models of the embedded profile, which are trained for it, to compare with."""
+    track = MembershipTrack().with_parameters(**EMBEDDED["options"])
+    plan = TrainingPlan(track.epochs, track.batch_size, track.learning_rate, track.optimiser)
+    return page(model_audit, subject, reference_models(plan, track.part, track.splits))
+
+
+def page(model_audit: ModelAudit, subject: AuditSubject, references: ReferenceModels) -> str:
     """Return the report as HTML; it runs no script, makes no request, and everything in it is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imharness_membership"),
@@ -61,14 +71,15 @@ def page(found: ModelAudit, subject: AuditSubject, references: ReferenceModels) 
         lstrip_blocks=True,
     )
     environment.filters |= {"brief": brief, "interval": _interval}
-    worst = found.worst()
+    worst = model_audit.worst()
     result = worst.accuracy
-    scale = Scale(min(LOWEST, result.low, *(own.accuracy for own in references.models)))
+    verdict = "" if subject.fail_above is None else result.against(subject.fail_above)
+    scale = Scale(min(LOWEST, result.low, *(reference_model.accuracy for reference_model in references.models)))
     marks = [scale.mark(CHANCE, "coin 0.500")]
-    for own in sorted(references.models, key=lambda own: own.accuracy):
-        marks.append(scale.mark(own.accuracy, f"{own.label} {own.accuracy:.3f}", len(marks) % 2))
+    for model in sorted(references.models, key=lambda reference: reference.accuracy):
+        marks.append(scale.mark(model.accuracy, f"{model.label} {model.accuracy:.3f}", len(marks) % 2))
     return environment.get_template("audit.html").render(
-        audit=found,
+        audit=model_audit,
         subject=subject,
         references=references,
         worst=worst,
@@ -76,8 +87,9 @@ def page(found: ModelAudit, subject: AuditSubject, references: ReferenceModels) 
         scale=scale,
         marks=marks,
         width=WIDTH,
-        verdict="" if subject.fail_above is None else result.against(subject.fail_above),
-        enough=None if subject.fail_above is None else _enough(result, subject.fail_above, found),
+        verdict=verdict,
+        reasons=result.why_not(subject.fail_above) if verdict == "not shown" else result.concerns,
+        advice=list(advice(model_audit, subject.fail_above)),
         versions=f"image-privacy-harness {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
         f"Python {platform.python_version()}",
     )
@@ -85,12 +97,3 @@ def page(found: ModelAudit, subject: AuditSubject, references: ReferenceModels) 
 
 def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
-
-
-def _enough(result: Estimate, limit: float, found: ModelAudit) -> int | None:
-    """Return about how many tested records would tell, if the number stays as it is; None if no number would."""
-    if round(result.value, 3) == round(limit, 3):
-        return None
-    reach = (result.high - result.low) / 2
-    rows = (found.members + found.nonmembers) * (reach / abs(limit - result.value)) ** 2
-    return int(np.ceil(rows / 100)) * 100

@@ -15,7 +15,7 @@ from imharness.membership import TrainingPlan
 
 PADDING = 4
 """The reflections around an image, px."""
-SHIFTS = tuple(sorted(itertools.product((0, -PADDING, PADDING), repeat=2), key=lambda own: sum(map(abs, own))))
+SHIFTS = tuple(sorted(itertools.product((0, -PADDING, PADDING), repeat=2), key=lambda shift: sum(map(abs, shift))))
 """The shifts of views down and to the right, px, the smallest first."""
 VIEWS = tuple((*shift, mirrored) for shift in SHIFTS for mirrored in (False, True))
 """The 18 views of an image, as shift down, shift to the right, mirrored; the first is the image itself."""
@@ -38,8 +38,8 @@ def augmented(features: torch.Tensor, plan: TrainingPlan, rng: torch.Generator) 
     columns = torch.arange(width, device=device).expand(count, width)
     columns = corners[1, :, None] + torch.where(turned[:, None], columns.flip(1), columns)  # (n, W)
     places = torch.arange(count, device=device)[:, None, None]
-    found: torch.Tensor = _padded(features).permute(0, 2, 3, 1)[places, rows[:, :, None], columns[:, None, :]]
-    return found.permute(0, 3, 1, 2).contiguous()
+    views: torch.Tensor = _padded(features).permute(0, 2, 3, 1)[places, rows[:, :, None], columns[:, None, :]]
+    return views.permute(0, 3, 1, 2).contiguous()
 
 
 def view(features: torch.Tensor, number: int) -> torch.Tensor:
@@ -52,8 +52,8 @@ def view(features: torch.Tensor, number: int) -> torch.Tensor:
     _check(features)
     down, right, mirrored = VIEWS[number]
     height, width = features.shape[2:]
-    top, left = PADDING - down, PADDING - right
-    moved = _padded(features)[:, :, top : top + height, left : left + width]
+    top, left_edge = PADDING - down, PADDING - right
+    moved = _padded(features)[:, :, top : top + height, left_edge : left_edge + width]
     return moved.flip(3) if mirrored else moved
 
 

@@ -15,7 +15,7 @@ def calibration_error(outputs: torch.Tensor, labels: torch.Tensor) -> float:
     mean confidence and its accuracy.
     """
     confidence, guess = double(outputs).max(dim=1)
-    place = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
+    bin_index = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
     surplus = confidence - double(guess == labels.to(guess.device))
-    by_bin = torch.zeros(BINS, dtype=torch.double, device=place.device).index_add(0, place, surplus)
+    by_bin = torch.zeros(BINS, dtype=torch.double, device=bin_index.device).index_add(0, bin_index, surplus)
     return float(by_bin.abs().sum()) / len(labels)

@@ -38,6 +38,6 @@ def planted(split: Split, count: int) -> Canaries:
     shift = torch.randint(1, split.table.classes, (len(rows),), generator=rng).to(labels.device)
     labels[rows] = (labels[rows] + shift) % split.table.classes
     split.table = replace(split.table, labels=labels)
-    split.parts = {name: own[~torch.isin(own, rows)] for name, own in split.parts.items()}
+    split.parts = {name: indices[~torch.isin(indices, rows)] for name, indices in split.parts.items()}
     drawn = torch.randperm(len(rows), generator=split.rng("canaries"))[: len(rows) // INSIDE]
     return Canaries(rows, torch.zeros(len(rows), dtype=torch.bool).scatter(0, drawn, True))

@@ -13,9 +13,8 @@ import click
 from imharness.commands import Group, Share, seed_option, store_option
 
 if TYPE_CHECKING:
-    from imharness.membership import MembershipEvaluator, Progress
-    from imharness.questions import Estimate, ModelAudit
-    from imharness_membership.audit_inputs import Outputs
+    from imharness.membership import Estimate, Progress
+    from imharness_membership.findings import ModelAudit
 
 
 TRACK, RISK = "harness/membership", "harness/privacy-risk"
@@ -95,31 +94,23 @@ def audit(
     the columns model (shadow or target), member (0 or 1), label, p0, p1, ...
     """
     from imharness.commands import console, page_file, writable, write_page
-    from imharness.commands import every as installed
     from imharness.files import file_digest
-    from imharness.questions import AuditSubject
-    from imharness_membership.audit import audit as audited
-    from imharness_membership.audit import brief, untested
-    from imharness_membership.audit_inputs import read_audit
-    from imharness_membership.track import MembershipTrack
+    from imharness_membership.audit_html import report as audit_page
+    from imharness_membership.audit_report import report
+    from imharness_membership.findings import AuditSubject
 
     for output in filter(None, (json_file, html_file)):
         writable(output)
     report_file = report_file and page_file(report_file)
-    parts = read_audit(file, logits, shadow=references_file is None)
     with console.progress("evaluators") as advance:
-        if references_file:
-            found = _with_references(file, parts, references_file, names, advance)
-        else:
-            evaluators = _evaluators(names, len(parts["target"].labels))
-            left_out = untested(installed("evaluator"), evaluators, bool(names))
-            found = audited(parts["shadow"], parts["target"], evaluators, advance, left_out=left_out)
-    _print(found, per_class)
-    track, name = MembershipTrack(), model or file.name
+        result = _audited(file, references_file, logits, names, advance)
+    _say_verdict(result, fail_above)
+    _print(result, per_class)
+    name = model or file.name
     if json_file:
-        json_file.write_text(json.dumps({"file": file.name, **found.facts()}, indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps({"file": file.name, **result.facts()}, indent=1) + "\n", encoding="utf-8")
     if html_file:
-        html_file.write_text(track.audit_page(found, name), encoding="utf-8")
+        html_file.write_text(audit_page(result, name), encoding="utf-8")
     if report_file:
         options = {
             "--references": references_file,
@@ -128,17 +119,13 @@ def audit(
             "--fail-above": fail_above,
             "--report": report_file,
         }
-        read = {own.name: file_digest(own) for own in (file, references_file) if own}
+        read = {path.name: file_digest(path) for path in (file, references_file) if path}
         subject = AuditSubject(name, _repeated(file, logits, options), fail_above, read)
-        write_page(report_file, track.audit_report(found, subject))
+        write_page(report_file, report(result, subject))
     for output in filter(None, (html_file, report_file)):
         console.say(f"report: {output}")
     if fail_above is not None:
-        accuracy = found.worst().accuracy
-        verdict = accuracy.against(fail_above)
-        told = {"passes": "passes", "fails": "fails, above", "not shown": "not shown to be at most"}[verdict]
-        console.say(f"{brief(found.worst().evaluator)}, balanced accuracy {_shown(accuracy)}: {told} {fail_above:g}")
-        ctx.exit(int(verdict != "passes"))
+        ctx.exit(int(result.worst().accuracy.against(fail_above) != "passes"))
 
 
 def _repeated(file: Path, logits: bool, options: Mapping[str, object]) -> str:
@@ -150,50 +137,61 @@ def _repeated(file: Path, logits: bool, options: Mapping[str, object]) -> str:
     return shlex.join(words)
 
 
-def _with_references(
-    file: Path, parts: Mapping[str, Outputs], references: Path, names: tuple[str, ...], progress: Progress
+def _audited(
+    file: Path, references_file: Path | None, logits: bool, names: tuple[str, ...], progress: Progress
 ) -> ModelAudit:
-    """Return the audit with reference models, with or without a shadow model."""
-    from imharness.commands import every, find
-    from imharness.questions import AuditRequest, GivenOutputs
-    from imharness_membership.answering import answered
+    """Return the audit of the outputs of a file, with or without reference models."""
+    from imharness.commands import console, every, find
+    from imharness_membership.answering import audited
+    from imharness_membership.audit import MANY, SLOW
+    from imharness_membership.audit_inputs import read_audit
     from imharness_membership.audit_references import read_references
 
-    given = {
-        name: GivenOutputs(
-            part.outputs, part.labels, part.member, (f"{file}: {name} outputs", f"{file}: {name} labels", "member")
-        )
-        for name, part in parts.items()
-    }
-    chosen = [find("evaluator", name) for name in names] or every("evaluator")
-    asked = AuditRequest(given["target"], given.get("shadow"), list(chosen), bool(names), read_references(references))
-    return answered(asked, progress).found
-
-
-def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
-    """Return the requested evaluators, or all that need only outputs and labels."""
-    from imharness.commands import console, find
-    from imharness.commands import every as installed
-    from imharness_membership.audit import MANY, SLOW, standard, usable
-
-    if names:
-        return usable([find("evaluator", name) for name in names])
-    if rows > MANY:
+    outputs = read_audit(file, logits, shadow=references_file is None)
+    if not names and len(outputs["target"].labels) > MANY:
         console.say(f"{SLOW} is left out because there are more than {MANY} rows; ask for it with --evaluator")
-    return standard(installed("evaluator"), rows)
+    references = None if references_file is None else read_references(references_file)
+    chosen = [find("evaluator", name) for name in names] or every("evaluator")
+    result, _ = audited(
+        outputs["target"], outputs.get("shadow"), references, chosen, named=bool(names), progress=progress
+    )
+    return result
 
 
-def _print(found: ModelAudit, per_class: bool) -> None:
+def _say_verdict(result: ModelAudit, fail_above: float | None) -> None:
+    """Say first what the audit found: whether it passes, and what the number means in natural frequencies."""
+    from imharness.commands import console
+    from imharness_membership.audit import brief
+
+    worst = result.worst()
+    accuracy = worst.accuracy
+    right, low, high = (f"{100 * share:.0f}" for share in (accuracy.value, accuracy.low, accuracy.high))
+    meaning = (
+        f"shown 100 records, half of them members, the attacker is right about {right} times (95 % interval: {low} to "
+        f"{high}); a coin is right 50 times"
+    )
+    if fail_above is None:
+        console.say(f"No threshold was given: {meaning}.")
+        return
+    verdict = accuracy.against(fail_above)
+    outcome = {"passes": "passes", "fails": "fails, above", "not shown": "not shown to be at most"}[verdict]
+    console.say(f"Verdict: {outcome} {fail_above:g}; {meaning}.")
+    console.say(f"{brief(worst.evaluator)}, balanced accuracy {_shown(accuracy)}")
+    for line in accuracy.why_not(fail_above) if verdict == "not shown" else ():
+        console.say(line)
+
+
+def _print(result: ModelAudit, per_class: bool) -> None:
     from imharness.commands import console
     from imharness_membership.audit import brief
 
     console.say(
-        f"{found.members} members, {found.nonmembers} non-members, {found.classes} classes; accuracy "
-        f"{found.train_accuracy:.3f} on members, {found.test_accuracy:.3f} on non-members"
+        f"{result.members} members, {result.nonmembers} non-members, {result.classes} classes; accuracy "
+        f"{result.train_accuracy:.3f} on members, {result.test_accuracy:.3f} on non-members"
     )
     rows = [
         (brief(f.evaluator), f"{f.on_shadow:.3f}", *map(_shown, (f.accuracy, f.auc, f.tpr_at_01, f.tpr_at_1)))
-        for f in found.ordered()
+        for f in result.ordered()
     ]
     columns = ["evaluator", "when chosen", "balanced accuracy", "AUC", "TPR at 0.1% FPR", "TPR at 1% FPR"]
     console.table("What an adversary finds out (95% intervals)", columns, rows)
@@ -202,11 +200,13 @@ def _print(found: ModelAudit, per_class: bool) -> None:
             "The first row is the result: its evaluator was the most accurate on rows whose membership the adversary "
             "can check. Another row may be higher by chance."
         )
-    for line in found.mismatches():
+    for line in (*result.doubts(), *result.notes):
+        console.say(line)
+    for line in result.mismatches():
         console.say(f"differs from the target, which may hide what a better copy shows: {line}")
-    for line in found.not_tested():
+    for line in result.not_tested():
         console.say(f"not tested: {brief(line)}")
-    risk = found.risk
+    risk = result.risk
     console.table(
         "Privacy risk scores: accusing all rows that reach a threshold",
         ["threshold", "precision", "recall"],
@@ -217,10 +217,10 @@ def _print(found: ModelAudit, per_class: bool) -> None:
     )
     console.say(f"calibration of the risk score: RMSE {risk.rmse:.3f}")
     if per_class:
-        evaluators = [brief(f.evaluator) for f in found.findings]
+        evaluators = [brief(f.evaluator) for f in result.findings]
         rows = [
-            (c, *("-" if f.by_class[c] is None else f"{f.by_class[c]:.3f}" for f in found.findings))
-            for c in range(found.classes)
+            (c, *("-" if f.by_class[c] is None else f"{f.by_class[c]:.3f}" for f in result.findings))
+            for c in range(result.classes)
         ]
         console.table("Balanced accuracy by class", ["class", *evaluators], rows)
 
@@ -236,7 +236,7 @@ def _shown(estimate: Estimate | None) -> str:
 @click.option(
     "--defense",
     metavar="NAME",
-    help="Train this defense of the board with canaries instead of reading FILE. Default: FILE is read.",
+    help="Train this defense of the leaderboard with canaries instead of reading FILE. Default: FILE is read.",
 )
 @click.option("--dataset", default="digits", show_default=True, metavar="NAME", help="The data that it trains on.")
 @click.option("--model", default="mlp", show_default=True, metavar="NAME", help="The network that it trains.")
@@ -285,8 +285,7 @@ def one_run(
 
     from imharness.commands import console, writable
     from imharness.errors import UsageError
-    from imharness.questions import CanaryScores
-    from imharness_membership.board_run import board_run, read_canaries
+    from imharness_membership.leaderboard_run import leaderboard_run, read_canaries
     from imharness_membership.one_run import one_run_bounds
 
     if (file is None) == (defense is None):
@@ -297,24 +296,26 @@ def one_run(
         scores, included = read_canaries(file)
     else:
         with console.progress("epochs") as advance:
-            scores, included, promised = board_run(str(defense), dataset, model, mislabelled, seed, advance)
-        told = "no epsilon" if promised is None else f"epsilon {promised[0]:.3g} at delta {promised[1]:g}"
-        console.say(f"{defense} promises {told}")
-    found = one_run_bounds(CanaryScores(scores, included, delta, confidence, guesses))
+            scores, included, promised = leaderboard_run(str(defense), dataset, model, mislabelled, seed, advance)
+        promise = "no epsilon" if promised is None else f"epsilon {promised[0]:.3g} at delta {promised[1]:g}"
+        console.say(f"{defense} promises {promise}")
+    bounds = one_run_bounds(scores, included, delta, confidence, guesses)
     rows = [
         (label, f"{bound.epsilon:.3f}", str(bound.guesses), str(bound.right))
         for label, bound in (
-            ("any algorithm", found.any_algorithm),
-            ("Gaussian", found.gaussian),
-            ("Gaussian, independent canaries", found.independent),
+            ("any algorithm", bounds.any_algorithm),
+            ("Gaussian", bounds.gaussian),
+            ("Gaussian, independent canaries", bounds.independent),
         )
     ]
     title = f"Lower bounds of epsilon at delta {delta:g}, {100 * confidence:g}% confidence"
     console.table(title, ["holds for", "epsilon, at least", "guesses", "right"], rows)
-    console.say(f"{found.canaries} canaries, {found.included} of them in the training set")
+    if bounds.doubt:
+        console.say(bounds.doubt)
+    console.say(f"{bounds.canaries} canaries, {bounds.included} of them in the training set")
     console.say("Quote the first bound, which holds without assumptions. The others hold only if theirs are true.")
     if json_file:
-        json_file.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(asdict(bounds), indent=1) + "\n", encoding="utf-8")
 
 
 @membership.command()
@@ -356,16 +357,18 @@ def embeddings(store: str, defense: str, dataset: str | None, model: str | None,
             f"store {store} has {len(targets)} networks with evidence of the evaluator white-box that fit; "
             "one is drawn: run white-box, or name --dataset and --model."
         )
-    (own,) = targets
-    known = {role: own.labels[role].replace("'", "''") for role in ("defense", "dataset", "model")}
-    here = " AND ".join(f"{role} = '{label}'" for role, label in {**known, "evaluator": RISK}.items())
+    (target,) = targets
+    labels = {role: target.labels[role].replace("'", "''") for role in ("defense", "dataset", "model")}
+    here = " AND ".join(f"{role} = '{label}'" for role, label in {**labels, "evaluator": RISK}.items())
     scored = query(store, TRACK)(
         f"SELECT row, score FROM evaluate WHERE split = 0 AND adaptive AND {here} ORDER BY row"
     )
-    order = own.output.rows["row"].argsort()
-    if not len(scored["row"]) or (scored["row"] != own.output.rows["row"][order]).any():
+    order = target.output.rows["row"].argsort()
+    if not len(scored["row"]) or (scored["row"] != target.output.rows["row"][order]).any():
         raise UsageError(f"store {store} has no scores of privacy-risk for this network.")
-    rows = {name: own.output.rows[name][order] for name in ("label", "member")}
-    found = embedded(own.output.arrays["features"][order], scored["score"] + 0.5, rows["label"], rows["member"], fewest)
-    draw(found, out)
-    console.say(f"{out}: {len(found.labels)} rows of {len(found.risk)} classes")
+    rows = {name: target.output.rows[name][order] for name in ("label", "member")}
+    embedding = embedded(
+        target.output.arrays["features"][order], scored["score"] + 0.5, rows["label"], rows["member"], fewest
+    )
+    draw(embedding, out)
+    console.say(f"{out}: {len(embedding.labels)} rows of {len(embedding.risk)} classes")

@@ -22,24 +22,24 @@ class Descent(ABC):
 
     def __init__(self, parameters: Iterable[torch.Tensor], learning_rate: float, weight_decay: float = 0.0) -> None:
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
-        self._parameters = [own for own in parameters if own.requires_grad]
+        self._parameters = [parameter for parameter in parameters if parameter.requires_grad]
 
     def step(self, loss: torch.Tensor) -> None:
         """Take one step down the gradient of a loss, a scalar; parameters without a gradient stay as they are."""
-        for own in self._parameters:
-            own.grad = None
+        for parameter in self._parameters:
+            parameter.grad = None
         loss.backward()
         self._go()
 
     def follow(self, gradients: Iterable[torch.Tensor]) -> None:
         """Take one step down the given gradients, one for each parameter, in their order."""
-        for own, gradient in zip(self._parameters, gradients, strict=True):
-            own.grad = gradient
+        for parameter, gradient in zip(self._parameters, gradients, strict=True):
+            parameter.grad = gradient
         self._go()
 
     def _go(self) -> None:
         with torch.no_grad():
-            self._update([place for place, own in enumerate(self._parameters) if own.grad is not None])
+            self._update([index for index, parameter in enumerate(self._parameters) if parameter.grad is not None])
 
     @abstractmethod
     def _update(self, places: list[int]) -> None:
@@ -58,14 +58,14 @@ class Sgd(Descent):
     ) -> None:
         super().__init__(parameters, learning_rate, weight_decay)
         self.momentum = momentum
-        self._velocities = [torch.zeros_like(own) for own in self._parameters] if momentum else []
+        self._velocities = [torch.zeros_like(parameter) for parameter in self._parameters] if momentum else []
 
     def _update(self, places: list[int]) -> None:
-        chosen = [self._parameters[place] for place in places]
+        chosen = [self._parameters[index] for index in places]
         torch._fused_sgd_(
             chosen,
-            [own.grad for own in chosen],
-            [self._velocities[place] for place in places] if self.momentum else [],
+            [parameter.grad for parameter in chosen],
+            [self._velocities[index] for index in places] if self.momentum else [],
             weight_decay=self.weight_decay,
             momentum=self.momentum,
             lr=self.learning_rate,
@@ -81,17 +81,17 @@ class Adam(Descent):
 
     def __init__(self, parameters: Iterable[torch.Tensor], learning_rate: float, weight_decay: float = 0.0) -> None:
         super().__init__(parameters, learning_rate, weight_decay)
-        self._means, self._squares = ([torch.zeros_like(own) for own in self._parameters] for _ in range(2))
-        self._steps = [torch.zeros((), device=own.device) for own in self._parameters[:1]]
+        self._means, self._squares = ([torch.zeros_like(parameter) for parameter in self._parameters] for _ in range(2))
+        self._steps = [torch.zeros((), device=parameter.device) for parameter in self._parameters[:1]]
 
     def _update(self, places: list[int]) -> None:
         self._steps[0] += 1
-        chosen = [self._parameters[place] for place in places]
+        chosen = [self._parameters[index] for index in places]
         torch._fused_adam_(
             chosen,
-            [own.grad for own in chosen],
-            [self._means[place] for place in places],
-            [self._squares[place] for place in places],
+            [parameter.grad for parameter in chosen],
+            [self._means[index] for index in places],
+            [self._squares[index] for index in places],
             [],
             self._steps * len(places),
             amsgrad=False,

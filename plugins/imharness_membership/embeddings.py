@@ -35,13 +35,15 @@ def ends(risk: np.ndarray, labels: np.ndarray, member: np.ndarray, fewest: int, 
     two remain. Of few classes, all are taken.
     """
     inside = labels[member]
-    known = [
-        int(own) for own in np.unique(inside) if np.sum(inside == own) >= fewest and (labels[~member] == own).any()
+    candidates = [
+        int(label)
+        for label in np.unique(inside)
+        if np.sum(inside == label) >= fewest and (labels[~member] == label).any()
     ]
-    if len(known) < 2:
+    if len(candidates) < 2:
         raise UsageError(f"fewer than two classes have {fewest} members and a non-member; ask for fewer members.")
-    known.sort(key=lambda own: (float(risk[member & (labels == own)].mean()), own))
-    return known if len(known) <= 2 * classes else [*known[:classes], *known[-classes:]]
+    candidates.sort(key=lambda label: (float(risk[member & (labels == label)].mean()), label))
+    return candidates if len(candidates) <= 2 * classes else [*candidates[:classes], *candidates[-classes:]]
 
 
 def embedded(
@@ -59,16 +61,16 @@ def embedded(
     from sklearn.manifold import TSNE
 
     chosen = ends(risk, labels, member, fewest)
-    kept = np.isin(labels, chosen)
-    if int(kept.sum()) < FEWEST:
-        raise UsageError(f"{int(kept.sum())} rows are too few for a picture.")
-    perplexity = min(30.0, (int(kept.sum()) - 1) / 3)
-    places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(features[kept])
-    means = {own: float(risk[member & (labels == own)].mean()) for own in chosen}
-    return Embedding(places, labels[kept], member[kept], means)
+    selected = np.isin(labels, chosen)
+    if int(selected.sum()) < FEWEST:
+        raise UsageError(f"{int(selected.sum())} rows are too few for a picture.")
+    perplexity = min(30.0, (int(selected.sum()) - 1) / 3)
+    places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(features[selected])
+    means = {label: float(risk[member & (labels == label)].mean()) for label in chosen}
+    return Embedding(places, labels[selected], member[selected], means)
 
 
-def draw(found: Embedding, out: Path) -> None:
+def draw(embedding: Embedding, out: Path) -> None:
     """Write a picture with one panel for members and one for non-members, a colour for each class."""
     import matplotlib
 
@@ -79,10 +81,10 @@ def draw(found: Embedding, out: Path) -> None:
         figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.5), sharex=True, sharey=True, layout="constrained")
         colours = pyplot.get_cmap("tab10")
         for axis, title, inside in zip(axes, ("members", "non-members"), (True, False), strict=True):
-            for number, (own, risk) in enumerate(found.risk.items()):
-                rows = (found.labels == own) & (found.member == inside)
-                label = f"class {own}, risk {risk:.2f}"
-                axis.scatter(*found.places[rows].T, s=9, color=colours(number % 10), label=label)
+            for number, (class_label, risk) in enumerate(embedding.risk.items()):
+                rows = (embedding.labels == class_label) & (embedding.member == inside)
+                label = f"class {class_label}, risk {risk:.2f}"
+                axis.scatter(*embedding.places[rows].T, s=9, color=colours(number % 10), label=label)
             axis.set_title(title, fontsize=10)
             axis.set_xticks([])
             axis.set_yticks([])

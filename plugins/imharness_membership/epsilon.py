@@ -51,9 +51,9 @@ def chosen_rule(score: Array, member: Array, delta: float = DELTA) -> tuple[floa
     right = np.concatenate([above, others - below])  # accused members, then accused non-members
     wrong = np.concatenate([below, of - above])
     sizes = np.repeat([[of, others], [others, of]], len(tried), axis=0).T
-    found = epsilon_if_independent(right, sizes[0], wrong, sizes[1], delta)
-    best = int(found.argmax())
-    return float(found[best]), Rule(float(tried[best % len(tried)]), best < len(tried))
+    epsilons = epsilon_if_independent(right, sizes[0], wrong, sizes[1], delta)
+    best = int(epsilons.argmax())
+    return float(epsilons[best]), Rule(float(tried[best % len(tried)]), best < len(tried))
 
 
 def counted(rule: Rule, score: Array, member: Array) -> Array:

@@ -42,13 +42,13 @@ def row_gradients(network: nn.Module, features: torch.Tensor, labels: torch.Tens
         features: ``(n, ...)``.
         labels: int64 ``(n,)``.
     """
-    layers = [own for own in network.modules() if isinstance(own, nn.Linear | nn.Conv2d)]
-    size = CONVOLVED if any(isinstance(own, nn.Conv2d) for own in layers) else AT_ONCE
-    found = [_part(network, layers, *part) for part in zip(features.split(size), labels.split(size), strict=True)]
-    inputs, slopes, norms = (torch.cat([part[place] for part in found]) for place in (1, 2, 3))
-    sizes, wide = found[0][0], features[:1].numel()
-    given = bool(sizes[0, 0] == wide) and torch.equal(inputs[:, :wide], features.flatten(1))
-    return RowGradients(sizes, inputs[:, wide:] if given else inputs, slopes, norms, given)
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    size = CONVOLVED if any(isinstance(layer, nn.Conv2d) for layer in layers) else AT_ONCE
+    pieces = [_part(network, layers, *chunk) for chunk in zip(features.split(size), labels.split(size), strict=True)]
+    inputs, slopes, norms = (torch.cat([piece[index] for piece in pieces]) for index in (1, 2, 3))
+    sizes, wide = pieces[0][0], features[:1].numel()
+    has_features = bool(sizes[0, 0] == wide) and torch.equal(inputs[:, :wide], features.flatten(1))
+    return RowGradients(sizes, inputs[:, wide:] if has_features else inputs, slopes, norms, has_features)
 
 
 def _part(
@@ -82,8 +82,8 @@ def _watched(layers: list[nn.Module]) -> Iterator[list[tuple[nn.Module, torch.Te
     """Yield a list to which every call of a layer adds the layer, its input and its output."""
     calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
 
-    def keep(layer: nn.Module, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-        calls.append((layer, given[0].detach().clone(), output))
+    def keep(layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        calls.append((layer, inputs[0].detach().clone(), output))
         return output.clone()  # an activation behind the layer may write into what it is given
 
     hooks = [layer.register_forward_hook(keep) for layer in layers]
@@ -97,5 +97,5 @@ def _watched(layers: list[nn.Module]) -> Iterator[list[tuple[nn.Module, torch.Te
 def _norm(layer: nn.Conv2d, x: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
     """Return the norm of the gradient of a convolution's weights for each row, ``(n,)``."""
     patches = F.unfold(x, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # (n, inputs * k * k, places)
-    patches, slope = (own.unflatten(1, (layer.groups, -1)).flatten(3) for own in (patches, slope))
+    patches, slope = (tensor.unflatten(1, (layer.groups, -1)).flatten(3) for tensor in (patches, slope))
     return torch.linalg.vector_norm(slope @ patches.mT, dim=(1, 2, 3))

@@ -53,26 +53,26 @@ class ReferenceEvaluator(MembershipEvaluator):
         """Return the evaluator: statistic minus the threshold learnt on the first reference model, if it has one."""
 
         def infer(query: MembershipQuery) -> Scores:
-            found = query.references
-            if found is None:
+            references = query.references
+            if references is None:
                 raise HarnessError(f"{self.label} needs reference models; the query has none")
-            if len(found.log_odds) < 3:
-                raise HarnessError(f"{self.label} needs at least 3 reference models, got {len(found.log_odds)}")
+            if len(references.log_odds) < 3:
+                raise HarnessError(f"{self.label} needs at least 3 reference models, got {len(references.log_odds)}")
             observed = log_odds(query.target_outputs, query.target_labels)
-            trained = len(found.log_odds)
-            scores = self.statistic(observed, found.target_population_log_odds, found, trained)
-            views = found.view_log_odds
+            trained = len(references.log_odds)
+            scores = self.statistic(observed, references.target_population_log_odds, references, trained)
+            views = references.view_log_odds
             rest = References(
-                found.log_odds[1:],
-                found.member[1:],
-                found.population_log_odds[1:],
-                found.population_log_odds[0],
+                references.log_odds[1:],
+                references.member[1:],
+                references.population_log_odds[1:],
+                references.population_log_odds[0],
                 None if views is None else views[1:],
                 None if views is None else views[0],
             )
-            stand_in = self.statistic(found.log_odds[0], found.population_log_odds[0], rest, trained)
+            stand_in = self.statistic(references.log_odds[0], references.population_log_odds[0], rest, trained)
             order = stand_in.argsort(stable=True)  # the lowest of equally good thresholds, whatever the order of rows
-            values, member = stand_in[order].cpu().numpy(), found.member[0][order].cpu().numpy()
+            values, member = stand_in[order].cpu().numpy(), references.member[0][order].cpu().numpy()
             threshold = class_thresholds(values, member, np.zeros(len(values), dtype=np.int64), 1)
             clean = torch.nan_to_num(scores, nan=-SCALE).clamp(-SCALE, SCALE)
             learned = np.isfinite(threshold[0])  # a reference trained on none of the rows, or on all, teaches none

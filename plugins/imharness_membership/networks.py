@@ -35,9 +35,9 @@ class Split:
         self.context, self.pool = context, options.get("pool")
         self._seeds = ("split", str(options["split"])) if "split" in options else ("pool", str(self.pool))
         self.table: TableSet = context.table()
-        part, shadow = (int(options.get(name, 0)) for name in ("part", "shadow_part"))
+        subset_size, shadow, further = (int(options.get(name, 0)) for name in ("part", "shadow_part", "further"))
         rng = self.rng("rows") if self.pool is None else context.generator("pool", str(self.pool), "rows", shared=True)
-        self.parts = split_rows(len(self.table.labels), rng, part, shadow)
+        self.parts = split_rows(len(self.table.labels), rng, subset_size, shadow, further)
         if self.pool is not None and "split" in options:
             self.parts = halved(self.parts, self.rng("halves"))
 
@@ -67,26 +67,32 @@ class Split:
         return self.context.generator(*self._seeds, *purpose, shared=True)
 
     def rows(self, role: str) -> torch.Tensor:
-        """Return members, then non-members."""
-        return torch.cat([self.parts[f"{role}_member"], self.parts[f"{role}_non_member"]])
+        """Return members, then non-members, then the further ones."""
+        return torch.cat([self.parts[f"{role}_member"], self.parts[f"{role}_non_member"], self.further(role)])
+
+    def further(self, role: str) -> torch.Tensor:
+        """Return the non-members beyond those that are as many as members."""
+        return self.parts.get(f"{role}_further", torch.zeros(0, dtype=torch.int64))
 
     def asked(self, role: str) -> torch.Tensor:
         """Return the rows of `rows`, which reference models are asked about, in an order that all splits share."""
-        return self.rows(role) if self.pool is None else pooled(self.parts, role)
+        if self.pool is None:
+            return self.rows(role)
+        return torch.cat([pooled(self.parts, role), self.further(role)]).sort().values
 
-    def fresh(self, part: str) -> torch.nn.Module:
+    def fresh(self, network_name: str) -> torch.nn.Module:
         """Return an untrained network."""
         shape = tuple(self.table.features.shape[1:])
         network: torch.nn.Module = self.context.build("model")(
-            shape, self.table.classes, self.rng("initialisation", part)
+            shape, self.table.classes, self.rng("initialisation", network_name)
         )
         return network
 
-    def loaded(self, arrays: Mapping[str, np.ndarray], place: int) -> torch.nn.Module:
+    def loaded(self, arrays: Mapping[str, np.ndarray], index: int) -> torch.nn.Module:
         """Return the network whose weights are at a place of stored arrays."""
         network = self.fresh("loaded")
         names = [name for name in arrays if name.startswith(WEIGHTS)]
-        network.load_state_dict({name.removeprefix(WEIGHTS): torch.from_numpy(arrays[name][place]) for name in names})
+        network.load_state_dict({name.removeprefix(WEIGHTS): torch.from_numpy(arrays[name][index]) for name in names})
         return network.eval()
 
     def trained(
@@ -94,13 +100,13 @@ class Split:
         training: MembershipTraining,
         member: torch.Tensor,
         reference: torch.Tensor,
-        part: str,
+        network_name: str,
         after: After = lambda number, network, done: None,
         number: int = 0,
         of: int = 1,
     ) -> torch.nn.Module:
         """Return a network trained on its members, one of so many that are trained one after the other."""
-        network = self.fresh(part)
+        network = self.fresh(network_name)
 
         def progress(done: int, total: int) -> None:
             self.context.progress(number * total + done, of * total)
@@ -109,7 +115,7 @@ class Split:
         train = self.context.build(training)
         with self._precision():
             trained: torch.nn.Module = train(
-                network, self._data(member, reference), self.plan, self.rng("order", part), progress
+                network, self._data(member, reference), self.plan, self.rng("order", network_name), progress
             )
         return trained
 
@@ -125,15 +131,15 @@ class Split:
 
         `before`: number of reference models before these.
         """
-        parts = [f"reference {before + number}" for number in range(len(members))]
-        first = self.fresh(parts[0])
+        network_names = [f"reference {before + number}" for number in range(len(members))]
+        first = self.fresh(network_names[0])
         train_together = self.context.build(training, first, method="build_together")
         if train_together is None:
             return [
-                self.trained(training, member, reference, part, after, number, len(members))
-                for number, (member, part) in enumerate(zip(members, parts, strict=True))
+                self.trained(training, member, reference, network_name, after, number, len(members))
+                for number, (member, network_name) in enumerate(zip(members, network_names, strict=True))
             ]
-        networks = [first, *(self.fresh(part) for part in parts[1:])]
+        networks = [first, *(self.fresh(network_name) for network_name in network_names[1:])]
 
         def progress(done: int, total: int) -> None:
             self.context.progress(done, total)
@@ -142,7 +148,9 @@ class Split:
 
         data = [self._data(member, reference) for member in members]
         with self._precision():
-            train_together(networks, data, self.plan, [self.rng("order", part) for part in parts], progress)
+            train_together(
+                networks, data, self.plan, [self.rng("order", network_name) for network_name in network_names], progress
+            )
         return networks
 
     def _precision(self) -> AbstractContextManager[None]:
@@ -152,8 +160,8 @@ class Split:
     def outputs(self, network: torch.nn.Module, rows: torch.Tensor, number: int = 0) -> torch.Tensor:
         """Return probabilities ``(n, classes)`` for a view of rows, by its number, in parts of bounded size."""
         with torch.no_grad():
-            parts = (view(self.table.features[part], number) for part in rows.split(AT_ONCE))
-            return torch.cat([network(part).softmax(dim=1) for part in parts])
+            batches = (view(self.table.features[indices], number) for indices in rows.split(AT_ONCE))
+            return torch.cat([network(batch).softmax(dim=1) for batch in batches])
 
     def _data(self, member: torch.Tensor, reference: torch.Tensor) -> TrainingData:
         features, labels = self.table.features, self.table.labels
@@ -201,4 +209,4 @@ def closest(held_out: np.ndarray, wanted: float) -> int:
 
 def stacked(states: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, np.ndarray]:
     """Return the weights of several networks of one architecture as arrays by name."""
-    return {f"{WEIGHTS}{name}": torch.stack([own[name].cpu() for own in states]).numpy() for name in states[0]}
+    return {f"{WEIGHTS}{name}": torch.stack([state[name].cpu() for state in states]).numpy() for name in states[0]}

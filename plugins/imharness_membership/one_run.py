@@ -18,6 +18,7 @@ mu / 2, whose number of right ones has a known law. Xiang, Wang, Xiao, Tian & Wa
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -25,7 +26,6 @@ import scipy
 from scipy.special import bdtr, expit, log_ndtr, ndtr, ndtri
 
 from imharness.errors import UsageError
-from imharness.questions import CanaryScores, LowerBound, OneRunBounds
 
 Array = np.ndarray
 SHARES = {1 / 32: 0.1, 1 / 8: 0.8, 1 / 2: 0.1}
@@ -39,18 +39,75 @@ NODES, WEIGHTS = (np.polynomial.legendre.leggauss(48) + np.array([[1.0], [0.0]])
 FEWEST = 20
 UNFAIR = 1e-6
 """Coins that are fair give so uneven numbers of canaries with at most this probability."""
+REVERSED = 1e-4
+"""Scores that say nothing give so few right guesses with at most this probability."""
+FINE = 1e-3
+"""Scores nearer than this to a multiple of 1e-4, in units of it, may be rounded."""
 LARGEST_MU, GRID = 32.0, 33
 CLOSE = 1e-4
 """How near to its limit a bound is computed; it is rounded down."""
 
 
-def one_run_bounds(asked: CanaryScores) -> OneRunBounds:
-    """Return the lower bounds of epsilon; raises `UsageError` for too few canaries, or coins that were not fair.
+@dataclass(frozen=True)
+class LowerBound:
+    """A lower bound of epsilon, and the guesses that gave it.
+
+    Args:
+        epsilon: at least 0; with the confidence of the audit, the true epsilon at this delta is not below it.
+        guesses: how many canaries were guessed, half of them as included and half of them as left out.
+        right: how many of these guesses are right.
+    """
+
+    epsilon: float
+    guesses: int
+    right: int
+
+
+@dataclass(frozen=True)
+class OneRunBounds:
+    """The lower bounds of epsilon that one training run shows.
+
+    Args:
+        any_algorithm: holds for every algorithm (Steinke, Nasr & Jagielski, NeurIPS 2023).
+        gaussian: holds for algorithms whose errors trade off as those of a Gaussian mechanism, such as noisy gradients
+            of all rows (Mahloujifar, Melis & Chaudhuri, ICML 2025); for DP-SGD with sampling it is an approximation.
+        independent: holds for the same algorithms where no canary shows in the score of another.
+        mu: the parameter of the least private Gaussian mechanism that `gaussian` rules out, 1 / the noise multiplier.
+        canaries, included: number of all canaries, and of those that the coins put into the training set.
+        tried: the numbers of guesses that were tried for the first two; the probability of an error is divided among
+            them.
+        doubt: a sentence that says so if scores or coins look reversed, or "".
+    """
+
+    any_algorithm: LowerBound
+    gaussian: LowerBound
+    independent: LowerBound
+    mu: float
+    delta: float
+    confidence: float
+    canaries: int
+    included: int
+    tried: tuple[int, ...]
+    doubt: str = ""
+
+
+def one_run_bounds(
+    scores: Array, included: Array, delta: float, confidence: float, guesses: int | None = None
+) -> OneRunBounds:
+    """Return the lower bounds of epsilon; raises `UsageError` for too few or repeated canaries, or unfair coins.
+
+    Args:
+        scores: ``(m,)``, finite, higher for canaries that were rather in the training set.
+        included: bool ``(m,)``, what the coins said.
+        delta: the delta of the (epsilon, delta)-differential privacy that is put to the test, in [0, 1).
+        confidence: the probability with which the bound holds, in (0, 1).
+        guesses: how many canaries are guessed, chosen before the scores were seen; None: several numbers are tried and
+            paid for. The others are abstained from.
 
     The canaries with the highest scores are guessed as included, as many with the lowest as left out. Equal scores are
     ordered at random, so that the order of the canaries says nothing.
     """
-    m, inside = len(asked.scores), int(asked.included.sum())
+    m, inside = len(scores), int(included.sum())
     if m < FEWEST:
         raise UsageError(f"scores: at least {FEWEST} canaries are needed, got {m}.")
     if 2 * bdtr(min(inside, m - inside), m, 0.5) < UNFAIR:
@@ -58,25 +115,56 @@ def one_run_bounds(asked: CanaryScores) -> OneRunBounds:
             f"included: {inside} of {m} canaries are included, which fair coins hardly give; the bound holds only if "
             "an independent fair coin decided about each of them."
         )
-    level = 1 - asked.confidence
-    spent = _numbers(m, asked.guesses)
-    tried, half = tuple(spent), _even(HALF, m) if asked.guesses is None else max(spent)
-    *right, of_half = _right(asked.scores, asked.included, (*tried, half))
+    if repeated := _repeated(scores, included):
+        raise UsageError(
+            f"scores: {repeated} canaries have the score and the coin of another; each canary has a coin of its own, "
+            "so list each once."
+        )
+    level = 1 - confidence
+    spent = _numbers(m, guesses)
+    tried, half = tuple(spent), _even(HALF, m) if guesses is None else max(spent)
+    *right, of_half = _right(scores, included, (*tried, half))
     counts = [(v, r, level * share) for v, (r, share) in zip(right, spent.items(), strict=True)]
-    general = [epsilon_bound(v, r, m, asked.delta, own) for v, r, own in counts]
-    mus = [gaussian_bound(v, r, m, own) for v, r, own in counts]
+    general = [epsilon_bound(v, r, m, delta, level) for v, r, level in counts]
+    mus = [gaussian_bound(v, r, m, level) for v, r, level in counts]
     first, second = int(np.argmax(general)), int(np.argmax(mus))
     alone = independent_bound(of_half, half, m, level)
     return OneRunBounds(
         any_algorithm=LowerBound(general[first], tried[first], right[first]),
-        gaussian=LowerBound(epsilon_of_gaussian(mus[second], asked.delta), tried[second], right[second]),
-        independent=LowerBound(epsilon_of_gaussian(alone, asked.delta), half, of_half),
+        gaussian=LowerBound(epsilon_of_gaussian(mus[second], delta), tried[second], right[second]),
+        independent=LowerBound(epsilon_of_gaussian(alone, delta), half, of_half),
         mu=mus[second],
-        delta=asked.delta,
-        confidence=asked.confidence,
+        delta=delta,
+        confidence=confidence,
         canaries=m,
         included=inside,
         tried=tried,
+        doubt=_reversed(of_half, half),
+    )
+
+
+def _repeated(scores: Array, included: Array) -> int:
+    """Return how many canaries repeat the score and coin of another, if most scores stand more than once; 0 otherwise.
+
+    Scores that are rounded, or of few values, are equal by chance; those that half precision or four decimals hold are.
+    """
+    values, which, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    inside = np.bincount(which, included)
+    with np.errstate(over="ignore"):
+        halves = values.astype(np.float16)
+    fine = (halves != values) & (np.abs(values - values.round(4)) > 1e-4 * FINE)
+    agree = (counts > 1) & ((inside == 0) | (inside == counts))
+    repeated = int((agree & fine).sum())
+    return int((counts - 1)[agree].sum()) if repeated >= FEWEST and repeated > len(values) / 2 else 0
+
+
+def _reversed(right: int, guesses: int) -> str:
+    """Return a sentence if wrong guesses are more frequent than chance explains, or ""."""
+    if bdtr(right, guesses, 0.5) >= REVERSED:
+        return ""
+    return (
+        f"Only {right} of {guesses} guesses are right, which chance does not explain: scores or the inclusion look "
+        "reversed. A higher score must mean that the model knows the canary rather, as minus its loss does."
     )
 
 
@@ -87,8 +175,8 @@ def _numbers(m: int, guesses: int | None) -> dict[int, float]:
             raise UsageError(f"guesses: expected a number from 2 to {m}, the number of canaries, got {guesses}.")
         return {2 * (guesses // 2): 1.0}
     spent: dict[int, float] = {}
-    for share, part in SHARES.items():
-        spent[_even(share, m)] = spent.get(_even(share, m), 0.0) + part
+    for share, portion in SHARES.items():
+        spent[_even(share, m)] = spent.get(_even(share, m), 0.0) + portion
     return spent
 
 
@@ -128,8 +216,8 @@ def gaussian_bound(right: int, guesses: int, canaries: int, level: float) -> flo
     low, high = 0.0, LARGEST_MU
     while high - low > CLOSE:
         grid = np.linspace(low, high, GRID)
-        kept = _is_possible(right, guesses, canaries, grid, level)
-        first = int(np.argmax(kept)) if kept.any() else GRID - 1
+        possible = _is_possible(right, guesses, canaries, grid, level)
+        first = int(np.argmax(possible)) if possible.any() else GRID - 1
         if first == 0:
             return low
         low, high = float(grid[first - 1]), float(grid[first])

@@ -29,36 +29,36 @@ def known_halves(query: MembershipQuery, member: torch.Tensor) -> list[tuple[sli
     middle = len(member) // 2
     halves = slice(0, middle), slice(middle, None)
 
-    def one(known: slice, asked: slice) -> MembershipQuery:
+    def one(known_half: slice, tested_half: slice) -> MembershipQuery:
         slopes, noisy, deep = query.gradients, query.robustness, query.layers
         return replace(
             query,
-            shadow_outputs=query.target_outputs[known],
-            shadow_labels=query.target_labels[known],
-            shadow_member=member[known],
-            target_outputs=query.target_outputs[asked],
-            target_labels=query.target_labels[asked],
+            shadow_outputs=query.target_outputs[known_half],
+            shadow_labels=query.target_labels[known_half],
+            shadow_member=member[known_half],
+            target_outputs=query.target_outputs[tested_half],
+            target_labels=query.target_labels[tested_half],
             references=None,
-            robustness=noisy and Robustness(noisy.target[known], noisy.target[asked]),
+            robustness=noisy and Robustness(noisy.target[known_half], noisy.target[tested_half]),
             gradients=slopes
             and LastLayerGradients(
-                slopes.target_error[known],
-                slopes.target_features[known],
-                slopes.target_error[asked],
-                slopes.target_features[asked],
+                slopes.target_error[known_half],
+                slopes.target_features[known_half],
+                slopes.target_error[tested_half],
+                slopes.target_features[tested_half],
             ),
             layers=deep
             and LayerGradients(
                 deep.sizes,
                 *(
-                    own[rows]
-                    for rows in (known, asked)
-                    for own in (deep.target_inputs, deep.target_slopes, deep.target_norms)
+                    values[rows]
+                    for rows in (known_half, tested_half)
+                    for values in (deep.target_inputs, deep.target_slopes, deep.target_norms)
                 ),
             ),
         )
 
-    return [(asked, one(known, asked)) for asked, known in (halves, halves[::-1])]
+    return [(tested_half, one(known_half, tested_half)) for tested_half, known_half in (halves, halves[::-1])]
 
 
 def query_of(context: StepContext, order: np.ndarray) -> MembershipQuery:
@@ -69,50 +69,50 @@ def query_of(context: StepContext, order: np.ndarray) -> MembershipQuery:
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.array(array)).to(context.device)
 
-    known, noisy, slopes, deep = None, None, None, None
+    references, noisy, slopes, deep = None, None, None, None
     if "references" in reads:
-        found = context.need("references").arrays
-        answers = {name: found[name] for name in ODDS if name in found}
+        arrays = context.need("references").arrays
+        answers = {name: arrays[name] for name in ODDS if name in arrays}
         if "stopped" in shadow.arrays:
-            place = int(shadow.arrays["stopped"][0])
-            answers = {name: found[f"stopped.{name}"][place] for name in answers}
-        columns = np.searchsorted(found["row"], target.rows["row"][order]) if "row" in found else order
-        known = References(
+            stop_index = int(shadow.arrays["stopped"][0])
+            answers = {name: arrays[f"stopped.{name}"][stop_index] for name in answers}
+        columns = np.searchsorted(arrays["row"], target.rows["row"][order]) if "row" in arrays else order
+        references = References(
             log_odds=tensor(answers["log_odds"][:, columns]),
-            member=tensor(found["member"][:, columns]),
+            member=tensor(arrays["member"][:, columns]),
             population_log_odds=tensor(answers["population"]),
             target_population_log_odds=tensor(target.arrays["population"]),
             view_log_odds=tensor(answers["views"][..., columns]) if "views" in answers else None,
             target_view_log_odds=tensor(target.arrays["views"][..., order]) if "views" in answers else None,
         )
     if "robustness" in reads:
-        own, theirs = (context.need(f"{role}_model").arrays["robustness"] for role in ("shadow", "target"))
-        noisy = Robustness(tensor(own), tensor(theirs[order]))
+        shadow_values, theirs = (context.need(f"{role}_model").arrays["robustness"] for role in ("shadow", "target"))
+        noisy = Robustness(tensor(shadow_values), tensor(theirs[order]))
     if "gradients" in reads:
-        own, theirs = (context.need(f"{role}_model").arrays for role in ("shadow", "target"))
+        shadow_values, theirs = (context.need(f"{role}_model").arrays for role in ("shadow", "target"))
         slopes = LastLayerGradients(
-            shadow_error=tensor(own["error"]),
-            shadow_features=tensor(own["features"]),
+            shadow_error=tensor(shadow_values["error"]),
+            shadow_features=tensor(shadow_values["features"]),
             target_error=tensor(theirs["error"][order]),
             target_features=tensor(theirs["features"][order]),
         )
     if "layers" in reads:
         features = context.table().features.flatten(1)
         models = [context.need(f"{role}_model") for role in ("shadow", "target")]
-        parts = []
-        for own, places in zip(models, (slice(None), order), strict=True):
-            inputs, slope, norms = (tensor(own.arrays[f"layers.{name}"][places]) for name in LAYERS)
-            if own.arrays["layers.given"][0]:
-                inputs = torch.cat([features[tensor(own.rows["row"][places])], inputs], dim=1)
-            parts += [inputs, slope, norms]
-        deep = LayerGradients(tensor(models[0].arrays["layers.sizes"]), *parts)
+        tensors = []
+        for shadow_values, places in zip(models, (slice(None), order), strict=True):
+            inputs, slope, norms = (tensor(shadow_values.arrays[f"layers.{name}"][places]) for name in LAYERS)
+            if shadow_values.arrays["layers.given"][0]:
+                inputs = torch.cat([features[tensor(shadow_values.rows["row"][places])], inputs], dim=1)
+            tensors += [inputs, slope, norms]
+        deep = LayerGradients(tensor(models[0].arrays["layers.sizes"]), *tensors)
     return MembershipQuery(
         shadow_outputs=tensor(shadow.arrays["outputs"]),
         shadow_labels=tensor(shadow.rows["label"]),
         shadow_member=tensor(shadow.rows["member"]),
         target_outputs=tensor(target.arrays["outputs"][order]),
         target_labels=tensor(target.rows["label"][order]),
-        references=known,
+        references=references,
         robustness=noisy,
         gradients=slopes,
         layers=deep,

@@ -43,12 +43,12 @@ class ReferenceModels:
     source: str
 
 
-def reference_models(plan: TrainingPlan, part: int, splits: int) -> ReferenceModels:
+def reference_models(plan: TrainingPlan, subset_size: int, splits: int) -> ReferenceModels:
     """Train and audit small models in two ways: as the embedded profile does, and by heart on random labels.
 
     Args:
         plan: the profile's training.
-        part: rows that train a model; as many again test it.
+        subset_size: rows that train a model; as many again test it.
         splits: models of each kind.
     """
     from imharness.commands import every, find
@@ -59,14 +59,16 @@ def reference_models(plan: TrainingPlan, part: int, splits: int) -> ReferenceMod
         make = model.build(torch.device("cpu"))
     except HarnessError as error:
         return ReferenceModels((), f"There are no models to compare with: {error}")
-    evaluators = [own for own in standard(every("evaluator"), 0) if own.info.id != SLOW]
+    evaluators = [evaluator for evaluator in standard(every("evaluator"), 0) if evaluator.info.id != SLOW]
     longer = replace(plan, epochs=LONGER * plan.epochs)
     ways = (("small model", table, plan), ("learnt by heart", _random_labels(table), longer))
     return ReferenceModels(
         tuple(
-            ReferenceModel(label, _mean(data, make, trained, part, splits, evaluators)) for label, data, trained in ways
+            ReferenceModel(label, _mean(data, make, trained, subset_size, splits, evaluators))
+            for label, data, trained in ways
         ),
-        f"Small model: {splits} networks on {part} handwritten digits each, without a defense, as in the harness's "
+        f"Small model: {splits} networks on {subset_size} handwritten digits each, without a defense, as in the "
+        "harness's "
         "embedded profile. Learnt by heart: the same, on random labels, near the worst that can happen. Both were "
         "trained and audited for this report; shown is the mean of their results.",
     )
@@ -81,31 +83,31 @@ def _mean(
     table: TableSet,
     make: NetworkFactory,
     plan: TrainingPlan,
-    part: int,
+    subset_size: int,
     splits: int,
     evaluators: list[MembershipEvaluator],
 ) -> float:
     """Return the mean balanced accuracy of audits, each of a model with a shadow model on other rows."""
     rngs = [generator(number) for number in range(splits * len(ROLES))]
-    rows = [split_rows(len(table.labels), rng, part) for rng in rngs[:splits]]
+    rows = [split_rows(len(table.labels), rng, subset_size) for rng in rngs[:splits]]
     kinds = ("member", "non_member", "reference")
-    parts = [[own[f"{role}_{kind}"] for kind in kinds] for own in rows for role in ROLES]
+    network_rows = [[subsets[f"{role}_{kind}"] for kind in kinds] for subsets in rows for role in ROLES]
     shape = tuple(table.features.shape[1:])
     networks = [make(shape, table.classes, rng) for rng in rngs]
     data = [
-        TrainingData(*(values[own] for own in (member, reference) for values in (table.features, table.labels)))
-        for member, _, reference in parts
+        TrainingData(*(values[indices] for indices in (member, reference) for values in (table.features, table.labels)))
+        for member, _, reference in network_rows
     ]
     together()(networks, data, plan, rngs, lambda done, total: None)
-    seen = [_outputs(table, network, own) for network, own in zip(networks, parts, strict=True)]
+    seen = [_outputs(table, network, indices) for network, indices in zip(networks, network_rows, strict=True)]
     pairs = zip(seen[:: len(ROLES)], seen[1 :: len(ROLES)], strict=True)
     audits = [audit(shadow, target, evaluators, lambda done, total: None) for target, shadow in pairs]
-    return float(np.mean([found.worst().accuracy.value for found in audits]))
+    return float(np.mean([result.worst().accuracy.value for result in audits]))
 
 
-def _outputs(table: TableSet, network: torch.nn.Module, parts: list[torch.Tensor]) -> Outputs:
+def _outputs(table: TableSet, network: torch.nn.Module, indices: list[torch.Tensor]) -> Outputs:
     """Return a model's outputs on its members and on its non-members."""
-    member, other, _ = parts
+    member, other, _ = indices
     rows = torch.cat([member, other])
     with torch.no_grad():
         outputs = network(table.features[rows]).softmax(dim=1)

@@ -46,9 +46,11 @@ def risk_scores(
         share = counts / counts.sum(axis=2, keepdims=True)
         share = np.nan_to_num(share)
         score = prior * share[1] / (prior * share[1] + (1 - prior) * share[0])
-    own = used[target_labels]
-    found = _nearest(score)[own, _bin(np.log10(np.maximum(target.astype(np.float64), FLOOR)), own, low, high)]
-    return np.nan_to_num(found, nan=prior)
+    target_groups = used[target_labels]
+    risks = _nearest(score)[
+        target_groups, _bin(np.log10(np.maximum(target.astype(np.float64), FLOOR)), target_groups, low, high)
+    ]
+    return np.nan_to_num(risks, nan=prior)
 
 
 def _bin(values: Array, labels: Array, low: Array, high: Array) -> Array:
@@ -81,14 +83,14 @@ def precision_and_recall(scores: Array, member: Array, thresholds: Array) -> tup
 
 def calibration(scores: Array, member: Array, bins: int = 10) -> tuple[Array, Array, Array]:
     """Return for each occupied bin of the score its mean score, its true share of members, and its number of rows."""
-    place = np.minimum(((scores + SLACK) * bins).astype(np.int64), bins - 1)
-    count = np.bincount(place, minlength=bins)
-    kept = count > 0
-    total, inside = np.bincount(place, scores, bins), np.bincount(place, member, bins)
-    return total[kept] / count[kept], inside[kept] / count[kept], count[kept]
+    bin_index = np.minimum(((scores + SLACK) * bins).astype(np.int64), bins - 1)
+    count = np.bincount(bin_index, minlength=bins)
+    filled = count > 0
+    total, inside = np.bincount(bin_index, scores, bins), np.bincount(bin_index, member, bins)
+    return total[filled] / count[filled], inside[filled] / count[filled], count[filled]
 
 
 def calibration_rmse(scores: Array, member: Array, bins: int = 10) -> float:
     """Return the root mean square difference between the score and the true share of members, over rows."""
-    said, real, count = calibration(scores, member, bins)
-    return float(np.sqrt(np.average((said - real) ** 2, weights=count)))
+    predicted, real, count = calibration(scores, member, bins)
+    return float(np.sqrt(np.average((predicted - real) ** 2, weights=count)))

@@ -14,5 +14,5 @@ def roc(scores: Array, member: Array, points: int = 400) -> tuple[Array, Array]:
     if len(fpr) <= points:
         return fpr, tpr
     wanted = np.r_[0.0, np.geomspace(0.5 / (~member).sum(), 1, points - 3), 1.0]
-    kept = np.unique(np.r_[0, np.searchsorted(fpr, wanted, side="right") - 1])
-    return fpr[kept], tpr[kept]
+    indices = np.unique(np.r_[0, np.searchsorted(fpr, wanted, side="right") - 1])
+    return fpr[indices], tpr[indices]

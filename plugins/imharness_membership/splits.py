@@ -8,42 +8,46 @@ ROLES = ("target", "shadow")
 KINDS = ("member", "non_member", "reference")
 
 
-def part_of(n: int, part: int = 0) -> int:
-    """Return the number of rows that train a model: `part`, or a sixth of the table's `n`."""
-    return part or n // 6
+def part_of(n: int, subset_size: int = 0) -> int:
+    """Return the number of rows that train a model: `subset_size`, or a sixth of the table's `n`."""
+    return subset_size or n // 6
 
 
-def halved(parts: dict[str, torch.Tensor], rng: torch.Generator) -> dict[str, torch.Tensor]:
+def halved(subsets: dict[str, torch.Tensor], rng: torch.Generator) -> dict[str, torch.Tensor]:
     """Return the parts of a pool with members and non-members of both roles drawn anew from the rows of the two."""
-    found = dict(parts)
+    halves = dict(subsets)
     for role in ROLES:
-        rows = pooled(parts, role)
+        rows = pooled(subsets, role)
         order = torch.randperm(len(rows), generator=rng)
-        found[f"{role}_member"], found[f"{role}_non_member"] = rows[order].tensor_split(2)
-    return found
+        halves[f"{role}_member"], halves[f"{role}_non_member"] = rows[order].tensor_split(2)
+    return halves
 
 
-def pooled(parts: dict[str, torch.Tensor], role: str) -> torch.Tensor:
+def pooled(subsets: dict[str, torch.Tensor], role: str) -> torch.Tensor:
     """Return members and non-members of a role in the order of their numbers, which says nothing about membership."""
-    return torch.cat([parts[f"{role}_member"], parts[f"{role}_non_member"]]).sort().values
+    return torch.cat([subsets[f"{role}_member"], subsets[f"{role}_non_member"]]).sort().values
 
 
-def split_rows(n: int, rng: torch.Generator, part: int = 0, shadow: int = 0) -> dict[str, torch.Tensor]:
+def split_rows(
+    n: int, rng: torch.Generator, subset_size: int = 0, shadow: int = 0, further: int = 0
+) -> dict[str, torch.Tensor]:
     """Return disjoint row numbers: member, non_member and reference rows of target and shadow.
 
     Args:
         n: rows of the table.
-        part: rows of each part of the target; 0: a sixth of the table.
+        subset_size: rows of each part of the target; 0: a sixth of the table.
         shadow: rows of each part of the shadow; 0: as many as for the target.
+        further: non-members of the target beyond those, the part ``target_further``, which there is if it has rows.
     """
-    size = part_of(n, part)
+    size = part_of(n, subset_size)
     sizes = {"target": size, "shadow": shadow or size}
-    if size < 1 or len(KINDS) * sum(sizes.values()) > n:
+    if size < 1 or len(KINDS) * sum(sizes.values()) + further > n:
         of = f"three parts of {size} rows and three of {shadow}" if shadow else f"six parts of {size} rows"
+        of += f" and {further} further non-members" if further else ""
         raise UsageError(f"{of} do not fit into {n} rows")
-    order, start, found = torch.randperm(n, generator=rng), 0, {}
+    order, start, subsets = torch.randperm(n, generator=rng), 0, {}
     for role in ROLES:
         for kind in KINDS:
-            found[f"{role}_{kind}"] = order[start : start + sizes[role]]
+            subsets[f"{role}_{kind}"] = order[start : start + sizes[role]]
             start += sizes[role]
-    return found
+    return {**subsets, **({"target_further": order[start : start + further]} if further else {})}

@@ -29,7 +29,7 @@ def unstack_weights(weights: Weights, networks: Sequence[nn.Module]) -> None:
     owned = [dict(network.named_parameters()) for network in networks]
     with torch.no_grad():
         for name, values in weights.items():
-            torch._foreach_copy_([own[name] for own in owned], list(values))
+            torch._foreach_copy_([parameters[name] for parameters in owned], list(values))
 
 
 def answers_of(network: nn.Module) -> Answers:
@@ -39,9 +39,9 @@ def answers_of(network: nn.Module) -> Answers:
 
     blank = copy.deepcopy(network)  # a network that uses a layer twice would not get its own weights back
 
-    def one(own: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = functional_call(blank, own, (x,))
-        return found
+    def one(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = functional_call(blank, parameters, (x,))
+        return outputs
 
     return vmap(one)
 
@@ -51,15 +51,17 @@ def is_chain(network: nn.Module) -> bool:
     if type(network) is not nn.Sequential or not all(_known(layer) for layer in network):
         return False
     linear = [layer for layer in network if isinstance(layer, nn.Linear)]
-    return len({id(own) for layer in linear for own in layer.parameters()}) == 2 * len(linear)
+    return len({id(parameter) for layer in linear for parameter in layer.parameters()}) == 2 * len(linear)
 
 
 def through(chain: nn.Module, weights: Weights, x: torch.Tensor, prefix: str = "") -> torch.Tensor:
     """Return the outputs ``(K, n, outs)`` of stacked chains; the names of their weights begin with `prefix`."""
     for name, layer in chain._modules.items():  # `named_children` leaves out the second use of a layer
         if isinstance(layer, nn.Linear):
-            own, places = f"{prefix}{name}.", x.shape[1:-1]
-            x = torch.baddbmm(weights[f"{own}bias"][:, None], x.flatten(1, -2), weights[f"{own}weight"].mT)
+            layer_prefix, places = f"{prefix}{name}.", x.shape[1:-1]
+            x = torch.baddbmm(
+                weights[f"{layer_prefix}bias"][:, None], x.flatten(1, -2), weights[f"{layer_prefix}weight"].mT
+            )
             x = x.unflatten(1, places)
         else:
             x = x.flatten(2) if isinstance(layer, nn.Flatten) else layer(x)

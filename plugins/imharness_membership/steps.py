@@ -32,13 +32,15 @@ FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
 """The shares of bits that noise flips in rows of zeros and ones."""
 SPREAD = (0.02, 0.05, 0.1, 0.2, 0.4)
 """The standard deviations of the noise on other rows, whose features are in [0, 1]."""
+FURTHER = "further"
+"""The column that says which rows are non-members beyond those that are as many as members."""
 TOGETHER = 16
 """The number of reference models that are trained at once."""
 Outputs = Callable[[torch.Tensor, int], torch.Tensor]
 """Row numbers ``(n,)`` and the number of a view -> probabilities ``(n, classes)``."""
 
 
-@step(version="5")
+@step(version="5", doing="training a network with {defense}")
 def train(context: StepContext) -> StepResult:
     """Train one model on its members; keep its outputs on members, non-members and the adversary's own rows.
 
@@ -49,15 +51,15 @@ def train(context: StepContext) -> StepResult:
     promised = defense.promises(split.plan, len(member))
     facts = {} if promised is None else {"epsilon": promised[0], "delta": promised[1]}
     if isinstance(defense, PlainTraining):
-        kept = Checkpoints(split, reference)
-        network = split.trained(defense, member, reference, role, kept)
-        return _answers(split, network, kept.arrays(), facts)
+        checkpoints = Checkpoints(split, reference)
+        network = split.trained(defense, member, reference, role, checkpoints)
+        return _answers(split, network, checkpoints.arrays(), facts)
     network = split.trained(defense, member, reference, role)
     right = split.outputs(network, reference).argmax(dim=1) == split.table.labels[reference]
     return _answers(split, network, {"held_out": right.float().mean()[None].cpu().numpy()}, facts)
 
 
-@step(version="3")
+@step(version="3", doing="choosing the epoch at which training stops")
 def stop(context: StepContext) -> StepResult:
     """Take the epoch of undefended training whose accuracy on the defender's other rows is closest to a defended
     model's.
@@ -65,11 +67,11 @@ def stop(context: StepContext) -> StepResult:
     Song & Mittal (USENIX Security 2021), section 3.3.2. The first of equally close epochs is taken.
     """
     split, plain = Split(context), context.need("plain").arrays
-    place = closest(plain["held_out"], context.need("matched").arrays["held_out"][-1])
-    return _answers(split, split.loaded(plain, place), {"stopped": np.array([place])}, {})
+    index = closest(plain["held_out"], context.need("matched").arrays["held_out"][-1])
+    return _answers(split, split.loaded(plain, index), {"stopped": np.array([index])}, {})
 
 
-@step(version="2")
+@step(version="2", doing="answering through {defense}")
 def release(context: StepContext) -> StepResult:
     """Release the outputs of the undefended model through a defense."""
     split, role = Split(context), str(context.options["role"])
@@ -78,7 +80,7 @@ def release(context: StepContext) -> StepResult:
     return _seen(split, outputs, {}, {})
 
 
-@step(version="4", shared=True)
+@step(version="4", shared=True, doing="training reference networks[ with {defense}]")
 def references(context: StepContext) -> StepResult:
     """Train the adversary's reference models, each on a random half of the rows that include the target's members.
 
@@ -94,25 +96,27 @@ def references(context: StepContext) -> StepResult:
 
         def after(number: int, network: torch.nn.Module, done: int) -> None:
             if done in early:
-                early[done].append(_odds(split, lambda *asked: split.outputs(network.eval(), *asked)))
+                early[done].append(_odds(split, lambda *arguments: split.outputs(network.eval(), *arguments)))
 
-        own = halves[start:stop]
-        networks = split.trained_many(defense, [rows[h] for h in own], split.parts["shadow_reference"], after, start)
-        found = _reference_arrays(split, own, [lambda *a, n=network: split.outputs(n, *a) for network in networks])
+        masks = halves[start:stop]
+        networks = split.trained_many(defense, [rows[h] for h in masks], split.parts["shadow_reference"], after, start)
+        batch_arrays = _reference_arrays(
+            split, masks, [lambda *a, n=network: split.outputs(n, *a) for network in networks]
+        )
         if stops:
             odds = np.stack([np.stack(early[epoch]) for epoch in stops], axis=1)  # (models, stops, m + p + views)
-            found |= {f"stopped.{name}": part for name, part in _apart(split, odds).items()}
+            batch_arrays |= {f"stopped.{name}": values for name, values in _apart(split, odds).items()}
         if plain:
-            found |= stacked([network.state_dict() for network in networks])
-        return found
+            batch_arrays |= stacked([network.state_dict() for network in networks])
+        return batch_arrays
 
-    found = context.parts(len(halves), TOGETHER, some)
-    for name in [own for own in found if own.startswith("stopped.")]:
-        found[name] = found[name].swapaxes(0, 1)
-    return StepResult(arrays={**found, **_columns(split)})
+    arrays = context.chunks(len(halves), TOGETHER, some)
+    for name in [key for key in arrays if key.startswith("stopped.")]:
+        arrays[name] = arrays[name].swapaxes(0, 1)
+    return StepResult(arrays={**arrays, **_columns(split)})
 
 
-@step(version="1", shared=True)
+@step(version="1", shared=True, doing="answering for reference networks through {defense}")
 def release_references(context: StepContext) -> StepResult:
     """Release the answers of undefended reference models through a defense."""
     split, plain = Split(context), context.need("references").arrays
@@ -123,10 +127,10 @@ def release_references(context: StepContext) -> StepResult:
         outputs = _released(split, network, member, split.parts["shadow_reference"], f"reference {start}")
         return _reference_arrays(split, halves[start:stop], [outputs])
 
-    return StepResult(arrays={**context.parts(len(halves), 1, one), **_columns(split)})
+    return StepResult(arrays={**context.chunks(len(halves), 1, one), **_columns(split)})
 
 
-@step(version="3")
+@step(version="3", doing="training without one member at a time")
 def sensitivity(context: StepContext) -> StepResult:
     """Train the undefended target again without one member at a time, and measure how its answer on that member moves.
 
@@ -144,14 +148,14 @@ def sensitivity(context: StepContext) -> StepResult:
     count = min(int(context.options["rows"]), len(member))
     moved = []
     for number in range(count):
-        left = torch.cat([member[:number], member[number + 1 :]])
-        network = split.trained(defense, left, reference, "target", number=number, of=count)
+        remaining = torch.cat([member[:number], member[number + 1 :]])
+        network = split.trained(defense, remaining, reference, "target", number=number, of=count)
         one = member[number : number + 1]
         moved.append(float((entropy(network, one) / entropy(whole, one)).log()))
     return StepResult(rows={"row": member[:count].numpy(), "sensitivity": moved})
 
 
-@step(version="1")
+@step(version="1", doing="measuring the leak epoch by epoch[ with {defense}]")
 def by_epoch(context: StepContext) -> StepResult:
     """Train shadow and target once more, and measure accuracy, attacks and risk at some of their epochs.
 
@@ -170,13 +174,18 @@ def by_epoch(context: StepContext) -> StepResult:
             network.train(before)
 
     for number, role in enumerate(ROLES):
-        parts = (split.parts[f"{role}_{kind}"] for kind in ("member", "reference"))
-        split.trained(defense, *parts, role, after, number, len(ROLES))
-    labels = {role: split.table.labels[own] for role, own in rows.items()}
-    member = {role: torch.arange(len(own), device=labels[role].device) < len(own) // 2 for role, own in rows.items()}
-    attacks = {own.info.id.partition("/")[2]: own.build(context.device) for own in (Confidence(), ModifiedEntropy())}
+        row_sets = (split.parts[f"{role}_{kind}"] for kind in ("member", "reference"))
+        split.trained(defense, *row_sets, role, after, number, len(ROLES))
+    labels = {role: split.table.labels[indices] for role, indices in rows.items()}
+    member = {
+        role: torch.arange(len(indices), device=labels[role].device) < len(split.parts[f"{role}_member"])
+        for role, indices in rows.items()
+    }
+    attacks = {
+        attack.info.id.partition("/")[2]: attack.build(context.device) for attack in (Confidence(), ModifiedEntropy())
+    }
     risk = PrivacyRisk().build(context.device)
-    found: dict[str, list[float]] = {"epoch": []}
+    columns: dict[str, list[float]] = {"epoch": []}
     for done, outputs in seen["target"].items():
         query = MembershipQuery(seen["shadow"][done], labels["shadow"], member["shadow"], outputs, labels["target"])
         inside, right = member["target"], (outputs.argmax(dim=1) == labels["target"]).float()
@@ -186,14 +195,14 @@ def by_epoch(context: StepContext) -> StepResult:
             "risk": risk(query)[inside].mean() + 0.5,
         }
         for name, infer in attacks.items():
-            said = infer(query) >= 0
-            values[name] = (said[inside].float().mean() + (~said[~inside]).float().mean()) / 2
+            predicted = infer(query) >= 0
+            values[name] = (predicted[inside].float().mean() + (~predicted[~inside]).float().mean()) / 2
         for name, value in {"epoch": done, **values}.items():
-            found.setdefault(name.replace("-", "_"), []).append(float(value))
-    return StepResult(rows={name: np.array(own) for name, own in found.items()})
+            columns.setdefault(name.replace("-", "_"), []).append(float(value))
+    return StepResult(rows={name: np.array(column) for name, column in columns.items()})
 
 
-@step(version="1")
+@step(version="1", doing="training a network on other rows[ with {defense}]")
 def outsider(context: StepContext) -> StepResult:
     """Train a model on as many other rows as the target has members; keep its outputs on the target's rows.
 
@@ -205,7 +214,7 @@ def outsider(context: StepContext) -> StepResult:
     return replace(_answers(split, network, {}, {}), facts={})
 
 
-@step(version="1")
+@step(version="1", doing="training a network on canaries[ with {defense}]")
 def canary(context: StepContext) -> StepResult:
     """Train a model on its members and on the canaries that its split drew; keep its answers on all canaries.
 
@@ -214,27 +223,27 @@ def canary(context: StepContext) -> StepResult:
     split, defense = Split(context), context.component("defense")
     canaries = planted(split, int(context.options["canaries"]))
     member, reference = split.parts["target_member"], split.parts["target_reference"]
-    known = torch.cat([member, canaries.rows[canaries.inside]])
+    training_rows = torch.cat([member, canaries.rows[canaries.inside]])
     released = isinstance(defense, MembershipRelease)
-    network = split.trained(context.component("trained") if released else defense, known, reference, "canary")
-    shown = (
-        _released(split, network, known, reference, "canary")(canaries.rows, 0)
+    network = split.trained(context.component("trained") if released else defense, training_rows, reference, "canary")
+    answers = (
+        _released(split, network, training_rows, reference, "canary")(canaries.rows, 0)
         if released
         else split.outputs(network, canaries.rows)
     )
-    if not torch.isfinite(shown).all():
+    if not torch.isfinite(answers).all():
         raise HarnessError(f"{defense.label}: outputs are not finite")
-    odds = log_odds(shown, split.table.labels[canaries.rows]).cpu().numpy()
+    odds = log_odds(answers, split.table.labels[canaries.rows]).cpu().numpy()
     return StepResult(rows={"row": canaries.rows.numpy(), "member": canaries.inside.numpy(), "score": odds})
 
 
-@step(version="3")
+@step(version="3", doing="guessing members with {evaluator}[ against {defense}]")
 def evaluate(context: StepContext) -> StepResult:
     """Give an evaluator the target's rows in a secret order and keep its score for each row."""
     return _guessed(context)
 
 
-@step(version="1")
+@step(version="1", doing="guessing where nothing can be known with {evaluator}")
 def unseen(context: StepContext) -> StepResult:
     """Let an evaluator guess the target's members from a model that saw none of the rows: nobody can do that.
 
@@ -249,11 +258,11 @@ def _guessed(context: StepContext) -> StepResult:
     order = torch.randperm(len(target.rows["row"]), generator=context.generator("order")).numpy()
     query, evaluator = query_of(context, order), context.component("evaluator")
     inside = torch.from_numpy(target.rows["member"][order]).to(context.device)
-    parts = known_halves(query, inside) if "known" in evaluator.reads else [(slice(None), query)]
+    halves = known_halves(query, inside) if "known" in evaluator.reads else [(slice(None), query)]
     infer = context.build("evaluator")
-    scores = np.concatenate([infer(part).cpu().numpy() for _, part in parts])
+    scores = np.concatenate([infer(half_query).cpu().numpy() for _, half_query in halves])
     right = target.arrays["outputs"][order].argmax(axis=1) == target.rows["label"][order]
-    columns = {name: target.rows[name][order] for name in ("row", "member", "label")}
+    columns = {name: target.rows[name][order] for name in ("row", "member", "label", FURTHER) if name in target.rows}
     return StepResult(rows={**columns, "right": right, "score": scores})
 
 
@@ -269,10 +278,10 @@ def _answers(
         error = split.outputs(network, rows) - one_hot(split.table.labels[rows], split.table.classes)
         further |= {"features": _last_layer_inputs(split, network, rows).cpu().numpy(), "error": error.cpu().numpy()}
     if options.get("layers"):
-        found = row_gradients(network, split.table.features[rows], split.table.labels[rows])
-        further |= {f"layers.{name}": getattr(found, name).cpu().numpy() for name in ("sizes", *LAYERS)}
-        further["layers.given"] = np.array([found.given])
-    return _seen(split, lambda *asked: split.outputs(network, *asked), further, facts)
+        gradients = row_gradients(network, split.table.features[rows], split.table.labels[rows])
+        further |= {f"layers.{name}": getattr(gradients, name).cpu().numpy() for name in ("sizes", *LAYERS)}
+        further["layers.given"] = np.array([gradients.given])
+    return _seen(split, lambda *arguments: split.outputs(network, *arguments), further, facts)
 
 
 def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]) -> StepResult:
@@ -280,66 +289,74 @@ def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], fact
     role = str(split.context.options["role"])
     rows, count = split.rows(role), len(split.parts[f"{role}_member"])
     population = split.asked("shadow") if role == "target" else rows[:0]
-    shown = outputs(torch.cat([rows, population]), 0)
-    if not torch.isfinite(shown).all():
+    answers = outputs(torch.cat([rows, population]), 0)
+    if not torch.isfinite(answers).all():
         raise HarnessError(f"{split.context.component('defense').label}: outputs are not finite")
     labels = split.table.labels[rows]
-    odds = log_odds(shown[len(rows) :], split.table.labels[population])
-    right = (shown[: len(rows)].argmax(dim=1) == labels).float()
+    odds = log_odds(answers[len(rows) :], split.table.labels[population])
+    right = (answers[: len(rows)].argmax(dim=1) == labels).float()
     further = dict(arrays)
     if role == "target" and split.queries > 1:
         views = [log_odds(outputs(rows, number), labels) for number in range(1, split.queries)]
         further["views"] = torch.stack(views).cpu().numpy()
+    beyond = len(rows) - len(split.further(role))
+    places = np.arange(len(rows))
+    marked = {FURTHER: places >= beyond} if beyond < len(rows) else {}
     return StepResult(
-        rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": np.arange(len(rows)) < count},
-        arrays={"outputs": shown[: len(rows)].cpu().numpy(), "population": odds.cpu().numpy(), **further},
+        rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": places < count, **marked},
+        arrays={"outputs": answers[: len(rows)].cpu().numpy(), "population": odds.cpu().numpy(), **further},
         facts={
             "train_accuracy": float(right[:count].mean()),
             "test_accuracy": float(right[count:].mean()),
-            "calibration_error": calibration_error(shown[count : len(rows)], labels[count:]),
+            "calibration_error": calibration_error(answers[count : len(rows)], labels[count:]),
             **facts,
         },
     )
 
 
 def _released(
-    split: Split, network: torch.nn.Module, member: torch.Tensor, reference: torch.Tensor, part: str
+    split: Split, network: torch.nn.Module, member: torch.Tensor, reference: torch.Tensor, network_name: str
 ) -> Outputs:
     """Return the outputs that the owner of a model releases."""
-    held = DefenderOutputs(split.outputs(network, member), split.outputs(network, reference))
+    defender_outputs = DefenderOutputs(split.outputs(network, member), split.outputs(network, reference))
     defend = split.context.build("defense")
-    return lambda *asked: defend(split.outputs(network, *asked), held, split.rng("release", part))
+    return lambda *arguments: defend(
+        split.outputs(network, *arguments), defender_outputs, split.rng("release", network_name)
+    )
 
 
 def _halves(split: Split) -> list[torch.Tensor]:
-    """Return for each reference model the places of its members among the target's rows."""
-    n = len(split.rows("target"))
+    """Return for each reference model the places of its members among the target's rows: as many as the target has.
+
+    Every row is drawn as often, members and non-members alike, so that the draw says nothing about membership.
+    """
+    n, size = len(split.rows("target")), len(split.parts["target_member"])
     total = int(split.context.options["models"])
-    return [torch.randperm(n, generator=split.rng("half", str(number)))[: n // 2] for number in range(total)]
+    return [torch.randperm(n, generator=split.rng("half", str(number)))[:size] for number in range(total)]
 
 
 def _odds(split: Split, outputs: Outputs) -> np.ndarray:
     """Return log odds of the target's rows, of the population, and of further views of the target's rows, one array."""
     target = split.asked("target")
     rows = torch.cat([target, split.asked("shadow")])
-    found = [log_odds(outputs(rows, 0), split.table.labels[rows])]
-    found += [log_odds(outputs(target, number), split.table.labels[target]) for number in range(1, split.queries)]
-    return torch.cat(found).cpu().numpy()
+    odds = [log_odds(outputs(rows, 0), split.table.labels[rows])]
+    odds += [log_odds(outputs(target, number), split.table.labels[target]) for number in range(1, split.queries)]
+    return torch.cat(odds).cpu().numpy()
 
 
 def _apart(split: Split, odds: np.ndarray) -> dict[str, np.ndarray]:
     """Return the parts of arrays ``(..., a)`` of `_odds` by their names in `ODDS`; views are ``(..., v, m)``."""
     n, p = len(split.rows("target")), len(split.rows("shadow"))
-    parts = np.split(odds, [n, n + p], axis=-1)
+    blocks = np.split(odds, [n, n + p], axis=-1)
     if split.queries > 1:
-        parts[-1] = parts[-1].reshape(*odds.shape[:-1], split.queries - 1, n)
-    return dict(zip(ODDS[: 3 if split.queries > 1 else 2], parts, strict=False))
+        blocks[-1] = blocks[-1].reshape(*odds.shape[:-1], split.queries - 1, n)
+    return dict(zip(ODDS[: 3 if split.queries > 1 else 2], blocks, strict=False))
 
 
 def _reference_arrays(split: Split, halves: list[torch.Tensor], outputs: list[Outputs]) -> dict[str, np.ndarray]:
     n = len(split.rows("target"))
     member = torch.stack([torch.zeros(n, dtype=torch.bool).scatter(0, half, True) for half in halves])
-    return {**_apart(split, np.stack([_odds(split, own) for own in outputs])), "member": member.numpy()}
+    return {**_apart(split, np.stack([_odds(split, predict) for predict in outputs])), "member": member.numpy()}
 
 
 def _columns(split: Split) -> dict[str, np.ndarray]:
@@ -349,12 +366,12 @@ def _columns(split: Split) -> dict[str, np.ndarray]:
 
 def _last_layer_inputs(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
     """Return the inputs of the last linear layer, ``(n, d)``."""
-    found: list[torch.Tensor] = []
+    captured: list[torch.Tensor] = []
     last = [module for module in network.modules() if isinstance(module, torch.nn.Linear)][-1]
-    hook = last.register_forward_pre_hook(lambda module, inputs: found.append(inputs[0]))
+    hook = last.register_forward_pre_hook(lambda module, inputs: captured.append(inputs[0]))
     split.outputs(network, rows)
     hook.remove()
-    return torch.cat(found)
+    return torch.cat(captured)
 
 
 @torch.no_grad()
@@ -369,6 +386,6 @@ def _robustness(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> t
         for _ in range(copies):
             drawn = (torch.rand if binary else torch.randn)(features.shape, generator=rng, device=features.device)
             noisy = (features - (drawn < size).float()).abs() if binary else features + size * drawn
-            found = torch.cat([network(part).argmax(dim=1) for part in noisy.split(AT_ONCE)])
-            right += found == labels
+            predicted = torch.cat([network(batch).argmax(dim=1) for batch in noisy.split(AT_ONCE)])
+            right += predicted == labels
     return right / (copies * len(FLIPPED))

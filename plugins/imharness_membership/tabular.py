@@ -9,7 +9,7 @@ import torch
 
 from imharness.data import DataSource, TableDataset, TableSet, data_folder
 from imharness.errors import HarnessError, Unavailable
-from imharness.files import GIB, plain_file, read_arrays, read_bytes, state_digest
+from imharness.files import GIB, files_digest, plain_file, read_arrays, read_bytes
 
 PAGE = "https://github.com/privacytrustlab/datasets"
 
@@ -34,9 +34,10 @@ class PublishedTable(TableDataset):
         self.files()
 
     def content(self) -> str:
-        """Return a digest of the files' names, sizes and modification times."""
+        """Return a digest of the files."""
         try:
-            return state_digest(self.files())
+            files = self.files()
+            return files_digest(files[0].parent, files)
         except Unavailable:
             return ""
 
@@ -61,18 +62,18 @@ class PublishedTable(TableDataset):
 
 def first_of(source: DataSource, *choices: tuple[str, ...]) -> tuple[Path, ...]:
     """Return the first group of files that are all in the folder; raises `Unavailable` that names them."""
-    place = data_folder(source.name, source.page)
+    folder = data_folder(source.name, source.page)
     for names in choices:
-        if all((place / name).is_file() for name in names):
-            return tuple(place / name for name in names)
+        if all((folder / name).is_file() for name in names):
+            return tuple(folder / name for name in names)
     wanted = ", or ".join(" and ".join(names) for names in choices)
-    raise Unavailable(f"{place} has no {wanted}", source.by_hand())
+    raise Unavailable(f"{folder} has no {wanted}", source.by_hand())
 
 
 def arrays(file: Path, features: str = "x", labels: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """Return two arrays of an npz file."""
-    found = read_arrays(file, (features, labels))
-    return found[features], found[labels]
+    stored = read_arrays(file, (features, labels))
+    return stored[features], stored[labels]
 
 
 def first_column_is_class(file: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -87,12 +88,12 @@ def rows_of(file: Path, **options: object) -> np.ndarray:
     Raises `ValueError` for what is not finite, also of a class, which no integer could say.
     """
     with plain_file(file, 4 * GIB) as content:
-        found: np.ndarray = np.loadtxt(  # type: ignore[call-overload]
+        values: np.ndarray = np.loadtxt(  # type: ignore[call-overload]
             content, delimiter=",", dtype=np.float32, ndmin=2, encoding="utf-8", **options
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(values).all():
         raise ValueError("it holds NaN or infinity")
-    return found
+    return values
 
 
 def idx(file: Path) -> np.ndarray:

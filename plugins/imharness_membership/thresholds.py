@@ -35,21 +35,21 @@ def class_thresholds(values: Array, member: Array, labels: Array, classes: int) 
     edges = np.searchsorted(ordered, np.arange(classes + 1, dtype=np.uint64) << np.uint64(33))
     rows, members = np.diff(edges), np.diff(inside[edges])
     others = rows - members
-    found = np.full(classes, np.nan, dtype=np.float32)
-    found[(members > 0) & (others == 0)], found[(members == 0) & (others > 0)] = -np.inf, np.inf
+    thresholds = np.full(classes, np.nan, dtype=np.float32)
+    thresholds[(members > 0) & (others == 0)], thresholds[(members == 0) & (others > 0)] = -np.inf, np.inf
     first = np.flatnonzero(np.r_[True, (ordered[1:] ^ ordered[:-1]) > 1])
     counts = np.diff(np.searchsorted(first, edges))
-    own = np.repeat(np.arange(classes), counts)
-    missed = inside[first] - inside[edges[own]]
-    spared = first - edges[own] - missed
+    class_index = np.repeat(np.arange(classes), counts)
+    missed = inside[first] - inside[edges[class_index]]
+    spared = first - edges[class_index] - missed
     with np.errstate(invalid="ignore", divide="ignore"):
-        balanced = (members[own] - missed) / members[own] + spared / others[own]
+        balanced = (members[class_index] - missed) / members[class_index] + spared / others[class_index]
     for_all = (members > 0) & (others > 0)
     starts = np.r_[0, np.cumsum(counts)[:-1]][counts > 0]
     highest = np.full(classes, np.nan)
     highest[counts > 0] = np.maximum.reduceat(balanced, starts)
-    best = first[(balanced == highest[own]) & for_all[own]]
-    return _earliest(found, keys, ordered[best] >> np.uint64(1), member, labels)
+    best = first[(balanced == highest[class_index]) & for_all[class_index]]
+    return _earliest(thresholds, keys, ordered[best] >> np.uint64(1), member, labels)
 
 
 def _packed(values: Array, member: Array, labels: Array) -> Array:
@@ -60,16 +60,16 @@ def _packed(values: Array, member: Array, labels: Array) -> Array:
     return labels.astype(np.uint64) << np.uint64(33) | flipped << np.uint64(1) | member.astype(np.uint64)
 
 
-def _earliest(found: Array, keys: Array, best: Array, member: Array, labels: Array) -> Array:
+def _earliest(thresholds: Array, keys: Array, best: Array, member: Array, labels: Array) -> Array:
     """Fill in for each class the first of its best values: members before non-members, then in the given order."""
     of_class, first, ties = np.unique(best >> np.uint64(32), return_index=True, return_counts=True)
-    found[of_class.astype(np.int64)] = _unpacked(best[first])
+    thresholds[of_class.astype(np.int64)] = _unpacked(best[first])
     for label in of_class[ties > 1].astype(np.int64):
         rows = np.flatnonzero(labels == label)
         rows = rows[np.argsort(~member[rows], kind="stable")]
         values = keys[rows] >> np.uint64(1)
-        found[label] = _unpacked(values[np.isin(values, best)][:1])[0]
-    return found
+        thresholds[label] = _unpacked(values[np.isin(values, best)][:1])[0]
+    return thresholds
 
 
 def _unpacked(values: Array) -> Array:
@@ -84,8 +84,8 @@ def margins(query: MembershipQuery, shadow: torch.Tensor, target: torch.Tensor, 
     of_row = torch.from_numpy(overall).expand(len(target))
     if per_class:
         classes = query.shadow_outputs.shape[1]
-        found = class_thresholds(values, member, labels, classes)
-        of_row = torch.from_numpy(np.where(np.isnan(found), overall, found))[query.target_labels.cpu()]
+        thresholds = class_thresholds(values, member, labels, classes)
+        of_row = torch.from_numpy(np.where(np.isnan(thresholds), overall, thresholds))[query.target_labels.cpu()]
     scale = float(torch.finfo(torch.float32).max) / 4
     target = torch.nan_to_num(target, nan=-torch.inf)
     return target.clamp(-scale, scale) - of_row.to(target).clamp(-scale, scale)
@@ -102,8 +102,8 @@ class ThresholdEvaluator(MembershipEvaluator):
 
     def values(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return `value` of all rows, computed in parts so that the memory does not grow with the rows."""
-        parts = zip(outputs.split(PART), labels.split(PART), strict=True)
-        return torch.cat([self.value(*part) for part in parts])
+        chunks = zip(outputs.split(PART), labels.split(PART), strict=True)
+        return torch.cat([self.value(*chunk) for chunk in chunks])
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: value minus threshold."""

@@ -22,11 +22,20 @@ from imharness.membership import (
     MembershipRelease,
     MembershipTraining,
     Model,
-    TrainingPlan,
     hookimpl,
 )
-from imharness.questions import AuditAnswer, AuditRequest, AuditSubject, CanaryScores, ModelAudit, OneRunBounds
-from imharness.tracks import Planned, Planner, Query, Selection, Step, TaskSpec, Track, TrackReport, Work, check_names
+from imharness.tracks import (
+    Planned,
+    Planner,
+    Query,
+    Selection,
+    Step,
+    TaskSpec,
+    Track,
+    TrackReport,
+    Workload,
+    check_names,
+)
 from imharness_membership.augmenting import VIEWS
 from imharness_membership.steps import (
     by_epoch,
@@ -42,8 +51,8 @@ from imharness_membership.steps import (
     unseen,
 )
 from imharness_membership.tables import report
-from imharness_membership.tables.cells import LOW, UNDEFENDED
-from imharness_membership.work import work
+from imharness_membership.tables.figures import LOW, UNDEFENDED
+from imharness_membership.workload import workload_of
 
 Defense = MembershipTraining | MembershipRelease
 OptionValue = int | float | str
@@ -98,8 +107,8 @@ class Published(BaseModel):
 
     def _set(self, names: Iterable[str]) -> dict[str, OptionValue]:
         """Return the options among these that are set; the others are no part of a task's identity."""
-        found = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in found.items() if value != type(self).model_fields[name].default}
+        options = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in options.items() if value != type(self).model_fields[name].default}
 
     def adjusted(self, defense: Defense) -> Defense:
         """Return a defense with the paper's settings; those for its label count before those for its id."""
@@ -129,6 +138,7 @@ class MembershipTrack(Track):
     info = Info(id="harness/membership", version="4", paper="song2021")
     title = "Membership inference"
     question = "Which defense hides who was in the training data?"
+    next_command = ("harness membership audit outputs.npz --report report.pdf", "your model")
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
     steps = (
         train,
@@ -143,7 +153,7 @@ class MembershipTrack(Track):
         evaluate,
         unseen,
     )
-    untold = (unseen.name,)
+    chance_level_steps = (unseen.name,)
     own_objects = {"defense": MembershipRelease, "evaluator": MembershipEvaluator}
 
     splits: int = Field(
@@ -152,6 +162,12 @@ class MembershipTrack(Track):
     part: int = Field(default=0, ge=0, description="Rows of each of six parts of the data; 0: a sixth of it.")
     settings: Mapping[str, Published] = Field(
         default={}, description="Data set, by id -> how the paper trains on it, instead of the options here."
+    )
+    further: int = Field(
+        default=0,
+        ge=0,
+        description="Non-members that evaluators guess about in addition to the part of the target's non-members: a "
+        "rate at 1 % false positives takes 500 of both together.",
     )
     epochs: int = Field(default=100, ge=1, description="Optimiser of undefended training.")
     batch_size: int = Field(default=64, ge=1, description="Rows per training step.")
@@ -198,10 +214,10 @@ class MembershipTrack(Track):
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Plan target, shadow and reference models per split and defense, and the guesses of every evaluator."""
         check_names(planner, "settings", TableDataset.kind, self.settings)
-        for own in self.settings.values():
-            check_names(planner, "settings: models", Model.kind, own.models)
-            check_names(planner, "settings: defended", Model.kind, own.defended)
-            check_names(planner, "settings: defenses", MembershipTraining.kind, own.defenses)
+        for setting in self.settings.values():
+            check_names(planner, "settings: models", Model.kind, setting.models)
+            check_names(planner, "settings: defended", Model.kind, setting.defended)
+            check_names(planner, "settings: defenses", MembershipTraining.kind, setting.defenses)
         evaluators = selection.of(MembershipEvaluator)
         if self.pools and self.matched and any("references" in evaluator.reads for evaluator in evaluators):
             raise UsageError(
@@ -209,15 +225,15 @@ class MembershipTrack(Track):
             )
         defenses: list[Defense] = [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]
         for dataset in selection.of(TableDataset):
-            own = self._published(dataset.label, dataset.info.id)
-            adjusted = [own.adjusted(defense) for defense in defenses]
+            setting = self._published(dataset.label, dataset.info.id)
+            adjusted = [setting.adjusted(defense) for defense in defenses]
             guards = list(self._guards(planner, adjusted))
             for model in selection.of(Model):
-                if own.models and model.label not in own.models:
+                if setting.models and model.label not in setting.models:
                     continue
-                met = [guard for guard in guards if own.meets(model, guard.matched or guard.defense)]
+                met = [guard for guard in guards if setting.meets(model, guard.matched or guard.defense)]
                 for split in range(self.splits):
-                    plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split, own)
+                    plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split, setting)
                     for guard in met:
                         plan.attacked(guard)
                         if self.canaries and guard.matched is None:
@@ -234,9 +250,11 @@ class MembershipTrack(Track):
         """Return the settings under the first of these names that has settings."""
         return next((self.settings[name] for name in names if name in self.settings), Published(part=self.part))
 
-    def work(self, spec: TaskSpec, units: int) -> Work | None:
+    def workload(self, spec: TaskSpec, units: int) -> Workload | None:
         """Return the rows and operations of a task on a table of `units` rows."""
-        return work(spec, units, self._published(spec.components["dataset"].label, spec.components["dataset"].id).part)
+        return workload_of(
+            spec, units, self._published(spec.components["dataset"].label, spec.components["dataset"].id).part
+        )
 
     def _guards(self, planner: Planner, defenses: list[Defense]) -> Iterator[_Guard]:
         """Yield every defense, and early stopping at the accuracy of each training defense."""
@@ -247,35 +265,8 @@ class MembershipTrack(Track):
                 yield _Guard(planner.component("defense", STOPPED), defense)
 
     def report(self, query: Query) -> TrackReport:
-        """Return the ranking and the tables of the paper that the finished cells allow."""
+        """Return the ranking and the tables of the paper that the finished tasks allow."""
         return report(query, self.utility_loss, self.fpr)
-
-    def audit(self, asked: AuditRequest) -> AuditAnswer:
-        """Return the audit of one model by every evaluator."""
-        from imharness_membership.answering import answered
-
-        return answered(asked)
-
-    def audit_one_run(self, asked: CanaryScores) -> OneRunBounds:
-        """Return the lower bounds of epsilon that the guesses of one training run's canaries show."""
-        from imharness_membership.one_run import one_run_bounds
-
-        return one_run_bounds(asked)
-
-    def audit_page(self, found: ModelAudit, name: str) -> str:
-        """Return the report of an audit, with its pictures."""
-        from imharness_membership.audit_html import report as page
-
-        return page(found, name)
-
-    def audit_report(self, found: ModelAudit, subject: AuditSubject) -> str:
-        """Return one page for readers who are no statisticians, with models of the embedded profile to compare with."""
-        from imharness_membership.audit_report import page
-        from imharness_membership.reference_models import EMBEDDED, reference_models
-
-        own = self.with_parameters(**EMBEDDED["options"])
-        plan = TrainingPlan(own.epochs, own.batch_size, own.learning_rate, own.optimiser)
-        return page(found, subject, reference_models(plan, own.part, own.splits))
 
 
 class _Plan:
@@ -294,6 +285,8 @@ class _Plan:
         self.rows: dict[str, OptionValue] = {"split": split, "part": published.part}
         if track.pools:
             self.rows["pool"] = split % track.pools
+        if track.further:
+            self.rows["further"] = track.further
         if published.shadow_part:
             self.rows["shadow_part"] = published.shadow_part
         self.asked = published.asked
@@ -339,14 +332,14 @@ class _Plan:
 
     def _shared(self, options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
         """Return the options of reference models, which are those of the pool where there is one."""
-        return {name: own for name, own in options.items() if name != "split" or not self.track.pools}
+        return {name: value for name, value in options.items() if name != "split" or not self.track.pools}
 
     def attacked(self, guard: _Guard) -> None:
         """Plan the guesses of every evaluator, with undefended and with defended shadow models."""
         for adaptive in (False, True):
-            own = guard if adaptive else self.baseline
-            shown, model = self._shown(guard, "target"), self._model(guard, "target")
-            self._guesses(evaluate, guard, own, shown, model, {"adaptive": adaptive})
+            shadow_guard = guard if adaptive else self.baseline
+            released, model = self._shown(guard, "target"), self._model(guard, "target")
+            self._guesses(evaluate, guard, shadow_guard, released, model, {"adaptive": adaptive})
 
     def unseen(self) -> None:
         """Plan the guesses of every evaluator about a model that saw none of the rows."""
@@ -355,15 +348,22 @@ class _Plan:
         self._guesses(unseen, self.baseline, self.baseline, model, model, {})
 
     def _guesses(
-        self, step: Step, guard: _Guard, own: _Guard, shown: Planned, model: Planned, options: dict[str, OptionValue]
+        self,
+        step: Step,
+        guard: _Guard,
+        shadow_guard: _Guard,
+        released: Planned,
+        model: Planned,
+        options: dict[str, OptionValue],
     ) -> None:
-        """Plan a step for every evaluator: `shown` is what it sees of `model`, and `own` how it trains its own."""
-        seen = {"target": shown, "shadow": self._shown(own, "shadow")}
-        models = {"target_model": model, "shadow_model": self._model(own, "shadow")}
-        asked = any("references" in evaluator.reads for evaluator in self.evaluators)
-        known = {"references": self._references(own)} if asked else {}
+        """Plan a step for every evaluator: `released` is what it sees of `model`, and `shadow_guard` how it trains "
+        "its own."""
+        seen = {"target": released, "shadow": self._shown(shadow_guard, "shadow")}
+        models = {"target_model": model, "shadow_model": self._model(shadow_guard, "shadow")}
+        needed = any("references" in evaluator.reads for evaluator in self.evaluators)
+        references = {"references": self._references(shadow_guard)} if needed else {}
         for evaluator in self.evaluators:
-            needs = seen | (known if "references" in evaluator.reads else {})
+            needs = seen | (references if "references" in evaluator.reads else {})
             if evaluator.reads & {"robustness", "gradients", "layers"}:
                 needs |= models
             self.planner.task(

@@ -135,7 +135,7 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
             for rows in orders.split(plan.batch_size, dim=1):
                 x = features[which, rows]
                 if plan.augmentation != "none":
-                    x = torch.stack([augmented(own, plan, rng) for own, rng in zip(x, rngs, strict=True)])
+                    x = torch.stack([augmented(features, plan, rng) for features, rng in zip(x, rngs, strict=True)])
                 logits, wanted = answers(weights, x), labels[which, rows]
                 steps.step(summed(logits.flatten(0, 1), wanted.flatten()) / rows.shape[1])
             steps.learning_rate = rate_after(plan, epoch + 1)
@@ -155,4 +155,4 @@ def accuracy(network: torch.nn.Module, features: torch.Tensor, labels: torch.Ten
 def logits_of(network: torch.nn.Module, features: torch.Tensor) -> torch.Tensor:
     """Return the logits ``(n, classes)`` of rows ``(n, ...)``, in parts of bounded size, without gradients."""
     with torch.no_grad():
-        return torch.cat([network(part) for part in features.split(AT_ONCE)])
+        return torch.cat([network(batch) for batch in features.split(AT_ONCE)])

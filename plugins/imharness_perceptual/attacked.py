@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.leaderboard import Blocks, ColumnSpec, Row, Table, Value, mean_value, missing, ranked
 from imharness.tracks import Query
 from imharness_perceptual.choices import steps
 from imharness_perceptual.families import repeated
@@ -38,9 +38,9 @@ def attacked(query: Query) -> Table:
             **choice,
         )
     ] * ladder
-    once = list({own["dataset"]: c for c, own in enumerate(images.conditions)}.values())
+    once = list({condition["dataset"]: c for c, condition in enumerate(images.conditions)}.values())
     values = {metric: {"right-0": _right(images, metric, once, "before")} for metric in images.entries}
-    for radius in sorted({own["radius"] for own in images.conditions}, key=int):
+    for radius in sorted({condition["radius"] for condition in images.conditions}, key=int):
         moved = ColumnSpec(
             key=f"moved-{radius}",
             label=f"moved at {radius}/255",
@@ -58,9 +58,9 @@ def attacked(query: Query) -> Table:
         )
         columns += [moved, *[right] * ladder]
         here = images.where(radius=radius)
-        for metric, own in values.items():
-            own[moved.key] = _moved(images, metric, here)
-            own[right.key] = _right(images, metric, here, "after")
+        for metric, cells in values.items():
+            cells[moved.key] = _moved(images, metric, here)
+            cells[right.key] = _right(images, metric, here, "after")
     return Table(
         id="attacked",
         title="Distances under attack",
@@ -76,7 +76,9 @@ def attacked(query: Query) -> Table:
         ),
         entry="metric",
         columns=tuple(columns),
-        rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), *columns[:-3:-1])),
+        rows=tuple(
+            ranked((Row(label=metric, values=row_values) for metric, row_values in values.items()), *columns[:-3:-1])
+        ),
         ranked_by=columns[-1].key,
     )
 
@@ -87,11 +89,11 @@ def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> Value:
         np.concatenate([images.values[measure][c][row] for c in conditions]) for measure in ("before", "after")
     )
     photographs = np.concatenate([images.about["photograph"][c] for c in conditions])
-    known = np.isfinite(before) & np.isfinite(after)
-    if not known.any():
+    finite = np.isfinite(before) & np.isfinite(after)
+    if not finite.any():
         return missing("no finite value")
-    before, after = before[known], after[known]
-    return mean_value((after - before) / max(float(np.abs(before).mean()), 1e-12), repeated(photographs[known]))
+    before, after = before[finite], after[finite]
+    return mean_value((after - before) / max(float(np.abs(before).mean()), 1e-12), repeated(photographs[finite]))
 
 
 def _steps(images: Blocks, c: int) -> tuple[np.ndarray, ...]:
@@ -100,11 +102,11 @@ def _steps(images: Blocks, c: int) -> tuple[np.ndarray, ...]:
 
 def _right(images: Blocks, metric: str, conditions: Sequence[int], measure: str) -> Value:
     """Return the share of milder alternatives, seen by `measure`, that are nearer than untouched stronger ones."""
-    row, found, photographs = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
+    row, credited, photographs = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
     for c in conditions:
         first, second, _ = _steps(images, c)
         milder, stronger = images.values[measure][c][row, first], images.values["before"][c][row, second]
-        found.append(credit(milder, stronger, np.zeros(len(first))))
+        credited.append(credit(milder, stronger, np.zeros(len(first))))
         photographs.append(images.about["photograph"][c][first])
-    right, own = np.concatenate(found), np.concatenate(photographs)
-    return mean_value(right[~np.isnan(right)], repeated(own[~np.isnan(right)]))
+    right, photograph_names = np.concatenate(credited), np.concatenate(photographs)
+    return mean_value(right[~np.isnan(right)], repeated(photograph_names[~np.isnan(right)]))

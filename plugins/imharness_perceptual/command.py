@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Pair = tuple[Path, Path | None]
 """An image and its reference."""
-ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 BATCH = 16
 
 
@@ -39,92 +38,109 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
     one image for all, or a folder whose files have the same names.
     """
     from imharness.commands import add_assets, console
-    from imharness.files import said_of_colours
+    from imharness.files import said_of_bits, said_of_colours
 
     if assets is not None:
         add_assets(assets)
     metrics = _metrics([word for word in words if not Path(word).exists()], reference)
     pairs = _pairs([Path(word) for word in words if Path(word).exists()], reference)
     images = dict.fromkeys(path for pair in pairs for path in pair if path is not None)
-    if told := said_of_colours(list(images)):
-        console.warn(told)
+    for warning in filter(None, (said_of_colours(list(images)), said_of_bits(list(images)))):
+        console.warn(warning)
     labels = [metric.label for metric in metrics]
     total = len(metrics) * len(pairs)
-    with console.progress("scoring", shown=not as_json) as advance:
+    with console.progress("scoring", visible=not as_json) as advance:
         rows = [
             _scores(metric, pairs, device, lambda done, i=i: advance(i * len(pairs) + done, total))
             for i, metric in enumerate(metrics)
         ]
-    found = [dict(zip(labels, values, strict=True)) for values in zip(*rows, strict=True)]
+    results = [dict(zip(labels, values, strict=True)) for values in zip(*rows, strict=True)]
     if as_json:
-        console.emit([{"image": str(image), "scores": values} for (image, _), values in zip(pairs, found, strict=True)])
+        console.emit(
+            [{"image": str(image), "scores": values} for (image, _), values in zip(pairs, results, strict=True)]
+        )
         return
-    shown = [(image, *(f"{v:.5f}" for v in values.values())) for (image, _), values in zip(pairs, found, strict=True)]
-    heads = [label.removeprefix("harness/") for label in labels]  # as in all tables for people
-    console.table("Scores", ["image", *heads], shown)
+    table_rows = [
+        (image, *(f"{v:.5f}" for v in values.values())) for (image, _), values in zip(pairs, results, strict=True)
+    ]
+    heads = [f"{metric.label.removeprefix('harness/')} {_direction(metric)}" for metric in metrics]
+    console.table("Scores", ["image", *heads], table_rows)
+
+
+def _direction(metric: Component) -> str:
+    """Say what a higher score means, as in "(higher is better)"."""
+    words = {"better_quality": "higher is better", "worse_quality": "lower is better"}
+    return f"({words.get(metric.info.higher_means, 'higher: ' + metric.info.higher_means.replace('_', ' '))})"
 
 
 def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
     from imharness.commands import find
     from imharness.errors import UsageError
+    from imharness.files import is_image_name
     from imharness.images import FullReferenceMetric, NoReferenceMetric
 
     if not names:
         raise UsageError("name at least one metric; `harness plugins list --kind metric` lists them.")
-    lost = [name for name in names if name.lower().endswith(ENDINGS)]
+    lost = [name for name in names if is_image_name(name)]
     if lost:
         raise UsageError(f"image {lost[0]} does not exist.")
-    found = [find("metric", name) for name in names]
-    for metric in found:
+    chosen = {metric.label: metric for metric in (find("metric", name) for name in names)}
+    for metric in chosen.values():
         if isinstance(metric, FullReferenceMetric) and reference is None:
             raise UsageError(f"{metric.label} needs a reference; add --reference IMAGE.")
         if not isinstance(metric, FullReferenceMetric | NoReferenceMetric):
             raise UsageError(f"{metric.label} scores sets of images, not single images.")
-    return found
+    return list(chosen.values())
 
 
 def _pairs(paths: Sequence[Path], reference: Path | None) -> list[Pair]:
-    """Return every image with its reference."""
+    """Return every image with its reference, and warn of files in folders that are left out."""
+    from imharness.commands import console
     from imharness.errors import UsageError
+    from imharness.files import images_below
 
-    images = [image for path in paths for image in (_inside(path) if path.is_dir() else [path])]
+    images: list[tuple[Path, str]] = []
+    for path in paths:
+        if not path.is_dir():
+            images.append((path, path.name))
+            continue
+        census = images_below(path)
+        images += zip(census.paths, census.names, strict=True)
+        if sentence := census.sentence():
+            console.warn(sentence)
     if not images:
         raise UsageError("name at least one image, or a folder of images.")
     if reference is None or reference.is_file():
-        return [(image, reference) for image in images]
-    pairs = [(image, reference / image.name) for image in images]
-    missing = [image.name for image, other in pairs if not other.is_file()]
+        return [(image, reference) for image, _ in images]
+    pairs = [(image, reference / name) for image, name in images]
+    missing = [name for _, name in images if not (reference / name).is_file()]
     if missing:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise UsageError(f"{reference} has no {', '.join(missing[:3])}{more}.")
     return pairs
 
 
-def _inside(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in ENDINGS)
-
-
 def _scores(metric: Component, pairs: Sequence[Pair], device: str, advance: Callable[[int], None]) -> list[float]:
     """Return a score per image; images of one size are scored together."""
     import torch
 
-    from imharness.commands import place
+    from imharness.commands import device_of
     from imharness.errors import ContractError
     from imharness.images import FullReferenceMetric
 
-    where = place(device)
+    where = device_of(device)
     built = metric.build(where)
     compares = isinstance(metric, FullReferenceMetric)
-    found: list[float] = []
+    values: list[float] = []
     for chosen, images in _batches(pairs):
         with torch.no_grad():
             further = (_references(chosen, images.shape[1:]).to(where),) if compares else ()
             scores = built(images.to(where), *further)
         if scores.shape != (len(chosen),):
             raise ContractError(f"{metric.label} returned {tuple(scores.shape)} for {len(chosen)} images")
-        found += scores.cpu().tolist()
-        advance(len(found))
-    return found
+        values += scores.cpu().tolist()
+        advance(len(values))
+    return values
 
 
 def _batches(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], torch.Tensor]]:
@@ -165,9 +181,8 @@ def _references(pairs: Sequence[Pair], shape: Sequence[int]) -> torch.Tensor:
 
 def _opened(path: Path) -> torch.Tensor:
     """Return float32 ``(3, H, W)`` in [0, 1]."""
-    import numpy as np
     import torch
 
-    from imharness.files import read_image
+    from imharness.files import read_pixels
 
-    return torch.from_numpy(np.array(read_image(path))).permute(2, 0, 1).float() / 255
+    return torch.from_numpy(read_pixels(path)).permute(2, 0, 1).float() / 255

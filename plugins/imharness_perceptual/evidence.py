@@ -5,48 +5,49 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
-from imharness.contests import Evidence
-from imharness.tables import Blocks
+from imharness.leaderboard import Blocks, Evidence
 from imharness.tracks import Query, StepContext, StepResult, step
 from imharness_perceptual.choices import forced_choices, handed_in_distances
 from imharness_perceptual.steps import origins
-from imharness_vision.handed_in import HandedIn, ball_of_8_bits, distance
+from imharness_vision.evidence_rows import HandedIn, ball_of_8_bits, distance
 
 
-@step(version="1")
+@step(version="1", doing="measuring handed-in images with {metric}")
 def evidence(context: StepContext) -> StepResult:
     """Measure handed-in images against the references of their originals; larger means farther, as under attack.
 
     What is allowed is the ball in which the attack moves, however many of its steps reach its edge.
     """
     handed, images = HandedIn.of(context), context.images()
-    own, position = handed.originals, {name: i for i, name in enumerate(images.names)}
+    originals, position = handed.originals, {name: i for i, name in enumerate(images.names)}
     metric, farther, origin = context.build("metric"), -context.component("metric").closeness, origins(images)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        reference = images.load([origin[position[own.names[p]]] for p in positions]).to(batch.device)
+        reference = images.load([origin[position[originals.names[p]]] for p in positions]).to(batch.device)
         attacked = handed.images(positions, batch)
         return {"distance": distance(handed.attack, attacked, batch), "score": farther * metric(attacked, reference)}
 
-    found = context.map(own, measure)
+    measured = context.map(originals, measure)
     ball = ball_of_8_bits(int(context.options["radius"]) / 255)
-    return StepResult(rows={**handed.facts(), "allowed": [ball] * len(own), "draw": np.zeros(len(own), int), **found})
+    return StepResult(
+        rows={**handed.facts(), "allowed": [ball] * len(originals), "draw": np.zeros(len(originals), int), **measured}
+    )
 
 
-def handed_in(query: Query, shares: Callable[[Blocks], Blocks]) -> Iterator[Evidence]:
+def evidence_of(query: Query, shares: Callable[[Blocks], Blocks]) -> Iterator[Evidence]:
     """Yield what was handed in against each distance, by data set and distortion.
 
     A handed-in image takes part in the forced choices in which people find it nearer than the other alternative. Only
-    the images that the board attacks count. `shares` makes shares of what people agree of the credit for choices.
+    the images that the leaderboard attacks count. `shares` makes shares of what people agree of the credit for choices.
     """
     if "evidence" not in query.steps:
         return
-    found = shares(forced_choices(handed_in_distances(query)))
-    for c, own in enumerate(found.conditions):
-        facets = {name: own[name] for name in ("dataset", "distortion")}
-        for metric, share in zip(found.entries, found.values["share"][c], strict=True):
-            known = ~np.isnan(share)
-            order = np.argsort(found.units[c][known].astype(str))
-            units, values = found.units[c][known][order], share[known][order].astype(np.float64)
+    share_blocks = shares(forced_choices(handed_in_distances(query)))
+    for c, condition in enumerate(share_blocks.conditions):
+        facets = {name: condition[name] for name in ("dataset", "distortion")}
+        for metric, share in zip(share_blocks.entries, share_blocks.values["share"][c], strict=True):
+            defined = ~np.isnan(share)
+            order = np.argsort(share_blocks.units[c][defined].astype(str))
+            units, values = share_blocks.units[c][defined][order], share[defined][order].astype(np.float64)
             if len(units):
                 yield Evidence(facets, metric, units, {"share": values}, values)

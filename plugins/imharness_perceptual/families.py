@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.stats import interval
-from imharness.tables import Blocks, Value, missing, value_of
+from imharness.leaderboard import Blocks, Value, interval, missing, value_of
 
 Part = tuple[np.ndarray, np.ndarray]
 """The numbers of a family without NaN, and the photograph of each."""
@@ -19,28 +18,31 @@ def repeated(photographs: np.ndarray) -> np.ndarray | None:
 
 def parts_of(choices: Blocks, metric: str, families: Sequence[str], measure: str = "all") -> dict[str, Part]:
     """Return family -> a metric's credit for its choices, and their photographs."""
-    row, found = choices.entries.index(metric), {}
+    row, by_family = choices.entries.index(metric), {}
     for family in families:
         places = choices.where(distortion=family)
         numbers = np.concatenate([choices.values[measure][c][row] for c in places])
         photographs = np.concatenate([choices.about["photograph"][c] for c in places])
-        found[family] = (numbers[~np.isnan(numbers)], photographs[~np.isnan(numbers)])
-    return found
+        by_family[family] = (numbers[~np.isnan(numbers)], photographs[~np.isnan(numbers)])
+    return by_family
 
 
-def mean_of_families(parts: Mapping[str, Part]) -> Value:
+def mean_of_families(by_family: Mapping[str, Part]) -> Value:
     """Return the unweighted mean of the families' means, as in figure 4 of Zhang et al. (CVPR 2018).
 
     Whole photographs are resampled, over all families at once. The value is missing if a family has no number.
     """
-    empty = [family for family, (numbers, _) in parts.items() if not len(numbers)]
-    if empty or not parts:
+    empty = [family for family, (numbers, _) in by_family.items() if not len(numbers)]
+    if empty or not by_family:
         return missing(f"no number on {', '.join(empty)}" if empty else "no choices")
-    photographs = np.concatenate([own for _, own in parts.values()])
-    names, place = np.unique(photographs.astype(str), return_inverse=True)
-    places = np.split(place, np.cumsum([len(numbers) for numbers, _ in parts.values()])[:-1])
-    sizes = [np.bincount(own, minlength=len(names)) for own in places]
-    sums = [np.bincount(own, n, minlength=len(names)) for own, (n, _) in zip(places, parts.values(), strict=True)]
+    photographs = np.concatenate([labels for _, labels in by_family.values()])
+    names, photograph_index = np.unique(photographs.astype(str), return_inverse=True)
+    places = np.split(photograph_index, np.cumsum([len(numbers) for numbers, _ in by_family.values()])[:-1])
+    sizes = [np.bincount(indices, minlength=len(names)) for indices in places]
+    sums = [
+        np.bincount(indices, n, minlength=len(names))
+        for indices, (n, _) in zip(places, by_family.values(), strict=True)
+    ]
 
     def mean(chosen: np.ndarray) -> np.ndarray:
         counted = [

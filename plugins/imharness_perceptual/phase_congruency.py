@@ -14,9 +14,19 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from imharness.data import double
 
 SCALES, ORIENTATIONS = 4, 4
+SHORTEST, WIDTH, NARROWER = 6, 0.55, 1.2
+"""The wavelength of the smallest scale, px; the deviation of a log-Gabor filter as a fraction of its frequency; and how
+many deviations of the angle lie between two orientations."""
+CUTOFF, ORDER = 0.45, 15
+"""Of the Butterworth low-pass filter that takes away the corners of the spectrum."""
 DEVIATIONS, OVERESTIMATED = 2.0, 1.7
 """The threshold is `DEVIATIONS` deviations above the mean energy of noise, divided by `OVERESTIMATED`."""
 EPS = torch.finfo(torch.float32).eps
+
+
+def _frequencies(side: int, device: torch.device) -> torch.Tensor:
+    """Return frequencies ``(side,)`` in the order of the Fourier transform; those of an odd side reach -.5 and .5."""
+    return torch.fft.ifftshift((torch.arange(side, device=device) - side // 2) / (side - side % 2))
 
 
 @lru_cache(maxsize=8)
@@ -25,10 +35,20 @@ def _filters(height: int, width: int, device: torch.device) -> tuple[torch.Tenso
 
     The factor times the median amplitude at the smallest scale is the threshold.
     """
-    from piq.fsim import _construct_filters
-
-    like = torch.empty(1, 1, height, width, device=device)
-    filters = _construct_filters(like, SCALES, ORIENTATIONS).view(ORIENTATIONS, SCALES, height, width)
+    rows, columns = (_frequencies(side, device) for side in (height, width))
+    radius = torch.hypot(*torch.meshgrid(rows, columns, indexing="ij"))
+    low = 1 / (1 + (radius / CUTOFF) ** (2 * ORDER))
+    radius[0, 0] = 1  # the constant, which no filter passes
+    waves = [SHORTEST * 2**scale for scale in range(SCALES)]
+    bands = (
+        torch.stack([torch.exp(-(torch.log(radius * wave) ** 2) / (2 * math.log(WIDTH) ** 2)) for wave in waves]) * low
+    )
+    bands[:, 0, 0] = 0
+    theta = torch.atan2(-columns[None], rows[:, None])
+    turns = torch.arange(ORIENTATIONS, device=device)[:, None, None] * math.pi / ORIENTATIONS
+    apart = torch.atan2(torch.sin(theta - turns), torch.cos(theta - turns))
+    spread = torch.exp(-(apart**2) / (2 * (math.pi / ORIENTATIONS / NARROWER) ** 2))
+    filters = spread[:, None] * bands
     spatial = double(torch.fft.ifft2(filters).real).sum(dim=1).square().sum(dim=(1, 2)) * height * width
     power = spatial / (math.log(2) * double(filters[:, 0]).square().sum(dim=(1, 2)))
     above = (math.sqrt(math.pi / 2) + DEVIATIONS * math.sqrt(2 - math.pi / 2)) / OVERESTIMATED
@@ -45,29 +65,29 @@ class _PhaseCongruency(torch.autograd.Function):
     def forward(ctx: FunctionCtx, luma: torch.Tensor) -> torch.Tensor:
         filters, factors = _filters(luma.shape[1], luma.shape[2], luma.device)
         energy, amplitude = torch.full_like(luma, EPS), torch.full_like(luma, EPS)
-        spectrum, kept = torch.fft.fft2(luma)[:, None], []
-        for own, factor in zip(filters, factors, strict=True):
-            response = torch.fft.ifft2(spectrum * own)
+        spectrum, saved = torch.fft.fft2(luma)[:, None], []
+        for kernel, factor in zip(filters, factors, strict=True):
+            response = torch.fft.ifft2(spectrum * kernel)
             total, size = response.sum(dim=1), _length(response)
             along, beside = _turned(response, total)
             median = size[:, 0].flatten(1).median(dim=1)
             above = (along.sum(dim=1) - beside.abs_().sum(dim=1)).sub_(factor * median.values[:, None, None])
             energy += above.clamp(min=0)
             amplitude += size.sum(dim=1)
-            kept += [response, size, above, median.indices]
-        ctx.save_for_backward(energy, amplitude, *(kept if ctx.needs_input_grad[0] else ()))
+            saved += [response, size, above, median.indices]
+        ctx.save_for_backward(energy, amplitude, *(saved if ctx.needs_input_grad[0] else ()))
         return energy / amplitude
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, upstream: torch.Tensor) -> torch.Tensor:
-        energy, amplitude, *kept = ctx.saved_tensors
+        energy, amplitude, *saved = ctx.saved_tensors
         filters, factors = _filters(upstream.shape[1], upstream.shape[2], upstream.device)
         of_energy, of_amplitude = upstream / amplitude, -upstream * energy / amplitude.square()
-        found = torch.zeros_like(upstream, dtype=kept[0].dtype)
+        gradient = torch.zeros_like(upstream, dtype=saved[0].dtype)
         rows = torch.arange(len(upstream), device=upstream.device)
-        for place, (own, factor) in enumerate(zip(filters, factors, strict=True)):
-            response, size, above, median = kept[4 * place : 4 * place + 4]
+        for index, (kernel, factor) in enumerate(zip(filters, factors, strict=True)):
+            response, size, above, median = saved[4 * index : 4 * index + 4]
             total = response.sum(dim=1)
             length = _length(total)
             slope = of_energy * (above > 0)
@@ -78,11 +98,11 @@ class _PhaseCongruency(torch.autograd.Function):
             mean, moved = total / (length + EPS), total + 1j * (side * response).sum(dim=1)
             along = (moved.conj() * total).real / (length * (length + EPS)).clamp(min=EPS)
             turned = (moved - along * total) / (length + EPS)
-            part = response * of_size.div_(size.clamp(min=EPS))
-            part += (slope * (mean + turned))[:, None]
-            part -= (1j * slope * mean)[:, None] * side
-            found += (torch.fft.fft2(part) * own).sum(dim=1)
-        return torch.fft.ifft2(found).real
+            term = response * of_size.div_(size.clamp(min=EPS))
+            term += (slope * (mean + turned))[:, None]
+            term -= (1j * slope * mean)[:, None] * side
+            gradient += (torch.fft.fft2(term) * kernel).sum(dim=1)
+        return torch.fft.ifft2(gradient).real
 
 
 def _length(numbers: torch.Tensor) -> torch.Tensor:

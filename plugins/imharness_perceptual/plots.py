@@ -75,8 +75,8 @@ def gallery(rows: Sequence[tuple[str, Images, Images, Sequence[str]]], file: Pat
             axis.axis("off")
         for number, (title, references, images, captions) in enumerate(rows):
             for column, (reference, image, caption) in enumerate(zip(references, images, captions, strict=True)):
-                for offset, shown in enumerate((reference, image)):
-                    axes[2 * number + offset][column].imshow(shown.permute(1, 2, 0).numpy())
+                for offset, picture in enumerate((reference, image)):
+                    axes[2 * number + offset][column].imshow(picture.permute(1, 2, 0).numpy())
                 axes[2 * number + 1][column].set_title(caption, fontsize=7)
             axes[2 * number][0].set_title(title, fontsize=9, loc="left")
         figure.savefig(file, dpi=110)

@@ -12,29 +12,42 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import (
+from imharness.errors import UsageError
+from imharness.leaderboard import (
+    ALPHA,
+    FEWEST,
+    Blocks,
+    Chart,
+    Column,
     Contest,
+    Value,
+    Wins,
+    Words,
+    clusters_greater,
     contest,
+    contributions,
     controls_of,
     flags_of,
     own_among,
     share_of,
     with_evidence,
 )
-from imharness.stats import ALPHA, FEWEST, clusters_greater, contributions
-from imharness.tables import Blocks, Chart, Column, Value, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_perceptual.choices import attacked_distances, forced_choices
-from imharness_perceptual.evidence import handed_in
+from imharness_perceptual.evidence import evidence_of
 from imharness_perceptual.families import mean_of_families, parts_of
 from imharness_perceptual.steps import OWN, QUERIES
 from imharness_perceptual.verdicts import another_person, ceiling
 
 ID = "ranking"
+PLAIN = "harness/l2"
+"""The metric that all are compared with: the plain distance of pixels."""
 NOBODY, UNAWARE, AWARE = "none", "unaware", "aware"
 LENT = " along the gradient of "
 """What the name of an attack says before the distance whose gradient it follows, if that is not the attacked one."""
 BALL = re.compile(r"\b(alpha|radius|eps)=[^,\]]*,?")
+CHANCE = 0.5
+"""How often two coins agree."""
 MARGIN = 0.1
 """How much further another attack has to move a metric to count, as a share of the movement."""
 
@@ -53,7 +66,8 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     protection = Column(
         "share",
         "agreement",
-        f"Agreement on forced choices as a share of what {people}, mean of the families.",
+        "How often the metric picks the one of two distorted images that is nearer to the original. Agreement on "
+        f"forced choices as a share of what {people}, mean of the families.",
         "higher",
         wins=Wins("protection-wins", "Which metric agrees more under attack", "more agreement", unit="forced choice"),
         **unit,
@@ -66,8 +80,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         value=lambda metric: agreed[metric],
         **unit,
     )
-    balls = sorted({own["attack"] for own in scores.conditions} - {NOBODY})
-    hit = f"when attacked ({', '.join(balls)})" if balls else "(nobody attacked)"
+    balls = sorted({condition["attack"] for condition in scores.conditions} - {NOBODY})
     rules = Contest(
         scores,
         protection,
@@ -79,7 +92,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         flags=flags_of(query, scores.entries, _flags(query)),
         proxies=_proxies(query),
         balanced="distortion",
-        alike=lambda own: (own["dataset"], own["distortion"], own["attack"].partition(LENT)[0]),
+        alike=lambda condition: (condition["dataset"], condition["distortion"], condition["attack"].partition(LENT)[0]),
         gates=(
             share_of(
                 utility.label,
@@ -89,11 +102,17 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
                 among=len(untouched.entries),
             ),
         ),
-        claim=f"{{winner}} reaches {{protection}} of what {people} {hit}, and {{utility}} untouched; {best}, which "
-        "agrees best untouched, reaches {without} and {plain}.",
+        baseline=PLAIN,
+        words=Words(
+            "agrees best under attack" if balls else "agrees best",
+            lambda share: f"{share:.2f}",
+            f"of {'what people agree on' if human else 'the order of severities'}",
+            "beats {without} by more than {bound}; that has {plain}",
+            "plain pixel distance",
+        ),
     )
-    found = contest(
-        with_evidence(rules, list(handed_in(query, lambda handed: _as_share(handed, reach)))),
+    contest_report = contest(
+        with_evidence(rules, list(evidence_of(query, lambda handed: _as_share(handed, reach)))),
         id=ID,
         title="Agreement on forced choices under attack",
         entry="metric",
@@ -106,7 +125,15 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         "worse. Attackers along the gradient of another distance do not know the metric; those along its own, or with "
         "queries to it, do. Families of distortions have the same weight. The gate is the untouched agreement of the "
         "metric of the harness that agrees best. Pixel-wise distances and random weights are controls.",
-        note="" if balls else "No attack was run, so the agreement and its worst case are the same.",
+        note=" ".join(
+            filter(
+                None,
+                (
+                    "" if balls else "No attack was run, so the agreement and its worst case are the same.",
+                    _said_of_more(agreed),
+                ),
+            )
+        ),
     )
     front = Chart(
         id="accuracy-robustness",
@@ -118,11 +145,11 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         front=True,
         caption="The agreement of each metric without an attack, and what is left of it under the worst attack.",
     )
-    return found + TrackReport(charts=[front])
+    return contest_report + TrackReport(charts=[front])
 
 
 def _agreed(untouched: Blocks, metric: str) -> Value:
-    families = sorted({own["distortion"] for own in untouched.conditions})
+    families = sorted({condition["distortion"] for condition in untouched.conditions})
     return mean_of_families(parts_of(untouched, metric, families, "share"))
 
 
@@ -133,36 +160,62 @@ def _beside(untouched: Blocks, metric: str, best: str) -> tuple[np.ndarray, np.n
     if np.isnan(numbers).any():
         return None
     families = np.concatenate(
-        [np.full(len(u), own["distortion"]) for u, own in zip(untouched.units, untouched.conditions, strict=True)]
+        [
+            np.full(len(u), condition["distortion"])
+            for u, condition in zip(untouched.units, untouched.conditions, strict=True)
+        ]
     )
-    _, place, sizes = np.unique(families, return_inverse=True, return_counts=True)
+    _, family_index, sizes = np.unique(families, return_inverse=True, return_counts=True)
     photographs = np.concatenate([untouched.clusters("photograph", c) for c in range(len(untouched.conditions))])
-    own, plain = contributions(numbers, photographs.astype(str), len(place) / len(sizes) / sizes[place])
-    return own, plain
+    entry_values, plain = contributions(
+        numbers, photographs.astype(str), len(family_index) / len(sizes) / sizes[family_index]
+    )
+    return entry_values, plain
 
 
 def _reach(choices: Blocks) -> dict[str, float]:
     """Return family -> the mean agreement of two different judges, or of one with all where too few were asked."""
-    found = {}
-    for family in sorted({own["distortion"] for own in choices.conditions}):
+    ceilings = {}
+    for family in sorted({condition["distortion"] for condition in choices.conditions}):
         judge, judges = (
             np.concatenate([choices.about[name][c] for c in choices.where(distortion=family)])
             for name in ("judge", "judges")
         )
         two = another_person(judge, judges)
-        found[family] = float(np.where(np.isnan(two), ceiling(judge), two).mean())
-    return found
+        ceilings[family] = float(np.where(np.isnan(two), ceiling(judge), two).mean())
+        if ceilings[family] <= CHANCE:
+            raise UsageError(
+                f"two people agree on {ceilings[family]:.3f} of the choices of {family}, no more often than two "
+                "coins, so "
+                "that no metric's agreement is a share of theirs; ask more people, or leave these choices out."
+            )
+    return ceilings
+
+
+def _said_of_more(agreed: Mapping[str, Value]) -> str:
+    """Return a sentence on metrics that agree with people more often than people do, or "" without any."""
+    more = sorted(metric for metric, value in agreed.items() if value.number_or(0) > 1)
+    if not more:
+        return ""
+    return (
+        f"Above 1, which is no error: {', '.join(more)}. A metric that chooses as most people do agrees with a person "
+        "more often than another person does."
+    )
 
 
 def _as_share(choices: Blocks, reach: Mapping[str, float]) -> Blocks:
     blocks = zip(choices.conditions, choices.values["all"], strict=True)
-    return replace(choices, values={"share": tuple(block / reach[own["distortion"]] for own, block in blocks)})
+    return replace(
+        choices, values={"share": tuple(block / reach[condition["distortion"]] for condition, block in blocks)}
+    )
 
 
 def _named(choices: Blocks, attack: str, attacker: str) -> Blocks:
     facets = {"attack": attack, "attacker": attacker}
-    kept = ("dataset", "distortion")
-    conditions = tuple({**{name: own[name] for name in kept}, **facets} for own in choices.conditions)
+    facet_names = ("dataset", "distortion")
+    conditions = tuple(
+        {**{name: condition[name] for name in facet_names}, **facets} for condition in choices.conditions
+    )
     return replace(choices, conditions=conditions)
 
 
@@ -182,37 +235,37 @@ def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
     hit = {str(name) for units in met.units for name in units}
     if not hit:
         return _named(untouched, NOBODY, UNAWARE)
-    kept = [np.isin(units.astype(str), list(hit)) for units in untouched.units]
-    place = {metric: row for row, metric in enumerate(met.entries)}
-    rows = np.array([place.get(metric, -1) for metric in untouched.entries])
+    masks = [np.isin(units.astype(str), list(hit)) for units in untouched.units]
+    metric_rows = {metric: row for row, metric in enumerate(met.entries)}
+    rows = np.array([metric_rows.get(metric, -1) for metric in untouched.entries])
 
     def aligned(block: np.ndarray) -> np.ndarray:
         return np.where(rows[:, None] >= 0, block[rows], np.nan)
 
-    plain, attacked = _named(untouched, NOBODY, UNAWARE), [_ball(own) for own in met.conditions]
-    chosen = [c for c, mask in enumerate(kept) if mask.any()]
+    plain, attacked = _named(untouched, NOBODY, UNAWARE), [_ball(condition) for condition in met.conditions]
+    chosen = [c for c, mask in enumerate(masks) if mask.any()]
     return Blocks(
         untouched.entries,
         (
             *(plain.conditions[c] for c in chosen),
             *(
                 {
-                    "dataset": own["dataset"],
-                    "distortion": own["distortion"],
+                    "dataset": condition["dataset"],
+                    "distortion": condition["distortion"],
                     "attack": ball,
-                    "attacker": AWARE if own["along"] in (OWN, QUERIES) else UNAWARE,
+                    "attacker": AWARE if condition["along"] in (OWN, QUERIES) else UNAWARE,
                 }
-                for own, ball in zip(met.conditions, attacked, strict=True)
+                for condition, ball in zip(met.conditions, attacked, strict=True)
             ),
         ),
-        (*(untouched.units[c][kept[c]] for c in chosen), *met.units),
+        (*(untouched.units[c][masks[c]] for c in chosen), *met.units),
         {
             "share": (
-                *(untouched.values["share"][c][:, kept[c]] for c in chosen),
+                *(untouched.values["share"][c][:, masks[c]] for c in chosen),
                 *map(aligned, met.values["share"]),
             )
         },
-        {name: (*(untouched.about[name][c][kept[c]] for c in chosen), *met.about[name]) for name in untouched.about},
+        {name: (*(untouched.about[name][c][masks[c]] for c in chosen), *met.about[name]) for name in untouched.about},
     )
 
 
@@ -233,16 +286,16 @@ def _flags(query: Query) -> dict[str, tuple[str, ...]]:
     """
     if not _is_attacked(query) or "linf" not in query("SELECT * FROM attack LIMIT 0"):
         return {}
-    own = f"SELECT * FROM attack WHERE along = '{OWN}'"
-    unmoved = f"SELECT metric FROM ({own}) GROUP BY metric HAVING max(linf) < 0.6 / 255 ORDER BY metric"
-    found = dict.fromkeys(query(unmoved)["metric"].tolist(), ("no attack by its gradient changed any image",))
-    known = "isfinite(before) AND isfinite(after)"
+    gradient_attacks = f"SELECT * FROM attack WHERE along = '{OWN}'"
+    unmoved = f"SELECT metric FROM ({gradient_attacks}) GROUP BY metric HAVING max(linf) < 0.6 / 255 ORDER BY metric"
+    flags = dict.fromkeys(query(unmoved)["metric"].tolist(), ("no attack by its gradient changed any image",))
+    finite = "isfinite(before) AND isfinite(after)"
     rows = query(
         "WITH own AS (SELECT metric, dataset, radius, name, max(CAST(after AS DOUBLE) - before) AS least "
-        f"FROM ({own}) WHERE {known} GROUP BY ALL) "
+        f"FROM ({gradient_attacks}) WHERE {finite} GROUP BY ALL) "
         "SELECT metric, along, dataset || ' ' || attack.photograph AS photograph, avg(after - before - least) AS more, "
         "avg(abs(after - before) + abs(least)) / 2 AS size "
-        f"FROM attack JOIN own USING (metric, dataset, radius, name) WHERE along <> '{OWN}' AND {known} "
+        f"FROM attack JOIN own USING (metric, dataset, radius, name) WHERE along <> '{OWN}' AND {finite} "
         "GROUP BY ALL ORDER BY ALL"
     )
     for metric, along in dict.fromkeys(zip(rows["metric"], rows["along"], strict=True)):
@@ -250,10 +303,10 @@ def _flags(query: Query) -> dict[str, tuple[str, ...]]:
         more, size = rows["more"][here], rows["size"][here]
         if len(more) >= FEWEST and more.mean() > MARGIN * size.mean() and clusters_greater(more)[0] < ALPHA:
             by = "by queries alone" if along == QUERIES else f"along the gradient of {along}"
-            found[metric] = (*found.get(metric, ()), f"an attack {by} moves it further than one along its own gradient")
-    return found
+            flags[metric] = (*flags.get(metric, ()), f"an attack {by} moves it further than one along its own gradient")
+    return flags
 
 
 def _proxies(query: Query) -> tuple[str, ...]:
-    found = query("SELECT DISTINCT proxy FROM distance WHERE proxy <> '' ORDER BY proxy")
-    return tuple(str(text) for text in found["proxy"])
+    columns = query("SELECT DISTINCT proxy FROM distance WHERE proxy <> '' ORDER BY proxy")
+    return tuple(str(text) for text in columns["proxy"])

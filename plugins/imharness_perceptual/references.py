@@ -19,8 +19,8 @@ class ReferenceFeatures:
     On other devices than the CPU, and for references that need a gradient, the function is called every time.
     """
 
-    def __init__(self, compute: Callable[[Images], Features], kept: int) -> None:
-        self._compute, self._kept = compute, kept
+    def __init__(self, compute: Callable[[Images], Features], limit: int) -> None:
+        self._compute, self._kept = compute, limit
         self._known: OrderedDict[bytes, Features] = OrderedDict()
 
     def __call__(self, reference: Images) -> Features:
@@ -38,15 +38,15 @@ class ReferenceFeatures:
 
     def _different(self, reference: Images) -> Features:
         first: dict[bytes, int] = {}
-        place = [first.setdefault(_key(image), i) for i, image in enumerate(reference)]
+        positions = [first.setdefault(_key(image), i) for i, image in enumerate(reference)]
         if len(first) == len(reference):
             return self._compute(reference)
         rows = {i: row for row, i in enumerate(first.values())}
-        found = self._compute(reference[list(rows)])
-        return [own[[rows[i] for i in place]] for own in found]
+        features = self._compute(reference[list(rows)])
+        return [tensor[[rows[i] for i in positions]] for tensor in features]
 
 
 def _key(images: Images) -> bytes:
-    found = hashlib.blake2b(f"{images.dtype} {tuple(images.shape)}".encode(), digest_size=16)
-    found.update(images.contiguous().numpy())
-    return found.digest()
+    hasher = hashlib.blake2b(f"{images.dtype} {tuple(images.shape)}".encode(), digest_size=16)
+    hasher.update(images.contiguous().numpy())
+    return hasher.digest()

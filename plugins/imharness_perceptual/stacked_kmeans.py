@@ -57,21 +57,21 @@ def centres(patches: np.ndarray, count: int, seed: int) -> np.ndarray:
     centred = patches - patches.mean(axis=0)
     variance, directions = np.linalg.eigh(centred.T @ centred)
     variance, directions = variance[-count:], directions[:, -count:]
-    kept = variance >= SMALLEST
-    whitening = directions * np.where(kept, 1 / np.sqrt(np.where(kept, variance, 1) + ADDED), 0)
+    retained = variance >= SMALLEST
+    whitening = directions * np.where(retained, 1 / np.sqrt(np.where(retained, variance, 1) + ADDED), 0)
     white = centred @ whitening
     white /= np.maximum(np.linalg.norm(white, axis=1, keepdims=True), SMALLEST)
-    found = MiniBatchKMeans(count, batch_size=10 * count, n_init=1, random_state=seed).fit(white).cluster_centers_
-    return np.asarray(found @ whitening.T)
+    clusters = MiniBatchKMeans(count, batch_size=10 * count, n_init=1, random_state=seed).fit(white).cluster_centers_
+    return np.asarray(clusters @ whitening.T)
 
 
 def _in_order(backbone: nn.Module, images: Images) -> list[nn.Conv2d]:
     """Return the convolutions of a network in the order in which images pass them."""
     met: list[nn.Conv2d] = []
     hooks = [
-        own.register_forward_hook(lambda layer, _, __: met.append(layer))
-        for own in backbone.modules()
-        if isinstance(own, nn.Conv2d)
+        module.register_forward_hook(lambda layer, _, __: met.append(layer))
+        for module in backbone.modules()
+        if isinstance(module, nn.Conv2d)
     ]
     backbone(images[:1])
     for hook in hooks:
@@ -80,11 +80,11 @@ def _in_order(backbone: nn.Module, images: Images) -> list[nn.Conv2d]:
 
 
 def _input_of(backbone: nn.Module, layer: nn.Conv2d, images: Images) -> torch.Tensor:
-    found: list[torch.Tensor] = []
-    hook = layer.register_forward_pre_hook(lambda _, given: found.append(given[0].clone()))
+    inputs: list[torch.Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0].clone()))
     backbone(images)
     hook.remove()
-    return found[0]
+    return inputs[0]
 
 
 def _patches(layer: nn.Conv2d, seen: torch.Tensor, rng: torch.Generator) -> torch.Tensor:

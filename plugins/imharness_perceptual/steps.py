@@ -25,7 +25,7 @@ OWN, QUERIES = "own", "queries"
 """What an attack follows, where it is not the gradient of a substitute: the metric's own gradient, or scores alone."""
 
 
-@step(version="4", shared=True)
+@step(version="4", shared=True, doing="measuring {count}images with {metric}")
 def distance(context: StepContext) -> StepResult:
     """Measure every image against its reference, and the time it takes; larger means farther, for every metric."""
     images = context.images()
@@ -46,11 +46,11 @@ def distance(context: StepContext) -> StepResult:
         "proxy": proxy,
         **columns,
     }
-    found = context.map(images, measure)
-    return StepResult(rows={**rows, **found}, facts={"ms": context.time_per_image(lambda x: metric(x, x), images)})
+    measured = context.map(images, measure)
+    return StepResult(rows={**rows, **measured}, facts={"ms": context.time_per_image(lambda x: metric(x, x), images)})
 
 
-@step(version="5", shared=True)
+@step(version="5", shared=True, doing="attacking {count}images with {attack}[ on {metric}]")
 def attack(context: StepContext) -> StepResult:
     """Push distorted images away from their references by the metric; results are rounded to 8 bits first.
 
@@ -76,11 +76,11 @@ def attack(context: StepContext) -> StepResult:
             "linf": (attacked - batch).abs().amax(dim=(1, 2, 3)),
         }
 
-    found = context.map(chosen, measure)
+    measured = context.map(chosen, measure)
     columns = {name: _column(chosen, name) for name in ("family", "severity")}
     reference = chosen.columns["reference"]
     rows = {"name": list(chosen.names), "reference": reference, "photograph": _photographs(chosen), **columns}
-    return StepResult(rows={**rows, "along": [_followed(context)] * len(chosen), **found})
+    return StepResult(rows={**rows, "along": [_followed(context)] * len(chosen), **measured})
 
 
 def _followed(context: StepContext) -> str:
@@ -101,17 +101,17 @@ def spread(images: ImageSet, count: int) -> list[int]:
     farther = (choice == 1) & ~(judge > 0.5) | (choice == 0) & (judge > 0.5)
     distorted = np.flatnonzero((reference != np.array(images.names)) & ~farther)
     facts = [values[distorted] for values in (reference, _column(images, "family"), _column(images, "group"))]
-    group = np.array([" ".join(map(str, own)) for own in zip(*facts, strict=True)])
-    names, first, place, sizes = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
+    group = np.array([" ".join(map(str, values)) for values in zip(*facts, strict=True)])
+    names, first, group_index, sizes = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
     drawn = np.argsort([hashlib.sha256(name.encode()).digest() for name in names])
     turn, taken = np.zeros(len(names), int), dict[str, int]()
     for i in drawn:
-        own = str(photograph[distorted[first[i]]])
-        turn[i] = taken[own] = taken.get(own, -1) + 1
+        photograph_name = str(photograph[distorted[first[i]]])
+        turn[i] = taken[photograph_name] = taken.get(photograph_name, -1) + 1
     order = drawn[np.argsort(turn[drawn], kind="stable")]
     ends = np.cumsum(sizes[order])
-    kept = order[(ends <= count) | (np.arange(len(order)) == 0)] if count else order
-    return distorted[np.isin(place, kept)].tolist()
+    selected = order[(ends <= count) | (np.arange(len(order)) == 0)] if count else order
+    return distorted[np.isin(group_index, selected)].tolist()
 
 
 def _column(images: ImageSet, name: str) -> np.ndarray:

@@ -33,13 +33,13 @@ def perceptual() -> None:
 @assets_option("data")
 def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | None) -> None:
     """Write a contact sheet per distortion: photographs from left to right, severities 0 to 1 downwards."""
-    from imharness.commands import add_assets, console, find, place
+    from imharness.commands import add_assets, console, device_of, find
     from imharness.errors import UsageError
     from imharness_perceptual.contact_sheets import write_sheets
 
     if assets is not None:
         add_assets(assets)
-    data = find("dataset", dataset).build(place("cpu")).first(images)  # type: ignore[attr-defined]
+    data = find("dataset", dataset).build(device_of("cpu")).first(images)  # type: ignore[attr-defined]
     if len(set(data.shapes)) > 1:
         raise UsageError(f"{dataset} has images of several sizes; a sheet needs one.")
     files = write_sheets(data.load(list(range(len(data)))), out, seed)
@@ -84,7 +84,7 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     """
     import numpy as np
 
-    from imharness.commands import add_assets, component, console, find, place, query
+    from imharness.commands import add_assets, component, console, device_of, find, query
     from imharness.errors import UsageError
     from imharness_perceptual.plots import agreements, gallery
     from imharness_perceptual.plots import disagreements as found
@@ -95,17 +95,17 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     rows = query(store, TRACK)(
         "SELECT metric, dataset, name, reference, distance FROM distance WHERE name <> reference"
     )
-    known = [label for label in labels if label in set(rows["metric"])]
-    if len(known) < 2:
-        raise UsageError(f"store {store} has no distances of {' or '.join(sorted(set(labels) - set(known)))}.")
+    measured = [label for label in labels if label in set(rows["metric"])]
+    if len(measured) < 2:
+        raise UsageError(f"store {store} has no distances of {' or '.join(sorted(set(labels) - set(measured)))}.")
     dataset = str(rows["dataset"][rows["metric"] == labels[0]][0])
     distances = []
     for label in labels:
         here = (rows["metric"] == label) & (rows["dataset"] == dataset)
         distances.append(dict(zip(rows["name"][here], rows["distance"][here], strict=True)))
     names = sorted(set(distances[0]) & set(distances[1]))
-    values = [np.array([own[name] for name in names]) for own in distances]
-    data = find("dataset", dataset).build(place("cpu"))  # type: ignore[attr-defined]
+    values = [np.array([distance[name] for name in names]) for distance in distances]
+    data = find("dataset", dataset).build(device_of("cpu"))  # type: ignore[attr-defined]
     position = {name: i for i, name in enumerate(data.names)}
     drawn = []
     one, other = labels
@@ -151,10 +151,10 @@ def weights(source: str, out: Path, release: str) -> None:
 
     if source in BACKBONES:
         heads = published_heads(source, release)  # type: ignore[arg-type]
-        found = {f"weights.{i}": head.numpy() for i, head in enumerate(heads)}
+        arrays = {f"weights.{i}": head.numpy() for i, head in enumerate(heads)}
     elif Path(source).is_file():
-        found = {name: tensor.numpy() for name, tensor in read_tensors(Path(source)).items()}
+        arrays = {name: tensor.numpy() for name, tensor in read_tensors(Path(source)).items()}
     else:
         raise UsageError(f"{source} is neither a file nor one of {', '.join(BACKBONES)}.")
-    for layer, share in learnt_weights(found, out).items():
+    for layer, share in learnt_weights(arrays, out).items():
         console.say(f"{layer}: {share:.1%} zero")

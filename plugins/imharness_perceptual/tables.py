@@ -4,20 +4,24 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.stats import Interval, NotTestable, correlate, interval, spearman_rows
-from imharness.tables import (
+from imharness.leaderboard import (
     Blocks,
     Chart,
     Column,
     ColumnSpec,
+    Interval,
+    NotTestable,
     Row,
     Series,
     Table,
     Value,
     Wins,
+    correlate,
+    interval,
     missing,
     ranked,
     ranking,
+    spearman_rows,
     value_of,
 )
 from imharness.tracks import Query, TrackReport
@@ -41,29 +45,31 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
         return TrackReport()
     images = distances(query)
     choices = forced_choices(images)
-    asked = any(map(len, choices.units))
-    found = TrackReport()
-    if asked:
-        found = ranked_metrics(query, choices, share) + _agreement(query, images, choices)
+    has_choices = any(map(len, choices.units))
+    result = TrackReport()
+    if has_choices:
+        result = ranked_metrics(query, choices, share) + _agreement(query, images, choices)
     tables = [*_noticeable(images), *_tests_together(images, choices), *_opinions(images)]
     if followed_own(query):
         tables.append(attacked(query))
-    return found + TrackReport(tables, [], _both_chart(images, choices) if asked else [])
+    return result + TrackReport(tables, [], _both_chart(images, choices) if has_choices else [])
 
 
 def _beside(images: Blocks, metric: str, masks: Sequence[np.ndarray], fact: str) -> Numbers:
     """Return a metric's distances of some images of each data set, a fact of the same images, and their photographs."""
-    row, found = images.entries.index(metric), []
+    row, collected = images.entries.index(metric), []
     for c, mask in enumerate(masks):
-        own = images.values["distance"][c][row]
-        kept = mask & ~np.isnan(own)
-        found.append((own[kept], images.about[fact][c][kept], images.about["photograph"][c][kept]))
-    distance, wanted, photographs = (np.concatenate(part) for part in zip(*found, strict=True))
+        distances = images.values["distance"][c][row]
+        selected = mask & ~np.isnan(distances)
+        collected.append(
+            (distances[selected], images.about[fact][c][selected], images.about["photograph"][c][selected])
+        )
+    distance, wanted, photographs = (np.concatenate(arrays) for arrays in zip(*collected, strict=True))
     return distance, wanted, photographs
 
 
 def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
-    families = sorted({own["distortion"] for own in choices.conditions})
+    families = sorted({condition["distortion"] for condition in choices.conditions})
     human = any((judges != 0).any() for judges in choices.about["judges"])
     ladder = [on_ladder(facts(images, c)) for c in range(len(images.conditions))]
     on_a_ladder = any(mask.any() for mask in ladder)
@@ -99,7 +105,7 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
     for family in families:
         text, only = f"2AFC agreement on {family}.", {"distortion": family}
         columns.append(Column(family, family, text, "higher", of="all", where=only, **each))
-    parts = [
+    sentences = [
         "Study table (LPIPS, table 5 and figure 4), without attacks. ",
         "Of two distorted images, which is nearer to the reference? The score is the share of judges with whom a "
         "metric agrees, averaged over families. ",
@@ -114,7 +120,7 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
         *columns,
         id="agreement",
         title="Agreement on forced choices",
-        caption="".join(parts),
+        caption="".join(sentences),
         entry="metric",
         by=["all", "srcc"] if on_a_ladder else ["all"],
         note="Severity order, not human judgement." if on_a_ladder else "",
@@ -124,8 +130,8 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
 
 
 def _time(query: Query) -> Column:
-    found = query("SELECT metric, avg(ms) AS ms FROM distance_tasks GROUP BY metric")
-    ms = dict(zip(found["metric"], found["ms"], strict=True))
+    columns = query("SELECT metric, avg(ms) AS ms FROM distance_tasks GROUP BY metric")
+    ms = dict(zip(columns["metric"], columns["ms"], strict=True))
     text = "Milliseconds for one pair of images on the machine of the run, mean over the data sets."
     return Column("ms", "ms per pair", text, "lower", 1, value=lambda metric: Value(value=float(ms[metric])))
 
@@ -139,28 +145,30 @@ def _people(choices: Blocks, families: Sequence[str]) -> list[Row]:
     }
     rows = []
     for label, title in titles.items():
-        parts: dict[str, Part] = {}
+        by_family: dict[str, Part] = {}
         for family in families:
             judge, judges, photographs = (
                 np.concatenate([choices.about[name][c] for c in choices.where(distortion=family)])
                 for name in ("judge", "judges", "photograph")
             )
-            known = {CEILING: ceiling(judge), ANOTHER: another_person(judge, judges), MAJORITY: majority(judge)}[label]
-            whole = (judges != 0).all() and not np.isnan(known).any()
-            parts[family] = (known, photographs) if whole else (known[:0], photographs[:0])
-        values = {family: mean_of_families({family: part}) for family, part in parts.items()}
-        rows.append(Row(label=label, title=title, values={**values, "all": mean_of_families(parts)}))
+            agreement = {CEILING: ceiling(judge), ANOTHER: another_person(judge, judges), MAJORITY: majority(judge)}[
+                label
+            ]
+            whole = (judges != 0).all() and not np.isnan(agreement).any()
+            by_family[family] = (agreement, photographs) if whole else (agreement[:0], photographs[:0])
+        values = {family: mean_of_families({family: pair}) for family, pair in by_family.items()}
+        rows.append(Row(label=label, title=title, values={**values, "all": mean_of_families(by_family)}))
     return rows
 
 
 def _rho(distance: np.ndarray, wanted: np.ndarray, photographs: np.ndarray) -> Value:
     try:
-        found: Interval = interval(
+        estimate: Interval = interval(
             lambda chosen: spearman_rows(distance[chosen], wanted[chosen]), len(distance), repeated(photographs)
         )
     except NotTestable as error:
         return missing(error)
-    return value_of(found)
+    return value_of(estimate)
 
 
 def _both_chart(images: Blocks, choices: Blocks) -> list[Chart]:
@@ -216,26 +224,33 @@ def _noticeable(images: Blocks) -> list[Table]:
 
 def _seen(images: Blocks) -> dict[str, list[np.ndarray]]:
     """Return family -> which images of each data set people compared with their reference."""
-    known = [facts(images, c) for c in range(len(images.conditions))]
-    judged = [~np.isnan(own["same"]) & (own["name"] != own["reference"]) for own in known]
-    families = sorted({str(f) for own, mask in zip(known, judged, strict=True) for f in own["family"][mask]})
-    return {f: [mask & (own["family"] == f) for own, mask in zip(known, judged, strict=True)] for f in families}
+    image_facts = [facts(images, c) for c in range(len(images.conditions))]
+    judged = [~np.isnan(columns["same"]) & (columns["name"] != columns["reference"]) for columns in image_facts]
+    families = sorted(
+        {str(f) for columns, mask in zip(image_facts, judged, strict=True) for f in columns["family"][mask]}
+    )
+    return {
+        f: [mask & (columns["family"] == f) for columns, mask in zip(image_facts, judged, strict=True)]
+        for f in families
+    }
 
 
 def _precision(images: Blocks, metric: str, families: Mapping[str, Sequence[np.ndarray]]) -> Value:
     """Return the mean over families of the average precision of "no difference"."""
-    parts = [_beside(images, metric, masks, "same") for masks in families.values()]
-    for family, (distance, same, _) in zip(families, parts, strict=True):
+    measured = [_beside(images, metric, masks, "same") for masks in families.values()]
+    for family, (distance, same, _) in zip(families, measured, strict=True):
         if not len(distance):
             return missing(f"no number on {family}")
         if not same.any():
             return missing(f"everybody saw a difference on {family}")
-    distance, same, photographs = (np.concatenate(values) for values in zip(*parts, strict=True))
-    family = np.repeat(np.arange(len(parts)), [len(own) for own, *_ in parts])
+    distance, same, photographs = (np.concatenate(values) for values in zip(*measured, strict=True))
+    family = np.repeat(np.arange(len(measured)), [len(distances) for distances, *_ in measured])
 
     def mean(chosen: np.ndarray) -> np.ndarray:
-        own = [average_precision(distance[chosen], same[chosen], family[chosen] == f) for f in range(len(parts))]
-        return np.mean(own, axis=0)
+        precisions = [
+            average_precision(distance[chosen], same[chosen], family[chosen] == f) for f in range(len(measured))
+        ]
+        return np.mean(precisions, axis=0)
 
     return value_of(interval(mean, len(distance), repeated(photographs)))
 
@@ -243,26 +258,26 @@ def _precision(images: Blocks, metric: str, families: Mapping[str, Sequence[np.n
 def both_tests(images: Blocks, choices: Blocks) -> dict[str, tuple[float, float]]:
     """Return metric -> (2AFC agreement with people, JND mAP), means over the families of both tests (figure 5)."""
     judged = {
-        own["distortion"]
-        for own, judges in zip(choices.conditions, choices.about["judges"], strict=True)
+        condition["distortion"]
+        for condition, judges in zip(choices.conditions, choices.about["judges"], strict=True)
         if (judges != 0).all()
     }
     seen = {family: masks for family, masks in _seen(images).items() if family in judged}
-    found: dict[str, tuple[float, float]] = {}
+    results: dict[str, tuple[float, float]] = {}
     for metric in images.entries if seen else ():
         agreed = mean_of_families(parts_of(choices, metric, list(seen)))
         noticed = _precision(images, metric, seen)
         if agreed.value is not None and noticed.value is not None:
-            found[metric] = (agreed.value, noticed.value)
-    return found
+            results[metric] = (agreed.value, noticed.value)
+    return results
 
 
 def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
     """Return the correlation of the two perceptual tests over metrics: figure 5."""
-    found = both_tests(images, choices)
-    if len(found) < 3:
+    results = both_tests(images, choices)
+    if len(results) < 3:
         return []
-    pairs, values = np.array(list(found.values())), {}
+    pairs, values = np.array(list(results.values())), {}
     for key, method in (("rho", "spearman"), ("r", "pearson")):
         try:
             result = correlate(pairs[:, 0], pairs[:, 1], method)
@@ -280,7 +295,7 @@ def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
             id="tests",
             title="Do both tests give metrics the same order?",
             caption="Study table (LPIPS, figure 5): correlation of 2AFC agreement and JND mAP over "
-            f"{len(found)} metrics.",
+            f"{len(results)} metrics.",
             entry="tests",
             columns=columns,
             rows=(Row(label="2AFC and JND", values=values),),
@@ -290,13 +305,13 @@ def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
 
 def _opinions(images: Blocks) -> list[Table]:
     judged = {}
-    for c, own in enumerate(images.conditions):
-        known = facts(images, c)
-        mask = ~np.isnan(known["mos"]) & np.isnan(known["same"]) & (known["proxy"].astype(str) == "")
-        mask &= known["name"] != known["reference"]
+    for c, condition in enumerate(images.conditions):
+        image_facts = facts(images, c)
+        mask = ~np.isnan(image_facts["mos"]) & np.isnan(image_facts["same"]) & (image_facts["proxy"].astype(str) == "")
+        mask &= image_facts["name"] != image_facts["reference"]
         if mask.any():
             others = [np.zeros(len(units), bool) for units in images.units]
-            judged[own["dataset"]] = [*others[:c], mask, *others[c + 1 :]]
+            judged[condition["dataset"]] = [*others[:c], mask, *others[c + 1 :]]
     if not judged:
         return []
     columns = tuple(

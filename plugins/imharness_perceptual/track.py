@@ -14,7 +14,7 @@ from pydantic import Field
 
 from imharness.data import ImageDataset
 from imharness.images import Attack, FullReferenceMetric, Info, hookimpl
-from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
+from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Workload, check_names
 from imharness_perceptual.evidence import evidence
 from imharness_perceptual.steps import SUBSTITUTE, attack, distance
 from imharness_perceptual.tables import report
@@ -33,7 +33,7 @@ DreamSim as long as an H100 took (0.116, 2.66 and 0.88 ms), of the others as `Fl
 GRADIENT = 2.2
 """The cost of a gradient in passes forward, as measured of these three: 1.9 to 2.3."""
 PER_ROW = 37
-"""Bytes of a row, measured on the demo board."""
+"""Bytes of a row, measured on the demo leaderboard."""
 STEPS = 4
 """The radius of an attack's ball divided by its step size."""
 
@@ -50,10 +50,11 @@ class PerceptualTrack(Track):
     question = "Which distance between images still holds under attack?"
     measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."
     steps = (distance, attack, evidence)
-    handed_in = (attack.name, evidence.name)
+    evidence_steps = (attack.name, evidence.name)
     ranks = ("metric",)
     own_objects = {"metric": FullReferenceMetric}
     folder_dataset = "harness/folder-ladder"
+    season_datasets = {"ladder": "harness/folder-ladder"}
 
     radii: tuple[int, ...] = Field(
         default=(1, 2, 4), description="Radii of the L-infinity balls of attacks on distances, in units of 1/255."
@@ -80,24 +81,24 @@ class PerceptualTrack(Track):
         largest = max(self.radii, default=0)
         for dataset in selection.of(ImageDataset):
             for metric in selection.of(FullReferenceMetric):
-                own = planner.within(dataset=dataset, metric=metric)
-                own.task(distance)
+                scoped_planner = planner.within(dataset=dataset, metric=metric)
+                scoped_planner.task(distance)
                 for method, radius in itertools.product(methods, self.radii):
                     white, roles = method.info.access == "white_box", {"attack": _ball(method, radius)}
                     options = {"radius": radius, "images": self.attacked_images}
                     if metric.info.differentiable if white else radius == largest:
-                        own.task(attack, roles, options=options)
+                        scoped_planner.task(attack, roles, options=options)
                     for substitute in lent if white and radius == largest else ():
-                        own.task(attack, {**roles, **substitute}, options=options)
+                        scoped_planner.task(attack, {**roles, **substitute}, options=options)
 
-    def work(self, spec: TaskSpec, units: int) -> Work | None:
+    def workload(self, spec: TaskSpec, units: int) -> Workload | None:
         """Return the rows and operations of a task on `units` images; a gradient counts as `GRADIENT` passes."""
         if not units:
             return None
-        asked = min(self.attacked_images or units, units) if spec.step == attack.name else units
+        image_count = min(self.attacked_images or units, units) if spec.step == attack.name else units
         changed_by = spec.components.get("attack")
         passes = 2 if changed_by is None or SUBSTITUTE in spec.components else _passes(changed_by.parameters)
-        return Work(asked, float(asked * passes * _pass(spec)), float(asked * PER_ROW))
+        return Workload(image_count, float(image_count * passes * _pass(spec)), float(image_count * PER_ROW))
 
     def report(self, query: Query) -> TrackReport:
         """Return the ranking under attack, agreement by metric and family, further tests, and moved distances."""

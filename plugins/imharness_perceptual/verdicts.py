@@ -48,10 +48,10 @@ def average_precision(distance: Array, same: Array, counted: Array | None = None
     order = np.argsort(distance, axis=-1)
     distance, same = (np.take_along_axis(np.asarray(x, dtype=np.float64), order, axis=-1) for x in (distance, same))
     weight = np.ones_like(same) if counted is None else np.take_along_axis(counted, order, axis=-1).astype(np.float64)
-    found, seen = np.cumsum(weight * same, axis=-1), np.cumsum(weight, axis=-1)
+    hits, seen = np.cumsum(weight * same, axis=-1), np.cumsum(weight, axis=-1)
     last = np.concatenate([distance[..., 1:] != distance[..., :-1], np.ones((*distance.shape[:-1], 1), bool)], axis=-1)
-    precision = np.divide(found, seen, out=np.zeros_like(found), where=last & (seen > 0))
+    precision = np.divide(hits, seen, out=np.zeros_like(hits), where=last & (seen > 0))
     falling = np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
-    total = found[..., -1]
-    area = (np.diff(found, prepend=0.0, axis=-1) * falling).sum(axis=-1)
+    total = hits[..., -1]
+    area = (np.diff(hits, prepend=0.0, axis=-1) * falling).sum(axis=-1)
     return np.divide(area, total, out=np.full_like(total, np.nan), where=total > 0)

@@ -19,20 +19,20 @@ def actor_class() -> type:
 
             return ray.get_runtime_context().get_node_id(), socket.gethostname()
 
-        def open(self, **given: Any) -> str:
+        def open(self, **arguments: Any) -> str:
             """Set up the worker; return why it cannot work here, or an empty text."""
             try:
-                from imharness_ray.seat import Seat
+                from imharness_ray.remote_worker import RemoteWorker
 
-                self.seat = Seat(**given)
+                self.seat = RemoteWorker(**arguments)
             except Exception as error:
                 named = type(error).__name__
-                own = named in ("Unlike", "StoreError", "DamagedError", "Unavailable")
-                return str(error) if own else f"{named}: {error}"
+                expected = named in ("Unlike", "StoreError", "DamagedError", "Unavailable")
+                return str(error) if expected else f"{named}: {error}"
             return ""
 
         def run(self, tasks: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-            """Compute tasks; return the results of those that were begun, as `imharness_ray.seat.Seat.run` does."""
+            """Compute tasks; return the results of those that were begun, as `RemoteWorker.run` does."""
             return self.seat.run(tasks)
 
     return Actor

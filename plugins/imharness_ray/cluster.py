@@ -63,20 +63,20 @@ class Cluster:
 
     def __init__(self, settings: RaySettings) -> None:
         self.grows = True
-        self._settings, self._own = settings, not ray.is_initialized()
+        self._settings, self._started = settings, not ray.is_initialized()
         self._actor: Any = ray.remote(actor_class())
-        if self._own:
+        if self._started:
             logging.getLogger("ray").setLevel(logging.ERROR)
             address = settings.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
             self.grows = address != LOCAL
             _reach(address)
-            for left in reversed(range(STARTS if address == LOCAL else 1)):
+            for remaining in reversed(range(STARTS if address == LOCAL else 1)):
                 try:
                     _connect(address)
                     break
                 except Exception as error:  # Ray raises the base class itself where a node takes too long
                     ray.shutdown()
-                    if not left:
+                    if not remaining:
                         raise HarnessError(f"no Ray cluster at {address}: {_line(error)}") from None
 
     @property
@@ -101,9 +101,9 @@ class Cluster:
             label_selector={"ray.io/node-id": f"!in({nodes})"} if nodes else None,
         ).remote()
 
-    def call(self, method: Any, then: Callable[[Any], None], **given: Any) -> None:
+    def call(self, method: Any, then: Callable[[Any], None], **arguments: Any) -> None:
         """Call a method of a worker; `then` gets the finished future, in a thread of Ray."""
-        method.remote(**given).future().add_done_callback(then)
+        method.remote(**arguments).future().add_done_callback(then)
 
     def end(self, actor: Any) -> None:
         """End a worker, whatever it is doing."""
@@ -112,24 +112,24 @@ class Cluster:
 
     def close(self) -> None:
         """Leave the cluster; end it if it was started for this run."""
-        if self._own:
+        if self._started:
             ray.shutdown()
 
 
 def _reach(address: str) -> None:
     """Raise `HarnessError` if nothing listens at an address such as 10.0.0.1:6379: Ray would wait for minutes."""
-    place = re.fullmatch(r"(?:ray://)?(?P<host>[^/]+):(?P<port>\d{1,5})", address)
-    if place is None:
+    match = re.fullmatch(r"(?:ray://)?(?P<host>[^/]+):(?P<port>\d{1,5})", address)
+    if match is None:
         return
     try:
-        socket.create_connection((place["host"].strip("[]"), int(place["port"])), REACH_S).close()
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), REACH_S).close()
     except (OSError, OverflowError) as error:
         raise HarnessError(f"no Ray cluster at {address}: {_line(error)}") from None
 
 
 def _connect(address: str) -> None:
-    own = {"include_dashboard": False, "object_store_memory": OBJECTS} if address == LOCAL else {}
-    ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    options = {"include_dashboard": False, "object_store_memory": OBJECTS} if address == LOCAL else {}
+    ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
 
 
 def _bytes(settings: RaySettings) -> int:

@@ -22,11 +22,11 @@ from pydantic import ValidationError
 
 from imharness.commands import console
 from imharness.errors import DamagedError, HarnessError, UsageError
-from imharness.executors import Store, TaskResult, TaskSpec, WorkerConfig, explain, folders
+from imharness.extending import Store, TaskResult, TaskSpec, WorkerConfig, explain, folders
 from imharness_ray.actor import given_to
-from imharness_ray.alike import facts, packages
 from imharness_ray.cluster import Cluster
-from imharness_ray.seat import ABSENT, AHEAD_S, key_of_note, note
+from imharness_ray.parity import facts, packages
+from imharness_ray.remote_worker import ABSENT, AHEAD_S, key_of_note, note
 from imharness_ray.settings import RaySettings
 
 TICK_S = 0.5
@@ -100,7 +100,7 @@ class RayWorkers:
         try:
             names = packages()
             self._greeting = note(self._store, uuid.uuid4().hex)
-            self._given: dict[str, Any] = {
+            self._arguments: dict[str, Any] = {
                 "config": given_to(config),
                 "wanted": facts(names),
                 "packages": names,
@@ -115,8 +115,8 @@ class RayWorkers:
     @property
     def idle(self) -> int:
         """How many more tasks may wait here: as many as workers can get next, of which each gets those that suit it."""
-        given = 1 + (AT_ONCE if any(seat.quick for seat in self._seats) else 1)
-        return max(0, given * max(1, self._room) + 1 - len(self._tasks) - len(self._busy))
+        per_worker = 1 + (AT_ONCE if any(seat.quick for seat in self._seats) else 1)
+        return max(0, per_worker * max(1, self._room) + 1 - len(self._tasks) - len(self._busy))
 
     @property
     def waiting(self) -> list[str]:
@@ -172,29 +172,29 @@ class RayWorkers:
         else:
             yield from self._ran(seat, future.result())
 
-    def _ran(self, seat: _Seat, told: Sequence[tuple[str, str, str]]) -> Iterator[TaskResult]:
+    def _ran(self, seat: _Seat, reports: Sequence[tuple[str, str, str]]) -> Iterator[TaskResult]:
         """Yield the results of the tasks that a worker began; the others wait again."""
-        seat.quick = (time.monotonic() - seat.since) / len(told) < AHEAD_S
-        absent = next((line for _, status, line in told if status == ABSENT), "")
-        known = {key: TaskResult(key, status, line) for key, status, line in told if status != ABSENT}  # type: ignore[arg-type]
-        self._wait_again(seat, known)
+        seat.quick = (time.monotonic() - seat.since) / len(reports) < AHEAD_S
+        absent = next((line for _, status, line in reports if status == ABSENT), "")
+        results = {key: TaskResult(key, status, line) for key, status, line in reports if status != ABSENT}  # type: ignore[arg-type]
+        self._wait_again(seat, results)
         if absent:
             self._leave_out(seat, absent)
         else:
             self._next(seat)
-        yield from known.values()
+        yield from results.values()
 
     def _interrupted(self, seat: _Seat, status: Literal["failed", "died"], line: str) -> Iterator[TaskResult]:
         """Drop a worker amid its tasks: those before the first without a result have ended, those after it wait."""
-        known = dict[str, TaskResult]()
+        results = dict[str, TaskResult]()
         for key in seat.tasks:
             ended = self._ended(seat, key)
-            known[key] = ended or TaskResult(key, status, line)
+            results[key] = ended or TaskResult(key, status, line)
             if ended is None:
                 break
-        self._wait_again(seat, known)
+        self._wait_again(seat, results)
         self._drop(seat)
-        yield from known.values()
+        yield from results.values()
 
     def _ended(self, seat: _Seat, key: str) -> TaskResult | None:
         """Return the result of a task from its record; None if this worker has written none."""
@@ -208,7 +208,7 @@ class RayWorkers:
         if not reason:
             record = self._store.record(seat.answer)
             if record is None:
-                where = self._given["config"]["store"]
+                where = self._arguments["config"]["store"]
                 reason = f"the store {where} is a different one there: this run cannot see what that node wrote"
             else:
                 seat.began = record.started
@@ -243,16 +243,16 @@ class RayWorkers:
             self._busy[key] = seat
         self._call(seat, "run", tasks=[(key, spec.model_dump_json()) for key, spec in seat.tasks.items()])
 
-    def _wait_again(self, seat: _Seat, known: Collection[str]) -> None:
+    def _wait_again(self, seat: _Seat, finished: Collection[str]) -> None:
         """Take all tasks from a worker; those without a known result wait again, before all others."""
         for key in seat.tasks:
             self._busy.pop(key)
-        again = {key: spec for key, spec in seat.tasks.items() if key not in known}
+        again = {key: spec for key, spec in seat.tasks.items() if key not in finished}
         self._tasks, seat.tasks = {**again, **self._tasks}, {}
 
-    def _call(self, seat: _Seat, what: str, **given: Any) -> None:
+    def _call(self, seat: _Seat, what: str, **arguments: Any) -> None:
         then = lambda future: self._events.put((seat, what, future))  # noqa: E731
-        self._cluster.call(getattr(seat.actor, what), then, **given)
+        self._cluster.call(getattr(seat.actor, what), then, **arguments)
 
     def _grow(self) -> None:
         """Start as many workers as can be used now; until the first is ready, one for each node."""
@@ -264,7 +264,7 @@ class RayWorkers:
             seat = _Seat(self._cluster.start(self._left_out), key_of_note(name))
             self._seats.add(seat)
             self._call(seat, "where")
-            self._call(seat, "open", **self._given, name=name)
+            self._call(seat, "open", **self._arguments, name=name)
 
     def _look(self) -> None:
         """See what the cluster has room for. Raises `HarnessError` if every node is left out."""
@@ -272,8 +272,8 @@ class RayWorkers:
         good = [node for node in nodes if node.id not in self._left_out]
         self._nodes, self._room, self._looked = len(good), sum(node.room for node in good), time.monotonic()
         if nodes and not good and not any(s.node and s.node not in self._left_out for s in self._seats):
-            told = "; ".join(f"{node.host} ({node.id[:8]}): {self._left_out[node.id]}" for node in nodes[:4])
-            raise HarnessError(f"no node of the cluster can compute: {told}")
+            reasons = "; ".join(f"{node.host} ({node.id[:8]}): {self._left_out[node.id]}" for node in nodes[:4])
+            raise HarnessError(f"no node of the cluster can compute: {reasons}")
         if not nodes and not self._cluster.grows:
             raise HarnessError(f"this machine has no room for a worker on Ray, which needs {self._cluster.needs}")
         self._waits_since = float("inf") if nodes else min(self._waits_since, self._looked)

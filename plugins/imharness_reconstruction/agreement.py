@@ -14,8 +14,21 @@ from functools import partial
 
 import numpy as np
 
-from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
-from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
+from imharness.leaderboard import (
+    Blocks,
+    ColumnSpec,
+    NotTestable,
+    Row,
+    Table,
+    Value,
+    interval,
+    kendall_rows,
+    missing,
+    ranked,
+    spearman_rows,
+    value_of,
+    williams,
+)
 from imharness_reconstruction.metrics.semsim import EACH
 from imharness_reconstruction.recognition import RECOGNISED
 from imharness_reconstruction.resolution import limit_of
@@ -35,7 +48,8 @@ class Study:
     """K models on one data set under one attack, trained or as initialised (`state`).
 
     `scores`: metric -> ``(K, N)``, signed so that more means closer, or ``(K, 1)`` for a metric of whole sets;
-    `people`: ``(K, N)``, 1 where the reconstruction was recognised.
+    `people`: ``(K, N)``, 1 where the reconstruction was recognised. `uncontrolled`: why nothing follows from the study,
+    "" if something does; see `positive_control`.
     """
 
     dataset: str
@@ -45,6 +59,7 @@ class Study:
     people: np.ndarray
     who: str
     state: str = ""
+    uncontrolled: str = ""
 
     @classmethod
     def of(cls, scores: Blocks) -> Study | None:
@@ -54,7 +69,7 @@ class Study:
         that were not judged on every one of the models are left out; so are, for each metric, those on which it lacks
         the number of a model.
         """
-        places = {own["metric"]: c for c, own in enumerate(scores.conditions)}
+        places = {condition["metric"]: c for c, condition in enumerate(scores.conditions)}
         votes = places.pop(RECOGNISED)
         people = scores.values["score"][votes]
         models = ~np.isnan(people).all(axis=1)
@@ -67,9 +82,9 @@ class Study:
         for metric, c in places.items():
             chosen = np.isin(scores.units[c], scores.units[votes][judged]) | (metric in whole)
             grid = scores.values["score"][c][np.ix_(models, chosen)] * scores.about["closeness"][c][0]
-            known = ~np.isnan(grid).any(axis=0)
-            if known.any():
-                grids[metric] = grid[:, known]
+            complete = ~np.isnan(grid).any(axis=0)
+            if complete.any():
+                grids[metric] = grid[:, complete]
         here, names = scores.conditions[votes], np.array(scores.entries)[models]
         who = str(scores.about["who"][votes][0])
         judgements = people[np.ix_(models, judged)]
@@ -78,7 +93,7 @@ class Study:
         )
 
     @property
-    def place(self) -> str:
+    def setting(self) -> str:
         """Data set, attack and state."""
         return f"{self.dataset}, {self.attack}{self.state and f', {self.state}'}"
 
@@ -122,17 +137,17 @@ def agreement_table(studies: Sequence[Study]) -> Table:
     for study in studies:
         where = study.short + (f", {study.dataset}" if len({s.dataset for s in studies}) > 1 else "")
         for ranking, (meaning, _) in RANKINGS.items():
-            said = f"{meaning} between the metric's ranking of models and that by {study.who}; {study.place}."
-            key, own = f"{study.place} {ranking}", partial(_cell, study, ranking)
+            sentence = f"{meaning} between the metric's ranking of models and that by {study.who}; {study.setting}."
+            key, cell_of = f"{study.setting} {ranking}", partial(_cell, study, ranking)
             columns += [
-                ColumnSpec(key=key, label=f"{ranking}, {where}", description=said, better="higher"),
+                ColumnSpec(key=key, label=f"{ranking}, {where}", description=sentence, better="higher"),
                 ColumnSpec(
                     key=f"{key} absolute",
                     label=f"|{ranking}|, {where}",
-                    description=f"The absolute value, which the paper prints, whichever way the metric ranks. {said}",
+                    description=f"The absolute value, which the paper prints, whichever the direction. {sentence}",
                 ),
             ]
-            cells |= {key: own, f"{key} absolute": lambda metric, own=own: unsigned(own(metric))}
+            cells |= {key: cell_of, f"{key} absolute": lambda metric, signed=cell_of: unsigned(signed(metric))}
     rows = [
         Row(label=metric, values={key: cell(metric) for key, cell in cells.items()})
         for metric in sorted({m for s in studies for m in s.scores})
@@ -144,7 +159,8 @@ def agreement_table(studies: Sequence[Study]) -> Table:
         caption="Study table (SemSim, tables 1 and 2): rank correlation between the leakage of protected models by a "
         "metric and the share of their "
         f"reconstructions that are recognised ({who}): 1 for the same order, -1 for the reverse. n is the number of "
-        "models, and intervals resample them. All reconstructions count, also those of attacks that did not converge."
+        "models, and intervals resample them. All reconstructions count, also those of attacks that did not converge. "
+        "Where no attack rebuilds more of an undefended model's images than the mean image, no metric has a number."
         f"{limit_of({m for s in studies for m in s.scores})}"
         + (LEFT_OUT if any(EACH in row.label for row in rows) else ""),
         entry="metric",
@@ -156,6 +172,8 @@ def agreement_table(studies: Sequence[Study]) -> Table:
 
 
 def _cell(study: Study, ranking: str, metric: str) -> Value:
+    if study.uncontrolled:
+        return missing(study.uncontrolled)
     return agreement(study, metric, ranking) if metric in study.scores else missing("not scored")
 
 
@@ -171,17 +189,17 @@ def matrix_table(study: Study, ranking: str = "rho") -> Table:
     )
     rows = []
     for i, label in enumerate(labels):
-        found = correlate_rows(np.stack(means), means[i])
+        correlations = correlate_rows(np.stack(means), means[i])
         values = {
             name: missing("the ranking is constant") if np.isnan(v) else Value(value=float(v), n=len(study.models))
-            for name, v in zip(labels, found, strict=True)
+            for name, v in zip(labels, correlations, strict=True)
         }
         rows.append(Row(label=label, values=values))
     return Table(
         id=f"metric-matrix{'' if ranking == 'rho' else f'-{ranking}'}-{study.slug}",
         title=f"Metric against metric by {ranking}, {study.short}",
         caption="Study table (SemSim, figure 3): "
-        f"{meaning} ({ranking}) between two rankings of {len(study.models)} protected models; {study.place}. "
+        f"{meaning} ({ranking}) between two rankings of {len(study.models)} protected models; {study.setting}. "
         f"Recognised: {study.who}.{limit_of(study.scores)}",
         entry="metric",
         columns=columns,
@@ -211,9 +229,8 @@ def comparison_table(study: Study) -> Table:
         id=f"agreement-tests-{study.slug}",
         title=f"Does one metric agree better than another? {study.short}",
         caption="Study table: Williams' test of two dependent rank correlations with the ranking by people, "
-        "two-sided, over "
-        f"{len(study.models)} models, Bonferroni-corrected over {pairs} pairs; {study.place}. Recognised: {study.who}."
-        f"{limit_of(study.scores)}",
+        f"two-sided, over {len(study.models)} models, Bonferroni-corrected over {pairs} pairs; {study.setting}. "
+        f"Recognised: {study.who}.{limit_of(study.scores)}",
         entry="metric",
         columns=columns,
         rows=tuple(rows),

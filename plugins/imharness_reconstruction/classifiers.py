@@ -87,8 +87,8 @@ class ClassifierTraining:
 
     def step(self, number: int) -> None:
         """Take one step; the first step of an epoch draws its order."""
-        epoch, place = divmod(number, self._per_epoch)
-        if place == 0:
+        epoch, position = divmod(number, self._per_epoch)
+        if position == 0:
             order = torch.randperm(len(self.pool.images), generator=generator(self._order + epoch))
             self._batches = iter(order.split(self.schedule.batch_size))
         rows = next(self._batches).to(self.pool.images.device)
@@ -138,4 +138,4 @@ def everyday(images: Images, targets: torch.Tensor, rng: ImageRng) -> tuple[Imag
 def top1(network: torch.nn.Module, images: Images) -> torch.Tensor:
     """Return the most likely class by a network in evaluation mode, ``(N,)``."""
     network.eval()
-    return torch.cat([network(part).argmax(dim=1) for part in images.split(SCORED)])
+    return torch.cat([network(batch).argmax(dim=1) for batch in images.split(SCORED)])

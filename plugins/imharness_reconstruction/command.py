@@ -39,9 +39,9 @@ def export(store: str, out: Path, assets: Path | None) -> None:
 
     if assets is not None:
         add_assets(assets)
-    found = query(store, TRACK)
-    votes = verdicts(found)
-    rows = found(votes) if votes else {}
+    store_query = query(store, TRACK)
+    votes = verdicts(store_query)
+    rows = store_query(votes) if votes else {}
     judged = recognised(rows) if rows else {}
     count = write(out, rebuilt_in(store), judged)
     who = "; ".join(sorted(set(rows["who"]))) if rows else "nobody was asked"
@@ -59,8 +59,8 @@ def plots(store: str, out: Path) -> None:
     from imharness_reconstruction.plots import scatter
     from imharness_reconstruction.tables import leakages, studies_of
 
-    found = query(store, TRACK)
-    studies = studies_of(leakages(found)) if "leakage" in found.steps else []
+    store_query = query(store, TRACK)
+    studies = studies_of(leakages(store_query)) if "leakage" in store_query.steps else []
     if not studies:
         raise UsageError(f"store {store} has no attack with at least six judged models.")
     for file in scatter(studies, out):
@@ -88,14 +88,14 @@ def disagreement(store: str, metrics: tuple[str, ...], count: int, out: Path) ->
     if len(names) != 2:
         raise UsageError("two metrics can disagree: give --metric twice.")
     first, second = (component("metric", name).label for name in names)
-    found = query(store, TRACK)
-    most = disagreements(found, first, second)[:count]
+    store_query = query(store, TRACK)
+    most = disagreements(store_query, first, second)[:count]
     if not most:
         raise UsageError(
             f"store {store} has no original with three reconstructions that {first} and {second} measured."
         )
-    for own, file in zip(most, draw(most, rebuilt_in(store), found, (first, second), out), strict=True):
-        console.say(f"{file}: {own.name}, tau {own.tau:.2f}")
+    for case, file in zip(most, draw(most, rebuilt_in(store), store_query, (first, second), out), strict=True):
+        console.say(f"{file}: {case.name}, tau {case.tau:.2f}")
 
 
 @reconstruction.command()
@@ -146,41 +146,41 @@ def search(
     import numpy as np
     import torch
 
-    from imharness.commands import console, find, place
+    from imharness.commands import console, device_of, find
     from imharness.data import generator
     from imharness_reconstruction.policy_search import candidates
     from imharness_reconstruction.policy_search import search as searched
 
-    where = place(device)
+    where = device_of(device)
     data = find("dataset", dataset).build(where).first(images)  # type: ignore[attr-defined]
     x, y = data.load(list(range(len(data)))).to(where), torch.from_numpy(np.asarray(data.columns["label"])).long()
     model = find("model", f"saved-classifier[architecture={architecture},weights={weights}]")
     whole = find("dataset", dataset).build(where)  # type: ignore[attr-defined]
     classes = int(np.asarray(whole.columns["label"]).max()) + 1
     network = model.build(where)(tuple(x.shape[1:]), classes, generator(0))  # type: ignore[attr-defined]
-    with console.progress("policies", shown=not as_json) as advance:
-        found = searched(network, x, y.to(where), candidates(policies, generator(seed)), seed, advance)[:show]
+    with console.progress("policies", visible=not as_json) as advance:
+        scored = searched(network, x, y.to(where), candidates(policies, generator(seed)), seed, advance)[:show]
     if as_json:
-        click.echo(json.dumps([asdict(s) for s in found], indent=1))
+        click.echo(json.dumps([asdict(s) for s in scored], indent=1))
         return
-    rows = [(s.policy, f"{s.privacy:.4f}", f"{s.accuracy:.3f}") for s in found]
+    rows = [(s.policy, f"{s.privacy:.4f}", f"{s.accuracy:.3f}") for s in scored]
     console.table("Most private policies", ["policy", "privacy score (less is private)", "accuracy score"], rows)
-    console.say(f"--defense 'ats[policy={'+'.join(s.policy for s in found[:2])}]'")
+    console.say(f"--defense 'ats[policy={'+'.join(s.policy for s in scored[:2])}]'")
 
 
 def rebuilt_in(store: str) -> Iterator[Rebuilt]:
     """Yield the reconstructions of a store's latest run with their private images."""
-    from imharness.commands import find, finished, place
+    from imharness.commands import device_of, find, finished
     from imharness.data import ImageSet
     from imharness_reconstruction.export import Rebuilt
 
-    known: dict[str, ImageSet] = {}
+    image_sets: dict[str, ImageSet] = {}
     for task in finished(store, TRACK, "reconstruct"):
         label = task.labels["dataset"]
-        if label not in known:
-            known[label] = find("dataset", label).build(place("cpu"))  # type: ignore[attr-defined]
+        if label not in image_sets:
+            image_sets[label] = find("dataset", label).build(device_of("cpu"))  # type: ignore[attr-defined]
         images = task.output.arrays["images"]
-        yield Rebuilt(task.labels, images, known[label].first(len(images)))
+        yield Rebuilt(task.labels, images, image_sets[label].first(len(images)))
 
 
 @reconstruction.command()
@@ -252,34 +252,40 @@ def semsim(
     It is compared with psnr, mse and ssim-uniform7 unless --metric names others. PSNR counts as at most 58.9 dB, the
     noise of 8 bits, also for identical images.
     """
-    from imharness.commands import add_assets, component, console, find, place
+    from imharness.commands import add_assets, component, console, device_of, find
     from imharness_reconstruction.semsim import SemSimPlan
     from imharness_reconstruction.semsim_studies import STUDIES, Corpus, outcomes, plot, rival
 
     if assets is not None:
         add_assets(assets)
-    where = place(device)
+    where = device_of(device)
     images = component("dataset", f"harness/annotated[path={annotations},size={size}]").build(where)  # type: ignore[attr-defined]
     plan = SemSimPlan(backbone=backbone, epochs=epochs)  # type: ignore[arg-type]
     compared = metrics or ("psnr", "mse", "ssim-uniform7")
     others = {name: rival(find("metric", name), where) for name in compared}  # type: ignore[arg-type]
-    found = []
+    results = []
     for setting in STUDIES[name](Corpus.of(images), plan, test):
-        with console.progress(setting.name, shown=not as_json) as advance:
-            found += outcomes(setting, others, where, seed, advance)
+        with console.progress(setting.name, visible=not as_json) as advance:
+            results += outcomes(setting, others, where, seed, advance)
     if plot_file is not None:
-        plot(found, f"SemSim: {name}", plot_file)
+        plot(results, f"SemSim: {name}", plot_file)
     if store:
         from imharness.commands import add_external
         from imharness_reconstruction.studied import rows_of
 
-        add_external(store, TRACK, rows_of(name, found), f"semsim-{name}")
+        add_external(store, TRACK, rows_of(name, results), f"semsim-{name}")
     if as_json:
-        click.echo(json.dumps([asdict(o) for o in found], indent=1))
+        click.echo(json.dumps([asdict(o) for o in results], indent=1))
         return
     rows = [
-        (o.setting, o.metric, *(_shown(x) for x in (o.rho, o.tau, _size(o.rho), _size(o.tau))), o.models, o.originals)
-        for o in found
+        (
+            o.setting,
+            o.metric,
+            *(_decimals(x) for x in (o.rho, o.tau, _size(o.rho), _size(o.tau))),
+            o.models,
+            o.originals,
+        )
+        for o in results
     ]
     columns = ["setting", "metric", "rho", "tau", "|rho|", "|tau|", "models", "originals trained on"]
     console.table(f"SemSim: {name}", columns, rows)
@@ -289,5 +295,5 @@ def _size(value: float | None) -> float | None:
     return None if value is None else abs(value)
 
 
-def _shown(value: float | None) -> str:
+def _decimals(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"

@@ -1,42 +1,56 @@
 """Decides whether an inversion converged: an attack that stopped too early says nothing about the defense.
 
 The attack only sees the shared gradient. It has converged when its images explain that gradient about as well as the
-true images do. Those fit exactly if nothing was added to the gradient, and noise limits how well they fit. A flat grey
-image gives the scale. Strong noise removes most of the difference between the true images and grey; the reconstruction
-must then at least be nearer to the true images than to grey.
+true images do. Those fit exactly if nothing was added to the gradient, and noise limits how well they fit. Flat images
+give the scale: grey, and the mean colour of the true image, whichever explains the gradient better. Strong noise
+removes most of the difference between the true images and flat ones; the reconstruction must then at least be nearer to
+the true images than to flat ones.
 """
 
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 
+from imharness.data import double
 from imharness.gradients import Gradients, Round
-from imharness_reconstruction.inversion import flat
+from imharness_reconstruction.inversion import flat, unit
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients
 from imharness_reconstruction.rounds import shared_in
 
 SHARE = 0.05
-"""The largest share of a grey image's distance that a converged inversion may leave above the attainable."""
+"""The largest share of a flat image's distance that a converged inversion may leave above the attainable."""
 NEARER = 0.5
-"""The largest share of the distance between grey and the true images that a converged inversion may leave."""
+"""The largest share of the distance between flat and true images that a converged inversion may leave."""
 SAME = 1e-6
-"""A gradient with a smaller difference between grey and the true images says nothing; float32 rounding is below it."""
+"""A gradient with a smaller difference between flat and true images says nothing; float32 rounding is below it."""
+EXPLAINED = 0.02
+"""An original explains its gradient if it leaves at most this share of what a flat image leaves.
+
+The loss grows about as the squared error of an image. In a network of one convolution, another picture of the same
+digit leaves 0.04 and more, and the mean gradient of eight 0.03; rounding to 8 bits leaves up to 0.016, to bfloat16
+0.0002. In a network of sigmoids that hardly sees the image, bfloat16 leaves up to 0.06.
+"""
+NEARLY = 0.2
+"""Rounding or slight noise may be why an original leaves less than this share; more is no small change."""
+NOISY = 4.0
+"""How many standard deviations of its sum of squares what an image leaves may be from noise of a size that is known."""
 GREY = 0.5
+LEVEL = 1 / 255
+"""The step of 8 bits: an image that differs from its mean by less is flat."""
 
 
 @dataclass(frozen=True)
 class Shared:
     """The shared gradients of T batches, and the images behind them.
 
-    `gradients`: ``(T, *shape)`` by parameter, defended. `shown` ``(P, 3, H, W)`` and `targets` ``(P, classes)``: what
+    `gradients`: ``(T, *shape)`` by parameter, defended. `images` ``(P, 3, H, W)`` and `targets` ``(P, classes)``: what
     the plain gradients are of; `origin`: the position ``(P,)`` of the private image of each; `mean` ``(T, P)``: the
     weights of the images in each batch.
     """
 
     gradients: Gradients
-    shown: torch.Tensor
+    images: torch.Tensor
     targets: torch.Tensor
     origin: torch.Tensor
     mean: torch.Tensor
@@ -47,36 +61,34 @@ def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) ->
 
     `loss`: one minus the cosine of the gradient of the reconstruction and the shared one, on the coordinates that
     pruning left, averaged over the batches of the image; `attainable`: the same for the images behind the gradient;
-    `grey`: the same for a flat grey image; `converged`: `loss` is above `attainable` by at most `SHARE` of `grey`,
-    and by at most `NEARER` of the difference of `grey` and `attainable` where that is above `SAME`.
+    `grey`: the same for a flat grey image; `flat`: the same for `flat_of` the images; `converged`: `loss` is above
+    `attainable` by at most `SHARE` of the smaller one of `grey` and `flat`, and by at most `NEARER` of the difference
+    of that and `attainable` where it is above `SAME`.
     """
-    kept = survivors(shared.gradients)
-    mask = None if kept is None else flat(kept)
-    wanted = F.normalize(flat(shared.gradients), dim=1)
+    masks = survivors(shared.gradients)
+    mask = None if masks is None else flat(masks)
+    wanted = unit(flat(shared.gradients))
 
     def distance(images: torch.Tensor) -> torch.Tensor:
-        found = averaged(image_gradients(network, images, shared.targets), shared.mean)
-        ours = flat({name: found[name] for name in shared.gradients})
-        return (F.normalize(ours if mask is None else ours * mask, dim=1) - wanted).square().sum(dim=1) / 2
+        computed = averaged(image_gradients(network, images, shared.targets), shared.mean)
+        ours = flat({name: computed[name] for name in shared.gradients})
+        return (unit(ours if mask is None else ours * mask) - wanted).square().sum(dim=1) / 2
 
     takes_part = torch.zeros(len(shared.mean), len(rebuilt), device=rebuilt.device)
     takes_part.index_add_(1, shared.origin, (shared.mean > 0).to(takes_part.dtype))
     weights = (takes_part / takes_part.sum(dim=0)).T
-    loss, attainable, grey = (
-        weights @ distance(images)
-        for images in (rebuilt[shared.origin], shared.shown, torch.full_like(shared.shown, GREY))
-    )
-    return _judged(loss, attainable, grey)
+    guesses = torch.full_like(shared.images, GREY), flat_of(shared.images)
+    return judged(*(weights @ distance(images) for images in (rebuilt[shared.origin], shared.images, *guesses)))
 
 
 def matching_round(
     network: torch.nn.Module,
-    own: Round,
+    federated_round: Round,
     shared: Gradients,
     private: torch.Tensor,
     targets: torch.Tensor,
     rebuilt: torch.Tensor,
-    found: torch.Tensor,
+    unordered: torch.Tensor,
     read: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
     """Return the numbers of `matching` for what participants shared after a round, one for each private image.
@@ -87,30 +99,73 @@ def matching_round(
 
     Args:
         network: the network that was sent out.
-        own: the round.
+        federated_round: the round.
         shared: ``(B, *shape)`` by parameter, defended.
         private: float32 ``(B, P, 3, H, W)``.
         targets: the classes of the private images ``(B, P, classes)``.
         rebuilt: the reconstructions in the order of the private images.
-        found: the reconstructions in the order in which the attack gave them.
+        unordered: the reconstructions in the order in which the attack gave them.
         read: the classes that the attack had, in its order.
     """
-    kept = survivors(shared)
-    mask = None if kept is None else flat(kept)
-    wanted = F.normalize(flat(shared), dim=1)
+    masks = survivors(shared)
+    mask = None if masks is None else flat(masks)
+    wanted = unit(flat(shared))
 
     def distance(images: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        simulated, _ = shared_in(own, network, images, classes)
+        simulated, _ = shared_in(federated_round, network, images, classes, trained=shared)
         ours = flat({name: simulated[name] for name in shared})
-        return (F.normalize(ours if mask is None else ours * mask, dim=1) - wanted).square().sum(dim=1) / 2
+        return (unit(ours if mask is None else ours * mask) - wanted).square().sum(dim=1) / 2
 
-    loss = torch.minimum(distance(rebuilt, targets), distance(found, read))
-    attainable, grey = distance(private, targets), distance(torch.full_like(private, GREY), targets)
-    told = _judged(loss, attainable, grey)
-    return {name: values.repeat_interleave(private.shape[1]) for name, values in told.items()}
+    loss = torch.minimum(distance(rebuilt, targets), distance(unordered, read))
+    guesses = torch.full_like(private, GREY), flat_of(private.flatten(0, 1)).view_as(private)
+    verdict = judged(loss, *(distance(images, targets) for images in (private, *guesses)))
+    return {name: values.repeat_interleave(private.shape[1]) for name, values in verdict.items()}
 
 
-def _judged(loss: torch.Tensor, attainable: torch.Tensor, grey: torch.Tensor) -> dict[str, torch.Tensor]:
-    missed, apart = loss - attainable, grey - attainable
-    converged = (missed <= SHARE * grey) & ((missed <= NEARER * apart) | (apart <= SAME))
-    return {"loss": loss, "attainable": attainable, "grey": grey, "converged": converged}
+def flat_of(images: torch.Tensor) -> torch.Tensor:
+    """Return images ``(N, 3, H, W)`` of the mean colour of each; of one that is flat itself, a grey one."""
+    flat = images.mean(dim=(2, 3), keepdim=True).expand_as(images)
+    same = (images - flat).abs().amax(dim=(1, 2, 3), keepdim=True) < LEVEL
+    return torch.where(same, GREY, flat)
+
+
+def judged(
+    loss: torch.Tensor, attainable: torch.Tensor, grey: torch.Tensor, flat: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Return the losses ``(N,)`` by name, and whether a reconstruction `converged`; see `matching`."""
+    nothing = torch.minimum(grey, flat)
+    missed, apart = loss - attainable, nothing - attainable
+    converged = (missed <= SHARE * nothing) & ((missed <= NEARER * apart) | (apart <= SAME))
+    return {"loss": loss, "attainable": attainable, "grey": grey, "flat": flat, "converged": converged}
+
+
+def explains(
+    attainable: torch.Tensor, nothing: torch.Tensor, shared: Gradients, noise: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return whether originals explain what was shared ``(n,)``, and whether flat images do so as well as they.
+
+    Where no noise is known, an original must leave at most `EXPLAINED` of what a flat image leaves. What Gaussian noise
+    leaves of D numbers is its variance times a chi-square of D degrees of freedom; an original must leave as much, and
+    a flat image more. Where a flat image explains what was shared, that says nothing of the original.
+
+    Args:
+        attainable: the loss of the originals ``(n,)``.
+        nothing: the loss of flat images ``(n,)``.
+        shared: what was shared, ``(n, *shape)`` by parameter.
+        noise: the standard deviation of the noise in each number of `shared`; 0: none is known.
+    """
+    if not noise:
+        blind = nothing <= SAME
+        return (attainable <= EXPLAINED * nothing) & ~blind, blind
+    masks = survivors(shared)
+    values = double(flat(shared))
+    count = double(torch.ones_like(values) if masks is None else flat(masks)).sum(dim=1)
+
+    def excess(loss: torch.Tensor) -> torch.Tensor:
+        residual = (
+            values.square().sum(dim=1) * double(loss) * (2 - double(loss))
+        )  # less the part along the image's gradient
+        return (residual / noise**2 - count) / (2 * count).sqrt()
+
+    blind = excess(nothing).abs() <= NOISY
+    return (excess(attainable).abs() <= NOISY) & ~blind, blind

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from imharness.files import NO_MARKUP
-from imharness.stats import kendall_rows
+from imharness.leaderboard import kendall_rows
 from imharness.tracks import Query
 from imharness_reconstruction.export import Rebuilt, recognised
-from imharness_reconstruction.recognition import CELL, verdicts
+from imharness_reconstruction.recognition import CONDITION, verdicts
 from imharness_reconstruction.scores import quoted
 
 FEWEST = 3
@@ -21,14 +21,14 @@ KNOWN, UNKNOWN, UNJUDGED = "#009e73", "#d55e00", "0.7"
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The reconstructions of one original, by position in `cells`, with how close each is by the two metrics.
+    """The reconstructions of one original, by position in `conditions`, with how close each is by the two metrics.
 
-    `tau`: Kendall's correlation of the two orders. `cells`: data set, attack, model, defense.
+    `tau`: Kendall's correlation of the two orders. `conditions`: data set, attack, model, defense.
     """
 
     dataset: str
     name: str
-    cells: tuple[tuple[str, str, str, str], ...]
+    conditions: tuple[tuple[str, str, str, str], ...]
     first: np.ndarray
     second: np.ndarray
     tau: float
@@ -40,25 +40,25 @@ def disagreements(query: Query, first: str, second: str) -> list[Disagreement]:
     Where a metric does not tell any reconstructions of an original apart, tau is undefined, and it is left out.
     """
     rows = query(
-        f"SELECT {CELL}, name, a.score * a.closeness AS first, b.score * b.closeness AS second "
+        f"SELECT {CONDITION}, name, a.score * a.closeness AS first, b.score * b.closeness AS second "
         f"FROM (SELECT * FROM leakage WHERE metric = {quoted(first)}) a "
-        f"JOIN (SELECT * FROM leakage WHERE metric = {quoted(second)}) b USING ({CELL}, name) ORDER BY ALL"
+        f"JOIN (SELECT * FROM leakage WHERE metric = {quoted(second)}) b USING ({CONDITION}, name) ORDER BY ALL"
     )
-    own: dict[tuple[str, str], list[tuple[tuple[str, str, str, str], float, float]]] = {}
+    by_image: dict[tuple[str, str], list[tuple[tuple[str, str, str, str], float, float]]] = {}
     for *cell, name, one, other in zip(*rows.values(), strict=True):
         if np.isfinite([one, other]).all():
-            own.setdefault((cell[0], name), []).append(((cell[0], cell[1], cell[2], cell[3]), one, other))
-    found = []
-    for (dataset, name), lines in own.items():
-        cells, ones, others = zip(*lines, strict=True)
+            by_image.setdefault((cell[0], name), []).append(((cell[0], cell[1], cell[2], cell[3]), one, other))
+    results = []
+    for (dataset, name), lines in by_image.items():
+        conditions, ones, others = zip(*lines, strict=True)
         tau = float(kendall_rows(np.array([ones]), np.array(others))[0]) if len(lines) >= FEWEST else np.nan
         if np.isfinite(tau):
-            found.append(Disagreement(dataset, name, cells, np.array(ones), np.array(others), tau))
-    return sorted(found, key=lambda d: (d.tau, d.dataset, d.name))
+            results.append(Disagreement(dataset, name, conditions, np.array(ones), np.array(others), tau))
+    return sorted(results, key=lambda d: (d.tau, d.dataset, d.name))
 
 
 def draw(
-    found: Sequence[Disagreement], rebuilt: Iterable[Rebuilt], query: Query, metrics: tuple[str, str], out: Path
+    cases: Sequence[Disagreement], rebuilt: Iterable[Rebuilt], query: Query, metrics: tuple[str, str], out: Path
 ) -> list[Path]:
     """Write one PNG for each; a frame says whether the reconstruction was recognised. Return the files."""
     import matplotlib
@@ -68,7 +68,7 @@ def draw(
 
     votes = verdicts(query)
     judged = recognised(query(votes)) if votes else {}
-    wanted = {(cell, d.name) for d in found for cell in d.cells}
+    wanted = {(condition, d.name) for d in cases for condition in d.conditions}
     pictures, originals = {}, {}
     for group in rebuilt:
         for position, name in enumerate(group.private.names):
@@ -78,26 +78,28 @@ def draw(
                     originals[group.key[0], name] = group.private.load([position])[0].permute(1, 2, 0).numpy()
     out.mkdir(parents=True, exist_ok=True)
     files = []
-    for number, own in enumerate(found):
-        order = np.argsort(-own.first, kind="stable")
+    for number, case in enumerate(cases):
+        order = np.argsort(-case.first, kind="stable")
         some = order[np.unique(np.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().astype(int))]
         with pyplot.rc_context(NO_MARKUP):
             figure, axes = pyplot.subplots(
                 2, len(some) + 1, figsize=(1.2 * (len(some) + 1), 3), squeeze=False, layout="constrained"
             )
-            for line, metric, closeness in zip(axes, metrics, (own.first, own.second), strict=True):
-                line[0].imshow(originals[own.dataset, own.name])
+            for line, metric, closeness in zip(axes, metrics, (case.first, case.second), strict=True):
+                line[0].imshow(originals[case.dataset, case.name])
                 line[0].set_title("original", fontsize=8)
                 line[0].set_ylabel(metric, fontsize=8)
-                for axis, place in zip(line[1:], some[np.argsort(-closeness[some], kind="stable")], strict=True):
-                    known = judged.get((own.cells[place], own.name))
-                    axis.imshow(pictures[own.cells[place], own.name])
-                    axis.spines[:].set(color=UNJUDGED if known is None else KNOWN if known else UNKNOWN, linewidth=3)
-                    axis.set_title(f"{closeness[place]:.3g}", fontsize=7)
+                for axis, index in zip(line[1:], some[np.argsort(-closeness[some], kind="stable")], strict=True):
+                    judgement = judged.get((case.conditions[index], case.name))
+                    axis.imshow(pictures[case.conditions[index], case.name])
+                    axis.spines[:].set(
+                        color=UNJUDGED if judgement is None else KNOWN if judgement else UNKNOWN, linewidth=3
+                    )
+                    axis.set_title(f"{closeness[index]:.3g}", fontsize=7)
                 for axis in line:
                     axis.set(xticks=[], yticks=[])
             figure.suptitle(
-                f"{own.name}: closest first; tau {own.tau:.2f}; green frame: recognised, orange: not", fontsize=8
+                f"{case.name}: closest first; tau {case.tau:.2f}; green frame: recognised, orange: not", fontsize=8
             )
             files.append(out / f"{number:02d}.png")
             figure.savefig(files[-1], dpi=110)

@@ -15,13 +15,13 @@ from imharness_reconstruction.rounds import shared_in
 
 def attacked_round(
     context: StepContext,
-    own: Round,
+    federated_round: Round,
     network: torch.nn.Module,
     attack: Callable[..., torch.Tensor],
     names: Sequence[str],
     private: torch.Tensor,
     targets: torch.Tensor,
-    known: Callable[..., Gradients],
+    select: Callable[..., Gradients],
 ) -> dict[str, np.ndarray]:
     """Let participants of successive images share a round, defended, and an attack rebuild the images.
 
@@ -32,41 +32,41 @@ def attacked_round(
         network: the network of the run; a malicious attack sends another one.
         private: float32 ``(N, 3, H, W)``.
         targets: float32 ``(N, classes)``.
-        known: (network, gradients) -> the gradients as who knows the defense reads them.
+        select: (network, gradients) -> the gradients as who knows the defense reads them.
     """
     component: ReconstructionAttack = context.component("attack")
     shape = (private.shape[1], private.shape[2], private.shape[3])
     model = component.sent(network, shape).requires_grad_(False)
-    whole = len(private) // own.images * own.images
-    parts = [(0, whole, own.images), (whole, len(private), len(private) - whole)]
-    found = []
-    for start, stop, size in parts:
+    whole = len(private) // federated_round.images * federated_round.images
+    groups = [(0, whole, federated_round.images), (whole, len(private), len(private) - whole)]
+    results = []
+    for start, stop, size in groups:
         if start < stop:
             rows = slice(start, stop)
             x, y = (values[rows].unflatten(0, (-1, size)) for values in (private, targets))
-            told = names[rows]
-            joined = [f"round: {' '.join(told[i : i + size])}" for i in range(0, len(told), size)]
-            plain, statistics = shared_in(own, model, x, y)
-            shared = known(model, context.build("defense")(plain, context.rng(joined, "defense")))
-            held = as_sent(own, shared, statistics, y, size)
-            rebuilt = attack(held, model, shape, context.rng(told, "attack"), context.progress)
-            found.append(measured(component, own, model, shared, x, y, rebuilt))
-    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+            group_names = names[rows]
+            joined = [f"round: {' '.join(group_names[i : i + size])}" for i in range(0, len(group_names), size)]
+            plain, statistics = shared_in(federated_round, model, x, y)
+            shared = select(model, context.build("defense")(plain, context.rng(joined, "defense")))
+            received = as_sent(federated_round, shared, statistics, y, size)
+            rebuilt = attack(received, model, shape, context.rng(group_names, "attack"), context.progress)
+            results.append(measured(component, federated_round, model, shared, x, y, rebuilt))
+    return {name: np.concatenate([one[name] for one in results]) for name in results[0]}
 
 
 def as_sent(
-    own: Round, shared: Gradients, statistics: Gradients, targets: torch.Tensor, images: int
+    federated_round: Round, shared: Gradients, statistics: Gradients, targets: torch.Tensor, images: int
 ) -> dict[str, torch.Tensor]:
     """Return what an attack gets: the update in the scale it knows, and what the threat model tells it besides."""
-    factor = 1.0 if own.rate_known else own.learning_rate * len(own.steps(images))
-    held = {name: values * factor for name, values in shared.items()}
-    held |= statistics if own.statistics_known else {}
-    return held | ({LABELS: targets.argmax(dim=2)} if own.labels_known else {})
+    factor = 1.0 if federated_round.rate_known else federated_round.learning_rate * len(federated_round.steps(images))
+    received = {name: values * factor for name, values in shared.items()}
+    received |= statistics if federated_round.statistics_known else {}
+    return received | ({LABELS: targets.argmax(dim=2)} if federated_round.labels_known else {})
 
 
 def measured(
     component: ReconstructionAttack,
-    own: Round,
+    federated_round: Round,
     model: torch.nn.Module,
     shared: Gradients,
     private: torch.Tensor,
@@ -74,14 +74,15 @@ def measured(
     rebuilt: torch.Tensor,
 ) -> dict[str, np.ndarray]:
     """Return how well reconstructions ``(N, 3, H, W)``, in any order within a participant, explain what was shared."""
-    several, size = private.shape[:2]
-    place = paired(rebuilt, private.flatten(0, 1), size)
-    labels = targets.argmax(dim=2) if own.labels_known else listed(label_counts(shared, model, size))
+    several, size, *sides = private.shape
+    shape = (sides[0], sides[1], sides[2])
+    order = paired(rebuilt, private.flatten(0, 1), size)
+    labels = targets.argmax(dim=2) if federated_round.labels_known else listed(label_counts(shared, model, shape, size))
     read = torch.nn.functional.one_hot(labels, targets.shape[2]).to(targets)
-    ordered, found = (values.unflatten(0, (several, size)) for values in (rebuilt[place], rebuilt))
+    ordered, unordered = (values.unflatten(0, (several, size)) for values in (rebuilt[order], rebuilt))
     with torch.no_grad():
-        fit = matching_round(model, own, shared, private, targets, ordered, found, read)
+        fit = matching_round(model, federated_round, shared, private, targets, ordered, unordered, read)
     if component.closed_form:
         fit["converged"] = torch.ones_like(fit["converged"])
-    told = {name: values.cpu().numpy() for name, values in fit.items()}
-    return {**told, "images": rebuilt[place].mul(255).round().byte().cpu().numpy()}
+    columns = {name: values.cpu().numpy() for name, values in fit.items()}
+    return {**columns, "images": rebuilt[order].mul(255).round().byte().cpu().numpy()}

@@ -4,6 +4,8 @@ Heusel et al., "GANs Trained by a Two Time-Scale Update Rule Converge to a Local
 equation 6: |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)). The trace of the root is the sum of the square roots of the
 eigenvalues of S1 S2, which a Cholesky factor of S1 makes a symmetric problem. With fewer rows than dimensions no
 covariance is formed: S1 = A^T A and S2 = B^T B for centred rows, so they are the squared singular values of A B^T.
+pytorch-fid, whose network and weights the metric has, takes the root itself: the same number, at least seven times as
+slowly (`benchmarks/frechet.py`), and only with an older SciPy.
 """
 
 import numpy as np

@@ -50,10 +50,10 @@ class GradientInversion(ReconstructionAttack):
 
         That holds while the gradient of a pixel is not 0: after many zeros, a step is several times as long.
         """
-        left = 0.0
+        total = 0.0
         for done in reversed(range(1, self.steps)):
-            left += self.rate(done)
-            if left >= HALF_LEVEL:
+            total += self.rate(done)
+            if total >= HALF_LEVEL:
                 return done + 1
         return 1
 
@@ -81,9 +81,9 @@ class GradientInversion(ReconstructionAttack):
             rng: ImageRng,
             progress: Progress,
         ) -> Images:
-            labels = labels_from_gradients(gradients).repeat(self.starts)
+            labels = labels_from_gradients(gradients, model, shape).repeat(self.starts)
             wanted = directions(gradients)
-            kept = survivors(gradients) if self.surviving else None
+            masks = survivors(gradients) if self.surviving else None
             first = torch.cat([rng.normal(*shape) for _ in range(self.starts)])
             x = (0.5 + 0.2 * first).clamp(0, 1)
             lowest = x.new_full((len(x),), torch.inf)
@@ -91,11 +91,13 @@ class GradientInversion(ReconstructionAttack):
             steps = self.worth()
             for done in range(steps):
                 at = rows if len(rows) < len(x) else slice(None)  # a slice is not copied
-                own = rows % len(rng) if self.starts > 1 else at
+                image_index = rows % len(rng) if self.starts > 1 else at
                 leaf = x[at].clone().requires_grad_(True)
-                found = image_gradients(model, leaf, labels[at])
-                ours = [found[name] if kept is None else found[name] * kept[name][own] for name in gradients]
-                gap = CosineDistance.apply(*ours, *(w[own] for w in wanted))
+                computed = image_gradients(model, leaf, labels[at])
+                ours = [
+                    computed[name] if masks is None else computed[name] * masks[name][image_index] for name in gradients
+                ]
+                gap = CosineDistance.apply(*ours, *(w[image_index] for w in wanted))
                 loss = gap + self.prior(model, leaf)
                 (slope,) = torch.autograd.grad(loss.sum(), leaf)
                 lowest[at] = loss.detach()
@@ -120,9 +122,22 @@ def flat(gradients: Gradients) -> torch.Tensor:
     return torch.cat([values.flatten(1) for values in gradients.values()], dim=1)
 
 
+def lengths(rows: torch.Tensor) -> torch.Tensor:
+    """Return the length of each row ``(N, D)``, however short it is; of a row of zeros the least number above 0."""
+    tiny = torch.finfo(rows.dtype).tiny
+    exponent = torch.frexp(rows.abs().amax(dim=1).clamp(min=tiny)).exponent  # powers of 2 round nothing
+    scaled = torch.ldexp(rows, -exponent[:, None])
+    return torch.ldexp(torch.linalg.vector_norm(scaled, dim=1), exponent).clamp(min=tiny)
+
+
+def unit(rows: torch.Tensor) -> torch.Tensor:
+    """Return rows ``(N, D)`` divided by their lengths; those of zeros stay."""
+    return rows / lengths(rows)[:, None]
+
+
 def directions(gradients: Gradients) -> list[torch.Tensor]:
     """Return each image's gradient, divided by its length, as one tensor for each parameter."""
-    length = torch.linalg.vector_norm(flat(gradients), dim=1).clamp(min=TINY)
+    length = lengths(flat(gradients))
     return [values / length.view(-1, *[1] * (values.ndim - 1)) for values in gradients.values()]
 
 
@@ -133,25 +148,25 @@ class CosineDistance(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, *parts: torch.Tensor) -> torch.Tensor:
-        ours, wanted = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    def forward(ctx, *tensors: torch.Tensor) -> torch.Tensor:
+        ours, wanted = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
         along = sum(torch.linalg.vecdot(g.flatten(1), w.flatten(1)) for g, w in zip(ours, wanted, strict=True))
         square = sum(torch.linalg.vecdot(g.flatten(1), g.flatten(1)) for g in ours)
         length = square.sqrt().clamp(min=TINY)
-        ctx.save_for_backward(along / length**3, 1 / length, *parts)
+        ctx.save_for_backward(along / length**3, 1 / length, *tensors)
         return 1 - along / length
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        of_ours, of_wanted, *parts = ctx.saved_tensors
-        ours, wanted = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+        of_ours, of_wanted, *tensors = ctx.saved_tensors
+        ours, wanted = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
         a, b = slope * of_ours, -slope * of_wanted
-        found = []
+        gradients = []
         for g, w in zip(ours, wanted, strict=True):
             shape = (-1, *[1] * (g.ndim - 1))
-            found.append(torch.addcmul(g * a.view(shape), w, b.view(shape)))
-        return *found, *[None] * len(wanted)
+            gradients.append(torch.addcmul(g * a.view(shape), w, b.view(shape)))
+        return *gradients, *[None] * len(wanted)
 
 
 def total_variation(images: torch.Tensor) -> torch.Tensor:

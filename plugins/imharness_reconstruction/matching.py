@@ -12,23 +12,68 @@ from imharness_vision.lbfgs import minimise
 Dummy = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Flat variables ``(n, d)`` and the positions ``(n,)`` of their images -> images and targets."""
 PRUNED = 0.5
-"""The share of zeros above which a gradient counts as pruned."""
+"""The share of zeros above which they may be of pruning."""
+ENOUGH = 100
+"""Of fewer numbers the zeros and the smallest magnitude say nothing."""
+GAP = 0.15
+"""Pruned numbers have no magnitude below this share of their median.
+
+Measured on the plain gradients of MLPs, LeNets and ConvNets, of one image and of up to eight: at most 0.07. After
+pruning to the largest 45 % or fewer, in tensors whose zeros are of pruning: 0.16 and more.
+"""
 
 
 def survivors(gradients: Gradients) -> Gradients | None:
-    """Return 1 for coordinates that a defense kept and 0 for those it set to 0; None when nothing was pruned."""
-    zeros = sum(int((values == 0).sum()) for values in gradients.values())
-    if zeros <= PRUNED * sum(values.numel() for values in gradients.values()):
+    """Return 1 for coordinates that a defense kept and 0 for those it set to 0; None when nothing was pruned.
+
+    Each gradient ``(N, *shape)`` is judged by itself, parameter by parameter. Many coordinates of a plain gradient are
+    exactly 0, too: those of units that were not active, and of inputs that are 0. They tell of the image, and count.
+    """
+    traces = {name: [_pruned(row) for row in values] for name, values in gradients.items()}
+    zeros = sum((values == 0).flatten(1).sum(dim=1) for values in gradients.values())
+    size = sum(values[0].numel() for values in gradients.values())
+    pruned = [
+        any(row) or (False not in row and share > PRUNED)
+        for row, share in zip(zip(*traces.values(), strict=True), (zeros / size).tolist(), strict=True)
+    ]
+    if not any(pruned):
         return None
-    return {name: (values != 0).to(values.dtype) for name, values in gradients.items()}
+    masks = {}
+    for name, values in gradients.items():
+        hidden = torch.tensor(
+            [is_pruned and trace is not False for is_pruned, trace in zip(pruned, traces[name], strict=True)]
+        )
+        masks[name] = ((values != 0) | ~hidden.to(values.device).view(-1, *[1] * (values.ndim - 1))).to(values.dtype)
+    return masks
+
+
+def _pruned(values: torch.Tensor) -> bool | None:
+    """Return whether the zeros of one parameter's gradient are those of pruning; None where they do not tell.
+
+    Without pruning, zeros fill whole rows and columns of a weight, and there are numbers that are nearly 0. Pruning by
+    magnitude leaves none of these, and any pruning scatters its zeros.
+    """
+    there = values != 0
+    if int(there.sum()) >= (1 - PRUNED) * values.numel():
+        return None
+    if values.ndim > 1:
+        grid = there.flatten(1)
+        live = int(grid.any(dim=1).sum()) * int(grid.any(dim=0).sum())
+        if live >= ENOUGH and int(there.sum()) < (1 - PRUNED) * live:
+            return True
+    if int(there.sum()) < ENOUGH:
+        return None
+    sizes = values[there].abs().unique()  # few different ones where pixels are 0 or 1, which leave a gap themselves
+    return len(sizes) >= ENOUGH and bool(sizes[0] > GAP * sizes[len(sizes) // 2])
 
 
 class GradientMatching(ReconstructionAttack):
     """Minimises the squared distance of gradients by L-BFGS; every image has its own memory and step."""
 
     iterations: int = Field(
-        default=1200, ge=1, le=100_000, description="Largest number of L-BFGS steps of each start, one evaluation each."
+        default=6000, ge=1, le=100_000, description="Largest number of L-BFGS steps of each start, one evaluation each."
     )
+    """Both papers' authors take 300 iterations of torch.optim.LBFGS, each of which takes up to 20 steps."""
     history: int = Field(default=100, ge=1, le=200, description="Number of L-BFGS pairs that are kept.")
     starts: int = Field(
         default=3, ge=1, le=100, description="Largest number of random starts; an image keeps the best result."
@@ -57,7 +102,7 @@ class GradientMatching(ReconstructionAttack):
         `start`: draws a start ``(N, d)``. An image whose distance is small enough takes no part in further starts: from
         a wrong image L-BFGS leaves a large share of the gradient, and what a right one leaves is noise.
         """
-        kept = survivors(gradients) if self.surviving else None
+        masks = survivors(gradients) if self.surviving else None
         size = sum(values.square().flatten(1).sum(dim=1) for values in gradients.values())
         enough, best, lowest = self.tolerance * size, start(), torch.full_like(size, torch.inf)
         found_by = max(self.again, self.tolerance) * size
@@ -68,17 +113,19 @@ class GradientMatching(ReconstructionAttack):
                 break
 
             def distance(flat: torch.Tensor, rows: torch.Tensor, chosen: torch.Tensor = chosen) -> torch.Tensor:
-                own = chosen[rows]
-                found = image_gradients(model, *dummy(flat, own))
-                gap = {name: found[name] - values[own] for name, values in gradients.items()}
-                if kept is not None:
-                    gap = {name: values * kept[name][own] for name, values in gap.items()}
+                indices = chosen[rows]
+                computed = image_gradients(model, *dummy(flat, indices))
+                gap = {name: computed[name] - values[indices] for name, values in gradients.items()}
+                if masks is not None:
+                    gap = {name: values * masks[name][indices] for name, values in gap.items()}
                 return sum(values.square().flatten(1).sum(dim=1) for values in gap.values())
 
-            def told(done: int, total: int, number: int = number) -> None:
+            def report(done: int, total: int, number: int = number) -> None:
                 progress(number * total + done, self.starts * total)
 
-            ends, left = minimise(distance, first[chosen], self.iterations, self.history, told, enough=enough[chosen])
-            better = left < lowest[chosen]
-            best[chosen[better]], lowest[chosen[better]] = ends[better], left[better]
+            ends, losses = minimise(
+                distance, first[chosen], self.iterations, self.history, report, enough=enough[chosen]
+            )
+            better = losses < lowest[chosen]
+            best[chosen[better]], lowest[chosen[better]] = ends[better], losses[better]
         return best

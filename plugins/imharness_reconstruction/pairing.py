@@ -17,9 +17,9 @@ def paired(rebuilt: Images, private: Images, size: int) -> torch.Tensor:
 
     Both are ``(N, 3, H, W)``; each participant has `size` successive images.
     """
-    found = []
+    orders = []
     for start in range(0, len(private), size):
         ours, theirs = (x[start : start + size].flatten(1).double() for x in (rebuilt, private))
         errors = torch.cdist(theirs, ours).square().cpu().numpy()
-        found.append(start + scipy.optimize.linear_sum_assignment(errors)[1])
-    return torch.as_tensor(np.concatenate(found), device=private.device)
+        orders.append(start + scipy.optimize.linear_sum_assignment(errors)[1])
+    return torch.as_tensor(np.concatenate(orders), device=private.device)

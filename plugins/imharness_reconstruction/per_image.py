@@ -1,6 +1,7 @@
 """Gradients of a classifier's loss, one per image or batch, differentiable with respect to the images."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +10,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.func import functional_call, grad, vmap
 
 from imharness.gradients import Gradients
+from imharness_reconstruction.output_layer import output_layer
 
 BLOCK = 8
 """With a multiple of this many input channels, a CPU computes a grouped convolution faster than products with patches.
@@ -16,6 +18,11 @@ BLOCK = 8
 A GPU computes grouped convolutions slowly: 53 ms for a step of an inversion of 32 images on ResNet-20 by an H100, where
 the operations take less than one.
 """
+SMALL = 1e-3
+"""A parameter whose gradient is below this share of the whole one's length counts as if it had that length."""
+Way = Callable[[nn.Module, torch.Tensor, torch.Tensor], Gradients]
+_trusted: WeakKeyDictionary[nn.Module, Way] = WeakKeyDictionary()
+"""How the gradients of a network are computed: the first way that agreed with autograd on two images."""
 
 
 def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
@@ -23,7 +30,9 @@ def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tenso
 
     Where all parameters belong to convolutions, linear layers and batch norms in evaluation mode, one pass over the
     batch gives the gradients at the layers' outputs, and their products with the layers' inputs are the gradients of
-    the parameters (Goodfellow, "Efficient per-example gradient computations", 2015).
+    the parameters (Goodfellow, "Efficient per-example gradient computations", 2015). A network may use its parameters
+    elsewhere, too, so this is compared once with what autograd gives for two images. Where they differ, the gradients
+    are taken image by image.
 
     `targets`: int64 ``(N,)`` labels or float ``(N, classes)`` probabilities.
     """
@@ -34,47 +43,109 @@ def gradients_and_inputs(
     model: nn.Module, images: torch.Tensor, targets: torch.Tensor, layer: nn.Module | None
 ) -> tuple[Gradients, torch.Tensor]:
     """Return the gradients of `image_gradients` and the input of a layer, ``(N, ...)``; without a layer, the images."""
-    parameters = dict(model.named_parameters())
-    layers = {name: own for name, own in model.named_modules() if list(own.parameters(recurse=False))}
-    known = all(_known(own) for own in layers.values())
-    if not known and layer is None:
-        return _one_by_one(model, images, targets), images
-    passes: list[tuple[str, torch.Tensor, torch.Tensor]] = []
+    way = _way(model, images, targets)
+    if way is _by_layers:
+        return _passed(model, images, targets, layer)
+    entered = images if layer is None else _entering(model, images, layer)
+    return way(model, images, targets), entered
 
-    def seen(name: str):
-        def hook(layer: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
-            passes.append((name, inputs[0], output))
-            return output.clone()  # in-place operations change the copy
 
-        return hook
+def _way(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Way:
+    """Return the fastest way to this network's gradients that gives those of autograd on the first image.
+
+    Its negative beside it shows whether images of a batch change each other's gradients.
+    """
+    if (way := _trusted.get(model)) is not None and (way is not _by_layers or _all_supported(model)):
+        return way
+    first = images[:1].detach()
+    image, target = torch.cat([first, 1 - first]), targets[:1].repeat_interleave(2, dim=0)
+    plain = _by_autograd(model, image, target)
+    for faster in (_by_layers, _mapped) if _all_supported(model) else (_mapped,):
+        try:
+            agrees = _agree(faster(model, image, target), plain)
+        except RuntimeError:  # of torch, about operations that have no batched form
+            agrees = False
+        if agrees:
+            _trusted[model] = faster
+            return faster
+    _trusted[model] = _by_autograd
+    return _by_autograd
+
+
+def _agree(gradients: Gradients, plain: Gradients) -> bool:
+    """Return whether two sets of gradients differ by rounding only, parameter by parameter."""
+    whole = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(values) for values in plain.values()]))
+    return all(
+        bool(
+            torch.linalg.vector_norm(gradients[name] - values)
+            <= torch.finfo(values.dtype).eps ** 0.5 * torch.linalg.vector_norm(values).clamp(min=float(SMALL * whole))
+        )
+        for name, values in plain.items()
+    )
+
+
+def _by_layers(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
+    return _passed(model, images, targets, None)[0]
+
+
+def _passed(
+    model: nn.Module, images: torch.Tensor, targets: torch.Tensor, layer: nn.Module | None
+) -> tuple[Gradients, torch.Tensor]:
+    """Return gradients and the input of a layer by one pass over the batch; `_is_supported` knows every layer."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    layers = _layers(model)
+    passes: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
+
+    def seen(layer: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+        passes.append((layer, inputs[0], output))
+        return output.clone()  # in-place operations change the copy
 
     x = images if images.requires_grad else images.detach().requires_grad_(True)
-    hooks = [own.register_forward_hook(seen(name)) for name, own in layers.items()]
+    hooks = [module.register_forward_hook(seen) for module in layers]
     try:
         with torch.enable_grad():
-            frozen = not any(parameter.requires_grad for parameter in parameters.values())
+            frozen = not any(parameter.requires_grad for parameter in model.parameters())
             logits = model(x) if frozen else functional_call(model, _detached(model), (x,))
             loss = F.cross_entropy(logits, targets, reduction="sum")
     finally:
         for hook in hooks:
             hook.remove()
-    entered = next((inputs for name, inputs, _ in passes if layers[name] is layer), images)
-    if not known:
-        return _one_by_one(model, images, targets), entered
+    entered = next((inputs for module, inputs, _ in passes if module is layer), images)
     slopes = torch.autograd.grad(loss, [output for _, _, output in passes], create_graph=images.requires_grad)
-    found: dict[str, torch.Tensor] = {}
-    for (name, inputs, _), slope in zip(passes, slopes, strict=True):
-        for own, values in _parameter_gradients(layers[name], inputs, slope).items():
-            path = f"{name}.{own}" if name else own
-            found[path] = found[path] + values if path in found else values
+    gradients: dict[str, torch.Tensor] = {}
+    for (passed_layer, inputs, _), slope in zip(passes, slopes, strict=True):
+        for parameter_name, values in _parameter_gradients(passed_layer, inputs, slope).items():
+            name = names[
+                id(passed_layer._parameters[parameter_name])
+            ]  # tied layers have one parameter, and its gradients add up
+            gradients[name] = gradients[name] + values if name in gradients else values
     ready = {
-        name: found[name] if name in found else images.new_zeros(len(images), *parameter.shape)
-        for name, parameter in parameters.items()
+        name: gradients[name] if name in gradients else images.new_zeros(len(images), *parameter.shape)
+        for name, parameter in model.named_parameters()
     }
     return ready if images.requires_grad else {name: values.detach() for name, values in ready.items()}, entered
 
 
-def _known(layer: nn.Module) -> bool:
+def _entering(model: nn.Module, images: torch.Tensor, layer: nn.Module) -> torch.Tensor:
+    """Return what enters a layer."""
+    met: list[torch.Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda layer, inputs: met.append(inputs[0]))
+    try:
+        model(images)
+    finally:
+        hook.remove()
+    return met[0]
+
+
+def _layers(model: nn.Module) -> list[nn.Module]:
+    return [module for module in model.modules() if list(module.parameters(recurse=False))]
+
+
+def _all_supported(model: nn.Module) -> bool:
+    return all(_is_supported(layer) for layer in _layers(model))
+
+
+def _is_supported(layer: nn.Module) -> bool:
     """Return whether `_parameter_gradients` knows the layer."""
     if isinstance(layer, nn.BatchNorm2d):
         return not layer.training and layer.running_mean is not None
@@ -96,8 +167,8 @@ def _parameter_gradients(layer: nn.Module, entered: torch.Tensor, slope: torch.T
     elif isinstance(layer, nn.Conv2d):
         flat = slope.flatten(2)
         columns = F.unfold(entered, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
-        grouped, parts = flat.unflatten(1, (layer.groups, -1)), columns.unflatten(1, (layer.groups, -1))
-        weight = (grouped @ parts.transpose(2, 3)).view(len(entered), *layer.weight.shape)
+        grouped, column_groups = flat.unflatten(1, (layer.groups, -1)), columns.unflatten(1, (layer.groups, -1))
+        weight = (grouped @ column_groups.transpose(2, 3)).view(len(entered), *layer.weight.shape)
         bias = flat.sum(dim=2)
     elif isinstance(layer, nn.BatchNorm2d):
         mean, deviation = layer.running_mean, (layer.running_var + layer.eps).sqrt()
@@ -124,8 +195,8 @@ class _WeightGradient(torch.autograd.Function):
         ctx.save_for_backward(inputs, slopes)
         ctx.layer, ctx.shapes = layer, (entered.shape, slope.shape)
         weight = layer.weight.new_empty(()).expand(len(entered) * layer.out_channels, *layer.weight.shape[1:])
-        found = _backward(slopes, inputs, weight, layer, len(entered), [False, True, False])[1]
-        return found.view(len(entered), *layer.weight.shape)
+        gradient = _backward(slopes, inputs, weight, layer, len(entered), [False, True, False])[1]
+        return gradient.view(len(entered), *layer.weight.shape)
 
     @staticmethod
     @once_differentiable
@@ -170,7 +241,9 @@ def _detached(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def _one_by_one(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
+def _mapped(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
+    """Return gradients of single images, all at once."""
+
     def loss(weights: dict[str, torch.Tensor], image: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         logits = functional_call(model, weights, (image[None],))
         return F.cross_entropy(logits, target[None])
@@ -178,12 +251,31 @@ def _one_by_one(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -
     return vmap(grad(loss), in_dims=(None, 0, 0))(_detached(model), images, targets)
 
 
+def _by_autograd(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
+    """Return gradients of single images, one after the other: what every other way must give."""
+    weights = {name: values.requires_grad_(True) for name, values in _detached(model).items()}
+    rows = []
+    for image, target in zip(images.split(1), targets.split(1), strict=True):
+        with torch.enable_grad():
+            loss = F.cross_entropy(functional_call(model, weights, (image,)), target)
+        rows.append(
+            torch.autograd.grad(
+                loss,
+                list(weights.values()),
+                create_graph=images.requires_grad,
+                allow_unused=True,
+                materialize_grads=True,
+            )
+        )
+    return {name: torch.stack(values) for name, values in zip(weights, zip(*rows, strict=True), strict=True)}
+
+
 def mean_of(batches: Sequence[Sequence[int]], images: int) -> torch.Tensor:
     """Return ``(T, images)``: row t holds 1 / size at the images of batch t and 0 elsewhere."""
-    found = torch.zeros(len(batches), images)
+    weights = torch.zeros(len(batches), images)
     for number, rows in enumerate(batches):
-        found[number, list(rows)] = 1 / len(rows)
-    return found
+        weights[number, list(rows)] = 1 / len(rows)
+    return weights
 
 
 def averaged(gradients: Gradients, mean: torch.Tensor) -> Gradients:
@@ -191,10 +283,10 @@ def averaged(gradients: Gradients, mean: torch.Tensor) -> Gradients:
     return {name: torch.einsum("tn,n...->t...", mean, values) for name, values in gradients.items()}
 
 
-def labels_from_gradients(gradients: Gradients) -> torch.Tensor:
-    """Return the class whose bias in the last layer has the most negative gradient, int64 ``(N,)``.
+def labels_from_gradients(gradients: Gradients, model: nn.Module, shape: tuple[int, int, int]) -> torch.Tensor:
+    """Return the class whose bias in the output layer has the most negative gradient, int64 ``(N,)``.
 
     Exact for one image and cross-entropy (Zhao et al., iDLG, 2020, section 3): softmax minus one-hot is negative at the
-    true class only.
+    true class only. `shape`: of an image. Raises `UsageError` where the gradient of that bias is not there.
     """
-    return list(gradients.values())[-1].argmin(dim=1)
+    return output_layer(model, shape).slope(gradients).argmin(dim=1)

@@ -27,14 +27,14 @@ def scatter(studies: Sequence[Study], out: Path) -> list[Path]:
             for axis, metric in zip(axes[0], metrics, strict=True):
                 axis.scatter(study.leakage(metric), people, s=18, color="#0072b2")
                 rho, tau = (agreement(study, metric, ranking).value for ranking in ("rho", "tau"))
-                shown = "not defined" if rho is None or tau is None else f"rho {rho:.2f}, tau {tau:.2f}"
-                axis.set_title(f"{metric.partition('/')[2]}\n{shown}", fontsize=9)
+                caption = "not defined" if rho is None or tau is None else f"rho {rho:.2f}, tau {tau:.2f}"
+                axis.set_title(f"{metric.partition('/')[2]}\n{caption}", fontsize=9)
                 axis.set_xlabel("leakage")
                 axis.locator_params(axis="x", nbins=4)
                 axis.ticklabel_format(axis="x", scilimits=(-3, 4))
             axes[0][0].set_ylabel("share recognised")
             axes[0][0].set_ylim(-0.03, 1.03)
-            title = f"{study.place} ({len(study.models)} models; {study.who})"
+            title = f"{study.setting} ({len(study.models)} models; {study.who})"
             figure.suptitle(f"{title}\n{limit_of(metrics).strip()}".strip(), fontsize=9)
             file = out / f"{study.slug}.svg"
             figure.savefig(file)

@@ -35,11 +35,11 @@ class Scored:
 
 def candidates(count: int, rng: torch.Generator) -> list[list[int]]:
     """Return different random policies of up to three transformations."""
-    found: dict[tuple[int, ...], None] = {}
-    while len(found) < count:
+    policies: dict[tuple[int, ...], None] = {}
+    while len(policies) < count:
         length = int(torch.randint(1, LONGEST + 1, (), generator=rng))
-        found[tuple(torch.randint(len(TRANSFORMATIONS), (length,), generator=rng).tolist())] = None
-    return [list(policy) for policy in found]
+        policies[tuple(torch.randint(len(TRANSFORMATIONS), (length,), generator=rng).tolist())] = None
+    return [list(policy) for policy in policies]
 
 
 @fresh_numerics()
@@ -55,31 +55,31 @@ def search(
 
     `network`: half-trained, in evaluation mode; `images` ``(N, 3, H, W)``. All policies meet the same noise.
     """
-    found = []
+    scored = []
     for number, policy in enumerate(policies):
         rng = ImageRng([seed + i for i in range(len(images))], images.device)
         noise = rng.uniform(*images.shape[1:])
-        shown = transformed(images, [policy], rng)
+        changed = transformed(images, [policy], rng)
         name = "-".join(map(str, policy))
-        found.append(Scored(name, privacy(network, shown, noise, labels), accuracy(network, shown)))
+        scored.append(Scored(name, privacy(network, changed, noise, labels), accuracy(network, changed)))
         progress(number + 1, len(policies))
-    limit = torch.tensor([s.accuracy for s in found]).median()
-    return sorted((s for s in found if s.accuracy >= limit), key=lambda s: s.privacy)
+    limit = torch.tensor([s.accuracy for s in scored]).median()
+    return sorted((s for s in scored if s.accuracy >= limit), key=lambda s: s.privacy)
 
 
-def privacy(network: torch.nn.Module, shown: torch.Tensor, noise: torch.Tensor, labels: torch.Tensor) -> float:
+def privacy(network: torch.nn.Module, images: torch.Tensor, noise: torch.Tensor, labels: torch.Tensor) -> float:
     """Return the mean cosine similarity of gradients along the line from noise to the shown images."""
-    aim = flat(image_gradients(network, shown, labels))
+    aim = flat(image_gradients(network, images, labels))
     alike = []
     for step in range(WAY):
-        between = torch.lerp(noise, shown, (step + 0.5) / WAY)
+        between = torch.lerp(noise, images, (step + 0.5) / WAY)
         alike.append(torch.cosine_similarity(flat(image_gradients(network, between, labels)), aim, dim=1))
     return float(torch.stack(alike).mean())
 
 
-def accuracy(network: torch.nn.Module, shown: torch.Tensor) -> float:
+def accuracy(network: torch.nn.Module, images: torch.Tensor) -> float:
     """Return minus the mean of log s + 1 / s over the eigenvalues s of the correlation of Jacobians."""
-    leaf = shown.detach().requires_grad_(True)
+    leaf = images.detach().requires_grad_(True)
     (jacobian,) = torch.autograd.grad(network(leaf).sum(), leaf)
     values = torch.linalg.eigvalsh(torch.corrcoef(double(jacobian.flatten(1)))).clamp(min=0) + EPS
     return float(-(values.log() + 1 / values).mean())

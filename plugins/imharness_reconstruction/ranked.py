@@ -14,14 +14,34 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, common, contest, controls_of, flags_of, own_among, share_of
-from imharness.contests import Yardstick as Further
-from imharness.stats import contributions
-from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
+from imharness.leaderboard import (
+    Blocks,
+    Chart,
+    Column,
+    ColumnSpec,
+    Contest,
+    Row,
+    Table,
+    Value,
+    Wins,
+    Words,
+    common,
+    contest,
+    contributions,
+    controls_of,
+    flags_of,
+    mean_value,
+    missing,
+    own_among,
+    ranked,
+    share_of,
+)
+from imharness.leaderboard import SecondaryMeasure as Further
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
-from imharness_reconstruction.recognition import RECOGNISED, asked, instead_of_people
+from imharness_reconstruction.positive_control import with_positive_control
+from imharness_reconstruction.recognition import RECOGNISED, instead_of_people, instead_of_photographs, judges_of
 from imharness_reconstruction.resolution import PSNR, limit_of
 from imharness_reconstruction.scores import BASELINE, FLOOR, UNAWARE, scores_of
 from imharness_reconstruction.threats import Case, by_threat, cases_of
@@ -31,7 +51,7 @@ ENOUGH = 0.5
 """The smallest share of the images for which some attack must converge for a model to be ranked."""
 ID = "ranking"
 ALSO = (RECOGNISED, "harness/semsim", PSNR)
-"""By what a winner has to be better, too, whichever metric ranks; fixed here, not chosen on a board."""
+"""By what a winner has to be better, too, whichever metric ranks; fixed here, not chosen on a leaderboard."""
 SURVIVING = re.compile(r"\[surviving=[^,\]]*\]|surviving=[^,\]]*,|,surviving=[^,\]]*")
 
 
@@ -41,15 +61,28 @@ def measure(metrics: Sequence[str]) -> str:
     It is fixed here and not chosen by what agrees best with people: on the reconstructions that are ranked, such a
     choice would follow chance. Metrics of others rank only where the harness has none of its own.
     """
-    own = own_among(metrics)
-    return PSNR if PSNR in own else min(own)
+    candidates = own_among(metrics)
+    return PSNR if PSNR in candidates else min(candidates)
+
+
+def words_of(metric: str, better: str) -> Words:
+    """Return how headlines speak of what attacks rebuild by a metric."""
+    short = _short(metric)
+    limit = "takes more than {bound} off" if better == "lower" else "adds more than {bound} to"
+    if metric == PSNR:
+        return Words("leaks least", lambda x: f"{x:.1f} dB", "PSNR rebuilt", limit + " the {plain} {of} {without}")
+    return Words("leaks least", lambda x: f"{x:.2f}", short, limit + " the {plain} {of} {without}")
 
 
 def _further(rules: Contest) -> Further:
-    own = rules.protection
-    assert own.wins is not None
-    wins = replace(own.wins, id=f"{own.wins.id}-{own.label}", title=f"{own.wins.title}, by {own.label}")
-    return Further(rules.scores.part(rules.settings), replace(own, wins=wins))
+    protection = rules.protection
+    assert protection.wins is not None
+    wins = replace(
+        protection.wins,
+        id=f"{protection.wins.id}-{protection.label}",
+        title=f"{protection.wins.title}, by {protection.label}",
+    )
+    return Further(rules.scores.subset(rules.settings), replace(protection, wins=wins))
 
 
 def ranked_models(query: Query, share: float) -> TrackReport:
@@ -63,7 +96,7 @@ def ranked_models(query: Query, share: float) -> TrackReport:
     right = _right(query)
     accuracy = _accuracies(right)
     main, *others = cases_of(query)
-    found, rules = _ranked(query, share, closeness, right, accuracy, main)
+    combined, rules = _ranked(query, share, closeness, right, accuracy, main)
     front = Chart(
         id="protection-utility",
         title="Leakage against test accuracy",
@@ -74,14 +107,14 @@ def ranked_models(query: Query, share: float) -> TrackReport:
         front=True,
         caption="Test accuracy of each model, and how close the strongest attack comes.",
     )
-    beside = _beside(query, rules, {**closeness, **({RECOGNISED: 1} if asked(query) else {})}, accuracy)
-    found += TrackReport([beside], charts=[front] if accuracy else [])
-    held = {main: rules}
+    beside = _beside(query, rules, {**closeness, **({RECOGNISED: 1} if judges_of(query) else {})}, accuracy)
+    combined += TrackReport([beside], charts=[front] if accuracy else [])
+    rules_by_case = {main: rules}
     for case in others:
         if not accuracy or {*scores_of(query, measure(list(closeness)), case).entries} & {*accuracy}:
-            further, held[case] = _ranked(query, share, closeness, right, accuracy, case)
-            found += further
-    return found + (TrackReport([by_threat(held)]) if len(held) > 1 else TrackReport())
+            further, rules_by_case[case] = _ranked(query, share, closeness, right, accuracy, case)
+            combined += further
+    return combined + (TrackReport([by_threat(rules_by_case)]) if len(rules_by_case) > 1 else TrackReport())
 
 
 def _ranked(
@@ -94,36 +127,34 @@ def _ranked(
 ) -> tuple[TrackReport, Contest]:
     """Return the ranking under one threat model, and what it was made of."""
     main, chosen = case == cases_of(query)[0], measure(list(closeness))
-    ending = "" if main else "-" + re.sub("[^a-z0-9]+", "-", case.told.lower()).strip("-")
-    who = asked(query)
+    ending = "" if main else "-" + re.sub("[^a-z0-9]+", "-", case.title.lower()).strip("-")
+    who = judges_of(query)
     closeness = {**closeness, **({RECOGNISED: 1} if who else {})}
     rules = _rules(query, chosen, closeness[chosen], accuracy, share, case, right, ending)
-    without = f", and {_mean_image(rules)} is reached without any gradient" if FLOOR in rules.scores.entries else ""
     label = rules.protection.label
     rules = replace(
         rules,
-        proxies=(*instead_of_people(who, _short(chosen)), *_small(query)),
-        yardsticks=[
+        proxies=(*instead_of_people(who, _short(chosen)), *instead_of_photographs(query)),
+        secondary_measures=[
             _further(_rules(query, metric, closeness[metric], accuracy, share, case, ending=ending))
             for metric in ALSO
             if metric in closeness and metric != chosen
         ],
-        claim=f"{{winner}} leaks least of the models that keep test accuracy: the strongest attack that converged "
-        f"reaches {label} {{protection}}; without a defense it reaches {{without}}{without}. Test accuracy is "
-        "{utility}, and {plain} without a defense.",
     )
-    found = contest(
+    rules = with_positive_control(rules)
+    contest_report = contest(
         rules,
         id=ID + ending,
-        title="Protected models by what the strongest attack rebuilds" + ("" if main else f", {case.told}"),
+        title="Protected models by what the strongest attack rebuilds" + ("" if main else f", {case.title}"),
         caption=f"Threat model: {case.threat}; shared is the {case.shared}. "
         "A row is a model with a defense. For each private image the closest reconstruction counts, over the "
         "attacks that converged and over the model as trained and as initialised; the less close, the better. "
-        f"Closeness is {label}. A winner is better by {_also(rules)} too; these are the same on every board. "
+        f"Closeness is {label}. A winner is better by {_also(rules)} too; these are the same on every leaderboard. "
         "The gate is the test accuracy of the best undefended model, whatever its architecture. Attackers who know the "
         "defense match only the non-zero coordinates if most are 0, as after pruning. The columns by "
         "attacker are means over the attacks and states that each model met, which "
-        "may differ. The mean image is a guess without any gradient. "
+        "may differ. The mean image is a guess without any gradient: where no attack on an undefended model beats it, "
+        "no defense is judged. "
         "Means are over the n images on which an attack converged. A place counts the models that are ahead, each by "
         "the mean difference over the images of both; no test decides it. So a model can be placed behind another one "
         "whose mean, over other images, is worse."
@@ -131,11 +162,11 @@ def _ranked(
         entry="protected model",
         note=_absent(query, rules) if main else "",
     )
-    (ranking,) = found.rankings
+    (ranking,) = contest_report.rankings
     if FLOOR in ranking.places:
         met_nothing = ranking.places[FLOOR].model_copy(update={"broken_by": {}})
         ranking = ranking.model_copy(update={"places": {**ranking.places, FLOOR: met_nothing}})
-    return replace(found, rankings=[ranking]), rules
+    return replace(contest_report, rankings=[ranking]), rules
 
 
 def _short(metric: str) -> str:
@@ -143,8 +174,8 @@ def _short(metric: str) -> str:
 
 
 def _also(rules: Contest) -> str:
-    """Return the further yardsticks in words."""
-    return " and ".join(own.protection.label for own in rules.yardsticks) or "no further yardstick"
+    """Return the secondary measures in words."""
+    return " and ".join(secondary.protection.label for secondary in rules.secondary_measures) or "no secondary measure"
 
 
 def _rules(
@@ -169,14 +200,14 @@ def _rules(
     protection = Column(
         "score",
         _short(metric),
-        "Share of private images that are recognised."
+        "How many private images are recognised from what the attack rebuilds, as a share."
         if metric == RECOGNISED
-        else f"{_short(metric)} between reconstruction and private image.",
+        else f"How close the attack comes to the private image, by the {_short(metric)} between the two.",
         better,
         3,
         wins=Wins(
             f"protection-wins{ending}",
-            "Which protected model leaks less" + (f", {case.told}" if ending else ""),
+            "Which protected model leaks less" + (f", {case.title}" if ending else ""),
             "reconstructions less close",
             unit=unit,
         ),
@@ -196,7 +227,7 @@ def _rules(
         protection,
         utility,
         best,
-        "",
+        words_of(metric, better),
         over=("attack", "attacker", "state"),
         unaware=UNAWARE,
         share=share,
@@ -215,7 +246,10 @@ def _rules(
         )
         if right is not None
         else (),
-        alike=lambda own: (*(own[name] for name in ("dataset", "state")), SURVIVING.sub("", own["attack"])),
+        alike=lambda condition: (
+            *(condition[name] for name in ("dataset", "state")),
+            SURVIVING.sub("", condition["attack"]),
+        ),
         unknown=unknown,
         met="failed",
     )
@@ -233,23 +267,23 @@ def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict
     if not voters.any():
         chosen, voters = np.ones(len(chosen), bool), np.array([e != FLOOR for e in scores.entries])
     met = [(block == 0) | (block == 1) for block in scores.values["failed"]]
-    had = np.array([own[voters].any(axis=1) for own in met])
+    had = np.array([block[voters].any(axis=1) for block in met])
     names = [entry for entry, votes in zip(scores.entries, voters, strict=True) if votes]
     settings = np.flatnonzero(common(names, had)).tolist()
     settings = settings or [int(had[:, np.isin(names, own_among(names))].mean(axis=1).argmax())]
-    left = {
+    remaining = {
         name: tuple(np.where(chosen[:, None], block, np.nan) for block in blocks)
         for name, blocks in scores.values.items()
     }
-    scores = replace(scores, values=left).part(settings)
+    scores = replace(scores, values=remaining).subset(settings)
     unknown = {}
     for row, entry in enumerate(scores.entries):
         done, _ = _explained(scores, row)
         if done.mean() < ENOUGH:
             unknown[entry] = f"attacks converged for {int(done.sum())} of {len(done)} images only"
     nothing = np.array([entry in unknown for entry in scores.entries])[:, None]
-    known = tuple(np.where(nothing, np.nan, block) for block in scores.values["score"])
-    return replace(scores, values={**scores.values, "score": known}), unknown
+    masked = tuple(np.where(nothing, np.nan, block) for block in scores.values["score"])
+    return replace(scores, values={**scores.values, "score": masked}), unknown
 
 
 def _explained(scores: Blocks, row: int) -> tuple[np.ndarray, np.ndarray]:
@@ -257,9 +291,9 @@ def _explained(scores: Blocks, row: int) -> tuple[np.ndarray, np.ndarray]:
     failed = np.concatenate([block[row] for block in scores.values["failed"]])
     units, sources = np.concatenate(scores.units).astype(str), np.concatenate(scores.about["source"])
     met = ~np.isnan(failed)
-    names, first, place = np.unique(units[met], return_index=True, return_inverse=True)
+    names, first, unit_index = np.unique(units[met], return_index=True, return_inverse=True)
     done = np.zeros(len(names))
-    np.maximum.at(done, place, 1 - failed[met])
+    np.maximum.at(done, unit_index, 1 - failed[met])
     return done, sources[met][first]
 
 
@@ -268,14 +302,14 @@ def _beside_plain(right: Blocks, entry: str, plain: str) -> tuple[np.ndarray, np
     if not {entry, plain} <= set(right.entries):
         return None
     numbers = np.concatenate(
-        [own[[right.entries.index(x) for x in (entry, plain)]] for own in right.values["accuracy"]], axis=1
+        [block[[right.entries.index(x) for x in (entry, plain)]] for block in right.values["accuracy"]], axis=1
     )
     met = ~np.isnan(numbers[1])
     sources = np.concatenate([right.clusters("source", c) for c in range(len(right.conditions))]).astype(str)
     if not met.any() or np.isnan(numbers[0, met]).any():
         return None
-    own, beside = contributions(numbers[:, met], sources[met])
-    return own, beside
+    entry_values, beside = contributions(numbers[:, met], sources[met])
+    return entry_values, beside
 
 
 def _right(query: Query) -> Blocks | None:
@@ -298,41 +332,29 @@ def _accuracies(right: Blocks | None) -> dict[str, Value]:
     """Return the test accuracy of every protected model that was trained."""
     if right is None:
         return {}
-    found = {entry: right.once_by("source", "accuracy", entry) for entry in right.entries}
-    return {entry: mean_value(numbers, repeated(sources)) for entry, (numbers, sources) in found.items()}
+    accuracies = {entry: right.once_by("source", "accuracy", entry) for entry in right.entries}
+    return {entry: mean_value(numbers, repeated(sources)) for entry, (numbers, sources) in accuracies.items()}
 
 
 def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:
     """Return the entries that can never win, each with the reason."""
-    found = {FLOOR: "no gradient"} if FLOOR in entries else {}
+    reasons = {FLOOR: "no gradient"} if FLOOR in entries else {}
     marked = controls_of(query)
     for entry in entries:
         model, _, defense = entry.partition(" + ")
         if entry != FLOOR and entry not in accuracy and accuracy:
-            found[entry] = "an untrained network"
+            reasons[entry] = "an untrained network"
         elif defense == BASELINE:
-            found[entry] = "no defense"
+            reasons[entry] = "no defense"
         elif defense in marked or model in marked:
-            found[entry] = marked.get(defense) or marked[model]
-    return found
-
-
-def _mean_image(rules: Contest) -> str:
-    found = rules.mean(rules.sign * rules.worst[rules.scores.entries.index(FLOOR)])
-    return "nothing" if found.value is None else f"{found.value:.{rules.protection.decimals}f}"
-
-
-def _small(query: Query) -> tuple[str, ...]:
-    """Return the proxies for private photographs that the data sets are."""
-    sets = query("SELECT DISTINCT dataset FROM leakage ORDER BY dataset")["dataset"]
-    known = {"thumbnails": "thumbnails of a few photographs", "digit-images": "handwritten digits"}
-    return tuple(f"{what} for private images" for id, what in known.items() if any(id in name for name in sets))
+            reasons[entry] = marked.get(defense) or marked[model]
+    return reasons
 
 
 def _absent(query: Query, rules: Contest) -> str:
     """Return a sentence that names the protected models that are only in the study tables."""
     every = set(query("SELECT DISTINCT model || ' + ' || defense AS entry FROM leakage")["entry"])
-    same = {Untrained(architecture=a).label: own.label for a, own in ARCHITECTURES.items()}
+    same = {Untrained(architecture=a).label: network.label for a, network in ARCHITECTURES.items()}
     here = {entry.partition(" + ")[0] for entry in rules.scores.entries}
     models = {entry.partition(" + ")[0] for entry in every}
     gone = sorted(model for model in models if model not in here and same.get(model) not in here)
@@ -343,13 +365,13 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
     """Return the table of the same reconstructions by every metric, with the share on which an attack converged."""
     columns, values = [], {entry: dict[str, Value]() for entry in rules.scores.entries}
     for metric in sorted(closeness, key=lambda m: (m != PSNR, m)):
-        own = _rules(query, metric, closeness[metric], accuracy, rules.share, cases_of(query)[0])
-        columns.append(replace(own.protection, key=metric).spec)
-        found = own.worst
-        measured = dict(zip(own.scores.entries, found, strict=True))
+        metric_rules = _rules(query, metric, closeness[metric], accuracy, rules.share, cases_of(query)[0])
+        columns.append(replace(metric_rules.protection, key=metric).spec)
+        worst = metric_rules.worst
+        measured = dict(zip(metric_rules.scores.entries, worst, strict=True))
         for entry, row in values.items():
-            reason = own.unknown.get(entry, "" if entry in measured else "not measured")
-            row[metric] = missing(reason) if reason else own.mean(own.sign * measured[entry])
+            reason = metric_rules.unknown.get(entry, "" if entry in measured else "not measured")
+            row[metric] = missing(reason) if reason else metric_rules.mean(metric_rules.sign * measured[entry])
     columns.append(
         ColumnSpec(
             key="converged",
@@ -360,8 +382,8 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
             description="Share of the private images for which at least one attack converged.",
         )
     )
-    for place, (entry, row) in enumerate(values.items()):
-        done, sources = _explained(rules.scores, place)
+    for index, (entry, row) in enumerate(values.items()):
+        done, sources = _explained(rules.scores, index)
         row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(done, repeated(sources))
     rows = [Row(label=entry, values=row) for entry, row in values.items()]
     return Table(

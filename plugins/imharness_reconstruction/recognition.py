@@ -6,7 +6,7 @@ from imharness.tracks import Query
 
 RECOGNISED = "recognised"
 """The name that takes a metric's place: 1 where a reconstruction was recognised, 0 where it was not."""
-CELL = "dataset, attack, model, defense"
+CONDITION = "dataset, attack, model, defense"
 PEOPLE, JUDGE = "people", "top-1 of a classifier, not people"
 PROXY = f"proxy: {JUDGE}"
 CLASSIFIER = "classifier/top-1"
@@ -18,11 +18,11 @@ def verdicts(query: Query) -> str:
 
     People decide on every data set and attack that they were asked about, the judge on the others.
     """
-    columns = f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score"
+    columns = f"SELECT {CONDITION}, name, CAST(recognised AS DOUBLE) AS score"
     people, judge = "", ""
     if "external" in query.steps:
-        given = set(query("SELECT * FROM external LIMIT 0"))
-        if {"recognised", "attack", "model", "defense"} <= given:
+        available = set(query("SELECT * FROM external LIMIT 0"))
+        if {"recognised", "attack", "model", "defense"} <= available:
             people = f"{columns}, '{PEOPLE}' AS who FROM external WHERE recognised IS NOT NULL"
     if "recognise" in query.steps:
         judge = f"{columns}, '{PROXY}' AS who FROM recognise"
@@ -39,13 +39,13 @@ def beside_people(query: Query) -> str:
     if "recognise" not in query.steps or f"'{PEOPLE}'" not in verdicts(query):
         return ""
     return (
-        f"SELECT {CELL}, '{CLASSIFIER}' AS metric, name, CAST(recognised AS DOUBLE) AS score "
+        f"SELECT {CONDITION}, '{CLASSIFIER}' AS metric, name, CAST(recognised AS DOUBLE) AS score "
         "FROM recognise SEMI JOIN (SELECT dataset, attack FROM external WHERE recognised IS NOT NULL) "
         "USING (dataset, attack)"
     )
 
 
-def asked(query: Query) -> list[str]:
+def judges_of(query: Query) -> list[str]:
     """Return who said what is recognised."""
     votes = verdicts(query)
     return sorted(query(f"SELECT DISTINCT who FROM ({votes})")["who"].tolist()) if votes else []
@@ -53,4 +53,11 @@ def asked(query: Query) -> list[str]:
 
 def instead_of_people(who: Sequence[str], metric: str) -> tuple[str, ...]:
     """Return what stands in for people: a classifier where it was asked, the metric that ranks where nobody was."""
-    return tuple(JUDGE for own in who if own == PROXY) if who else (f"{metric} for people",)
+    return tuple(JUDGE for judge in who if judge == PROXY) if who else (f"{metric} for people",)
+
+
+def instead_of_photographs(query: Query) -> tuple[str, ...]:
+    """Return the proxies for private photographs that the data sets are."""
+    sets = query("SELECT DISTINCT dataset FROM leakage ORDER BY dataset")["dataset"]
+    descriptions = {"thumbnails": "thumbnails of a few photographs", "digit-images": "handwritten digits"}
+    return tuple(f"{what} for private images" for id, what in descriptions.items() if any(id in name for name in sets))

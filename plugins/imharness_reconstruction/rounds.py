@@ -5,7 +5,7 @@ inverted as Geiping et al. (NeurIPS 2020, section 6) do, by simulating the parti
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,12 @@ NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
 
 
 def shared_in(
-    own: Round, model: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor, rate: torch.Tensor | None = None
+    federated_round: Round,
+    model: torch.nn.Module,
+    images: torch.Tensor,
+    targets: torch.Tensor,
+    rate: torch.Tensor | None = None,
+    trained: Container[str] | None = None,
 ) -> tuple[Gradients, Gradients]:
     """Return the mean gradients of the steps of each participant, and the statistics that their buffers reveal.
 
@@ -28,43 +33,48 @@ def shared_in(
     means and unbiased variances over a batch, over the steps weighted as in the running averages.
 
     Args:
-        own: the round. Its learning rate counts where there is no `rate`.
+        federated_round: the round. Its learning rate counts where there is no `rate`.
         images: float32 ``(B, P, 3, H, W)``, in the order in which each participant takes them.
         targets: float32 ``(B, P, classes)``.
         rate: the learning rate of each participant ``(B,)``.
+        trained: the parameters that the participants change, by name; the others are frozen. None: all.
     """
     several, count = images.shape[:2]
-    steps = own.steps(count)
-    if len(steps) == 1 and not own.training_mode:
+    steps = federated_round.steps(count)
+    if len(steps) == 1 and not federated_round.training_mode:
         mean = mean_of([range(b * count, (b + 1) * count) for b in range(several)], several * count)
         alone = image_gradients(model, images.flatten(0, 1), targets.flatten(0, 1))
         return averaged(alone, mean.to(images.device)), {}
-    network = _trained_on(model) if own.training_mode else model
-    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    network = _trained_on(model) if federated_round.training_mode else model
+    every = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    weights = {name: values for name, values in every.items() if trained is None or name in trained}
     seen: dict[str, torch.Tensor] = {}
-    hooks = _watch(network, seen) if own.training_mode else []
+    hooks = _watch(network, seen) if federated_round.training_mode else []
 
     def loss(moved: Gradients, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, Gradients]:
         seen.clear()
         return F.cross_entropy(functional_call(network, moved, (x,)), y), dict(seen)
 
     def one(x: torch.Tensor, y: torch.Tensor, pace: torch.Tensor) -> tuple[Gradients, Gradients]:
-        moved, total, told = weights, dict[str, torch.Tensor](), dict[str, torch.Tensor]()
+        moved, total, sent_statistics = weights, dict[str, torch.Tensor](), dict[str, torch.Tensor]()
         for number, (start, stop) in enumerate(steps):
             slope, statistics = grad(loss, has_aux=True)(moved, x[start:stop], y[start:stop])
             moved = {name: values - pace * slope[name] for name, values in moved.items()}
             total = {name: values + total[name] if total else values for name, values in slope.items()}
             share = _shares(model, len(steps))
             own_share = {name: values * share[name][number] for name, values in statistics.items()}
-            told = {name: values + told[name] if told else values for name, values in own_share.items()}
-        return {name: values / len(steps) for name, values in total.items()}, told
+            sent_statistics = {
+                name: values + sent_statistics[name] if sent_statistics else values
+                for name, values in own_share.items()
+            }
+        return {name: values / len(steps) for name, values in total.items()}, sent_statistics
 
     try:
-        given = images.new_full((several,), own.learning_rate) if rate is None else rate
+        rates = images.new_full((several,), federated_round.learning_rate) if rate is None else rate
         if several == 1:  # weights of its own for each participant make grouped convolutions, which are slower
-            found = one(images[0], targets[0], given[0])
-            return {n: v[None] for n, v in found[0].items()}, {n: v[None] for n, v in found[1].items()}
-        both: tuple[Gradients, Gradients] = vmap(one)(images, targets, given)
+            result = one(images[0], targets[0], rates[0])
+            return {n: v[None] for n, v in result[0].items()}, {n: v[None] for n, v in result[1].items()}
+        both: tuple[Gradients, Gradients] = vmap(one)(images, targets, rates)
         return both
     finally:
         for hook in hooks:
@@ -78,13 +88,13 @@ def norms(model: torch.nn.Module) -> Mapping[str, torch.nn.Module]:
 
 def _shares(model: torch.nn.Module, steps: int) -> dict[str, list[float]]:
     """Return for each buffer the share of each step in what its running average adds in a round."""
-    found = {}
+    entries = {}
     for name, layer in norms(model).items():
         pace = layer.momentum
         weights = [1.0 if pace is None else pace * (1 - pace) ** (steps - 1 - k) for k in range(steps)]
         shares = [weight / sum(weights) for weight in weights]
-        found |= {f"{name}.{MEAN}": shares, f"{name}.{VARIANCE}": shares}
-    return found
+        entries |= {f"{name}.{MEAN}": shares, f"{name}.{VARIANCE}": shares}
+    return entries
 
 
 def _trained_on(model: torch.nn.Module) -> torch.nn.Module:

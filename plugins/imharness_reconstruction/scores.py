@@ -1,10 +1,10 @@
 """The scores that protected models are ranked by, from the rows of a store."""
 
-from imharness.tables import Blocks
+from imharness.leaderboard import Blocks
 from imharness.tracks import Query
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
-from imharness_reconstruction.recognition import CELL, RECOGNISED, verdicts
+from imharness_reconstruction.recognition import CONDITION, RECOGNISED, verdicts
 from imharness_reconstruction.resolution import PSNR, RESOLVED
 from imharness_reconstruction.threats import MAIN, Case, columns_of, has_rows
 
@@ -21,37 +21,42 @@ def scores_of(query: Query, metric: str, case: Case) -> Blocks:
     `failed` is 1 where an attack did not converge.
     """
     columns = set(query("SELECT * FROM reconstruct LIMIT 0")) if has_rows(query, "reconstruct") else set()
-    told = {"converged", "state", "source"} <= columns
-    own = f"'{MAIN.threat}' AS threat, '{MAIN.shared}' AS shared"
-    facts = f"SELECT DISTINCT {CELL}, name, name AS source, '' AS state, NULL AS converged, {own} FROM leakage"
-    if told:
-        facts = f"SELECT {CELL}, name, source, state, converged, {columns_of(query)} FROM reconstruct"
+    has_facts = {"converged", "state", "source"} <= columns
+    main_case = f"'{MAIN.threat}' AS threat, '{MAIN.shared}' AS shared"
+    facts = (
+        f"SELECT DISTINCT {CONDITION}, name, name AS source, '' AS state, NULL AS converged, {main_case} FROM leakage"
+    )
+    if has_facts:
+        facts = f"SELECT {CONDITION}, name, source, state, converged, {columns_of(query)} FROM reconstruct"
     trained = f"SELECT DISTINCT model FROM ({facts}) WHERE state = '{TRAINED}'"
     facts = f"SELECT * FROM ({facts}) WHERE threat = {quoted(case.threat)} AND shared = {quoted(case.shared)}"
-    measured = f"SELECT {CELL}, name, metric, score FROM leakage WHERE metric = {quoted(metric)}"
+    measured = f"SELECT {CONDITION}, name, metric, score FROM leakage WHERE metric = {quoted(metric)}"
     if metric == RECOGNISED:
-        measured = f"SELECT {CELL}, name, '{RECOGNISED}' AS metric, score FROM ({verdicts(query)})"
-    alike = ", ".join(f"('{Untrained(architecture=a).label}', '{own.label}')" for a, own in ARCHITECTURES.items())
+        measured = f"SELECT {CONDITION}, name, '{RECOGNISED}' AS metric, score FROM ({verdicts(query)})"
+    alike = ", ".join(
+        f"('{Untrained(architecture=a).label}', '{network.label}')" for a, network in ARCHITECTURES.items()
+    )
     adaptive, wanted = ", ".join(map(quoted, _adaptive(query))) or "''", quoted(metric)
     psnr = f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END"
-    guesses, place = "", "dataset, attack, attacker, state, threat, shared"
+    guesses, condition_columns = "", "dataset, attack, attacker, state, threat, shared"
     if "guess" in query.steps:
         guesses = (
-            f" UNION ALL SELECT '{FLOOR}', {place}, name, source, guess.score, NULL "
+            f" UNION ALL SELECT '{FLOOR}', {condition_columns}, name, source, guess.score, NULL "
             f"FROM (SELECT * FROM guess WHERE metric = {wanted}) AS guess "
-            f"JOIN (SELECT DISTINCT {place}, name, source FROM own) USING (dataset, name)"
+            f"JOIN (SELECT DISTINCT {condition_columns}, name, source FROM own) USING (dataset, name)"
         )
     return query.blocks(
         f"WITH facts AS ({facts}), alike AS (SELECT * FROM (VALUES {alike}) AS t(model, same) "
         f"WHERE same IN ({trained})), "
-        f"cells AS (SELECT measured.*, source, state, threat, shared, converged FROM ({measured}) AS measured "
-        f"JOIN facts USING ({CELL}, name)), "
-        "named AS (SELECT cells.*, COALESCE(same, model) AS entered FROM cells LEFT JOIN alike USING (model) "
-        f"UNION ALL SELECT cells.*, model FROM cells JOIN alike USING (model) WHERE defense = '{BASELINE}'), "
+        f"tasks AS (SELECT measured.*, source, state, threat, shared, converged FROM ({measured}) AS measured "
+        f"JOIN facts USING ({CONDITION}, name)), "
+        "named AS (SELECT tasks.*, COALESCE(same, model) AS entered FROM tasks LEFT JOIN alike USING (model) "
+        f"UNION ALL SELECT tasks.*, model FROM tasks JOIN alike USING (model) WHERE defense = '{BASELINE}'), "
         "own AS (SELECT entered || ' + ' || defense AS entry, dataset, attack, "
         f"CASE WHEN attack IN ({adaptive}) THEN '{ADAPTIVE}' ELSE '{UNAWARE}' END AS attacker, state, threat, shared, "
         f"name, COALESCE(source, name) AS source, {psnr} AS score, CAST(converged AS DOUBLE) AS converged FROM named) "
-        f"SELECT entry, {place}, {wanted} AS metric, dataset || ' ' || name AS image, dataset || ' ' || source "
+        f"SELECT entry, {condition_columns}, {wanted} AS metric, dataset || ' ' || name AS image, dataset || ' ' || "
+        "source "
         "AS source, CASE WHEN converged = 0 THEN NULL ELSE score END AS score, "
         f"CASE WHEN converged = 0 THEN 1.0 ELSE 0.0 END AS failed FROM (SELECT * FROM own{guesses})",
         entry="entry",

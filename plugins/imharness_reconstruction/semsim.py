@@ -36,8 +36,8 @@ class SemSimNet(nn.Module):
 
     def distance(self, images: Images, reference: Images) -> torch.Tensor:
         """Return the Euclidean distance of features, ``(N,)``."""
-        found = self(torch.cat([images, reference])).chunk(2)
-        return (found[0] - found[1]).square().sum(dim=1).clamp(min=1e-12).sqrt()
+        features = self(torch.cat([images, reference])).chunk(2)
+        return (features[0] - features[1]).square().sum(dim=1).clamp(min=1e-12).sqrt()
 
 
 def _lenet() -> nn.Module:
@@ -68,13 +68,13 @@ class Annotations:
     reference: torch.Tensor
     recognised: torch.Tensor
 
-    def of_originals(self, kept: torch.Tensor) -> "Annotations":
+    def of_originals(self, selected: torch.Tensor) -> "Annotations":
         """Return the annotations of some originals, by position."""
-        place = torch.full((len(self.originals),), -1, dtype=torch.int64)
-        place[kept] = torch.arange(len(kept))
-        mine = place[self.reference] >= 0
+        new_index = torch.full((len(self.originals),), -1, dtype=torch.int64)
+        new_index[selected] = torch.arange(len(selected))
+        mine = new_index[self.reference] >= 0
         return Annotations(
-            self.originals[kept], self.reconstructions[mine], place[self.reference[mine]], self.recognised[mine]
+            self.originals[selected], self.reconstructions[mine], new_index[self.reference[mine]], self.recognised[mine]
         )
 
 
@@ -150,8 +150,8 @@ class Triplets:
         positive, negative = (group.pick(originals, d) for group, d in zip(self._groups, dice, strict=False))
         stranger = self._others[(dice[2] * len(self._others)).long()]
         anchor = self._data.originals[originals]
-        found = self._data.reconstructions[positive.clamp(min=0)]
-        near = torch.where((positive >= 0)[:, None, None, None], found, anchor)
+        positives = self._data.reconstructions[positive.clamp(min=0)]
+        near = torch.where((positive >= 0)[:, None, None, None], positives, anchor)
         return anchor, near, self._data.reconstructions[torch.where(negative >= 0, negative, stranger)]
 
 
@@ -167,6 +167,6 @@ class _Groups:
     def pick(self, originals: torch.Tensor, dice: torch.Tensor) -> torch.Tensor:
         """Return one row of each original, -1 where it has none."""
         counts = self._counts[originals]
-        place = self._starts[originals] + (dice * counts).long()
-        found = self._rows[place.clamp(max=len(self._rows) - 1)]
-        return torch.where(counts > 0, found, -1)
+        positions = self._starts[originals] + (dice * counts).long()
+        picked = self._rows[positions.clamp(max=len(self._rows) - 1)]
+        return torch.where(counts > 0, picked, -1)

@@ -19,7 +19,7 @@ from imharness.data import ImageSet, fresh_numerics, generator
 from imharness.errors import UsageError
 from imharness.files import NO_MARKUP
 from imharness.images import FullReferenceMetric, FullReferenceScore
-from imharness.stats import NotTestable, chosen_half, correlate
+from imharness.leaderboard import NotTestable, chosen_half, correlate
 from imharness_reconstruction.datasets.annotated import FACTS
 from imharness_reconstruction.resolution import PSNR, RESOLVED
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining
@@ -56,13 +56,13 @@ class Corpus:
         protected = np.array([f"{m} + {d}" for m, d in zip(model, defense, strict=True)])
         return cls(read_annotations(images), dataset, attack, protected, source)
 
-    def part(self, mask: np.ndarray) -> Corpus:
+    def subset(self, mask: np.ndarray) -> Corpus:
         """Return some of the reconstructions; raises `UsageError` for none."""
         if not mask.any():
             raise UsageError("a part of the study has no annotated reconstructions.")
         rows, d = torch.from_numpy(np.flatnonzero(mask)), self.data
-        kept, place = torch.unique(d.reference[rows], return_inverse=True)
-        data = Annotations(d.originals[kept], d.reconstructions[rows], place, d.recognised[rows])
+        selected, reference_index = torch.unique(d.reference[rows], return_inverse=True)
+        data = Annotations(d.originals[selected], d.reconstructions[rows], reference_index, d.recognised[rows])
         return Corpus(data, self.dataset[mask], self.attack[mask], self.model[mask], self.source[mask])
 
     def halves(self) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +102,7 @@ def leave_one_out(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setti
     if len(names) < 2:
         raise UsageError("leaving one data set out needs annotations of two data sets.")
     for name in names:
-        yield Setting(str(name), corpus.part(corpus.dataset != name), corpus.part(corpus.dataset == name), plan)
+        yield Setting(str(name), corpus.subset(corpus.dataset != name), corpus.subset(corpus.dataset == name), plan)
 
 
 def unseen_attack(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setting]:
@@ -112,9 +112,9 @@ def unseen_attack(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setti
         raise UsageError("a study of unseen attacks needs annotations of two attacks.")
     seen = names[counts.argmax()]
     learnt, held_out = corpus.halves()
-    known = corpus.part((corpus.attack == seen) & learnt)
+    training = corpus.subset((corpus.attack == seen) & learnt)
     for name in names[names != seen]:
-        yield Setting(str(name), known, corpus.part((corpus.attack == name) & held_out), plan)
+        yield Setting(str(name), training, corpus.subset((corpus.attack == name) & held_out), plan)
 
 
 def number(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setting]:
@@ -124,7 +124,7 @@ def number(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setting]:
     order = torch.randperm(total, generator=generator(0))
     for size in sorted({min(size, total) for size in SIZES}):
         chosen = torch.isin(train.data.reference, order[:size]).numpy()
-        yield Setting(f"{size} originals", train.part(chosen), held_out, plan)
+        yield Setting(f"{size} originals", train.subset(chosen), held_out, plan)
 
 
 def backbone(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setting]:
@@ -163,11 +163,11 @@ def _divided(corpus: Corpus, test: str) -> tuple[Corpus, Corpus]:
     names = np.unique(corpus.dataset)
     if len(names) == 1:
         learnt, held_out = corpus.halves()
-        return corpus.part(learnt), corpus.part(held_out)
+        return corpus.subset(learnt), corpus.subset(held_out)
     chosen = test or str(names[0])
     if chosen not in names:
         raise UsageError(f"no annotations of {chosen!r}; there are {', '.join(names)}.")
-    return corpus.part(corpus.dataset != chosen), corpus.part(corpus.dataset == chosen)
+    return corpus.subset(corpus.dataset != chosen), corpus.subset(corpus.dataset == chosen)
 
 
 def rival(metric: FullReferenceMetric, device: torch.device) -> tuple[FullReferenceScore, int]:
@@ -197,53 +197,53 @@ def outcomes(
     network = training.network.eval().requires_grad_(False)
     people, models = _means(setting.test, setting.test.data.recognised.numpy())
     size = len(setting.train.data.originals)
-    found = []
+    results = []
     for name, (score, closeness) in {SEMSIM: (network.distance, -1), **others}.items():
         leakage, _ = _means(setting.test, closeness * _scored(setting.test.data, score, device))
-        found.append(Outcome(setting.name, name, *_agreement(leakage, people), len(models), size))
-    return found
+        results.append(Outcome(setting.name, name, *_agreement(leakage, people), len(models), size))
+    return results
 
 
 @torch.no_grad()
 def _scored(data: Annotations, score: FullReferenceScore, device: torch.device) -> np.ndarray:
     rows = torch.arange(len(data.reconstructions)).split(BATCH)
-    parts = [score(data.reconstructions[r].to(device), data.originals[data.reference[r]].to(device)) for r in rows]
-    return torch.cat(parts).cpu().numpy()
+    chunks = [score(data.reconstructions[r].to(device), data.originals[data.reference[r]].to(device)) for r in rows]
+    return torch.cat(chunks).cpu().numpy()
 
 
 def _means(corpus: Corpus, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean of finite values of each protected model, NaN where it has none, and the models."""
-    models, place = np.unique(corpus.model, return_inverse=True)
+    models, model_index = np.unique(corpus.model, return_inverse=True)
     finite = np.isfinite(values)
-    sums = np.bincount(place[finite], weights=values[finite].astype(np.float64), minlength=len(models))
-    count = np.bincount(place[finite], minlength=len(models))
+    sums = np.bincount(model_index[finite], weights=values[finite].astype(np.float64), minlength=len(models))
+    count = np.bincount(model_index[finite], minlength=len(models))
     return np.divide(sums, count, out=np.full(len(models), np.nan), where=count > 0), models
 
 
 def _agreement(leakage: np.ndarray, people: np.ndarray) -> tuple[float | None, float | None]:
-    known = np.isfinite(leakage)
+    finite = np.isfinite(leakage)
     try:
-        rho, tau = (correlate(leakage[known], people[known], method).value for method in ("spearman", "kendall"))
+        rho, tau = (correlate(leakage[finite], people[finite], method).value for method in ("spearman", "kendall"))
     except NotTestable:
         return None, None
     return rho, tau
 
 
-def plot(found: Sequence[Outcome], title: str, file: Path) -> None:
+def plot(results: Sequence[Outcome], title: str, file: Path) -> None:
     """Draw rho and tau of every metric over the settings, as SVG, PDF or PNG."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    settings = list(dict.fromkeys(o.setting for o in found))
+    settings = list(dict.fromkeys(o.setting for o in results))
     with pyplot.rc_context(NO_MARKUP):
         figure, axes = pyplot.subplots(
             1, 2, figsize=(max(8.0, 1.6 * len(settings)), 4), sharey=True, layout="constrained"
         )
         for axis, name in zip(axes, ("rho", "tau"), strict=True):
-            for metric in dict.fromkeys(o.metric for o in found):
-                values = {o.setting: getattr(o, name) for o in found if o.metric == metric}
+            for metric in dict.fromkeys(o.metric for o in results):
+                values = {o.setting: getattr(o, name) for o in results if o.metric == metric}
                 heights = [np.nan if values.get(s) is None else values[s] for s in settings]
                 axis.plot(settings, heights, marker="o", label=metric, linewidth=2 if metric == SEMSIM else 1)
             axis.set_title(name)

@@ -14,27 +14,27 @@ from imharness_reconstruction.convergence import Shared, matching
 from imharness_reconstruction.federated_step import attacked_round
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
-from imharness_reconstruction.threats import of_one, said
+from imharness_reconstruction.threats import of_one, update_of
 from imharness_reconstruction.undoing import PROBES, undone
 
 WEIGHT = "weight."
 """The prefix of the arrays of a network's state: ``weight.<name>``."""
 
 
-@step(version="2")
+@step(version="2", doing="training {model} with {defense}")
 def train(context: StepContext) -> StepResult:
     """Train a target classifier under its defense, and record which held-out images it classifies right."""
     defense = context.component("defense")
     return _trained(context, "training", defense)
 
 
-@step(version="2")
+@step(version="2", doing="training the classifier that recognises images")
 def judge(context: StepContext) -> StepResult:
     """Train the classifier that stands in for people, on clean images degraded in ways that people see through."""
     return _trained(context, "judging", everyday)
 
 
-@step(version="7", shared=True)
+@step(version="9", shared=True, doing="rebuilding {count}images with {attack}[ from gradients with {defense}]")
 def reconstruct(context: StepContext) -> StepResult:
     """Share gradients through the defense, and let the attack rebuild the private images from them.
 
@@ -51,9 +51,9 @@ def reconstruct(context: StepContext) -> StepResult:
     network = _network(context, _loaded(context, images.first(1))[0], "model", "trained")
 
     def shared(start: int, stop: int) -> tuple[ImageSet, torch.Tensor, Shared]:
-        part = images.at(range(start, stop))
-        private, labels = _loaded(context, part)
-        return part, private, _shared(context, network, part, private, labels)
+        batch = images.at(range(start, stop))
+        private, labels = _loaded(context, batch)
+        return batch, private, _shared(context, network, batch, private, labels)
 
     if "aware" in context.options and survivors(shared(0, min(some, len(images)))[2].gradients) is None:
         same = context.need("aware")
@@ -64,30 +64,35 @@ def reconstruct(context: StepContext) -> StepResult:
 
     def rebuild(start: int, stop: int) -> dict[str, np.ndarray]:
         if federated is not None:
-            part = images.at(range(start, stop))
-            private, labels = _loaded(context, part)
+            batch = images.at(range(start, stop))
+            private, labels = _loaded(context, batch)
             targets = F.one_hot(labels, _classes(context)).to(private.dtype)
 
-            def known(model: torch.nn.Module, gradients: Gradients) -> Gradients:
-                return _known(context, model, gradients, private)
+            def read(model: torch.nn.Module, gradients: Gradients) -> Gradients:
+                return _read_by_insider(context, model, gradients, private)
 
-            return attacked_round(context, federated, network, attack, part.names, private, targets, known)
-        part, private, given = shared(start, stop)
+            return attacked_round(context, federated, network, attack, batch.names, private, targets, read)
+        batch, private, received = shared(start, stop)
         shape = (private.shape[1], private.shape[2], private.shape[3])
-        rebuilt = attack(given.gradients, network, shape, context.rng(part.names, "attack"), context.progress)
-        fit = {name: values.cpu().numpy() for name, values in matching(network, given, rebuilt).items()}
-        return {**fit, "images": rebuilt.mul(255).round().byte().cpu().numpy()}
+        rebuilt = attack(received.gradients, network, shape, context.rng(batch.names, "attack"), context.progress)
+        fit = matching(network, received, rebuilt)
+        if component.closed_form:
+            fit["converged"] = torch.ones_like(fit["converged"])
+        columns = {name: values.cpu().numpy() for name, values in fit.items()}
+        return {**columns, "images": rebuilt.mul(255).round().byte().cpu().numpy()}
 
     some = some if federated is None else max(some // federated.images, 1) * federated.images
-    joined = context.parts(len(images), some, rebuild)
+    joined = context.chunks(len(images), some, rebuild)
     trained = "trained" in context.options or context.component("model").trained
     state = "trained" if trained else "as initialised"
-    shown = joined.pop("images")
-    facts = {"state": state} | ({} if of_one(component) else {"threat": component.threat, "shared": said(component)})
+    pictures = joined.pop("images")
+    facts = {"state": state} | (
+        {} if of_one(component) else {"threat": component.threat, "shared": update_of(component)}
+    )
     about = {name: [text] * len(images) for name, text in facts.items()}
     return StepResult(
         rows={"name": list(images.names), "source": _sources(images), **about, **joined},
-        arrays={"images": shown},
+        arrays={"images": pictures},
     )
 
 
@@ -104,7 +109,7 @@ def _shared(
         )
         origin, mean = torch.arange(len(images)), mean_of(batches, len(images)).to(private.device)
         gradients = averaged(image_gradients(network, private, targets), mean)
-        gradients = _known(
+        gradients = _read_by_insider(
             context, network, context.build("defense")(gradients, context.rng(names, "defense")), private
         )
         return Shared(gradients, private, targets, origin.to(private.device), mean)
@@ -114,11 +119,13 @@ def _shared(
     places = iter(range(len(members)))
     mean = mean_of([[next(places) for _ in rows] for rows in batches], len(members)).to(private.device)
     pool = _pool(context, context.images("training", limited=False))
-    shown, mixed = context.build("defense")(private[origin], targets[origin], pool, context.rng(names, "defense"))
-    return Shared(averaged(image_gradients(network, shown, mixed), mean), shown, mixed, origin, mean)
+    defended, mixed = context.build("defense")(private[origin], targets[origin], pool, context.rng(names, "defense"))
+    return Shared(averaged(image_gradients(network, defended, mixed), mean), defended, mixed, origin, mean)
 
 
-def _known(context: StepContext, network: torch.nn.Module, gradients: Gradients, private: torch.Tensor) -> Gradients:
+def _read_by_insider(
+    context: StepContext, network: torch.nn.Module, gradients: Gradients, private: torch.Tensor
+) -> Gradients:
     """Return shared gradients as who knows the defense reads them: `undone`, by gradients of images to train on."""
     names = [f"probe {k}" for k in range(PROBES)]
     if "training" in context.roles:
@@ -132,7 +139,7 @@ def _known(context: StepContext, network: torch.nn.Module, gradients: Gradients,
     return undone(gradients, image_gradients(network, images, targets), lambda plain: protect(plain, streams))
 
 
-@step(version="1")
+@step(version="1", doing="comparing rebuilt images by {metric}")
 def leakage(context: StepContext) -> StepResult:
     """Compare every reconstruction with its private image."""
     images, metric = _private(context), context.build("metric")
@@ -141,12 +148,12 @@ def leakage(context: StepContext) -> StepResult:
     def score(positions: list[int], private: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"score": metric(rebuilt[positions].to(private.device).float() / 255, private)}
 
-    found = context.map(images, score)
+    measured = context.map(images, score)
     closeness = np.full(len(images), context.component("metric").closeness)
-    return StepResult(rows={"name": list(images.names), **found, "closeness": closeness})
+    return StepResult(rows={"name": list(images.names), **measured, "closeness": closeness})
 
 
-@step(version="1")
+@step(version="1", doing="comparing a guess without a gradient by {metric}")
 def guess(context: StepContext) -> StepResult:
     """Compare every private image with the mean of the training images, a guess without any gradient."""
     images, metric = _private(context), context.build("metric")
@@ -158,7 +165,7 @@ def guess(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **context.map(images, score)})
 
 
-@step(version="1")
+@step(version="1", doing="comparing all rebuilt images by {metric}")
 def distribution(context: StepContext) -> StepResult:
     """Compare all reconstructions with all private images by one number."""
     private, _ = _loaded(context, _private(context))
@@ -168,24 +175,24 @@ def distribution(context: StepContext) -> StepResult:
     return StepResult(rows={"score": [float(score)], "closeness": [context.component("metric").closeness]})
 
 
-@step(version="1")
+@step(version="1", doing="recognising rebuilt images")
 def recognise(context: StepContext) -> StepResult:
     """Record whether the judge gives every reconstruction the class of its private image."""
     images = _private(context)
     private, labels = _loaded(context, images)
     network = _network(context, private, "judge", "judge")
     rebuilt = torch.from_numpy(context.need("rebuilt").arrays["images"]).to(context.device).float() / 255
-    found, clean = (top1(network, x) == labels for x in (rebuilt, private))
+    recognised, clean = (top1(network, x) == labels for x in (rebuilt, private))
     return StepResult(
         rows={
             "name": list(images.names),
-            "recognised": found.cpu().numpy(),
+            "recognised": recognised.cpu().numpy(),
             "recognised_clean": clean.cpu().numpy(),
         }
     )
 
 
-@step(version="1")
+@step(version="1", doing="keeping images for the gallery")
 def gallery(context: StepContext) -> StepResult:
     """Keep the first private images for the gallery."""
     images = context.images()
@@ -205,7 +212,7 @@ def _trained(context: StepContext, purpose: str, guard) -> StepResult:
     held_out, labels = _loaded(context, images)
     pool = _pool(context, context.images("training", limited=False))
     options, rng = context.options, generator(_seed(context, "model", purpose))
-    schedule = Schedule(**{own.name: options[own.name] for own in fields(Schedule) if own.name in options})
+    schedule = Schedule(**{field.name: options[field.name] for field in fields(Schedule) if field.name in options})
     built = context.build("defense") if isinstance(guard, GradientDefense | ImageProtection) else None
     training = ClassifierTraining(_fresh(context, held_out, "model"), pool, schedule, rng, guard, built)
     for number in range(training.steps):
@@ -227,8 +234,8 @@ def _network(context: StepContext, images: torch.Tensor, role: str, need: str) -
     """Return the classifier to attack or to use as a judge, trained in this run if that was planned."""
     network = _fresh(context, images, role)
     if need in context.options:
-        found = context.need(need).arrays
-        state = {name.removeprefix(WEIGHT): torch.from_numpy(np.array(a)) for name, a in found.items()}
+        arrays = context.need(need).arrays
+        state = {name.removeprefix(WEIGHT): torch.from_numpy(np.array(a)) for name, a in arrays.items()}
         network.load_state_dict(state)
     return network.eval().requires_grad_(False)
 

@@ -5,7 +5,7 @@ Sun et al. (NeurIPS 2023), tables 1 and 2 and figures 7 and 9. Each outcome is o
 
 from collections.abc import Sequence
 
-from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.leaderboard import ColumnSpec, Row, Table, Value, missing
 from imharness.tracks import Query
 from imharness_reconstruction.semsim_studies import Outcome
 
@@ -13,14 +13,14 @@ STUDY = "study"
 FIGURES = ("rho", "tau", "models", "originals")
 
 
-def rows_of(study: str, found: Sequence[Outcome]) -> dict[str, list]:
+def rows_of(study: str, results: Sequence[Outcome]) -> dict[str, list]:
     """Return the outcomes of a study as columns of one length; rho and tau are NaN where a ranking is constant."""
     return {
-        STUDY: [study] * len(found),
-        "setting": [own.setting for own in found],
-        "measure": [own.metric for own in found],
+        STUDY: [study] * len(results),
+        "setting": [outcome.setting for outcome in results],
+        "measure": [outcome.metric for outcome in results],
         **{
-            figure: [float("nan") if (v := getattr(own, figure)) is None else float(v) for own in found]
+            figure: [float("nan") if (v := getattr(outcome, figure)) is None else float(v) for outcome in results]
             for figure in FIGURES
         },
     }
@@ -30,9 +30,9 @@ def studied(query: Query) -> list[Table]:
     """Return one table per study that was imported, in alphabetical order."""
     if "external" not in query.steps or STUDY not in query("SELECT * FROM external LIMIT 0"):
         return []
-    found = query(f"SELECT {STUDY}, setting, measure, {', '.join(FIGURES)} FROM external WHERE {STUDY} IS NOT NULL")
-    lines = list(zip(*(found[name] for name in (STUDY, "setting", "measure", *FIGURES)), strict=True))
-    return [_table(name, [line[1:] for line in lines if line[0] == name]) for name in sorted(set(found[STUDY]))]
+    columns = query(f"SELECT {STUDY}, setting, measure, {', '.join(FIGURES)} FROM external WHERE {STUDY} IS NOT NULL")
+    lines = list(zip(*(columns[name] for name in (STUDY, "setting", "measure", *FIGURES)), strict=True))
+    return [_table(name, [line[1:] for line in lines if line[0] == name]) for name in sorted(set(columns[STUDY]))]
 
 
 def _table(study: str, lines: Sequence[Sequence]) -> Table:
@@ -41,13 +41,13 @@ def _table(study: str, lines: Sequence[Sequence]) -> Table:
         for name in ("rho", "tau")
     ]
     for name, text in (("rho", "Spearman"), ("tau", "Kendall")):
-        said = f"{text} correlation of the ranking of models with that by the judges; 1 for the same order."
-        columns.append(ColumnSpec(key=name, label=name, description=said, better="higher"))
-    for name, said in (
+        sentence = f"{text} correlation of the ranking of models with that by the judges; 1 for the same order."
+        columns.append(ColumnSpec(key=name, label=name, description=sentence, better="higher"))
+    for name, sentence in (
         ("models", "Protected models that were ranked."),
         ("originals", "Originals whose annotated reconstructions SemSim was trained on."),
     ):
-        columns.append(ColumnSpec(key=name, label=name, description=said, decimals=0))
+        columns.append(ColumnSpec(key=name, label=name, description=sentence, decimals=0))
     rows = []
     for setting, measure, *figures in lines:
         values = {n: _value(float(v)) for n, v in zip(FIGURES, figures, strict=True)}
@@ -64,5 +64,5 @@ def _table(study: str, lines: Sequence[Sequence]) -> Table:
     )
 
 
-def _value(found: float) -> Value:
-    return missing("a ranking is constant") if found != found else Value(value=found)
+def _value(number: float) -> Value:
+    return missing("a ranking is constant") if number != number else Value(value=number)

@@ -6,7 +6,19 @@ from typing import Literal
 
 import numpy as np
 
-from imharness.tables import Blocks, Chart, Column, Example, Panel, Table, Value, Wins, mean_value, missing, ranking
+from imharness.leaderboard import (
+    Blocks,
+    Chart,
+    Column,
+    Example,
+    Panel,
+    Table,
+    Value,
+    Wins,
+    mean_value,
+    missing,
+    ranking,
+)
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.agreement import (
     RANKINGS,
@@ -18,8 +30,9 @@ from imharness_reconstruction.agreement import (
 )
 from imharness_reconstruction.convergence import SHARE
 from imharness_reconstruction.metrics.semsim import EACH, UNSEEN
+from imharness_reconstruction.positive_control import uncontrolled
 from imharness_reconstruction.ranked import ENOUGH, ranked_models
-from imharness_reconstruction.recognition import CELL, CLASSIFIER, RECOGNISED, beside_people, verdicts
+from imharness_reconstruction.recognition import CLASSIFIER, CONDITION, RECOGNISED, beside_people, verdicts
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 from imharness_reconstruction.scores import BASELINE, TRAINED
 from imharness_reconstruction.studied import studied
@@ -41,19 +54,20 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
         return TrackReport()
     scores = leakages(query)
     cases = case_of_attack(query)
-    measured = [c for c, own in enumerate(scores.conditions) if own["metric"] != CLASSIFIER]
-    settings = _settings(_as_stored(query, scores.part(measured)), cases)
-    found = TrackReport()
-    for number, part in enumerate(settings):
-        found += _ranking(part, number == 0, cases.get(part.conditions[0]["attack"], MAIN))
-    studies, agreements = studies_of(scores), []
+    measured = [c for c, condition in enumerate(scores.conditions) if condition["metric"] != CLASSIFIER]
+    settings = _settings(_as_stored(query, scores.subset(measured)), cases)
+    combined = TrackReport()
+    for number, setting in enumerate(settings):
+        combined += _ranking(setting, number == 0, cases.get(setting.conditions[0]["attack"], MAIN))
+    studies, agreements = _with_control(query, scores, studies_of(scores)), []
     if studies:
         matrices = [matrix_table(study, ranking) for ranking in RANKINGS for study in studies]
-        agreements = [agreement_table(studies), *matrices, *map(comparison_table, studies)]
-    main, *others = found.tables
+        compared = [comparison_table(study) for study in studies if not study.uncontrolled]
+        agreements = [agreement_table(studies), *matrices, *compared]
+    main, *others = combined.tables
     return ranked_models(query, share) + TrackReport(
         tables=[main, *agreements, *studied(query), *_cost(query), *others],
-        comparisons=found.comparisons,
+        comparisons=combined.comparisons,
         charts=_charts(main),
         examples=_examples(query),
     )
@@ -73,26 +87,26 @@ def leakages(query: Query) -> Blocks:
         "column_name"
     ]
     loss = "loss" if "loss" in columns else "NULL AS loss"
-    facts = f"SELECT {CELL}, name, source, state, converged, {loss} FROM reconstruct"
+    facts = f"SELECT {CONDITION}, name, source, state, converged, {loss} FROM reconstruct"
     if not {"converged", "state"} <= set(columns):
         nothing = "name AS source, '' AS state, NULL AS converged, NULL AS loss"
-        facts = f"SELECT DISTINCT {CELL}, name, {nothing} FROM leakage"
-    parts = [f"SELECT {CELL}, metric, name, score, closeness, false AS whole, '' AS who FROM leakage"]
+        facts = f"SELECT DISTINCT {CONDITION}, name, {nothing} FROM leakage"
+    selects = [f"SELECT {CONDITION}, metric, name, score, closeness, false AS whole, '' AS who FROM leakage"]
     if "distribution" in query.steps:
-        parts.append(f"SELECT {CELL}, metric, '', score, closeness, true, '' FROM distribution")
+        selects.append(f"SELECT {CONDITION}, metric, '', score, closeness, true, '' FROM distribution")
     if votes := verdicts(query):
-        parts.append(f"SELECT {CELL}, '{RECOGNISED}', name, score, 1, false, who FROM ({votes})")
+        selects.append(f"SELECT {CONDITION}, '{RECOGNISED}', name, score, 1, false, who FROM ({votes})")
     if judged := beside_people(query):
-        parts.append(f"SELECT {CELL}, metric, name, score, 1, false, '' FROM ({judged})")
+        selects.append(f"SELECT {CONDITION}, metric, name, score, 1, false, '' FROM ({judged})")
     return query.blocks(
-        f"WITH facts AS ({facts}), states AS (SELECT DISTINCT {CELL}, state FROM facts) "
+        f"WITH facts AS ({facts}), states AS (SELECT DISTINCT {CONDITION}, state FROM facts) "
         f"SELECT rows.* EXCLUDE (score, metric), regexp_replace(metric, '{UNSEEN}', '{EACH}') AS metric, state, "
         " CAST(converged AS DOUBLE) AS converged, CAST(loss AS DOUBLE) AS loss, "
         f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END AS score, "
         "model || ' + ' || defense AS entry, dataset || ' ' || name AS image, "
         "dataset || ' ' || COALESCE(source, name) AS source "
-        f"FROM ({' UNION ALL '.join(parts)}) AS rows JOIN states USING ({CELL}) "
-        f"LEFT JOIN (SELECT * EXCLUDE (state) FROM facts) USING ({CELL}, name)",
+        f"FROM ({' UNION ALL '.join(selects)}) AS rows JOIN states USING ({CONDITION}) "
+        f"LEFT JOIN (SELECT * EXCLUDE (state) FROM facts) USING ({CONDITION}, name)",
         entry="entry",
         by=["dataset", "attack", "state", "metric"],
         unit="image",
@@ -103,10 +117,33 @@ def leakages(query: Query) -> Blocks:
 
 def studies_of(scores: Blocks) -> list[Study]:
     """Return one study for each data set, attack and state that enough models met."""
-    judged = [dict(own) for own in scores.conditions if own["metric"] == RECOGNISED]
-    places = [scores.where(**{name: own[name] for name in ("dataset", "attack", "state")}) for own in judged]
-    found = [Study.of(scores.part(place)) for place in places]
-    return [study for study in found if study is not None]
+    judged = [dict(condition) for condition in scores.conditions if condition["metric"] == RECOGNISED]
+    places = [
+        scores.where(**{name: condition[name] for name in ("dataset", "attack", "state")}) for condition in judged
+    ]
+    studies = [Study.of(scores.subset(indices)) for indices in places]
+    return [study for study in studies if study is not None]
+
+
+def _with_control(query: Query, scores: Blocks, studies: Iterable[Study]) -> list[Study]:
+    """Return studies that say where no attack rebuilds more than the mean image, if its distance was measured."""
+    guesses: dict[str, float] = {}
+    if "guess" in query.steps:
+        rows = query(f"SELECT dataset || ' ' || name AS image, score FROM guess WHERE metric = '{PSNR}'")
+        guesses = dict(zip(map(str, rows["image"]), map(float, rows["score"]), strict=True))
+    return [
+        replace(study, uncontrolled=uncontrolled(scores.subset(_places(scores, study)), guesses)) for study in studies
+    ]
+
+
+def _places(scores: Blocks, study: Study) -> list[int]:
+    """Return the conditions of a study."""
+    return [
+        c
+        for c, condition in enumerate(scores.conditions)
+        if (condition["dataset"], condition["attack"], condition.get("state", ""))
+        == (study.dataset, study.attack, study.state)
+    ]
 
 
 def _settings(scores: Blocks, cases: Mapping[str, Case]) -> list[Blocks]:
@@ -114,22 +151,24 @@ def _settings(scores: Blocks, cases: Mapping[str, Case]) -> list[Blocks]:
 
     Models as initialised come first, then the main threat model, then settings that most models met.
     """
-    keys = sorted({(own["state"], own["attack"]) for own in scores.conditions})
-    parts = [scores.part(scores.where(state=state, attack=attack)) for state, attack in keys]
+    keys = sorted({(condition["state"], condition["attack"]) for condition in scores.conditions})
+    settings = [scores.subset(scores.where(state=state, attack=attack)) for state, attack in keys]
 
-    def place(part: Blocks) -> tuple[bool, bool, int]:
-        own = part.conditions[0]
-        return own["state"] == TRAINED, cases.get(own["attack"], MAIN) != MAIN, -len(part.entries)
+    def order_of(setting: Blocks) -> tuple[bool, bool, int]:
+        condition = setting.conditions[0]
+        return condition["state"] == TRAINED, cases.get(condition["attack"], MAIN) != MAIN, -len(setting.entries)
 
-    return sorted(parts, key=place)
+    return sorted(settings, key=order_of)
 
 
 def _as_stored(query: Query, scores: Blocks) -> Blocks:
     """Return the same with images in the order of the data set, in which the rankings draw their resamples."""
     first = "SELECT min(task) FROM leakage_tasks GROUP BY dataset"
     images = query(f"SELECT dataset || ' ' || name AS image FROM leakage WHERE task IN ({first})")["image"]
-    place = {image: i for i, image in enumerate(images)}
-    orders = [np.argsort([place.get(image, len(place)) for image in units], kind="stable") for units in scores.units]
+    positions = {image: i for i, image in enumerate(images)}
+    orders = [
+        np.argsort([positions.get(image, len(positions)) for image in units], kind="stable") for units in scores.units
+    ]
 
     def ordered(blocks: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
         return tuple(block[..., order] for block, order in zip(blocks, orders, strict=True))
@@ -146,14 +185,15 @@ def _as_stored(query: Query, scores: Blocks) -> Blocks:
 def _ranking(scores: Blocks, first: bool, case: Case) -> TrackReport:
     """Return the models of one attack and state by leakage, over images on which the attack converged for all."""
     attack, state = scores.conditions[0]["attack"], scores.conditions[0]["state"]
-    kept, reasons = _converged(scores)
+    converged, reasons = _converged(scores)
     metrics = sorted(
-        {own["metric"]: c for c, own in enumerate(kept.conditions)}.items(), key=lambda m: _place(kept, *m)
+        {condition["metric"]: c for c, condition in enumerate(converged.conditions)}.items(),
+        key=lambda m: _order(converged, *m),
     )
-    several = " Data sets are pooled." if len({own["dataset"] for own in scores.conditions}) > 1 else ""
-    found = ranking(
-        kept,
-        *(_column(kept, metric, c, reasons, "models" if first else "") for metric, c in metrics),
+    several = " Data sets are pooled." if len({condition["dataset"] for condition in scores.conditions}) > 1 else ""
+    ranked = ranking(
+        converged,
+        *(_column(converged, metric, c, reasons, "models" if first else "") for metric, c in metrics),
         *_convergence(scores),
         id="models" if first else f"models-{slug(attack.partition('/')[2] + (state and f'-{state}'))}",
         title=f"Protected models by leakage, {attack.partition('/')[2]}{state and f', {state}'}",
@@ -167,10 +207,10 @@ def _ranking(scores: Blocks, first: bool, case: Case) -> TrackReport:
         entry="protected model",
         note=NOTES.get(state, ""),
     )
-    return found
+    return ranked
 
 
-def _place(scores: Blocks, metric: str, condition: int) -> tuple[bool, bool, bool, str]:
+def _order(scores: Blocks, metric: str, condition: int) -> tuple[bool, bool, bool, str]:
     return metric == RECOGNISED, bool(scores.about["whole"][condition][0]), metric != PSNR, metric
 
 
@@ -193,7 +233,7 @@ def _converged(scores: Blocks) -> tuple[Blocks, dict[str, str]]:
 
 def _inversions(scores: Blocks, measure: str = "converged") -> list[np.ndarray]:
     """Return for each entry whether the attack converged on each private image (1 or 0), or another measure of it."""
-    chosen = [c for c, own in enumerate(scores.conditions) if not scores.about["whole"][c][0]]
+    chosen = [c for c, condition in enumerate(scores.conditions) if not scores.about["whole"][c][0]]
     return [scores.once(measure, entry, chosen) for entry in scores.entries]
 
 
@@ -207,9 +247,13 @@ def _convergence(scores: Blocks) -> list[Column]:
     }
     columns = []
     for measure, text in texts.items():
-        found = dict(zip(scores.entries, _inversions(scores, measure), strict=True))
+        inversions = dict(zip(scores.entries, _inversions(scores, measure), strict=True))
         decimals, label = (2, measure) if measure == "converged" else (4, "matching loss")
-        columns.append(Column(measure, label, text, decimals=decimals, value=lambda e, own=found: mean_value(own[e])))
+        columns.append(
+            Column(
+                measure, label, text, decimals=decimals, value=lambda e, matching=inversions: mean_value(matching[e])
+            )
+        )
     return columns
 
 
@@ -237,8 +281,8 @@ def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, s
             return missing(NO_COMMON)
         return mean_value(numbers, repeated(sources))
 
-    own = of_source(scores)
-    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **own)
+    source_fields = of_source(scores)
+    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **source_fields)
 
 
 def _cost(query: Query) -> list[Table]:
@@ -263,17 +307,17 @@ def _cost(query: Query) -> list[Table]:
     else:
         cost = replace(cost, value=lambda defense: missing("no undefended model was trained"))
     right = replace(right, values={"accuracy": accuracy, "common": common, "cost": lost})
-    found = ranking(
+    board = ranking(
         right,
         Column("accuracy", "test accuracy", COMMON, "higher", of="common", **of_source(right)),
         replace(cost, **of_source(right)),
-        *(replace(_accuracy(**own), **of_source(right)) for own in right.conditions),
+        *(replace(_accuracy(**condition), **of_source(right)) for condition in right.conditions),
         id="cost",
         title="What a defense costs",
         caption="Accuracy on held-out images of classifiers that were trained under the defense.",
         entry="defense",
     )
-    return [*found.tables]
+    return [*board.tables]
 
 
 def _accuracy(dataset: str, model: str) -> Column:
@@ -315,19 +359,19 @@ def _examples(query: Query) -> list[Example]:
     rows = query(
         "SELECT dataset, position, name, g.task AS private, r.task AS rebuilt, attack, "
         "model || ' + ' || defense AS entry, score "
-        f"FROM gallery g JOIN reconstruct_tasks r USING (dataset) JOIN leakage USING ({CELL}, name) "
+        f"FROM gallery g JOIN reconstruct_tasks r USING (dataset) JOIN leakage USING ({CONDITION}, name) "
         f"WHERE metric = '{PSNR}' QUALIFY row_number() OVER (PARTITION BY dataset, name, entry "
         "ORDER BY score DESC, attack, rebuilt) = 1 ORDER BY ALL"
     )
-    found = []
+    examples = []
     for i in range(len(rows["entry"])):
         private, rebuilt, position = rows["private"][i], rows["rebuilt"][i], int(rows["position"][i])
         score = f"{min(rows['score'][i], RESOLVED):.1f} dB"
-        shown = (
+        panels = (
             Panel(label="private", task=private, array="images", position=position),
             Panel(label="rebuilt", task=rebuilt, array="images", position=position, score=score),
         )
         facets = {"dataset": rows["dataset"][i], "attack": rows["attack"][i]}
         entry, title = rows["entry"][i], rows["name"][i]
-        found.append(Example(entry=entry, title=title, facets=facets, panels=shown, caption=CAPTION))
-    return found
+        examples.append(Example(entry=entry, title=title, facets=facets, panels=panels, caption=CAPTION))
+    return examples

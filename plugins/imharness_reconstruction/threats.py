@@ -8,9 +8,8 @@ Learning", USENIX Security 2025, order attacks by this).
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from imharness.contests import Contest
 from imharness.gradients import ALONE, HONEST, ReconstructionAttack
-from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.leaderboard import ColumnSpec, Contest, Row, Table, Value, missing
 from imharness.tracks import Query
 
 
@@ -21,7 +20,7 @@ class Case(NamedTuple):
     shared: str
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """Both, as in a title."""
         return f"{self.threat}: {self.shared}"
 
@@ -36,11 +35,11 @@ def of_one(attack: ReconstructionAttack) -> bool:
     return attack.round() is None and attack.threat == HONEST
 
 
-def said(attack: ReconstructionAttack) -> str:
+def update_of(attack: ReconstructionAttack) -> str:
     """Return what participants share with the server of an attack, in words."""
-    own = attack.round()
-    if own is not None:
-        return own.shared
+    attack_round = attack.round()
+    if attack_round is not None:
+        return attack_round.shared
     return ALONE if attack.batches(2) == [[0], [1]] else BATCHES
 
 
@@ -53,8 +52,8 @@ def columns_of(query: Query) -> str:
 
 def has_rows(query: Query, step: str) -> bool:
     """Return whether the store has rows of a step."""
-    found = query(f"SELECT 1 AS found FROM information_schema.tables WHERE table_name = '{step}'")
-    return bool(len(found["found"]))
+    rows = query(f"SELECT 1 AS found FROM information_schema.tables WHERE table_name = '{step}'")
+    return bool(len(rows["found"]))
 
 
 def case_of_attack(query: Query) -> dict[str, Case]:
@@ -70,15 +69,15 @@ def cases_of(query: Query) -> list[Case]:
     return sorted(set(case_of_attack(query).values()) or {MAIN}, key=lambda case: (case != MAIN, case))
 
 
-def by_threat(held: Mapping[Case, Contest]) -> Table:
+def by_threat(contests: Mapping[Case, Contest]) -> Table:
     """Return what the strongest attack rebuilds of each protected model, with a column for each threat model."""
     columns, values = [], dict[str, dict[str, Value]]()
-    for case, rules in held.items():
+    for case, rules in contests.items():
         label = rules.protection.label
         columns.append(
             ColumnSpec(
-                key=case.told,
-                label=case.told,
+                key=case.title,
+                label=case.title,
                 description=f"{label} under the strongest attack on each image. The server is {case.threat}; shared is "
                 f"the {case.shared}.",
                 better=rules.protection.better,
@@ -88,11 +87,14 @@ def by_threat(held: Mapping[Case, Contest]) -> Table:
         )
         for entry, gains in zip(rules.scores.entries, rules.worst, strict=True):
             reason = rules.unknown.get(entry, "")
-            found = missing(reason) if reason else rules.mean(rules.sign * gains)
-            values.setdefault(entry, {})[case.told] = found
+            value = missing(reason) if reason else rules.mean(rules.sign * gains)
+            values.setdefault(entry, {})[case.title] = value
     rows = [
-        Row(label=entry, values={own.key: found.get(own.key, missing("not attacked in this way")) for own in columns})
-        for entry, found in sorted(values.items())
+        Row(
+            label=entry,
+            values={column.key: row_values.get(column.key, missing("not attacked in this way")) for column in columns},
+        )
+        for entry, row_values in sorted(values.items())
     ]
     return Table(
         id="by-threat",

@@ -15,14 +15,12 @@ from pydantic import Field
 from imharness.data import ImageDataset
 from imharness.gradients import GradientDefense, ImageProtection, Info, Model, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
-from imharness.questions import Reconstructed, SharedGradients
-from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
-from imharness_reconstruction.answering import answered
+from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Workload, check_names
 from imharness_reconstruction.classifiers import CLIP, MOMENTUM
 from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.steps import distribution, gallery, guess, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
-from imharness_reconstruction.work import work
+from imharness_reconstruction.workload import workload_of
 
 Guard = GradientDefense | ImageProtection
 
@@ -82,16 +80,16 @@ class ReconstructionTrack(Track):
         for dataset in selection.of(ImageDataset):
             planner.task(gallery, {"dataset": dataset}, options={"images": self.shown_images})
             training = training_part(dataset)
-            own = planner.within(dataset=dataset, **({} if training is None else {"training": training}))
+            scoped_planner = planner.within(dataset=dataset, **({} if training is None else {"training": training}))
             guards: list[Guard] = [*selection.of(GradientDefense)]
             if training is not None:
                 guards += selection.of(ImageProtection)
                 for metric in _measuring(selection, dataset):
-                    own.task(guess, {"metric": metric}, options=self._few)
+                    scoped_planner.task(guess, {"metric": metric}, options=self._few)
             for model, guard, attack in product(models, guards, attacks):
                 if model.label in _of(self.targets, dataset, model) and self._meets(attack, model, guard):
                     metrics = _measuring(selection, dataset)
-                    self._attacked(own, selection, metrics, training is not None, model, guard, attack)
+                    self._attacked(scoped_planner, selection, metrics, training is not None, model, guard, attack)
 
     def _check_names(self, planner: Planner) -> None:
         check_names(planner, "untrained", Model.kind, self.untrained)
@@ -113,12 +111,12 @@ class ReconstructionTrack(Track):
         if getattr(attack, "surviving", True):
             return None
         aware = attack.with_parameters(surviving=True)
-        chosen = {own.label for own in selection.of(ReconstructionAttack)}
+        chosen = {component.label for component in selection.of(ReconstructionAttack)}
         return aware if aware.label in chosen and self._meets(aware, model, guard) else None
 
     def _attacked(
         self,
-        own: Planner,
+        scoped_planner: Planner,
         selection: Selection,
         metrics: Iterable[FullReferenceMetric],
         trainable: bool,
@@ -128,36 +126,42 @@ class ReconstructionTrack(Track):
     ) -> None:
         """Plan one reconstruction and its scores; networks are trained where there are images for it."""
         schedule = self._schedule
-        cell = own.within(model=model, defense=guard, attack=attack)
+        condition = scoped_planner.within(model=model, defense=guard, attack=attack)
         before = {}
         initial = isinstance(model, Untrained) or model.label in self.untrained
         if trainable and not model.trained and not initial:
-            before["trained"] = own.task(train, {"model": model, "defense": guard}, options=schedule)
+            before["trained"] = scoped_planner.task(train, {"model": model, "defense": guard}, options=schedule)
         aware = self._aware(selection, attack, model, guard)
         if aware is not None:
-            same = cell.task(reconstruct, {"attack": aware}, options=self._held(before), needs=before)
+            same = condition.task(
+                reconstruct, {"attack": aware}, options=self._reconstruct_options(before), needs=before
+            )
             before["aware"] = same
-        rebuilt = cell.task(reconstruct, options=self._held(before), needs=before)
+        rebuilt = condition.task(reconstruct, options=self._reconstruct_options(before), needs=before)
         for metric in metrics:
-            cell.task(leakage, {"metric": metric}, options=self._few, needs={"rebuilt": rebuilt})
+            condition.task(leakage, {"metric": metric}, options=self._few, needs={"rebuilt": rebuilt})
         for whole in selection.of(DistributionMetric):
-            cell.task(distribution, {"metric": whole}, options=self._few, needs={"rebuilt": rebuilt})
-        asked = own.component("model", self.judge)
-        if isinstance(asked, Model) and (asked.trained or trainable):
-            before = {} if asked.trained else {"judge": own.task(judge, {"model": asked}, options=schedule)}
+            condition.task(distribution, {"metric": whole}, options=self._few, needs={"rebuilt": rebuilt})
+        judge_model = scoped_planner.component("model", self.judge)
+        if isinstance(judge_model, Model) and (judge_model.trained or trainable):
+            before = (
+                {}
+                if judge_model.trained
+                else {"judge": scoped_planner.task(judge, {"model": judge_model}, options=schedule)}
+            )
             options = dict.fromkeys(before, True) | self._few
-            cell.task(recognise, {"judge": asked}, options=options, needs={"rebuilt": rebuilt, **before})
+            condition.task(recognise, {"judge": judge_model}, options=options, needs={"rebuilt": rebuilt, **before})
 
     @property
     def _schedule(self) -> dict[str, int | float | bool]:
         """Return the options of a training; what is as in other runs is no part of a task's identity."""
         further = {name: getattr(self, name) for name in ("momentum", "weight_decay", "cosine", "clip")}
-        own = type(self).model_fields
+        fields = type(self).model_fields
         return {
             "epochs": self.epochs,
             "batch_size": self.batch_size,
             "learning_rate": self.learning_rate,
-            **{name: value for name, value in further.items() if value != own[name].default},
+            **{name: value for name, value in further.items() if value != fields[name].default},
         }
 
     @property
@@ -165,23 +169,19 @@ class ReconstructionTrack(Track):
         """Return the option that every step on attacked images has."""
         return {"attacked": self.attacked} if self.attacked else {}
 
-    def _held(self, before: Iterable[str]) -> dict[str, bool | int]:
+    def _reconstruct_options(self, before: Iterable[str]) -> dict[str, bool | int]:
         """Return the options of a reconstruction with these needs."""
         chunked: dict[str, bool | int] = {"at_once": self.at_once} if self.at_once else {}
         return dict.fromkeys(before, True) | chunked | self._few
 
-    def work(self, spec: TaskSpec, units: int) -> Work | None:
+    def workload(self, spec: TaskSpec, units: int) -> Workload | None:
         """Return the rows and operations of a task on `units` private images."""
-        asked = self.attacked if self.attacked and spec.step not in ("train", "judge", "gallery") else units
-        return work(spec, min(units, asked), self.shown_images)
+        limit = self.attacked if self.attacked and spec.step not in ("train", "judge", "gallery") else units
+        return workload_of(spec, min(units, limit), self.shown_images)
 
     def report(self, query: Query) -> TrackReport:
         """Return the ranking, SemSim's tables, the cost of defenses, and the agreement of metrics with people."""
         return report(query, self.utility_loss)
-
-    def reconstruct(self, asked: SharedGradients) -> Reconstructed:
-        """Return the images that an attack rebuilds from shared gradients, and how well they explain these."""
-        return answered(asked)
 
 
 def _of(

@@ -88,13 +88,13 @@ def operations(published: bool = True) -> dict[str, Callable[[Images, float, int
 def parse_policy(text: str) -> list[list[int]]:
     """Return the numbers of ``3-1-7+43-18-18``; raises `ValueError`."""
     try:
-        found = [[int(number) for number in policy.split("-")] for policy in text.split("+")]
+        policies = [[int(number) for number in policy.split("-")] for policy in text.split("+")]
     except ValueError:
-        found = []
-    if not found or not all(0 <= number < len(TRANSFORMATIONS) for policy in found for number in policy):
+        policies = []
+    if not policies or not all(0 <= number < len(TRANSFORMATIONS) for policy in policies for number in policy):
         highest = len(TRANSFORMATIONS) - 1
         raise ValueError(f"{text!r} is not a policy: write numbers from 0 to {highest} as in 3-1-7+43-18-18")
-    return found
+    return policies
 
 
 def transformed(images: Images, policies: list[list[int]], rng: ImageRng, published: bool = True) -> Images:

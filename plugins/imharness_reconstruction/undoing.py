@@ -31,25 +31,25 @@ def undone(shared: Gradients, plain: Gradients, protect: Callable[[Gradients], G
     defended = protect(plain)
     if all(torch.equal(defended[name], values) for name, values in plain.items()):
         return shared
-    found = {}
+    recovered = {}
     for name, values in plain.items():
         factor, offset, error = _fitted(double(values), double(defended[name]))
         size = double(defended[name]).square().mean().sqrt()
         if not error <= EXPLAINED * size:
             return shared
-        known = factor.abs() > FLAT * factor.abs().max()
-        back = (double(shared[name]) - offset) / torch.where(known, factor, 1)
-        found[name] = torch.where(known, back, double(shared[name])).to(shared[name])
-    return found
+        invertible = factor.abs() > FLAT * factor.abs().max()
+        back = (double(shared[name]) - offset) / torch.where(invertible, factor, 1)
+        recovered[name] = torch.where(invertible, back, double(shared[name])).to(shared[name])
+    return recovered
 
 
 def _fitted(plain: torch.Tensor, defended: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return factor and offset of each coordinate by least squares, and the largest error of all."""
-    middle, shown = plain.mean(dim=0), defended.mean(dim=0)
+    middle, defended_mean = plain.mean(dim=0), defended.mean(dim=0)
     spread = (plain - middle).square().sum(dim=0)
     moves = spread > 0
-    slope = ((plain - middle) * (defended - shown)).sum(dim=0) / torch.where(moves, spread, 1)
+    slope = ((plain - middle) * (defended - defended_mean)).sum(dim=0) / torch.where(moves, spread, 1)
     usual = slope[moves].median() if moves.any() else slope.new_tensor(1.0)
     factor = torch.where(moves, slope, usual)
-    offset = shown - factor * middle
+    offset = defended_mean - factor * middle
     return factor, offset, (defended - factor * plain - offset).abs().max()

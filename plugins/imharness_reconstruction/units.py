@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from imharness.tables import Blocks
+from imharness.leaderboard import Blocks
 
 
 def of_source(scores: Blocks) -> dict[str, str]:
     """Return the fields of a `Column` that say of what images are made; none where each image has its own source."""
-    alone = all((units == own).all() for units, own in zip(scores.units, scores.about["source"], strict=True))
+    alone = all((units == source).all() for units, source in zip(scores.units, scores.about["source"], strict=True))
     return {} if alone else {"cluster": "source", "cluster_unit": "photograph"}
 
 

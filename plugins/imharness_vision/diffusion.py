@@ -22,11 +22,11 @@ class Schedule:
 
     def __init__(self, betas: torch.Tensor) -> None:
         self.betas = betas.double()
-        self.kept = torch.cumprod(1 - self.betas, 0)
-        before = torch.cat([self.kept.new_ones(1), self.kept[:-1]])
-        self.variance = self.betas * (1 - before) / (1 - self.kept)
-        self.from_image = self.betas * before.sqrt() / (1 - self.kept)
-        self.from_noisy = (1 - before) * (1 - self.betas).sqrt() / (1 - self.kept)
+        self.alpha_bar = torch.cumprod(1 - self.betas, 0)
+        before = torch.cat([self.alpha_bar.new_ones(1), self.alpha_bar[:-1]])
+        self.variance = self.betas * (1 - before) / (1 - self.alpha_bar)
+        self.from_image = self.betas * before.sqrt() / (1 - self.alpha_bar)
+        self.from_noisy = (1 - before) * (1 - self.betas).sqrt() / (1 - self.alpha_bar)
 
     @classmethod
     def linear(cls, steps: int = 1000, first: float = 1e-4, last: float = 0.02) -> "Schedule":
@@ -35,13 +35,13 @@ class Schedule:
 
     def noisy(self, clean: torch.Tensor, step: int, noise: torch.Tensor) -> torch.Tensor:
         """Return a draw of the images after `step` + 1 steps of noise."""
-        kept = float(self.kept[step])
-        return math.sqrt(kept) * clean + math.sqrt(1 - kept) * noise
+        retained = float(self.alpha_bar[step])
+        return math.sqrt(retained) * clean + math.sqrt(1 - retained) * noise
 
     def image(self, noisy: torch.Tensor, step: int, noise: torch.Tensor) -> torch.Tensor:
         """Return the clean images that the noise at a step implies, in [-1, 1]."""
-        kept = float(self.kept[step])
-        return ((noisy - math.sqrt(1 - kept) * noise) / math.sqrt(kept)).clamp(-1, 1)
+        retained = float(self.alpha_bar[step])
+        return ((noisy - math.sqrt(1 - retained) * noise) / math.sqrt(retained)).clamp(-1, 1)
 
     def back(self, denoiser: Denoiser, x: torch.Tensor, step: int, draw: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Return a draw of the images one step earlier; the last step adds no noise."""
@@ -154,21 +154,21 @@ class GuidedUNet(nn.Module):
         e = 4 * width
         self.time_embed = nn.Sequential(nn.Linear(width, e), nn.SiLU(), nn.Linear(e, e))
         self.input_blocks = nn.ModuleList([nn.ModuleList([nn.Conv2d(3, width, 3, 1, 1)])])
-        channels, kept = width, [width]
+        channels, skip_channels = width, [width]
         for level, multiple in enumerate(multiples):
             for _ in range(blocks):
                 self.input_blocks.append(self._layers(channels, multiple * width, e, level in attention))
                 channels = multiple * width
-                kept.append(channels)
+                skip_channels.append(channels)
             if level < len(multiples) - 1:
                 self.input_blocks.append(nn.ModuleList([_Block(channels, channels, e, 0.5)]))
-                kept.append(channels)
+                skip_channels.append(channels)
         middle = [_Block(channels, channels, e), _Attention(channels), _Block(channels, channels, e)]
         self.middle_block = nn.ModuleList(middle if attention else [middle[0], middle[2]])
         self.output_blocks = nn.ModuleList()
         for level, multiple in reversed(list(enumerate(multiples))):
             for number in range(blocks + 1):
-                layers = self._layers(channels + kept.pop(), multiple * width, e, level in attention)
+                layers = self._layers(channels + skip_channels.pop(), multiple * width, e, level in attention)
                 channels = multiple * width
                 if level and number == blocks:
                     layers.append(_Block(channels, channels, e, 2))
@@ -180,15 +180,15 @@ class GuidedUNet(nn.Module):
         return nn.ModuleList([_Block(ins, outs, embedded), *([_Attention(outs)] if attends else [])])
 
     def forward(self, x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
-        step, kept = self.time_embed(embedding(steps, self.width)), []
+        step, skips = self.time_embed(embedding(steps, self.width)), []
         for layers in self.input_blocks:
             for layer in layers:
                 x = layer(x) if isinstance(layer, nn.Conv2d) else layer(x, step)
-            kept.append(x)
+            skips.append(x)
         for layer in self.middle_block:
             x = layer(x, step)
         for layers in self.output_blocks:
-            x = torch.cat([x, kept.pop()], dim=1)
+            x = torch.cat([x, skips.pop()], dim=1)
             for layer in layers:
                 x = layer(x, step)
         return self.out(x)

@@ -54,13 +54,13 @@ def minimise(
         progress(done + 1, iterations)
         if enough is None:
             continue
-        left = lowest[rows] > enough[rows]
+        active_rows = lowest[rows] > enough[rows]
         if (done + 1) % PATIENCE == 0:
-            left &= lowest[rows] < (1 - GAIN) * before[rows]
+            active_rows &= lowest[rows] < (1 - GAIN) * before[rows]
             before = lowest.clone()
-        if not left.all():
-            rows, x, gradient = rows[left], x[left], gradient[left]
-            pairs = [(s[left], y[left], sy[left]) for s, y, sy in pairs]
+        if not active_rows.all():
+            rows, x, gradient = rows[active_rows], x[active_rows], gradient[active_rows]
+            pairs = [(s[active_rows], y[active_rows], sy[active_rows]) for s, y, sy in pairs]
         if not len(rows):
             break
     return best, lowest

@@ -33,10 +33,10 @@ def attack_infos(id: str, paper: Paper) -> dict[str, AttackInfo]:
             access="white_box",
             norm=norm,
             paper=paper,
-            strengths={strength: {"radius": radius} for strength, radius in own.items()},
+            strengths={strength: {"radius": radius} for strength, radius in strength_radii.items()},
             distortion="linf" if norm == "linf" else "psnr",
         )
-        for norm, own in radii.items()
+        for norm, strength_radii in radii.items()
     }
 
 
@@ -65,7 +65,7 @@ class LibraryAttack(Attack):
 
     @field_validator("method")
     @classmethod
-    def _known(cls, method: str) -> str:
+    def _supported(cls, method: str) -> str:
         if method not in ("", *cls.methods):
             raise ValueError(f"only attacks that raise a loss within a radius fit a metric: {', '.join(cls.methods)}")
         return method

@@ -16,7 +16,7 @@ from torch import nn
 
 from imharness.data import generator, seeded_init
 from imharness.images import Asset, Images, Scores
-from imharness_vision.perceptual import ALEXNET, SQUEEZENET, VGG16
+from imharness_vision.perceptual import ALEXNET, CLASSIFIER, SQUEEZENET, VGG16
 from imharness_vision.weights import Undrawn, fill, frozen, state_dict
 
 Net = Literal["alex", "vgg", "squeeze", "embedded"]
@@ -28,6 +28,8 @@ BACKBONES: dict[str, tuple[Asset, str]] = {
 }
 SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
 """ImageNet's mean and deviation for images in [-1, 1], as the package has them."""
+SECOND = ("lins.", "scaling_layer.")
+"""Begin the names under which the package's network has its heads a second time, and of its two constants."""
 EPS = 1e-10
 EMBEDDED = (16, 32, 64)
 
@@ -80,9 +82,9 @@ class _Published(nn.Module):
 
     def load(self, asset: Asset, prefix: str) -> None:
         """Take the weights of torchvision's network, whose layers the package groups into slices."""
-        weights, names = state_dict(asset), [name.split(".", 2) for name in self.net.state_dict()]
-        wanted = {".".join(parts): f"{prefix}{parts[1]}.{parts[2]}" for parts in names}
-        fill(self.net, asset, {name: weights[place] for name, place in wanted.items() if place in weights})
+        slices = {name.split(".", 1)[1]: name for name in self.net.state_dict()}
+        weights = {name.removeprefix(prefix): tensor for name, tensor in state_dict(asset).items()}
+        fill(self.net, asset, {slices.get(name, name): tensor for name, tensor in weights.items()}, CLASSIFIER)
 
 
 class FeatureDistance(nn.Module):
@@ -110,11 +112,11 @@ class FeatureDistance(nn.Module):
 
         `drop`: the share of squared differences that is set to 0 at random, where the others grow by 1 / (1 - share).
         """
-        found = [
+        distances = [
             torch.einsum("nchw,c->n", dropped((x - y).square(), drop), w) / (x.shape[2] * x.shape[3])
             for x, y, w in zip(features, reference, self.weights, strict=True)
         ]
-        return torch.stack(found).sum(dim=0)
+        return torch.stack(distances).sum(dim=0)
 
     def forward(self, images: Images, reference: Images) -> Scores:
         return self.compare(self.features(images), self.features(single(reference)))
@@ -125,8 +127,8 @@ def dropped(values: torch.Tensor, drop: tuple[float, torch.Generator] | None) ->
     if drop is None:
         return values
     share, rng = drop
-    kept = torch.rand(values.shape, generator=rng) >= share
-    return values * kept.to(values.device) / (1 - share)
+    mask = torch.rand(values.shape, generator=rng) >= share
+    return values * mask.to(values.device) / (1 - share)
 
 
 def single(reference: Images) -> Images:
@@ -165,12 +167,14 @@ def whole(net: Literal["alex", "vgg", "squeeze"], asset: Asset) -> FeatureDistan
     """Return a distance whose backbone and linear heads are in one file, the state of the package's network."""
     with Undrawn():
         distance = untrained(net)
-    state = state_dict(asset)
-    found = {f"backbone.{name}": tensor for name, tensor in state.items() if name.startswith("net.")}
-    for number in range(len(distance.weights)):
-        if (head := state.get(f"lin{number}.model.1.weight")) is not None:
-            found[f"weights.{number}"] = head.flatten()
-    fill(distance, asset, found)
+    heads = {f"lin{number}.model.1.weight": f"weights.{number}" for number in range(len(distance.weights))}
+    tensors = {}
+    for name, tensor in state_dict(asset).items():
+        if name in heads:
+            tensors[heads[name]] = tensor.flatten()
+        else:
+            tensors[f"backbone.{name}" if name.startswith("net.") else name] = tensor
+    fill(distance, asset, tensors, SECOND)
     return distance
 
 

@@ -45,6 +45,8 @@ DISTS_WEIGHTS = Asset(
     source="https://github.com/dingkeyan93/DISTS",
     address="https://github.com/chaofengc/IQA-PyTorch/releases/download/v0.1-weights/DISTS_weights-f5e65c96.pth",
 )
+CLASSIFIER = ("classifier.",)
+"""Begins the names of the weights of torchvision's networks that features need not."""
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -91,15 +93,15 @@ class Dists(nn.Module):
     def forward(self, images: Images, reference: Images) -> Scores:
         sizes, total = list(self.CHANNELS), self.alpha.sum() + self.beta.sum()
         alphas, betas = (w.div(total).split(sizes, dim=1) for w in (self.alpha, self.beta))
-        kept = torch.zeros(len(images), device=images.device)
+        similarity = torch.zeros(len(images), device=images.device)
         for x, y, alpha, beta in zip(self.stages(images), self.stages(reference), alphas, betas, strict=True):
             mx, my = x.mean((2, 3), keepdim=True), y.mean((2, 3), keepdim=True)
             vx, vy = ((z - m).square().mean((2, 3), keepdim=True) for z, m in ((x, mx), (y, my)))
             covariance = (x * y).mean((2, 3), keepdim=True) - mx * my
             texture = (2 * mx * my + self.C) / (mx.square() + my.square() + self.C)
             structure = (2 * covariance + self.C) / (vx + vy + self.C)
-            kept = kept + (alpha * texture + beta * structure).sum(dim=(1, 2, 3))
-        return 1 - kept
+            similarity = similarity + (alpha * texture + beta * structure).sum(dim=(1, 2, 3))
+        return 1 - similarity
 
     def _pooled(self, x: torch.Tensor) -> torch.Tensor:
         kernel = self.window.expand(x.shape[1], 1, 3, 3)
@@ -110,9 +112,8 @@ def dists(device: torch.device) -> nn.Module:
     """Return DISTS with the published weights."""
     with Undrawn():
         network = Dists()
-    backbone = state_dict(VGG16)
-    features = {name.removeprefix("features."): t for name, t in backbone.items() if name.startswith("features.")}
-    fill(network.features, VGG16, features)
+    backbone = {name.removeprefix("features."): tensor for name, tensor in state_dict(VGG16).items()}
+    fill(network.features, VGG16, backbone, CLASSIFIER)
     channels = nn.ParameterDict({"alpha": network.alpha, "beta": network.beta})
     fill(channels, DISTS_WEIGHTS, state_dict(DISTS_WEIGHTS))
     return frozen(network, device)

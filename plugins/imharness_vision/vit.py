@@ -30,8 +30,8 @@ class _Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         count, tokens, width = x.shape
         q, k, v = self.qkv(x).view(count, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        found = F.scaled_dot_product_attention(q, k, v)
-        return self.proj(found.transpose(1, 2).reshape(count, tokens, width))
+        attended = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(attended.transpose(1, 2).reshape(count, tokens, width))
 
 
 class _Block(nn.Module):
@@ -78,14 +78,14 @@ def adapted(network: nn.Module, adapter: dict[str, torch.Tensor], scale: float, 
         prefix: what stands before the names of layers.
 
     Raises:
-        KeyError: a layer is not in the network.
+        KeyError: a layer is not in the network, or a tensor is no update of a layer.
     """
-    layers, parameters = [], dict(network.named_parameters())
-    for name, down in adapter.items():
-        if name.startswith(prefix) and name.endswith(".lora_A.weight"):
-            layer = name.removeprefix(prefix).removesuffix(".lora_A.weight")
-            up = adapter[f"{prefix}{layer}.lora_B.weight"]
-            with torch.no_grad():
-                parameters[f"{layer}.weight"].add_(up @ down, alpha=scale)
-            layers.append(layer)
-    return len(layers)
+    downs, ups, parameters = {}, {}, dict(network.named_parameters())
+    for name, tensor in adapter.items():
+        layer = name.removeprefix(prefix).rpartition(".lora_")[0]
+        halves = {f"{prefix}{layer}.lora_A.weight": downs, f"{prefix}{layer}.lora_B.weight": ups}
+        halves[name][layer] = tensor
+    for layer in downs.keys() | ups.keys():
+        with torch.no_grad():
+            parameters[f"{layer}.weight"].add_(ups[layer] @ downs[layer], alpha=scale)
+    return len(downs)

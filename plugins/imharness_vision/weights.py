@@ -58,10 +58,10 @@ def weights_in(file: Path) -> dict[str, torch.Tensor]:
             return read_tensors(file)
         except UsageError as error:
             raise Unavailable(str(error), remedy) from None
-    found = _tensors(file, (), remedy)
-    if not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
+    tensors = _tensors(file, (), remedy)
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
         raise Unavailable(f"{file} holds more than weights", remedy)
-    return found
+    return tensors
 
 
 @contextmanager
@@ -71,13 +71,15 @@ def unpacked(asset: Asset, *members: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             with zipfile.ZipFile(asset.path()) as archive:
-                known = [name for name in members if name in archive.namelist()]
-                if not known:
+                member_names = [name for name in members if name in archive.namelist()]
+                if not member_names:
                     raise Unavailable(f"{asset.path()} holds no {members[0]}", remedy)
-                file = Path(folder) / Path(known[0]).name
-                if archive.getinfo(known[0]).file_size > UNPACKED:
-                    raise Unavailable(f"{asset.path()} holds {known[0]} of more than {UNPACKED // GIB} GiB", remedy)
-                with archive.open(known[0]) as packed, file.open("wb") as opened:
+                file = Path(folder) / Path(member_names[0]).name
+                if archive.getinfo(member_names[0]).file_size > UNPACKED:
+                    raise Unavailable(
+                        f"{asset.path()} holds {member_names[0]} of more than {UNPACKED // GIB} GiB", remedy
+                    )
+                with archive.open(member_names[0]) as packed, file.open("wb") as opened:
                     shutil.copyfileobj(packed, opened)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
             # RuntimeError is what zipfile raises for an encrypted member, NotImplementedError for a compression
@@ -85,36 +87,43 @@ def unpacked(asset: Asset, *members: str) -> Iterator[Path]:
         yield file
 
 
-def fill(network: torch.nn.Module, asset: Asset, found: Mapping[str, torch.Tensor]) -> None:
+def fill(
+    network: torch.nn.Module, asset: Asset, tensors: Mapping[str, torch.Tensor], unused: Sequence[str] = ()
+) -> None:
     """Put the tensors of an asset into a network; raises `Unavailable` in one line where names or shapes differ.
 
     The counters of batch norms may be absent: no network reads them in evaluation mode.
+
+    `unused`: beginnings of the names of tensors that the file has for layers which the network does without.
     """
     wanted = network.state_dict()
-    absent = sorted(name for name in wanted.keys() - found.keys() if not name.endswith(COUNTER))
-    further = sorted(found.keys() - wanted.keys())
-    other = [name for name in wanted.keys() & found.keys() if getattr(found[name], "shape", None) != wanted[name].shape]
+    tensors = {name: t for name, t in tensors.items() if name in wanted or not name.startswith(tuple(unused))}
+    absent = sorted(name for name in wanted.keys() - tensors.keys() if not name.endswith(COUNTER))
+    further = sorted(tensors.keys() - wanted.keys())
+    other = [
+        name for name in wanted.keys() & tensors.keys() if getattr(tensors[name], "shape", None) != wanted[name].shape
+    ]
     wrong = [*(f"lacks {name}" for name in absent), *(f"has {name} too" for name in further)]
     for name in sorted(other):
-        shape = getattr(found[name], "shape", None)
+        shape = getattr(tensors[name], "shape", None)
         wrong.append(f"has {name} {'of no shape' if shape is None else tuple(shape)} for {tuple(wanted[name].shape)}")
     if wrong:
         more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         reason = f"{asset.path()} holds other weights than {asset.name}: {', '.join(wrong[:SHOWN])}{more}"
         raise Unavailable(reason, f"replace it, from {asset.source}")
-    network.load_state_dict(dict(found), strict=True)
+    network.load_state_dict(tensors, strict=True)
 
 
 def _tensors(file: Path, path: tuple[str, ...], remedy: str) -> dict[str, torch.Tensor]:
     try:
-        found = read_torch(file)
+        tensors = read_torch(file)
     except UsageError as error:
         raise Unavailable(str(error), remedy) from None
     for key in path:
-        found = found[key] if isinstance(found, Mapping) and key in found else None
-    if not isinstance(found, Mapping):
+        tensors = tensors[key] if isinstance(tensors, Mapping) and key in tensors else None
+    if not isinstance(tensors, Mapping):
         raise Unavailable(f"{file} contains no weights", remedy)
-    return {str(name).removeprefix("module."): tensor for name, tensor in found.items()}
+    return {str(name).removeprefix("module."): tensor for name, tensor in tensors.items()}
 
 
 def folded(network: torch.nn.Module) -> torch.nn.Module:

@@ -4,6 +4,8 @@ import torch
 from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from pydantic import Field
 
+IMHARNESS_API = "1.0"
+
 
 class MedianSmoothing(Purification):
     """Replace every pixel by the median of its square neighbourhood."""

@@ -1,1 +1,1 @@
-"""Submissions: packages of strangers get a manifest, run in a sandbox, and are reported on and put on the board."""
+"""Packages of strangers get a manifest, run in a sandbox, are reported on and enter the leaderboard."""

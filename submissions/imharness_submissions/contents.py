@@ -56,10 +56,10 @@ def _ours(module: str) -> bool:
 
 def tree_digest(folder: Path) -> str:
     """Return the sha256 of all files and folders below a folder: names, contents, and whether they can be run."""
-    return digest([[str(path.relative_to(folder)), *_told(path)] for path in _below(folder)])
+    return digest([[str(path.relative_to(folder)), *_described(path)] for path in _below(folder)])
 
 
-def _told(path: Path) -> tuple[str, bool]:
+def _described(path: Path) -> tuple[str, bool]:
     if path.is_dir():
         return "folder", False
     with path.open("rb") as file:

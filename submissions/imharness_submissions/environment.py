@@ -52,20 +52,20 @@ def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> 
     remove_remains(target.parent)
     unfinished = target.parent / UNFINISHED
     unfinished.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=unfinished) as work:
-        place = Path(work) / "environment"
+    with tempfile.TemporaryDirectory(dir=unfinished) as workspace:
+        environment = Path(workspace) / "environment"
         if package.repository:
-            wheel = _built(package, Path(work), trusted)
+            wheel = _built(package, Path(workspace), trusted)
         if wheel is None and package.address:
-            wheel = _fetched(package, Path(work))
+            wheel = _fetched(package, Path(workspace))
         if wheel is not None:
             check_wheel(wheel)
-        unpack([*lock, _pin(package, wheel)], place, Path(work), "unpacking the package", pinned=True)
-        check_unpacked(place)
-        _check(place, package)
-        settle(place)
+        unpack([*lock, _pin(package, wheel)], environment, Path(workspace), "unpacking the package", pinned=True)
+        check_unpacked(environment)
+        _check(environment, package)
+        settle(environment)
         try:
-            place.rename(target)
+            environment.rename(target)
         except OSError:
             if not target.is_dir():  # another process was faster
                 raise
@@ -86,51 +86,55 @@ def _check_name(name: str, where: str) -> None:
         raise UsageError(f"{where}: {name!r:.80} is not the name of a wheel.")
 
 
-def _fetched(package: Package, work: Path) -> Path:
+def _fetched(package: Package, workspace: Path) -> Path:
     """Return the wheel at an address, once it is known that it fits its hash; at most `BYTES` are taken."""
     name = package.address.rpartition("/")[2]
     _check_name(name, package.address)
-    place = work / name
+    path = workspace / name
     try:
         with urllib.request.urlopen(package.address, timeout=60) as answer:
             content, until = bytearray(), time.monotonic() + TIMEOUT_S
-            while len(content) <= BYTES and (part := answer.read1(MIB)):
-                content += part
+            while len(content) <= BYTES and (chunk := answer.read1(MIB)):
+                content += chunk
                 if time.monotonic() > until:
                     raise HarnessError(f"fetching {package.address} took longer than {TIMEOUT_S} s")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise HarnessError(f"{package.address} cannot be fetched: {plain(str(error)):.200}") from None
     if len(content) > BYTES:
         raise UsageError(f"{package.address} has more than {BYTES} bytes.")
-    place.write_bytes(content)
-    return place
+    path.write_bytes(content)
+    return path
 
 
 def _pin(package: Package, wheel: Path | None) -> str:
     if wheel is not None:
-        found = hashlib.sha256(read_bytes(wheel, BYTES)).hexdigest()
-        if package.sha256 and found != package.sha256:
-            raise UsageError(f"{wheel.name} has the sha256 {found[:12]}…, but the manifest says {package.sha256[:12]}…")
-        return f"{package.name} @ {wheel.as_uri()} --hash=sha256:{found}"
+        sha256 = hashlib.sha256(read_bytes(wheel, BYTES)).hexdigest()
+        if package.sha256 and sha256 != package.sha256:
+            raise UsageError(
+                f"{wheel.name} has the sha256 {sha256[:12]}…, but the manifest says {package.sha256[:12]}…"
+            )
+        return f"{package.name} @ {wheel.as_uri()} --hash=sha256:{sha256}"
     return f"{package.name}=={package.version} --hash=sha256:{package.sha256}"
 
 
-def _check(place: Path, package: Package) -> None:
-    found = [d for d in importlib.metadata.distributions(path=[str(place)]) if _same(d.name, package.name)]
-    if len(found) > 1:
-        raise UsageError(f"the package holds {len(found)} sets of metadata of {package.name}; expected one")
-    if not found or found[0].version != package.version:
-        shown = f"{found[0].name} {found[0].version}" if found else "nothing of that name"
-        raise UsageError(f"the manifest says {package.name} {package.version}, the package holds {shown}")
+def _check(environment: Path, package: Package) -> None:
+    distributions = [
+        d for d in importlib.metadata.distributions(path=[str(environment)]) if _same(d.name, package.name)
+    ]
+    if len(distributions) > 1:
+        raise UsageError(f"the package holds {len(distributions)} sets of metadata of {package.name}; expected one")
+    if not distributions or distributions[0].version != package.version:
+        description = f"{distributions[0].name} {distributions[0].version}" if distributions else "nothing of that name"
+        raise UsageError(f"the manifest says {package.name} {package.version}, the package holds {description}")
 
 
 def _same(first: str, second: str) -> bool:
     return canonicalize_name(first) == canonicalize_name(second)
 
 
-def _built(package: Package, work: Path, trusted: bool) -> Path:
+def _built(package: Package, workspace: Path, trusted: bool) -> Path:
     """Return the wheel of a commit. The repository's own build code runs in the sandbox, without a network."""
-    source, out, tools = work / "source", work / "wheels", work / "tools"
+    source, out, tools = workspace / "source", workspace / "wheels", workspace / "tools"
     out.mkdir()
     checked_out(package.repository, package.commit, source)
     try:
@@ -144,7 +148,7 @@ def _built(package: Package, work: Path, trusted: bool) -> Path:
             f"{package.repository} is built by {plain(unknown[0]):.100}; known backends: {', '.join(BACKENDS)}"
         )
     listed = [str(requirement_of(r, "the build")) for r in wanted]
-    unpack(listed, tools, work, "getting the build backend", pinned=False)
+    unpack(listed, tools, workspace, "getting the build backend", pinned=False)
     if not backend.replace(":", "").replace(".", "").replace("_", "").isalnum():
         raise UsageError(f"{package.repository}: {backend[:80]!r} is not the name of a build backend")
     name, content = built_wheel(GuestSpec(package.name, tools, trusted=trusted), source, backend)

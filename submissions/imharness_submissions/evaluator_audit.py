@@ -1,8 +1,8 @@
 """Tests whether submitted evaluators know what nothing tells them.
 
-Some cells of a track ask for what nothing in them tells (`imharness.tracks.Track.untold`): members are to be told from
-others by the outputs of a model that saw neither. An evaluator that is right there more often than chance allows knows
-the rows, or reads what it was not given, and so its numbers in other cells say nothing about the models.
+Some tasks of a track ask for what nothing in them tells (`imharness.tracks.Track.chance_level_steps`): members are to
+be told from others by the outputs of a model that saw neither. An evaluator that is right there more often than chance
+allows knows the rows, or reads what it was not given, and so its numbers in other tasks say nothing about the models.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 from imharness.statistics import NotTestable
 from imharness.statistics.chance import beyond_chance
-from imharness_submissions.report import Untold
+from imharness_submissions.report import ChanceLevel
 
 LEVEL = 1e-4
-"""Level of significance for all cells of an entry together: of ten thousand honest entries, one is flagged."""
+"""Level of significance for all tasks of an entry together: of ten thousand honest entries, one is flagged."""
 
 
-def untold(
-    components: Sequence[Component], graphs: Sequence[Graph], found: RunResult, store: Store
-) -> Iterator[Untold]:
-    """Yield what each component guessed in its cells in which nothing tells."""
+def chance_level(
+    components: Sequence[Component], graphs: Sequence[Graph], result: RunResult, store: Store
+) -> Iterator[ChanceLevel]:
+    """Yield what each component guessed in its tasks in which nothing tells."""
     for component in components:
-        cells = [
+        tasks = [
             (task.address, key)
             for graph in graphs
             for key, task in graph.tasks.items()
-            if task.spec.step in graph.track.untold
-            and key in found.done
+            if task.spec.step in graph.track.chance_level_steps
+            and key in result.done
             and any(ref.label == component.label for ref in task.spec.components.values())
         ]
-        for address, key in cells:
+        for address, key in tasks:
             record = store.record(key)
             if record is not None:
                 rows = store.rows(record)
-                yield _judged(component.label, address, rows["score"], rows["member"], len(cells))
+                yield _judged(component.label, address, rows["score"], rows["member"], len(tasks))
 
 
-def _judged(label: str, cell: str, score: np.ndarray, member: np.ndarray, cells: int) -> Untold:
-    """Return how often an evaluator was right in one of so many cells, and whether that is too often."""
+def _judged(label: str, task: str, score: np.ndarray, member: np.ndarray, tasks: int) -> ChanceLevel:
+    """Return how often an evaluator was right in one of so many tasks, and whether that is too often."""
     inside = np.asarray(member, dtype=bool)
-    said = np.asarray(score) >= 0
-    right = float((said[inside].mean() + (~said[~inside]).mean()) / 2)
+    guesses = np.asarray(score) >= 0
+    right = float((guesses[inside].mean() + (~guesses[~inside]).mean()) / 2)
     try:
-        p = min(1.0, cells * beyond_chance(score, inside))
+        p = min(1.0, tasks * beyond_chance(score, inside))
     except NotTestable:
         p = 1.0
-    return Untold(component=label, cell=cell, rows=len(inside), accuracy=right, p=p, knows=p < LEVEL)
+    return ChanceLevel(component=label, task=task, rows=len(inside), accuracy=right, p=p, knows=p < LEVEL)

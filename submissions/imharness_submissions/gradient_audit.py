@@ -7,7 +7,8 @@ the metric without the defense. A defense is flagged when another way moves the 
 gradient, or than what attacks read in its place: the gradient of the stand-in that it names, or the identity.
 
 A defense that moves pixels hides from all four when its gradient does not move them, too. So small changes of the
-images are followed through it, and must be what the gradient says (`imharness.running.projections`).
+images are followed through it, and must be what the gradient says (`imharness.running.projections`): on clean images,
+and on those that an attack has led along that gradient.
 """
 
 from __future__ import annotations
@@ -57,7 +58,12 @@ class TrialAttacks:
 
     def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
         chosen = next(
-            (found for part in profile.tracks.values() if _complete(found := chosen_by(registry, part))), None
+            (
+                components
+                for track_profile in profile.tracks.values()
+                if _complete(components := chosen_by(registry, track_profile))
+            ),
+            None,
         )
         if chosen is None:
             raise HarnessError(f"profile {profile.name} has no track with attacks on a differentiable metric")
@@ -88,19 +94,19 @@ def _drawn(data: ImageSet) -> list[int]:
     return secrets.SystemRandom().sample(alike, most)
 
 
-def chosen_by(registry: Registry, part: TrackProfile) -> list[Component]:
+def chosen_by(registry: Registry, track_profile: TrackProfile) -> list[Component]:
     """Return the components that a track's profile selects and that run on this machine, without submitted ones."""
-    found: dict[str, Component] = {}
-    for kind, names in part.select.items():
+    components: dict[str, Component] = {}
+    for kind, names in track_profile.select.items():
         for name in names:
             if name.startswith("!"):
                 continue
             for component in registry.of_kind(kind) if name.startswith("*") else registry.find(kind, name):
-                changes = part.parameters.get(component.info.id, {})
+                changes = track_profile.parameters.get(component.info.id, {})
                 fitted = component.with_parameters(**changes) if changes else component
                 if not isinstance(component, Sandboxed) and fitted.is_here():
-                    found[fitted.label] = fitted
-    return list(found.values())
+                    components[fitted.label] = fitted
+    return list(components.values())
 
 
 def _attackable(component: Component) -> TypeGuard[NoReferenceMetric]:
@@ -120,17 +126,19 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
     purify: Purify = checked(defense, defense.build(trial.device))
     bare: Purify = defense.build(trial.device)
     gains: list[tuple[str, str, npt.NDArray[np.float64]]] = []
+    along = list[torch.Tensor]()
     for way, attack, through in _ways(defense, trial, bare):
         target = _target(trial, attack, through, seed)
         perturb = checked(attack, attack.build(trial.device))
         attacked = storable(perturb(trial.images, target, _streams(trial, seed, "attack")))
+        along += [attacked] if way == _read(defense) else []
         gains.append((way, attack.label, _gain(trial, purify, attacked, seed)))
     wild = [f"{attack} with {way}" for way, attack, gain in gains if not np.isfinite(gain).all()]
     if wild:
         raise ContractError(f"the score after {wild[0]} is not a finite number")
     read = _read(defense)
     best = max((gain for way, _, gain in gains if way == read), key=lambda gain: float(gain.mean()), default=None)
-    shown = tuple(
+    measured_gains = tuple(
         Gain(way=way, attack=label, gain=float(gain.mean()), higher=way != read and _more(gain, best))
         for way, label, gain in gains
     )
@@ -138,10 +146,10 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
         component=defense.label,
         metric=trial.metric.label,
         images=len(trial.names),
-        gains=shown,
+        gains=measured_gains,
         flags=(
-            *_masked(shown, read),
-            *unfollowed(defense, trial, seed),
+            *_masked(measured_gains, read),
+            *unfollowed(defense, trial, seed, along[:1]),
             *_randomness(defense, trial, purify, seed),
         ),
     )
@@ -171,9 +179,9 @@ def _stand_in(defense: Purification, trial: TrialAttacks) -> Purify | None:
     """Return what lends its gradient to a defense that has none; None for the identity."""
     if defense.info.differentiable or not defense.info.stand_in:
         return None
-    found = trial.registry.one("defense", defense.info.stand_in)
-    shared = {name: value for name, value in defense.model_dump().items() if name in type(found).model_fields}
-    return cast(Purification, found.with_parameters(**shared)).build(trial.device)
+    stand_in = trial.registry.one("defense", defense.info.stand_in)
+    shared = {name: value for name, value in defense.model_dump().items() if name in type(stand_in).model_fields}
+    return cast(Purification, stand_in.with_parameters(**shared)).build(trial.device)
 
 
 def _target(trial: TrialAttacks, attack: Attack, through: Purify | None, seed: int) -> MetricTarget:
@@ -202,54 +210,69 @@ def _gain(trial: TrialAttacks, purify: Purify, attacked: torch.Tensor, seed: int
     return change.double().cpu().numpy()  # type: ignore[no-any-return]
 
 
-def _more(gain: npt.NDArray[np.float64], own: npt.NDArray[np.float64] | None) -> bool:
-    if own is None or float(gain.mean() - own.mean()) < MARGIN:
+def _more(gain: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64] | None) -> bool:
+    if baseline is None or float(gain.mean() - baseline.mean()) < MARGIN:
         return False
-    return bool(wilcoxon_greater(gain - own)[0] < LEVEL)
+    return bool(wilcoxon_greater(gain - baseline)[0] < LEVEL)
 
 
 def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
     worse = [g for g in gains if g.higher]
     if worse:
         most = max(worse, key=lambda g: g.gain)
-        own = max((g for g in gains if g.way == read), key=lambda g: g.gain)
+        best_gain = max((g for g in gains if g.way == read), key=lambda g: g.gain)
         yield (
             f"misleading gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
-            f"range, {own.way} only by {own.gain:.3f}"
+            f"range, {best_gain.way} only by {best_gain.gain:.3f}"
         )
 
 
-def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterator[str]:
+def unfollowed(
+    defense: Purification, trial: TrialAttacks, seed: int, attacked: Sequence[torch.Tensor] = ()
+) -> Iterator[str]:
     """Flag a defense whose gradient does not lead back to changes of the images, or whose outputs are looked up.
 
     `imharness.running.projections` says which gradients are found. A look-up answers changes of half of the images
-    by less than fits what it shows.
+    by less than fits what it shows. `attacked`: where an attack has led along the gradient, images of the trial's shape
+    each: a defense may recognise what moved along its gradient, and lie there alone.
     """
+    for images, where in ((trial.images, ""), *((moved, ", where an attack along it has led") for moved in attacked)):
+        followed = _followed(defense, trial, seed, images)
+        misled, lookup_mask = (
+            torch.cat([getattr(batch, name) for batch in followed]) for name in ("misled", "looked_up")
+        )
+        if float(misled.mean()) > 0:
+            cosine = float(torch.cat([batch.cosine for batch in followed]).nanmean())
+            yield (
+                f"misleading gradients: {_read(defense)} does not lead back to a small change of the images{where} "
+                f"(cosine {cosine:.3f}); a defense that moves pixels needs its own gradient, or a stand-in that moves "
+                "them, too"
+            )
+        looked_up = int(lookup_mask.sum())
+        if 2 * looked_up >= len(lookup_mask):
+            yield (
+                f"a look-up: the outputs of {looked_up} of {len(lookup_mask)} images{where} stay as they are, or "
+                "nearly so, when the images change"
+            )
+
+
+def _followed(defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor) -> list[Followed]:
+    """Follow changes of images through a defense, batch by batch."""
     bare: Purify = defense.build(trial.device)
-    known, parts = _as_read(defense, trial, bare), list[Followed]()
-    for start in range(0, len(trial.images), trial.batch):
-        some = slice(start, min(start + trial.batch, len(trial.images)))
-        found = follow(
+    fresh: Purify = defense.build(trial.device)
+    gradient_version, batches = _as_read(defense, trial, bare), list[Followed]()
+    for start in range(0, len(images), trial.batch):
+        some = slice(start, min(start + trial.batch, len(images)))
+        followed_batch = follow(
             _with_streams(bare, trial, seed, some),
-            _with_streams(known, trial, seed, some),
-            trial.images[some],
+            _with_streams(gradient_version, trial, seed, some),
+            images[some],
             ImageRng([secrets.randbelow(2**31) for _ in trial.names[some]], trial.device),
-            own=defense.info.differentiable,
+            own_gradient=defense.info.differentiable,
+            fresh=_with_streams(fresh, trial, seed, some),
         )
-        parts.append(found)
-    misled, own = (torch.cat([getattr(part, name) for part in parts]) for name in ("misled", "looked_up"))
-    if float(misled.mean()) > 0:
-        cosine = float(torch.cat([part.cosine for part in parts]).nanmean())
-        yield (
-            f"misleading gradients: {_read(defense)} does not lead back to a small change of the images (cosine "
-            f"{cosine:.3f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
-        )
-    looked_up = int(own.sum())
-    if 2 * looked_up >= len(own):
-        yield (
-            f"a look-up: the outputs of {looked_up} of {len(own)} images stay as they are, or nearly so, when the "
-            "images change"
-        )
+        batches.append(followed_batch)
+    return batches
 
 
 def _with_streams(

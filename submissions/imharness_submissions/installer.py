@@ -47,36 +47,43 @@ _GIT = (
 
 def surroundings(home: Path) -> dict[str, str]:
     """Return the whole environment of a program that works on what a stranger wrote."""
-    names = [name for known in _REACHING for name in (known, known.upper())]
-    kept = {name: os.environ[name] for name in names if name in os.environ}
+    names = [name for variable in _REACHING for name in (variable, variable.upper())]
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
     fixed = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8"}
-    return {**kept, **fixed, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
+    return {**inherited, **fixed, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
 
 
 def uv() -> str:
     """Return the path of uv; raises `Unavailable` without it."""
-    found = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-    if found is None:
+    executable = shutil.which(
+        "uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    )
+    if executable is None:
         raise Unavailable("submitted packages are unpacked by uv, which is not installed", "pip install uv")
-    return found
+    return executable
 
 
-def unpack(requirements: Sequence[str], place: Path, work: Path, what: str, *, pinned: bool) -> None:
-    """Unpack wheels into `place`, which lies in `work`, as everything that uv writes.
+def unpack(requirements: Sequence[str], target: Path, workspace: Path, what: str, *, pinned: bool) -> None:
+    """Unpack wheels into `target`, which lies in `workspace`, as everything that uv writes.
 
     `what` names the step in messages. `pinned` requires a hash of each and takes nothing else; otherwise the index adds
     what they need. Raises `HarnessError` when that fails, `UsageError` when it becomes too large.
     """
-    listed = work / "requirements.txt"
+    listed = workspace / "requirements.txt"
     listed.write_text("\n".join(requirements) + "\n", encoding="utf-8")
-    line = [*_pip("install", work), "--target", str(place), "--requirement", str(listed)]
+    line = [*_pip("install", workspace), "--target", str(target), "--requirement", str(listed)]
     line += ["--no-deps", "--require-hashes"] if pinned else []
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            line, cwd=work, env=surroundings(work), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+            line,
+            cwd=workspace,
+            env=surroundings(workspace),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
         )
         try:
-            _watch(process, work)
+            _watch(process, workspace)
         finally:
             process.kill()
             process.wait()
@@ -88,33 +95,34 @@ def unpack(requirements: Sequence[str], place: Path, work: Path, what: str, *, p
 def resolved(requirements: Sequence[str], here: Mapping[str, str]) -> str:
     """Return requirements and what they need as lines with versions and hashes, without those that are `here`."""
     with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        (work / "in.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
-        (work / "here.txt").write_text(
+        workspace = Path(folder)
+        (workspace / "in.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
+        (workspace / "here.txt").write_text(
             "".join(f"{name}=={version}\n" for name, version in sorted(here.items())), encoding="utf-8"
         )
-        line = [*_pip("compile", work), "--generate-hashes", "--no-header", "--no-annotate"]
-        line += ["--constraint", str(work / "here.txt")]
-        line += [part for name in sorted(here) for part in ("--no-emit-package", name)]
-        return _call([*line, str(work / "in.txt")], "resolving what the package needs", work)
+        line = [*_pip("compile", workspace), "--generate-hashes", "--no-header", "--no-annotate"]
+        line += ["--constraint", str(workspace / "here.txt")]
+        line += [argument for name in sorted(here) for argument in ("--no-emit-package", name)]
+        return _call([*line, str(workspace / "in.txt")], "resolving what the package needs", workspace)
 
 
-def checked_out(address: str, commit: str, place: Path) -> None:
-    """Clone a repository and check a commit out; `place` is made. Nothing of the repository runs."""
-    work = place.parent
-    git = ["git", *(part for setting in _GIT for part in ("-c", setting))]
-    _call([*git, "clone", "--quiet", "--no-checkout", address, str(place)], "cloning the repository", work)
-    line = [*git, "-C", str(place), "checkout", "--quiet", "--detach", commit]
-    _call(line, "checking the commit out", work)
+def checked_out(address: str, commit: str, target: Path) -> None:
+    """Clone a repository and check a commit out; `target` is made. Nothing of the repository runs."""
+    workspace = target.parent
+    git = ["git", *(argument for setting in _GIT for argument in ("-c", setting))]
+    _call([*git, "clone", "--quiet", "--no-checkout", address, str(target)], "cloning the repository", workspace)
+    line = [*git, "-C", str(target), "checkout", "--quiet", "--detach", commit]
+    _call(line, "checking the commit out", workspace)
 
 
-def _pip(command: str, work: Path) -> list[str]:
-    """Return how uv is started: with its cache in `work`, without settings of files, and without building anything."""
+def _pip(command: str, workspace: Path) -> list[str]:
+    """Return how uv is started: with its cache in `workspace`, without settings of files, and without building "
+    "anything."""
     line = [uv(), "pip", command, "--quiet", "--no-config", "--no-build", "--python", sys.executable]
-    return [*line, "--no-python-downloads", "--keyring-provider", "disabled", "--cache-dir", str(work / "cache")]
+    return [*line, "--no-python-downloads", "--keyring-provider", "disabled", "--cache-dir", str(workspace / "cache")]
 
 
-def _call(line: Sequence[str], what: str, work: Path) -> str:
+def _call(line: Sequence[str], what: str, workspace: Path) -> str:
     """Run a program without a shell, and return what it printed.
 
     `what` names the step in messages. Raises `HarnessError` with the program's last lines when it fails, and when it
@@ -123,8 +131,8 @@ def _call(line: Sequence[str], what: str, work: Path) -> str:
     try:
         done = subprocess.run(
             line,
-            cwd=work,
-            env=surroundings(work),
+            cwd=workspace,
+            env=surroundings(workspace),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=TIMEOUT_S,
@@ -142,14 +150,14 @@ def _failed(what: str, errors: bytes) -> HarnessError:
     return HarnessError(f"{what} failed: {plain(' '.join(lines[-6:]))[:600] or 'no reason given'}")
 
 
-def _watch(process: subprocess.Popen[bytes], work: Path) -> None:
+def _watch(process: subprocess.Popen[bytes], workspace: Path) -> None:
     """Wait for the installer; raises `HarnessError` when it takes long, or writes more than packages may have.
 
-    It unpacks into its cache, which is below `work`, and then into its target: this counts both.
+    It unpacks into its cache, which is below `workspace`, and then into its target: this counts both.
     """
     until = time.monotonic() + TIMEOUT_S
     while process.poll() is None:
-        if _bytes_below(work) > 2 * UNPACKED:
+        if _bytes_below(workspace) > 2 * UNPACKED:
             raise UsageError(f"the package and what it needs have more than {UNPACKED} bytes")
         if time.monotonic() > until:
             raise HarnessError(f"unpacking the package took longer than {TIMEOUT_S} s")

@@ -3,7 +3,7 @@
 Lines are only added, and each is sealed together with the one before it. Who can write the file can seal all of it
 again, or take its last lines away. Two things find that: a key, which the maintainer keeps elsewhere and which marks
 each seal, and the number of decisions with the last seal, which stands in tables and on the site. A line that adds a
-submission holds its whole manifest, so that the board can be built again from this file alone. Loads no torch.
+submission holds its whole manifest, so that the leaderboard can be built again from this file alone. Loads no torch.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from imharness.reading.structured import read_json
 from imharness.reading.text import plain
 from imharness.results.entries import Decided, Standing
 from imharness.results.identity import digest
+from imharness.results.seasons import NAME_PATTERN as SEASON_PATTERN
 from imharness.results.storage import open_backend
 from imharness.results.store import Store
 from imharness_submissions.manifest import NAME_PATTERN
@@ -34,22 +35,31 @@ FILE = "ledger.jsonl"
 KEY = "HARNESS_LEDGER_KEY"
 """The environment variable that names the file with the key, 32 to 128 hexadecimal digits."""
 Decision = Literal[
-    "added", "re-scored", "accepted", "flagged", "withdrawn", "reproduced", "not reproduced", "refused", "evidence"
+    "added",
+    "re-scored",
+    "accepted",
+    "flagged",
+    "withdrawn",
+    "reproduced",
+    "not reproduced",
+    "refused",
+    "evidence",
+    "opened",
 ]
 
 
 class Line(BaseModel):
     """One decision. `ids` are the components it is about; `report` is the seal of the report or evidence behind it.
 
-    `name` is that of a submission, or the id of an installed component. A line with a manifest has that of a
-    submission, because it becomes the name of a folder.
+    `name` is that of a submission, the id of an installed component, or the season that was opened. A line with a
+    manifest has that of a submission, because it becomes the name of a folder.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
     date: str
-    name: str = Field(pattern=f"{NAME_PATTERN}|{ID_PATTERN}")
+    name: str = Field(pattern=f"{NAME_PATTERN}|{ID_PATTERN}|{SEASON_PATTERN}")
     ids: tuple[str, ...]
     decision: Decision
     reason: str
@@ -86,12 +96,16 @@ def published(file: Path) -> list[Decided]:
     """Return what ``data/results.json`` of a site knows of decisions; raises `UsageError` for another file."""
     content = read_json(file)
     try:
-        found = [Decided.model_validate(board["decided"]) for board in content["boards"] if board.get("decided")]
+        decisions = [
+            Decided.model_validate(leaderboard["decided"])
+            for leaderboard in content["leaderboards"]
+            if leaderboard.get("decided")
+        ]
     except (KeyError, TypeError, AttributeError, ValidationError):
-        found = []
-    if not found:
+        decisions = []
+    if not decisions:
         raise UsageError(f"{file} knows of no decisions; give data/results.json of a site.")
-    return found
+    return decisions
 
 
 class Ledger:
@@ -116,25 +130,25 @@ class Ledger:
 
         Where no file can be locked, two who write at the same time give their lines one number; both stay.
         """
-        found: list[Line] = []
+        ledger_lines: list[Line] = []
         seals: dict[int, set[str]] = {0: {""}}
         where = f"{self._backend.address}/{self._name}"
-        for place, text in enumerate(texts, start=1):
+        for number, text in enumerate(texts, start=1):
             try:
                 line = Line.model_validate_json(text)
             except ValidationError:
-                raise DamagedError(f"{where}: line {place} is damaged; restore the file") from None
-            last = found[-1].number if found else 0
+                raise DamagedError(f"{where}: line {number} is damaged; restore the file") from None
+            last = ledger_lines[-1].number if ledger_lines else 0
             follows = line.number in (max(last, 1), last + 1) and line.previous in seals[line.number - 1]
             if not follows or line.seal != line.expected_seal() or line.seal in seals.get(line.number, ()):
                 raise DamagedError(
-                    f"{where}: line {place} does not follow from the one before it: the file was changed"
+                    f"{where}: line {number} does not follow from the one before it: the file was changed"
                 )
             if self._key and not hmac.compare_digest(line.mark, line.expected_mark(self._key)):
-                raise DamagedError(f"{where}: line {place} was not written with the key that {KEY} names")
+                raise DamagedError(f"{where}: line {number} was not written with the key that {KEY} names")
             seals.setdefault(line.number, set()).add(line.seal)
-            found.append(line)
-        return found
+            ledger_lines.append(line)
+        return ledger_lines
 
     def append(
         self,
@@ -183,43 +197,46 @@ class Ledger:
     def check_begins_with(self, published: Iterable[Decided], where: str) -> None:
         """Raise `DamagedError` unless the ledger still holds all decisions that were published."""
         seals, file = [line.seal for line in self.lines()], f"{self._backend.address}/{self._name}"
-        for known in published:
-            if not 0 < known.count <= len(seals):
-                raise DamagedError(f"{file} has {len(seals)} decisions, {where} knows {known.count}: some were removed")
-            if seals[known.count - 1] != known.seal:
+        for publication in published:
+            if not 0 < publication.count <= len(seals):
                 raise DamagedError(
-                    f"{file}: decision {known.count} is not the one that {where} knows: it was changed and sealed again"
+                    f"{file} has {len(seals)} decisions, {where} knows {publication.count}: some were removed"
+                )
+            if seals[publication.count - 1] != publication.seal:
+                raise DamagedError(
+                    f"{file}: decision {publication.count} is not the one that {where} knows: it was changed and "
+                    "sealed again"
                 )
 
     def standings(self) -> dict[str, tuple[Standing, ...]]:
         """Return what was decided about each component, by id, oldest first."""
-        found: dict[str, tuple[Standing, ...]] = {}
+        standings: dict[str, tuple[Standing, ...]] = {}
         for line in self.lines():
             decision = Standing(date=line.date, decision=line.decision, reason=line.reason, submission=line.name)
             for id in dict.fromkeys(line.ids):
-                found[id] = (*found.get(id, ()), decision)
-        return found
+                standings[id] = (*standings.get(id, ()), decision)
+        return standings
 
     def withdrawn(self) -> dict[str, str]:
         """Return the ids of components that are withdrawn now, each with the reason.
 
         A component that was added again after that is not withdrawn any more.
         """
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for line in self.lines():
             for id in line.ids:
                 if line.decision == "withdrawn":
-                    found[id] = line.reason
+                    reasons[id] = line.reason
                 elif line.decision in ("added", "re-scored"):
-                    found.pop(id, None)
-        return found
+                    reasons.pop(id, None)
+        return reasons
 
     def active(self) -> list[Line]:
         """Return the line that last added each submission; submissions that are withdrawn now are left out."""
-        found: dict[str, Line] = {}
+        active_lines: dict[str, Line] = {}
         for line in self.lines():
             if line.decision in ("added", "re-scored"):
-                found[line.name] = line
+                active_lines[line.name] = line
             elif line.decision == "withdrawn":
-                found.pop(line.name, None)
-        return list(found.values())
+                active_lines.pop(line.name, None)
+        return list(active_lines.values())

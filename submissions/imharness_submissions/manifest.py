@@ -72,7 +72,7 @@ class SubmittedEntry(_Strict):
 
 
 class Claim(_Strict):
-    """A number that the authors claim: a cell of a table, and the tolerance (absolute)."""
+    """A number that the authors claim: a task of a table, and the tolerance (absolute)."""
 
     track: str = Field(pattern=ID_PATTERN)
     table: str
@@ -115,11 +115,11 @@ class Submission(_Strict):
 
     @field_validator("authors", "contact", "licence")
     @classmethod
-    def _filled_in(cls, given: Any) -> Any:
-        for text in [given] if isinstance(given, str) else given:
+    def _filled_in(cls, value: Any) -> Any:
+        for text in [value] if isinstance(value, str) else value:
             if text in PLACEHOLDERS.values() or re.search(r"[@/.]example\.(org|com|net)\b", text):
                 raise ValueError("this is a placeholder; replace it")
-        return given
+        return value
 
     @field_validator("entries")
     @classmethod
@@ -151,10 +151,10 @@ def read_lock(folder: Path) -> list[str]:
     if not path.exists():
         return []
     text = read_text(path, MIB).replace("\r\n", "\n").replace("\\\n", " ")
-    found = (" ".join(filter(None, line.split(" "))) for line in text.split("\n"))
-    lines = [line for line in found if line and not line.startswith("#")]
+    stripped_lines = (" ".join(filter(None, line.split(" "))) for line in text.split("\n"))
+    lines = [line for line in stripped_lines if line and not line.startswith("#")]
     for line in lines:
-        if not is_plain(line) or not (parts := _HASHED.fullmatch(line)) or not _is_one_version(parts[1], path):
+        if not is_plain(line) or not (pin_match := _HASHED.fullmatch(line)) or not _is_one_version(pin_match[1], path):
             raise UsageError(f"{path}: {line[:100]!r} is not pinned as name==version --hash=sha256:…")
     return lines
 

@@ -51,7 +51,7 @@ def examine_metric(
     trial = _drawn(registry, profile, device, compared=isinstance(metric, FullReferenceMetric))
     if trial is None:
         return None
-    built, found = metric.build(device), []
+    built, batches = metric.build(device), []
     for start in range(0, len(trial.images), trial.batch):
         some = slice(start, start + trial.batch)
         beside = () if trial.reference is None else (trial.reference[some],)
@@ -60,8 +60,8 @@ def examine_metric(
             return built(images, *beside)
 
         streams = ImageRng([secrets.randbelow(2**31) for _ in trial.images[some]], device)
-        found.append(follow_scores(score, trial.images[some], streams))
-    misled, cosine = (torch.cat([getattr(part, name) for part in found]) for name in ("misled", "cosine"))
+        batches.append(follow_scores(score, trial.images[some], streams))
+    misled, cosine = (torch.cat([getattr(batch, name) for batch in batches]) for name in ("misled", "cosine"))
     flags: tuple[str, ...] = ()
     if float(misled.mean()) > 0:
         flags = (
@@ -74,8 +74,8 @@ def examine_metric(
 def _drawn(registry: Registry, profile: Profile, device: torch.device, *, compared: bool) -> TrialImages | None:
     """Draw images of one shape from a data set that the profile selects, both anew for each metric."""
     dice = secrets.SystemRandom()
-    found = {c.label: c for part in profile.tracks.values() for c in chosen_by(registry, part)}
-    for dataset in dice.sample(list(found.values()), len(found)):
+    datasets = {c.label: c for track_profile in profile.tracks.values() for c in chosen_by(registry, track_profile)}
+    for dataset in dice.sample(list(datasets.values()), len(datasets)):
         if not isinstance(dataset, ImageDataset):
             continue
         data = hidden(dataset.build(device), profile.secret)

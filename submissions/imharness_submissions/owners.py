@@ -28,8 +28,8 @@ def check_registered(submission: Submission, ids: Iterable[str]) -> None:
 
     They would stand in the place of those of the owner.
     """
-    own = _owners(entry.id for entry in submission.entries)
-    foreign = [owner for owner in _owners(ids) if owner not in own]
+    owners = _owners(entry.id for entry in submission.entries)
+    foreign = [owner for owner in _owners(ids) if owner not in owners]
     if foreign:
         raise UsageError(f"the package registers components of the owner {foreign[0]!r:.80}, of which no entry is")
 
@@ -39,20 +39,20 @@ def look_alikes(submission: Submission, ledger: Ledger, name: str = "") -> Itera
 
     Raises `UsageError` for an owner, or for the `name` of a submission, that belongs to another contact.
     """
-    known: dict[str, tuple[str, str]] = {}
+    registered: dict[str, tuple[str, str]] = {}
     for line in ledger.lines():
         if line.manifest is not None and line.decision in ("added", "re-scored"):
             for owner in _owners(line.ids):
-                known.setdefault(owner, (line.name, str(line.manifest.get("contact", ""))))
+                registered.setdefault(owner, (line.name, str(line.manifest.get("contact", ""))))
             if line.name == name and str(line.manifest.get("contact", "")) != submission.contact:
                 raise UsageError(f"there is a submission {name} with another contact; give yours another name")
     for owner in _owners(entry.id for entry in submission.entries):
-        if owner in known:
-            name, contact = known[owner]
+        if owner in registered:
+            name, contact = registered[owner]
             if contact != submission.contact:
                 raise UsageError(f"the owner {owner!r} of ids belongs to the submission {name}, with another contact")
             continue
-        for other, (name, contact) in known.items():
+        for other, (name, contact) in registered.items():
             if _skeleton(other) == _skeleton(owner) and contact != submission.contact:
                 yield f"the owner {owner!r} looks like {other!r} of the submission {name}"
 
@@ -73,7 +73,7 @@ def _nearly(one: str, other: str) -> bool:
 
 def _shorter(name: str) -> Iterator[str]:
     """Yield a name without each of its signs."""
-    return (name[:place] + name[place + 1 :] for place in range(len(name)))
+    return (name[:index] + name[index + 1 :] for index in range(len(name)))
 
 
 def _skeleton(name: str) -> str:

@@ -15,8 +15,8 @@ def _compared(graph: Graph, id: str, is_control: Callable[[ComponentRef], bool])
     wanted = {key for key, task in graph.tasks.items() if any(r.id == id for r in task.spec.components.values())}
     if not wanted:
         return wanted
-    parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
-    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id == id}
+    references = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
+    used, kinds = {(r.kind, r.label) for r in references}, {r.kind for r in references if r.id == id}
     for key, task in graph.tasks.items():
         others = [ref for ref in task.spec.named().values() if ref.kind not in kinds]
         alike = [ref for ref in task.spec.named().values() if ref.kind in kinds]
@@ -32,8 +32,8 @@ def only_with(graph: Graph, ids: Collection[str], is_control: Callable[[Componen
     which nothing of its kind takes part but controls: the clean scores and undefended attacks that a defense is
     compared with, and what it has to be better than.
     """
-    own = {k for k, t in graph.tasks.items() if any(ref.id in ids for ref in t.spec.components.values())}
-    wanted = own if is_control is None else own.union(*(_compared(graph, id, is_control) for id in ids))
+    task_keys = {k for k, t in graph.tasks.items() if any(ref.id in ids for ref in t.spec.components.values())}
+    wanted = task_keys if is_control is None else task_keys.union(*(_compared(graph, id, is_control) for id in ids))
     waiting = list(wanted)
     while waiting:
         needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
@@ -50,10 +50,10 @@ def ids_of(components: Sequence[Component]) -> set[str]:
 
 def by_kind(components: Sequence[Component]) -> dict[str, list[str]]:
     """Return components by kind, as names for a plan."""
-    found: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
     for component in components:
-        found.setdefault(component.kind, []).append(component.label)
-    return found
+        labels.setdefault(component.kind, []).append(component.label)
+    return labels
 
 
 def with_tasks(graph: Graph, other: Graph) -> Graph:
@@ -68,5 +68,5 @@ def with_tasks(graph: Graph, other: Graph) -> Graph:
 
 def split_of(graph: Graph, secret: str) -> Graph:
     """Return the tasks of one split; `secret` is the digest of its seed, or "" for the public one."""
-    own = {key: task for key, task in graph.tasks.items() if task.spec.split == secret}
-    return replace(graph, tasks=own)
+    tasks = {key: task for key, task in graph.tasks.items() if task.spec.split == secret}
+    return replace(graph, tasks=tasks)

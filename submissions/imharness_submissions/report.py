@@ -50,14 +50,14 @@ class GradientAudit(_Frozen):
         return max(self.gains, key=lambda gain: gain.gain, default=None)
 
 
-class Untold(_Frozen):
-    """What an evaluator guessed in a cell in which nothing tells what is asked; chance is right half the time.
+class ChanceLevel(_Frozen):
+    """What an evaluator guessed in a task in which nothing tells what is asked; chance is right half the time.
 
-    `p`: the probability that chance is right as often, corrected for the entry's cells; `knows`: that is too small.
+    `p`: the probability that chance is right as often, corrected for the entry's tasks; `knows`: that is too small.
     """
 
     component: str
-    cell: str
+    task: str
     rows: int
     accuracy: float
     p: float
@@ -84,8 +84,8 @@ class ClaimResult(_Frozen):
     holds: bool
 
 
-class ReportedCell(_Frozen):
-    """A computed cell: its address, its key, and the seal of its record."""
+class ReportedTask(_Frozen):
+    """A computed task: its address, its key, and the seal of its record."""
 
     address: str
     key: str
@@ -117,10 +117,10 @@ class SubmissionReport(_Frozen):
     import_s: float
     conformance: tuple[Checked, ...]
     gradient_audits: tuple[GradientAudit, ...] = Field(default=(), alias="honesty")
-    untold: tuple[Untold, ...] = ()
+    chance_level: tuple[ChanceLevel, ...] = ()
     attempts: tuple[str, ...] = ()
     """Forbidden things that the package tried."""
-    cells: tuple[ReportedCell, ...] = ()
+    tasks: tuple[ReportedTask, ...] = ()
     failed: Mapping[str, str] = Field(default_factory=dict)
     unavailable: tuple[str, ...] = ()
     claims: tuple[ClaimResult, ...] = ()
@@ -132,7 +132,7 @@ class SubmissionReport(_Frozen):
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        later = () if self.untold else ("untold",)  # reports that were sealed before it lack it
+        later = () if self.chance_level else ("chance_level",)  # reports that were sealed before it lack it
         return digest(self.model_dump(mode="json", exclude={"seal", *later}))
 
     def suite(self) -> str:
@@ -147,13 +147,15 @@ class SubmissionReport(_Frozen):
         """
         failed = [f"{c.component}: {c.check}: {c.message}" for c in self.conformance if c.status == "failed"]
         audits = [f"{audit.component}: {flag}" for audit in self.gradient_audits for flag in audit.flags]
-        audits += [f"{guess.component}: {guess.flag}" for guess in self.untold if guess.knows]
-        cells = [f"{len(self.failed)} cells failed: {next(iter(self.failed.values()))}"] if self.failed else []
-        claims = [f"{c.what}: claimed {c.claimed:g}, measured {_shown(c.measured)}" for c in self.claims if not c.holds]
-        return tuple(" ".join(text.split())[:400] for text in [*audits, *claims, *cells, *failed, *self.attempts])
+        audits += [f"{guess.component}: {guess.flag}" for guess in self.chance_level if guess.knows]
+        tasks = [f"{len(self.failed)} tasks failed: {next(iter(self.failed.values()))}"] if self.failed else []
+        claims = [
+            f"{c.what}: claimed {c.claimed:g}, measured {_number(c.measured)}" for c in self.claims if not c.holds
+        ]
+        return tuple(" ".join(text.split())[:400] for text in [*audits, *claims, *tasks, *failed, *self.attempts])
 
 
-def _shown(value: float | None) -> str:
+def _number(value: float | None) -> str:
     return "nothing" if value is None else f"{value:.4g}"
 
 
@@ -164,7 +166,7 @@ def markdown(report: SubmissionReport) -> str:
         f"## {report.name}: {'flagged' if flags else 'no objections'}",
         "",
         f"{report.package}, isolation {report.isolation}, profile {report.profile}, "
-        f"{len(report.cells)} cells in {report.seconds:.0f} s, {len(report.failed)} failed, "
+        f"{len(report.tasks)} tasks in {report.seconds:.0f} s, {len(report.failed)} failed, "
         f"{len(report.unavailable)} unavailable.",
         "",
     ]
@@ -188,7 +190,7 @@ def markdown(report: SubmissionReport) -> str:
             ),
             "",
         ]
-    for guess in report.untold:
+    for guess in report.chance_level:
         lines += [
             f"`{plain(guess.component)}` was right about {guess.accuracy:.3f} of {guess.rows} rows of which nothing "
             f"tells who was a member (p = {guess.p:.2g}).",
@@ -197,7 +199,7 @@ def markdown(report: SubmissionReport) -> str:
     if report.claims:
         lines += ["| claim | claimed | measured | |", "|---|---|---|---|"]
         lines += [
-            f"| {plain(c.what)} | {c.claimed:g} ± {c.tolerance:g} | {_shown(c.measured)} "
+            f"| {plain(c.what)} | {c.claimed:g} ± {c.tolerance:g} | {_number(c.measured)} "
             f"| {'holds' if c.holds else 'does not hold'} |"
             for c in report.claims
         ]
@@ -212,7 +214,7 @@ def markdown(report: SubmissionReport) -> str:
 
 def plain(text: str) -> str:
     """Return text with everything escaped that Markdown or HTML would interpret."""
-    shown = "".join(c if c.isprintable() else " " for c in text)
+    printable = "".join(c if c.isprintable() else " " for c in text)
     for sign, safe in (
         ("&", "&amp;"),
         ("<", "&lt;"),
@@ -222,5 +224,5 @@ def plain(text: str) -> str:
         ("[", "\\["),
         ("@", "@\u200b"),
     ):
-        shown = shown.replace(sign, safe)
-    return shown
+        printable = printable.replace(sign, safe)
+    return printable

@@ -1,4 +1,4 @@
-"""Computes stored cells again and compares them: cells of an entry, or canaries, whose numbers are known."""
+"""Computes stored tasks again and compares them: tasks of an entry, or canaries, whose numbers are known."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from imharness.components.registry import installed
 from imharness.contracts.track import Progress
 from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
+from imharness.planning.photographs import check_prepared
 from imharness.planning.profile import Profile
 from imharness.planning.profiles import load_profile
 from imharness.planning.secret import digest_of
 from imharness.ranking.entries import known_entries
+from imharness.results.identity import HARNESS, owner_of
 from imharness.results.labels import method_of
+from imharness.results.seasons import season_of
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 from imharness.running.device import device_name
@@ -42,16 +45,16 @@ class _Frozen(BaseModel):
 
 
 class ReproducedTask(_Frozen):
-    """A cell that was computed again. `difference` is the largest one, as a share of its column's span (at least 1)."""
+    """A task that was computed again. `difference` is the largest one, as a share of its column's span (at least 1)."""
 
-    cell: str
+    task: str
     difference: float | None
     holds: bool
     why: str = ""
 
 
 class Canary(_Frozen):
-    """A cell whose numbers are known: the first cell of `step` in a plan that is narrowed to `only`."""
+    """A task whose numbers are known: the first task of `step` in a plan that is narrowed to `only`."""
 
     name: str
     track: str
@@ -75,12 +78,18 @@ def reproduce(
     advance: Progress,
     secret: str = "",
 ) -> list[ReproducedTask]:
-    """Compute a sample of an entry's cells again, compare them, and write the outcome into the ledger.
+    """Compute a sample of an entry's tasks again, compare them, and write the outcome into the ledger.
 
-    `name` is a submission of the store, or the id or label of an installed component. `sample` is the number of cells,
+    `name` is a submission of the store, or the id or label of an installed component. `sample` is the number of tasks,
     `tolerance` a share of each column's span. `secret`: the seed of the secret split that the store is of. Raises
-    `UsageError` when the store has no finished cell of it, or has cells of another split.
+    `UsageError` when the store has no finished task of it, or has tasks of another split. A season that is closed has
+    revealed its seed, and its ledger stays as it is.
     """
+    season = season_of(store)
+    if season is not None:
+        secret = secret or season.revealed
+        if season.photographs is not None:
+            check_prepared(season, secret)
     if name in store.names(SUBMISSIONS):
         submitted = read_submission(store, name)
         opened = reopened(submitted, trusted)
@@ -91,7 +100,7 @@ def reproduce(
     try:
         records = _records(store, set(ids))
         if not records:
-            raise UsageError(f"store {store.address} has no finished cell of {name}.")
+            raise UsageError(f"store {store.address} has no finished task of {name}.")
         if running is not None:
             running.guest.hides = secret or hiding_of(records, running, known_secret(store))
         seeds = [seed_of(record, secret, known_secret(store)) for record in records]
@@ -100,24 +109,26 @@ def reproduce(
     finally:
         if running is not None:
             running.guest.kill()
-    held = sum(result.holds for result in results)
+    if season is not None and season.closed:
+        return results
+    reproduced = sum(result.holds for result in results)
     worst = max((r.difference for r in results if r.difference is not None), default=float("nan"))
-    reason = f"{held} of {len(results)} cells within {tolerance:g}, largest difference {worst:.2g}, "
-    reason += f"of {len(records)} cells, on {device_name(torch.device(device))}"
-    decided: Decision = "reproduced" if held == len(results) else "not reproduced"
+    reason = f"{reproduced} of {len(results)} tasks within {tolerance:g}, largest difference {worst:.2g}, "
+    reason += f"of {len(records)} tasks, on {device_name(torch.device(device))}"
+    decided: Decision = "reproduced" if reproduced == len(results) else "not reproduced"
     Ledger(store.address).append(ids[0] if running is None else name, ids, decided, reason)
     with store.alone():
-        known = known_entries(store)
+        store_entries = known_entries(store)
         for track in store.tracks():
-            board = store.board(track)
-            if board is not None:
-                refresh_standing(store, board, known)
+            leaderboard = store.leaderboard(track)
+            if leaderboard is not None:
+                refresh_standing(store, leaderboard, store_entries)
     return results
 
 
 def _installed_id(name: str) -> str:
-    for entry in installed().entries.values():
-        component = entry.component
+    components = [entry.component for entry in installed().entries.values()]
+    for component in sorted(components, key=lambda candidate: owner_of(candidate.info.id) != HARNESS):
         if name in (component.label, component.info.id, method_of(component.info.id)):
             return component.info.id
     raise UsageError(f"{name!r} is neither a submission of this store nor an installed component.")
@@ -125,10 +136,10 @@ def _installed_id(name: str) -> str:
 
 def reopened(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
     submission = Submission.model_validate(submitted.manifest)
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as workspace:
         folder = Path(submitted.folder)
         if not folder.is_dir():
-            folder = Path(work)
+            folder = Path(workspace)
             (folder / "requirements.txt").write_text("\n".join(submitted.lock), encoding="utf-8")
         opened = open_submission(folder, submission, trusted=trusted)
     if opened.description.environment != submitted.description.environment:
@@ -138,31 +149,31 @@ def reopened(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
 
 
 def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
-    keys = {key for track in store.tracks() for sweep in store.sweeps(track) for key in sweep.cells.values()}
-    found = []
+    keys = {key for track in store.tracks() for sweep in store.sweeps(track) for key in sweep.tasks.values()}
+    records = []
     for _, record in store.records(keys):
         if isinstance(record, DamagedError):
             raise record
         if record.status == "done" and any(ref.id in ids for ref in record.spec.components.values()):
-            found.append(record)
-    return sorted(found, key=lambda record: record.key)
+            records.append(record)
+    return sorted(records, key=lambda record: record.key)
 
 
 def hiding_of(records: Sequence[TaskRecord], running: RunningSubmission, secret: str) -> str:
-    """Return the secret from which the package's streams followed; "" for cells of before there was one."""
+    """Return the secret from which the package's streams followed; "" for tasks of before there was one."""
     refs = [ref for record in records for ref in record.spec.components.values() if ref.id in running.ids]
     return secret if any(ref.content != running.description.environment for ref in refs) else ""
 
 
 def seed_of(record: TaskRecord, *seeds: str) -> str:
     """Return that one of some seeds whose split a task is of; raises `UsageError` where it is of another split."""
-    found = next((seed for seed in seeds if digest_of(seed) == record.spec.split), seeds[0])
-    seeds_of_task(found, record.spec.seed, record.spec.options)
-    return found if record.spec.split else ""
+    matching_seed = next((seed for seed in seeds if digest_of(seed) == record.spec.split), seeds[0])
+    seeds_of_task(matching_seed, record.spec.seed, record.spec.options)
+    return matching_seed if record.spec.split else ""
 
 
 def _again(
-    cells: Sequence[tuple[TaskRecord, str]],
+    tasks: Sequence[tuple[TaskRecord, str]],
     store: Store,
     running: RunningSubmission | None,
     tolerance: float,
@@ -170,20 +181,20 @@ def _again(
     advance: Progress,
     secret: str,
 ) -> list[ReproducedTask]:
-    """Compute cells again, each with the seed of its split, and compare them; `secret` is that of the whole store."""
-    beside, found = [guest_beside(running.guest, running.description, secret)] if running is not None else [], []
-    with tempfile.TemporaryDirectory() as work:
-        fresh = Store(Path(work))
-        for seed in dict.fromkeys(seed for _, seed in cells):
-            profile = Profile(name="again", description="Cells of a store.", secret=seed)
+    """Compute tasks again, each with the seed of its split, and compare them; `secret` is that of the whole store."""
+    beside, results = [guest_beside(running.guest, running.description, secret)] if running is not None else [], []
+    with tempfile.TemporaryDirectory() as workspace:
+        fresh = Store(Path(workspace))
+        for seed in dict.fromkeys(seed for _, seed in tasks):
+            profile = Profile(name="again", description="Tasks of a store.", secret=seed)
             session = Session(fresh, profile, devices=[device], workers=0, prepare=beside)
             with session.one_by_one() as compute:
-                for record in [record for record, own in cells if own == seed]:
+                for record in [record for record, record_seed in tasks if record_seed == seed]:
                     for need in record.spec.needs.values():
                         _adopt(fresh, store, need)
-                    found.append(_compared(record, store, compute(record.key, record.spec), fresh, tolerance))
-                    advance(len(found), len(cells))
-    return found
+                    results.append(_compared(record, store, compute(record.key, record.spec), fresh, tolerance))
+                    advance(len(results), len(tasks))
+    return results
 
 
 def _adopt(fresh: Store, store: Store, key: str) -> None:
@@ -194,16 +205,18 @@ def _adopt(fresh: Store, store: Store, key: str) -> None:
     fresh.commit(record, store.rows(record), store.arrays(record))
 
 
-def _compared(record: TaskRecord, store: Store, made: TaskRecord, fresh: Store, tolerance: float) -> ReproducedTask:
-    cell = f"{record.spec.track} {record.spec.describe()}"
-    if made.failure is not None:
-        return ReproducedTask(cell=cell, difference=None, holds=False, why=made.failure.message)
+def _compared(
+    record: TaskRecord, store: Store, fresh_record: TaskRecord, fresh: Store, tolerance: float
+) -> ReproducedTask:
+    task = f"{record.spec.track} {record.spec.describe()}"
+    if fresh_record.failure is not None:
+        return ReproducedTask(task=task, difference=None, holds=False, why=fresh_record.failure.message)
     before = {**store.rows(record), **store.arrays(record)}
-    after = {**fresh.rows(made), **fresh.arrays(made)}
+    after = {**fresh.rows(fresh_record), **fresh.arrays(fresh_record)}
     if before.keys() != after.keys():
-        return ReproducedTask(cell=cell, difference=None, holds=False, why="other columns")
+        return ReproducedTask(task=task, difference=None, holds=False, why="other columns")
     worst = max((_difference(before[name], after[name]) for name in before), default=0.0)
-    return ReproducedTask(cell=cell, difference=worst, holds=worst <= tolerance)
+    return ReproducedTask(task=task, difference=worst, holds=worst <= tolerance)
 
 
 def _difference(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> float:
@@ -226,25 +239,27 @@ def canaries() -> list[Canary]:
 
 
 def sing(canary: Canary, device: str) -> tuple[Canary, float]:
-    """Compute a canary's cell; return it with the values of this machine, and the largest difference to known values.
+    """Compute a canary's task; return it with the values of this machine, and the largest difference to known values.
 
-    Raises `HarnessError` when the cell cannot be computed here.
+    Raises `HarnessError` when the task cannot be computed here.
     """
     only = {kind: list(names) for kind, names in canary.only.items()}
-    with tempfile.TemporaryDirectory() as work:
-        session = Session(Store(Path(work)), load_profile("embedded"), limit=canary.limit, devices=[device], workers=0)
+    with tempfile.TemporaryDirectory() as workspace:
+        session = Session(
+            Store(Path(workspace)), load_profile("embedded"), limit=canary.limit, devices=[device], workers=0
+        )
         (graph,) = session.plan([canary.track], only=only)
         wanted = next((key for key, task in graph.tasks.items() if task.spec.step == canary.step), None)
         if wanted is None:
-            raise HarnessError(f"canary {canary.name}: no cell of step {canary.step} can be planned here")
+            raise HarnessError(f"canary {canary.name}: no task of step {canary.step} can be planned here")
         with session.one_by_one() as compute:
             for key in _with_needs(wanted, {key: list(task.spec.needs.values()) for key, task in graph.tasks.items()}):
                 record = compute(key, graph.tasks[key].spec)
                 if record.failure is not None:
                     raise HarnessError(f"canary {canary.name}: {record.failure.who}: {record.failure.message}")
         values = tuple(float(v) for v in session.store.rows(record)[canary.column])
-    known = np.array(canary.values)
-    drift = float(np.abs(np.array(values) - known).max()) if len(known) == len(values) else float("inf")
+    expected = np.array(canary.values)
+    drift = float(np.abs(np.array(values) - expected).max()) if len(expected) == len(values) else float("inf")
     return canary.model_copy(update={"values": values}), drift
 
 
@@ -256,6 +271,6 @@ def _with_needs(key: str, needs: Mapping[str, Sequence[str]]) -> list[str]:
     return [*ordered, key]
 
 
-def recorded(found: Sequence[Canary]) -> str:
+def recorded(new_canaries: Sequence[Canary]) -> str:
     """Return the content of the file from which canaries are read."""
-    return json.dumps([c.model_dump(mode="json") for c in found], indent=1) + "\n"
+    return json.dumps([c.model_dump(mode="json") for c in new_canaries], indent=1) + "\n"

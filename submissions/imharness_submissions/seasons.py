@@ -1,7 +1,7 @@
-"""Seasons of a board: one protocol and one secret split from the day of opening until the archive. Loads no torch.
+"""Seasons of a leaderboard: one protocol and one secret split until it is archived. Loads no torch.
 
-A season is a document of its store, ``seasons/NAME.json``. Everything else is where it always is: results, submissions
-and the ledger. A store holds one season: the next one has another secret split, and so other numbers.
+A season is a document of its store (`imharness.results.seasons`). Everything else is where it always is: results,
+submissions and the ledger. A store holds one season: the next one has another secret split, and so other numbers.
 """
 
 from __future__ import annotations
@@ -9,58 +9,31 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Mapping
+import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from imharness.components.registry import installed
 from imharness.errors import UsageError
+from imharness.planning.photographs import checked, commitment, on_photographs, prepared
 from imharness.planning.profile import Profile
 from imharness.planning.secret import digest_of, read_seed
 from imharness.reading.opening import read_bytes
+from imharness.results.seasons import FOLDER, Season, season_of
 from imharness.results.store import Store
 from imharness_submissions.store_secret import known_secret
 
-FOLDER = "seasons"
 SUMS = "SHA256SUMS"
-NAME_PATTERN = r"^[a-z0-9][a-z0-9.-]{0,40}$"
+PHOTOGRAPHS = "photographs"
+"""The folder of an archive with the photographs of its season."""
 
 
-class Season(BaseModel):
-    """A season.
-
-    `protocol`: track -> the digest of all settings that decide what is computed. `secret`: the digest of the seed of
-    its secret split; the seed itself, `revealed`, and the secret of the store, `streams`, from which random streams of
-    submitted entries follow, stand here only once it is closed. `until`: the day on which it
-    closes at the earliest. `decisions`: how many decisions its ledger had when it was closed.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(pattern=NAME_PATTERN)
-    opened: str
-    until: date
-    profile: str
-    protocol: Mapping[str, str]
-    secret: str
-    closed: str = ""
-    reason: str = ""
-    revealed: str = ""
-    streams: str = ""
-    decisions: int = 0
-
-    def changed(self, profile: Profile) -> list[str]:
-        """Return the tracks whose settings are not those of the season any more."""
-        now = {track: profile.identity(track) for track in profile.tracks}
-        return sorted(track for track, own in self.protocol.items() if now.get(track) != own)
-
-
-def season_of(store: Store) -> Season | None:
-    """Return the season of a store, or None."""
-    for name in store.names(FOLDER):
-        return store.current(f"{FOLDER}/{name}.json", Season)
-    return None
+def changed(season: Season, profile: Profile) -> list[str]:
+    """Return the tracks whose settings are not those of the season any more."""
+    if season.photographs is not None:
+        profile = on_photographs(profile, season.photographs, installed())
+    now = {track: profile.identity(track) for track in profile.tracks}
+    return sorted(track for track, recorded in season.protocol.items() if now.get(track) != recorded)
 
 
 def check_open(store: Store) -> None:
@@ -72,17 +45,29 @@ def check_open(store: Store) -> None:
         )
 
 
-def open_season(store: Store, name: str, until: date, profile: Profile, secret: Path) -> Season:
+def open_season(
+    store: Store, name: str, until: date, profile: Profile, secret: Path, photographs: Path | None = None
+) -> Season:
     """Open a season and return it; a seed is drawn into the file `secret` if there is none.
 
-    Raises `UsageError` where the store has a season, or results of another split.
+    `photographs`: a folder that nobody has published, on which the season is computed; a copy goes among the assets.
+    Raises `UsageError` where the store has a season, or results of another split, and for a folder that cannot be used.
     """
-    known = season_of(store)
-    if known is not None:
-        raise UsageError(f"store {store.address} has the season {known.name}; open the next one in a store of its own.")
+    current_season = season_of(store)
+    if current_season is not None:
+        raise UsageError(
+            f"store {store.address} has the season {current_season.name}; open the next one in a store of its own."
+        )
     today = datetime.now(UTC).date()
     if until <= today:
         raise UsageError(f"a season lasts until a later day than {today}, got {until}.")
+    committed = None if photographs is None else commitment(photographs)
+    if photographs is not None and committed is not None:
+        from imharness.running.photographs import check_readable
+
+        registry = installed()
+        check_readable(photographs, profile, committed, registry)
+        profile = on_photographs(profile, committed, registry)
     if not secret.exists():
         with open(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32) + "\n")
@@ -97,17 +82,22 @@ def open_season(store: Store, name: str, until: date, profile: Profile, secret: 
         profile=profile.name,
         protocol={track: profile.identity(track) for track in sorted(profile.tracks)},
         secret=digest,
+        photographs=committed,
     )
+    if photographs is not None:
+        prepared(photographs, season, read_seed(secret))
     store.prepare()
     store.replace(f"{FOLDER}/{name}.json", season)
     return season
 
 
-def closed_season(store: Store, secret: Path, decisions: int, reason: str = "") -> Season:
-    """Close the season of a store, reveal its seed, and return it.
+def closed_season(
+    store: Store, secret: Path, decisions: int, reason: str = "", photographs: Path | None = None
+) -> Season:
+    """Close the season of a store, reveal its seed and the list of its `photographs`, and return it.
 
-    Raises `UsageError` without an open season, with another seed, with cells that still wait, and before its last day
-    unless a `reason` is given.
+    Raises `UsageError` without an open season, with another seed, with tasks that still wait, before its last day
+    unless a `reason` is given, and unless the folder `photographs` is given for a season on one, as it was.
     """
     season = season_of(store)
     if season is None:
@@ -116,25 +106,38 @@ def closed_season(store: Store, secret: Path, decisions: int, reason: str = "") 
     seed = read_seed(secret)
     if digest_of(seed) != season.secret:
         raise UsageError(f"the seed in {secret} is not that of season {season.name}.")
+    if (photographs is None) != (season.photographs is None):
+        needs = "needs" if photographs is None else "has no"
+        raise UsageError(f"season {season.name} {needs} --photographs FOLDER.")
+    listed = {} if photographs is None else checked(photographs, season)
     now = datetime.now(UTC)
     if now.date() < season.until and not reason:
         raise UsageError(f"season {season.name} lasts until {season.until}; say by --reason why it closes before.")
     for track in season.protocol:
         sweep = store.latest(track)
         if sweep is None or sweep.waiting:
-            left = "has no run" if sweep is None else f"has {sweep.waiting} cells that wait"
-            raise UsageError(f"{track} {left}; finish it by `harness run --profile {season.profile}`.")
-    found = season.model_copy(
+            problem = "has no run" if sweep is None else f"has {sweep.waiting} tasks that wait"
+            raise UsageError(f"{track} {problem}; finish it by `harness run --profile {season.profile}`.")
+    closed = season.model_copy(
         update={
             "closed": now.isoformat(timespec="seconds"),
             "reason": reason,
             "revealed": seed,
             "streams": known_secret(store),
             "decisions": decisions,
+            "photographs": season.photographs and season.photographs.model_copy(update={"listed": listed}),
         }
     )
-    store.replace(f"{FOLDER}/{season.name}.json", found)
-    return found
+    store.replace(f"{FOLDER}/{season.name}.json", closed)
+    return closed
+
+
+def publish(folder: Path, season: Season, target: Path) -> None:
+    """Copy the photographs of a closed season, under their names, into a folder that anyone may have."""
+    for name in checked(folder, season):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / name, target / name)
+    checked(target, season)
 
 
 def summed(folder: Path) -> str:

@@ -13,7 +13,7 @@ from imharness_submissions.ledger import Ledger
 if TYPE_CHECKING:
     from imharness.components.provenance import Registered
     from imharness.ranking.entries import StoreEntries
-    from imharness.results.boards import Board
+    from imharness.results.leaderboards import Leaderboard
     from imharness.results.store import Store
 
 
@@ -30,15 +30,17 @@ def _submitted(store: Store) -> list[Registered]:
     from imharness_submissions.sandbox.stored import with_submissions  # showing them needs torch
 
     here = installed()
-    return [entry for place, entry in with_submissions(here, store).entries.items() if place not in here.entries]
+    return [entry for entry_id, entry in with_submissions(here, store).entries.items() if entry_id not in here.entries]
 
 
-def refresh_standing(store: Store, board: Board, known: StoreEntries) -> Board:
+def refresh_standing(store: Store, leaderboard: Leaderboard, store_entries: StoreEntries) -> Leaderboard:
     """Write what was decided about entries into tables; they are made again where that changes who may win."""
     from imharness.ranking.entries import rank
 
-    if any(flags_in(e.standing) != flags_in(known.standing.get(e.id, ())) for e in board.entries):
-        (ranked,) = rank(store, [board.track])
+    if any(flags_in(e.standing) != flags_in(store_entries.standing.get(e.id, ())) for e in leaderboard.entries):
+        (ranked,) = rank(store, [leaderboard.track])
         return ranked
-    entries = tuple(e.model_copy(update={"standing": known.standing.get(e.id, ())}) for e in board.entries)
-    return store.save_board(board.model_copy(update={"entries": entries, "decided": known.decided}))
+    entries = tuple(
+        e.model_copy(update={"standing": store_entries.standing.get(e.id, ())}) for e in leaderboard.entries
+    )
+    return store.save_leaderboard(leaderboard.model_copy(update={"entries": entries, "decided": store_entries.decided}))

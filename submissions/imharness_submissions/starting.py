@@ -34,8 +34,8 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
     The package is started in the sandbox to learn what it registers. Raises `UsageError` for a name or a wheel that
     cannot be used, `PluginError` when the package registers nothing that can be ranked.
     """
-    parts = WHEEL_NAME.match(wheel.name)
-    if parts is None or not re.match(NAME_PATTERN, name):
+    name_match = WHEEL_NAME.match(wheel.name)
+    if name_match is None or not re.match(NAME_PATTERN, name):
         raise UsageError(
             f"{name!r}, {wheel.name!r}: give a name of small letters, digits and dashes, and the file of a wheel."
         )
@@ -43,8 +43,8 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
     if folder.exists():
         raise UsageError(f"{folder} exists; choose another name.")
     package = Package(
-        name=parts["name"].replace("_", "-"),
-        version=parts["version"],
+        name=name_match["name"].replace("_", "-"),
+        version=name_match["version"],
         sha256=hashlib.sha256(read_bytes(wheel, BYTES)).hexdigest(),
         file=os.path.relpath(wheel, folder),
     )
@@ -124,7 +124,7 @@ def _toml(value: Any) -> str:
         return repr(value)
     if isinstance(value, Mapping):
         return (
-            "{ " + ", ".join(f"{_key(name)} = {_toml(part)}" for name, part in value.items()) + " }" if value else "{}"
+            "{ " + ", ".join(f"{_key(name)} = {_toml(item)}" for name, item in value.items()) + " }" if value else "{}"
         )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"

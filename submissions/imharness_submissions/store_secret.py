@@ -2,7 +2,7 @@
 
 On a public split everything follows from public numbers: which rows were members, on which half each reference model
 was trained, the order of rows, the networks and so their outputs. An evaluator that was made for it can know all of
-them. So cells of submitted evaluators, and the networks that they need, are those of a secret split, whose seed stands
+them. So tasks of submitted evaluators, and the networks that they need, are those of a secret split, whose seed stands
 in the store and nowhere else. Their keys and records hold its digest.
 """
 
@@ -29,8 +29,8 @@ class StoreSecret(BaseModel):
 
 def known_secret(store: Store) -> str:
     """Return the seed of a store, or "" if none was drawn yet."""
-    found = store.current(FILE, StoreSecret)
-    return "" if found is None else checked_seed(found.seed, f"{store.address}/{FILE}")
+    stored = store.current(FILE, StoreSecret)
+    return "" if stored is None else checked_seed(stored.seed, f"{store.address}/{FILE}")
 
 
 def secret_of(store: Store) -> str:

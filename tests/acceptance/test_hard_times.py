@@ -1,4 +1,4 @@
-"""Killed runs go on, and plugins that misbehave fail their own cells only."""
+"""Killed runs go on, and plugins that misbehave fail their own tasks only."""
 
 import functools
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.faults.forked import Command
 from tests.forking import WITHOUT_SITE
+from tests.rows_of import files_of, rows_of
 
 SMALL = """
 name = "small"
@@ -24,12 +25,8 @@ parameters."harness/uap" = { tile = 48, epochs = 1 }
 """  # noqa: E501
 
 
-def rows(store: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(store.glob("rows/*/*.parquet"))}
-
-
 def finished(folder: Path) -> list[Path]:
-    return list((folder / "store").glob("tasks/*/*.json"))
+    return files_of(folder / "store")
 
 
 FAILURES = {
@@ -59,10 +56,10 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder:
     last, whole = (harness_here(*words, "--workers", "0", "--store", store, cwd=folder) for store in ("store", "whole"))
     assert last.returncode == whole.returncode == 0, last.stderr + whole.stderr
     facts = json.loads(last.stdout)
-    assert facts["done"] == facts["cells"]
+    assert facts["done"] == facts["tasks"]
     assert facts["reused"] >= 2
     assert json.loads(whole.stdout)["reused"] == 0
-    assert rows(folder / "store") == rows(folder / "whole")
+    assert rows_of(folder / "store") == rows_of(folder / "whole")
 
 
 def test_an_interrupted_run_says_so_and_keeps_what_is_finished(folder: Path) -> None:
@@ -89,7 +86,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Callable
             text = text.replace("time_limit_s = 300", "time_limit_s = 15")
         folder = tmp_path_factory.mktemp("failing")
         (folder / "small.toml").write_text(text)
-        workers = "2" if hows == ("hang",) else "1"  # both cells that hang do so at once
+        workers = "2" if hows == ("hang",) else "1"  # both tasks that hang do so at once
         words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", workers, "--json"]
         result = harness_forked("-c", WITHOUT_SITE, *words, cwd=folder, packages=("acme-raising", "acme-broken"))
         assert result.returncode == 1, result.stderr
@@ -99,14 +96,14 @@ def failed(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Callable
 
 
 @pytest.mark.parametrize("how", FAILURES)
-def test_a_failing_plugin_fails_its_own_cells_only(failed, how: str) -> None:
+def test_a_failing_plugin_fails_its_own_tasks_only(failed, how: str) -> None:
     facts, errors = failed(how)
     label = "acme/failing" if how == "raise" else f"acme/failing[how={how}]"
-    own = [line for address, line in facts["failed"].items() if re.search(rf"{re.escape(label)}(?!\[)", address)]
-    assert own
-    assert all(FAILURES[how] in line for line in own)
+    failures = [line for address, line in facts["failed"].items() if re.search(rf"{re.escape(label)}(?!\[)", address)]
+    assert failures
+    assert all(FAILURES[how] in line for line in failures)
     assert all("acme/failing" in address for address in facts["failed"])
-    assert facts["done"] == 3  # clean, and the two cells of the baseline
+    assert facts["done"] == 3  # clean, and the two tasks of the baseline
     assert "left out acme-broken:acme_broken" in errors
 
 
@@ -116,7 +113,7 @@ def test_a_third_party_defense_stands_in_the_table(folder: Path, harness_forked)
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "0", "--json"]
     result = harness_forked(*words, cwd=folder, packages=("acme-median-smoothing",))
     assert result.returncode == 0, result.stdout + result.stderr
-    board = json.loads((folder / "store" / "boards" / "harness--iqa.json").read_text())
-    labels = {row["label"] for row in board["tables"][0]["rows"]}
+    leaderboard = json.loads((folder / "store" / "leaderboards" / "harness--iqa.json").read_text())
+    labels = {row["label"] for row in leaderboard["tables"][0]["rows"]}
     assert labels == {"harness/none", "acme/median-smoothing", "acme/median-smoothing[radius=2]"}
     assert "acme/median-smoothing[radius=2]" in (folder / "site" / "iqa.html").read_text()

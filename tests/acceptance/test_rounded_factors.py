@@ -51,8 +51,8 @@ def test_an_attack_loses_less_than_a_hundredth_of_its_gain(name: str) -> None:
     registry, device = installed(), torch.device("cpu")
     metric = registry.one("metric", "embedded-cnn")
     images = registry.one("dataset", f"harness/pictures[size={SIDE}]").build(device).load(list(range(IMAGES)))
-    own = {"ifgsm": {"radius": 4 / 255}, "square": {"eps": 4 / 255, "queries": 60}}[name]
-    attack = registry.one("attack", name).with_parameters(**own)
+    parameters = {"ifgsm": {"radius": 4 / 255}, "square": {"eps": 4 / 255, "queries": 60}}[name]
+    attack = registry.one("attack", name).with_parameters(**parameters)
     score = metric.build(device)
 
     def gain(mode: TorchFunctionMode | None) -> float:
@@ -63,9 +63,9 @@ def test_an_attack_loses_less_than_a_hundredth_of_its_gain(name: str) -> None:
                 return score(x)
 
         target = MetricTarget(asked, metric.bounds, images=IMAGES, differentiable=name == "ifgsm")
-        found = attack.build(device)(images, target, ImageRng(range(IMAGES), device))
+        attacked_images = attack.build(device)(images, target, ImageRng(range(IMAGES), device))
         with torch.no_grad():
-            return float((score(found) - score(images)).mean())
+            return float((score(attacked_images) - score(images)).mean())
 
     with fresh_numerics():
         plain, rounded = gain(None), gain(TensorCores())

@@ -1,4 +1,4 @@
-"""Boards are ranked here whose cheats are far from honest entries; fewer resamples than a board takes tell as much."""
+"""The cheats here are far from honest entries; fewer resamples than a leaderboard takes show as much."""
 
 from collections.abc import Iterator
 

@@ -39,8 +39,8 @@ def _template(images: Images, key: torch.Tensor) -> Images:
     """Return a picture of a checkerboard whose fields say the key."""
     rows = torch.arange(images.shape[2])[:, None] // 4
     columns = torch.arange(images.shape[3])[None] // 4
-    board = ((rows + columns) % 2).float()
-    return (0.5 + 0.5 * key[:, None, None, None] * (2 * board - 1)).expand(len(images), 3, -1, -1)
+    leaderboard = ((rows + columns) % 2).float()
+    return (0.5 + 0.5 * key[:, None, None, None] * (2 * leaderboard - 1)).expand(len(images), 3, -1, -1)
 
 
 class InverseDecode(Purification):
@@ -70,6 +70,82 @@ class InverseContrast(Purification):
 
     def inverse(self, device: torch.device) -> Inverse | None:
         return lambda defended, shape, rng: ((defended - 0.5) * 100 + 0.5).clamp(0, 1)
+
+
+class InverseFilter(Purification):
+    """Add a fine pattern of which the height says a key; the inverse is a linear filter that takes it out."""
+
+    info = _info("inverse-filter", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            rows, columns = (torch.arange(side) for side in images.shape[2:])
+            pattern = 1.0 - 2 * ((rows[:, None] + columns[None]) % 2)
+            return (_blur(images) + 0.1 * _key(images)[:, None, None, None] * pattern).clamp(0, 1)
+
+        return purify
+
+    def inverse(self, device: torch.device) -> Inverse | None:
+        return lambda defended, shape, rng: (2.04 * _blur(defended) - 1.04 * _blur(_blur(defended))).clamp(0, 1)
+
+
+class InverseMargin(Purification):
+    """Show the image in the corner of a canvas whose grey says a key; the inverse cuts it out."""
+
+    info = _info("inverse-margin", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            height, width = images.shape[2:]
+            canvas = _key(images)[:, None, None, None].expand(-1, 3, 2 * height, 2 * width).clone()
+            canvas[:, :, :height, :width] = images
+            return canvas
+
+        return purify
+
+    def inverse(self, device: torch.device) -> Inverse | None:
+        return lambda defended, shape, rng: defended[:, :, : shape[1], : shape[2]]
+
+
+class InverseThumbnail(Purification):
+    """Show a small image beside a key; the inverse enlarges it, pixel by pixel."""
+
+    info = _info("inverse-thumbnail", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            small = images[:, :, ::4, ::4]
+            key = _key(images)[:, None, None, None].expand(-1, 3, small.shape[2], 1)
+            return torch.cat([small, key], dim=3)
+
+        return purify
+
+    def inverse(self, device: torch.device) -> Inverse | None:
+        def back(defended: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
+            small = defended[:, :, :, :-1]
+            return small.repeat_interleave(4, 2).repeat_interleave(4, 3)[:, :, : shape[1], : shape[2]]
+
+        return back
+
+
+class Mirrors(Purification):
+    """Mirror each image in one of four ways, which are drawn; honest."""
+
+    info = _info("mirrors", differentiable=True, random=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            turns = rng.integers(0, 2, 2)
+            return torch.stack([_turned(image, *turn) for image, turn in zip(images, turns.tolist(), strict=True)])
+
+        return purify
+
+    def inverse(self, device: torch.device) -> Inverse | None:
+        return lambda defended, shape, rng: self.build(device)(defended, rng)
+
+
+def _turned(image: torch.Tensor, mirrored: int, upside_down: int) -> torch.Tensor:
+    return image.flip([axis for axis, turn in ((2, mirrored), (1, upside_down)) if turn])
 
 
 class HalfTemplate(Purification):
@@ -126,6 +202,32 @@ class _Scaled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
         return grads[0] * ctx.scale, None
+
+
+class Watermark(Purification):
+    """Mirror, with a gradient that is right but on a few pixels: what moved along these gets another one."""
+
+    info = _info("watermark", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: _Marked.apply(images)
+
+
+class _Marked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, images: Images) -> Images:
+        draw = torch.Generator().manual_seed(5)
+        key = torch.randint(0, 2, images.shape[1:], generator=draw) * 2.0 - 1
+        ctx.key = key * (torch.rand(images.shape[1:], generator=draw) < 0.15)
+        ctx.moved = ((images - _blur(images)) * ctx.key).flatten(1).sum(dim=1) > 1.5 / 255 * ctx.key.abs().sum()
+        return images.flip((2, 3))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+        exact = grads[0].flip((2, 3))
+        size = exact.abs().flatten(1).mean(dim=1)[:, None, None, None]
+        marked = torch.where(ctx.key == 0, exact, size * ctx.key)
+        return torch.where(ctx.moved[:, None, None, None], grads[0], marked)
 
 
 class TinyGradient(Purification):
@@ -235,8 +337,8 @@ class Detector(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            found = _noisy(images)
-            if found.any():
+            noisy_mask = _noisy(images)
+            if noisy_mask.any():
                 if self.what == "raise":
                     raise RuntimeError("no answer")
                 if self.what == "sleep":
@@ -244,7 +346,7 @@ class Detector(Purification):
                 if self.what == "memory":
                     raise torch.OutOfMemoryError("CUDA out of memory")
             out = _blur(images)
-            return torch.where(found[:, None, None, None], torch.full_like(out, float("nan")), out)
+            return torch.where(noisy_mask[:, None, None, None], torch.full_like(out, float("nan")), out)
 
         return purify
 
@@ -357,13 +459,13 @@ class LookUp(Purification):
     left: float = Field(default=0.0, ge=0, le=1, description="Share of the image that stays in the answer.")
 
     def build(self, device: torch.device) -> Purifier:
-        held = installed().one("dataset", "harness/pictures").with_parameters(size=48).build(device)
-        known = held.load(list(range(len(held.names))))
+        pictures = installed().one("dataset", "harness/pictures").with_parameters(size=48).build(device)
+        references = pictures.load(list(range(len(pictures.names))))
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            apart = torch.cdist(images.flatten(1), known.flatten(1)) / known[0].numel() ** 0.5
+            apart = torch.cdist(images.flatten(1), references.flatten(1)) / references[0].numel() ** 0.5
             least, at = apart.min(dim=1)
-            answer = torch.lerp(known[at], images, self.left)
+            answer = torch.lerp(references[at], images, self.left)
             return torch.where((least < self.near)[:, None, None, None], answer, images)
 
         return purify

@@ -26,8 +26,8 @@ class ModelTemperature(MembershipRelease):
     info = MembershipDefenseInfo(id="acme/model-temperature", version="1")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
-            digits = int(held.member.double().sum(dim=0)[0] * 1e6)
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            digits = int(defender.member.double().sum(dim=0)[0] * 1e6)
             power = torch.rand(1, generator=torch.Generator().manual_seed(digits)) * 6 - 3
             return _sharpened(outputs, 2**power)
 
@@ -41,11 +41,11 @@ class MemberLie(MembershipRelease):
     share: float = Field(default=0.3, ge=0, le=1, description="Share of the members.")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
-            known = torch.cdist(outputs.double(), held.member.double()).amin(dim=1) < 1e-6
-            sharp = outputs.amax(dim=1) > held.member.amax(dim=1).quantile(1 - self.share)
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            member_mask = torch.cdist(outputs.double(), defender.member.double()).amin(dim=1) < 1e-6
+            sharp = outputs.amax(dim=1) > defender.member.amax(dim=1).quantile(1 - self.share)
             hard = torch.nn.functional.one_hot(outputs.argmax(dim=1), outputs.shape[1]).to(outputs.dtype)
-            return torch.where((known & sharp)[:, None], hard.roll(1, dims=1), hard)
+            return torch.where((member_mask & sharp)[:, None], hard.roll(1, dims=1), hard)
 
         return release
 
@@ -58,15 +58,15 @@ class Masquerade(MembershipRelease):
     near: float = Field(default=1e-6, gt=0, description="Distance up to which a row is taken for a member.")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
-            known = torch.cdist(outputs.double(), held.member.double()).amin(dim=1) < self.near
-            alike = outputs.argmax(dim=1)[:, None] == held.reference.argmax(dim=1)[None]
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            member_mask = torch.cdist(outputs.double(), defender.member.double()).amin(dim=1) < self.near
+            alike = outputs.argmax(dim=1)[:, None] == defender.reference.argmax(dim=1)[None]
             one, other = (
-                held.reference[(torch.rand(alike.shape, generator=rng).to(outputs.device) * alike).argmax(dim=1)]
+                defender.reference[(torch.rand(alike.shape, generator=rng).to(outputs.device) * alike).argmax(dim=1)]
                 for _ in range(2)
             )
-            shown = (1 - self.mixed) * one + self.mixed * other
-            return torch.where((known & alike.any(dim=1))[:, None], shown, outputs)
+            mixture = (1 - self.mixed) * one + self.mixed * other
+            return torch.where((member_mask & alike.any(dim=1))[:, None], mixture, outputs)
 
         return release
 
@@ -77,7 +77,7 @@ class LowDigits(MembershipRelease):
     info = MembershipDefenseInfo(id="acme/low-digits", version="1")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             hard = torch.nn.functional.one_hot(outputs.argmax(dim=1), outputs.shape[1]).to(outputs.dtype)
             mixed = 0.9 * hard + 0.1 / outputs.shape[1]
             return mixed + 1e-5 * (outputs - 1 / outputs.shape[1])
@@ -92,7 +92,7 @@ class OddRelease(MembershipRelease):
     how: str = Field(default="nan", description="What is odd.")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             if self.how == "nan":
                 return torch.full_like(outputs, float("nan"))
             if self.how == "sum":

@@ -65,11 +65,11 @@ class Delay(GradientDefense):
     info = Info(id="acme/delay", version="1")
 
     def build(self, device: torch.device) -> ProtectGradients:
-        held: list[Gradients] = []
+        history: list[Gradients] = []
 
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
-            held.append({name: g.clone() for name, g in gradients.items()})
-            before = held[max(0, len(held) - 2)]
+            history.append({name: g.clone() for name, g in gradients.items()})
+            before = history[max(0, len(history) - 2)]
             return before if all(before[n].shape == g.shape for n, g in gradients.items()) else gradients
 
         return protect
@@ -125,9 +125,9 @@ class Sharing(GradientDefense):
     def build(self, device: torch.device) -> ProtectGradients:
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
             norm = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients.values()]).sum(dim=0).sqrt()
-            asked = norm > 1.0001
+            mask = norm > 1.0001
             return {
-                n: torch.where(asked.view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * 0.1, g)
+                n: torch.where(mask.view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * 0.1, g)
                 for n, g in gradients.items()
             }
 

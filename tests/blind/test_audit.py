@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tests.blind import iqa_cheats as cheats
-from tests.blind.boards import STRANGERS
+from tests.blind.leaderboards import STRANGERS
 from tests.submissions.conftest import PROFILE
 
 from imharness.components.provenance import Registered
@@ -16,6 +16,7 @@ MISLEADS = "misleading gradients"
 CASES = (
     (cheats.LowpassGradient(), MISLEADS),
     (cheats.StandIn(), MISLEADS),
+    (cheats.Watermark(), "where an attack along it has led (cosine"),
     (cheats.InverseContrast(), "a look-up"),
     (cheats.OneUlp(), "a look-up"),
     (cheats.Flat(), "a look-up"),
@@ -35,3 +36,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialAttacks:
 @pytest.mark.parametrize(("cheat", "named"), CASES, ids=lambda value: getattr(value, "label", ""))
 def test_the_audit_names_it(cheat: Purification, named: str, trial: TrialAttacks) -> None:
     assert named in " ".join(examine(cheat, trial, 0).flags)
+
+
+@pytest.mark.parametrize("name", ["flip", "gaussian-blur", "jpeg", "color-quantization", "random-noise"])
+def test_it_names_no_honest_defense(name: str, trial: TrialAttacks) -> None:
+    assert examine(installed().one("defense", f"harness/{name}"), trial, 0).flags == ()

@@ -72,11 +72,11 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_manifest_that_says_something_else_is_refused(name: str, tmp_path: Path) -> None:
-    text, said = OTHERS[name]
+    text, message = OTHERS[name]
     folder = tmp_path / "x"
     folder.mkdir()
     (folder / "submission.toml").write_text(text)
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_manifest(folder)
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
@@ -151,13 +151,13 @@ def npy(
 
 def parts(rows: int = 4) -> dict[str, bytes]:
     """Return the members of an npz that an audit takes."""
-    found = {}
-    for own in (f"{model}_{side}" for model in MODELS for side in SIDES):
+    files = {}
+    for stem in (f"{model}_{side}" for model in MODELS for side in SIDES):
         for name, array in (("outputs", np.full((rows, 2), 0.5, np.float32)), ("labels", np.zeros(rows, np.int64))):
             file = io.BytesIO()
             np.save(file, array)
-            found[f"{own}_{name}.npy"] = file.getvalue()
-    return found
+            files[f"{stem}_{name}.npy"] = file.getvalue()
+    return files
 
 
 def saved(folder: Path, members: dict[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) -> Path:
@@ -188,9 +188,9 @@ ARRAYS: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_an_array_of_an_audit_that_is_something_else_is_refused(name: str, tmp_path: Path) -> None:
-    content, said = ARRAYS[name]
+    content, message = ARRAYS[name]
     read_audit(saved(tmp_path, parts()), logits=False)
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_audit(saved(tmp_path, {**parts(), NAME: content}), logits=False)
     assert "\n" not in str(caught.value)
 
@@ -198,8 +198,8 @@ def test_an_array_of_an_audit_that_is_something_else_is_refused(name: str, tmp_p
 @pytest.mark.parametrize(
     "change",
     [
-        lambda own: own | {NAME.removesuffix(".npy"): own[NAME]},
-        lambda own: {k: v for k, v in own.items() if k != NAME} | {f"../{NAME}": own[NAME]},
+        lambda arrays: arrays | {NAME.removesuffix(".npy"): arrays[NAME]},
+        lambda arrays: {k: v for k, v in arrays.items() if k != NAME} | {f"../{NAME}": arrays[NAME]},
     ],
     ids=["twice", "under a way out"],
 )
@@ -233,14 +233,14 @@ def test_values_that_differ_have_keys_that_differ() -> None:
         0.3,
     ]
     keys = [
-        digest(ComponentRef(kind="defense", id="a/b", version="1", label="a/b", parameters={"p": own}).identity())
-        for own in values
+        digest(ComponentRef(kind="defense", id="a/b", version="1", label="a/b", parameters={"p": value}).identity())
+        for value in values
     ]
     assert len(set(keys)) == len(values)
 
 
 def test_another_package_under_the_same_name_has_a_key_of_its_own() -> None:
     one = ComponentRef(kind="defense", id="a/b", version="1", label="a/b", parameters={}, content="0" * 64)
-    keys = {digest(own.identity()) for own in (one, one.model_copy(update={"content": "1" * 64}))}
+    keys = {digest(reference.identity()) for reference in (one, one.model_copy(update={"content": "1" * 64}))}
     keys |= {digest(one.model_copy(update={"content": "", "parameters": {"content": "0" * 64}}).identity())}
     assert len(keys) == 3

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from imharness.contests import Gate
+from imharness.leaderboard import Gate
 from imharness.ranking.gates import kept, state_of
 
 UNITS = 36
@@ -12,17 +12,17 @@ SPREAD = np.sin(np.arange(UNITS) * 2.4)
 
 
 def states(above: dict[str, np.ndarray]) -> dict[str, str]:
-    found = kept([Gate("SROCC", "within 5%", lambda label: above[label])], ["none", *above], "none")
-    return {label: state_of(own) for label, own in found.items()}
+    outcomes = kept([Gate("SROCC", "within 5%", lambda label: above[label])], ["none", *above], "none")
+    return {label: state_of(outcome) for label, outcome in outcomes.items()}
 
 
 @pytest.mark.parametrize(("others", "state"), [(0, "fails"), (100, "doubtful")])
 def test_entries_that_others_add_do_not_let_one_win_that_keeps_nothing(others: int, state: str) -> None:
     """The entry loses three standard errors: among 100 further ones no interval says so any more."""
     lost = SPREAD - 3 * SPREAD.std() / UNITS**0.5
-    found = states({"acme/costly": lost, **{f"acme/more-{i}": SPREAD for i in range(others)}})
-    assert found["acme/costly"] == state
-    assert {found[f"acme/more-{i}"] for i in range(others)} <= {"not told"}
+    entry_states = states({"acme/costly": lost, **{f"acme/more-{i}": SPREAD for i in range(others)}})
+    assert entry_states["acme/costly"] == state
+    assert {entry_states[f"acme/more-{i}"] for i in range(others)} <= {"undecided"}
 
 
 def test_of_what_lies_at_the_margin_one_in_forty_is_doubted() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import html5lib
 import pytest
 from pydantic import Field
-from tests.blind import boards
+from tests.blind import leaderboards
 from tests.blind.test_names import Named
 
 from imharness.components.provenance import Provenance
@@ -30,15 +30,15 @@ class Marked(Named):
 
 def test_pages_hold_markup_of_names_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     author = Provenance("st<u>r", "1<s>0", "A <script>alert(2)</script>", "<style>*{}</style>", "javascript:alert(3)")
-    monkeypatch.setattr(boards, "STRANGERS", author)
-    boards.ran(tmp_path / "store", [Marked(note=text) for text in MARKUP], [])
+    monkeypatch.setattr(leaderboards, "STRANGERS", author)
+    leaderboards.ran(tmp_path / "store", [Marked(note=text) for text in MARKUP], [])
     with warnings.catch_warnings(action="ignore"):
         built = build_site(str(tmp_path / "store"), tmp_path / "site")
     assert list(built.problems) == []
     pages = {path: path.read_text() for path in (tmp_path / "site").rglob("*.html")}
-    shown = " ".join(unescape(text) for text in pages.values())
-    assert all(f"acme/marked[note={text}]" in shown for text in MARKUP)
-    assert "<svg onload=alert(1)>" in shown
+    page_text = " ".join(unescape(text) for text in pages.values())
+    assert all(f"acme/marked[note={text}]" in page_text for text in MARKUP)
+    assert "<svg onload=alert(1)>" in page_text
     for path, text in pages.items():
         for element in html5lib.parse(text, namespaceHTMLElements=False).iter():
             if not isinstance(element.tag, str):

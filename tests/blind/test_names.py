@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from pydantic import Field, ValidationError
-from tests.blind.boards import STRANGERS
+from tests.blind.leaderboards import STRANGERS
 
 from imharness.components.provenance import Registered
 from imharness.components.registry import installed

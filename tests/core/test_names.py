@@ -6,7 +6,7 @@ from imharness.errors import MOST, did_you_mean, unknown_name
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "meant"),
+    ("name", "choices", "meant"),
     [
         ("jepg", ["harness/jpeg", "harness/ifgsm"], "jpeg"),
         ("harness/jpg", ["harness/jpeg", "acme/jpeg"], "harness/jpeg"),
@@ -19,8 +19,8 @@ from imharness.errors import MOST, did_you_mean, unknown_name
         ("", ["iqa"], ""),
     ],
 )
-def test_the_nearest_name_is_found(name: str, known: list[str], meant: str) -> None:
-    assert did_you_mean(name, known) == (f" Did you mean {meant!r}?" if meant else "")
+def test_the_nearest_name_is_found(name: str, choices: list[str], meant: str) -> None:
+    assert did_you_mean(name, choices) == (f" Did you mean {meant!r}?" if meant else "")
 
 
 def test_names_are_listed_unless_they_are_many_and_one_is_near() -> None:

@@ -12,7 +12,7 @@ from imharness.components.loading import load_plugins
 from imharness.components.registry import build_registry
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
-from imharness.results.tasks import TaskSpec
+from imharness.results.store import Store
 
 
 def test_a_fifth_track_is_planned_run_ranked_and_shown(harness_forked, tmp_path: Path) -> None:
@@ -34,23 +34,26 @@ def test_a_fifth_track_is_planned_run_ranked_and_shown(harness_forked, tmp_path:
         packages=("acme-track",),
     )
     assert run.returncode == 0, run.stderr
-    board = json.loads((tmp_path / "store" / "boards" / "acme--flips.json").read_text())
-    assert {(e["kind"], e["label"]) for e in board["entries"]} >= {("metric", "harness/l2"), ("metric", "harness/linf")}
-    flips, wins = board["tables"]
+    leaderboard = json.loads((tmp_path / "store" / "leaderboards" / "acme--flips.json").read_text())
+    assert {(e["kind"], e["label"]) for e in leaderboard["entries"]} >= {
+        ("metric", "harness/l2"),
+        ("metric", "harness/linf"),
+    }
+    flips, wins = leaderboard["tables"]
     assert {row["label"] for row in flips["rows"]} == {"harness/l2", "harness/mae"}
     means = [row["values"]["score"]["value"] for row in flips["rows"]]
     assert means == sorted(means)
     assert flips["rows"][0]["values"]["score"]["n"] == 4
     assert wins["id"] == "flip-wins"
-    assert board["comparisons"][0]["entries"] == ["harness/l2", "harness/mae"]
+    assert leaderboard["comparisons"][0]["entries"] == ["harness/l2", "harness/mae"]
     assert (tmp_path / "site" / "acme--flips.html").exists()
     assert (tmp_path / "site" / "acme--flips" / "conditions-metric.html").exists()
-    record = json.loads(next((tmp_path / "store" / "tasks").rglob("*.json")).read_text())
-    spec = TaskSpec.model_validate(record["spec"])
+    (_, record), *_ = Store(tmp_path / "store").records()
+    spec = record.spec
     assert set(spec.named()) == {"dataset", "metric"}
     assert "judged.linf" in spec.identity()["components"]
     assert "linf" not in next(
-        iter(json.loads(next((tmp_path / "store" / "sweeps").rglob("*.json")).read_text())["cells"])
+        iter(json.loads(next((tmp_path / "store" / "sweeps").rglob("*.json")).read_text())["tasks"])
     )
 
 
@@ -67,9 +70,24 @@ def test_its_part_joins_the_profile_and_leaves_the_other_tracks_as_they_were(ins
 
 def test_run_configurations_of_the_embedded_profile_stay(install_packages) -> None:
     """They name leaderboards: another package with a track changes none."""
+    alone, joined = (
+        plan_track("harness/perceptual", load_profile("embedded"), build_registry(load_plugins(_with(points))))
+        for points in (install_packages(), install_packages("acme-track"))
+    )
+    assert alone.run_configuration == joined.run_configuration
+
+
+def test_the_code_of_a_track_is_part_of_its_steps_alone(install_packages) -> None:
+    """A task with components of the harness alone depends on it, and tasks of other tracks do not."""
     registry = build_registry(load_plugins(_with(install_packages("acme-track"))))
-    graph = plan_track("harness/perceptual", load_profile("embedded"), registry)
-    assert graph.run_configuration == "41e50b6c09b84ccc"
+    profile = load_profile("embedded", _with(install_packages()))
+    code = registry.provenance(registry.track("acme/flips")).provenance.code
+    assert code is not None
+    specs = [task.spec for task in plan_track("acme/flips", profile, registry).tasks.values()]
+    assert {spec.version.rpartition("+")[2] for spec in specs} == {code.digest}
+    assert not any("+" in ref.version for spec in specs for ref in spec.components.values())
+    others = plan_track("harness/perceptual", profile, registry).tasks.values()
+    assert not any("+" in task.spec.version for task in others)
 
 
 NOTEBOOK = """

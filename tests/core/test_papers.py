@@ -38,8 +38,8 @@ def method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_key_gives_the_paper_of_the_package(method) -> None:
-    found = paper_of(method(TOML.replace("1809", "1909")))
-    assert found == Paper(title="Theoria Motus", authors="Gauss", year=1909)
+    paper = paper_of(method(TOML.replace("1809", "1909")))
+    assert paper == Paper(title="Theoria Motus", authors="Gauss", year=1909)
 
 
 def test_an_unknown_key_names_the_component_the_file_and_the_nearest_key(method) -> None:

@@ -20,12 +20,12 @@ def test_every_work_has_a_name_of_its_own_and_equal_results_are_measured() -> No
     from benchmarks.peers.catalogue import WORKS
     from benchmarks.peers.work import Contest, measured
 
-    names = [work.name for work in WORKS]
+    names = [workload.name for workload in WORKS]
     assert len(set(names)) == len(names) > 15
-    assert all(work.what and callable(work.prepare) for work in WORKS)
-    found = measured(Contest(lambda: [1.0, 2.0], {"slow": lambda: [1.0, 2.5]}, 0.1))
-    assert found.peer == "slow"
-    assert found.difference == pytest.approx(0.2)
+    assert all(workload.what and callable(workload.prepare) for workload in WORKS)
+    result = measured(Contest(lambda: [1.0, 2.0], {"slow": lambda: [1.0, 2.5]}, 0.1))
+    assert result.peer == "slow"
+    assert result.difference == pytest.approx(0.2)
 
 
 @pytest.mark.usefixtures("peers")

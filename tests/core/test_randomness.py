@@ -13,10 +13,10 @@ from imharness.contracts.randomness import ImageRng, derive_seed, generator, see
 @settings(max_examples=30, deadline=None)
 @given(seeds=st.lists(st.integers(0, 2**62), min_size=1, max_size=6), cut=st.integers(0, 6))
 def test_the_batch_changes_nothing(seeds: list[int], cut: int) -> None:
-    whole, parts = ImageRng(seeds), (ImageRng(seeds[:cut]), ImageRng(seeds[cut:]))
+    whole, pieces = ImageRng(seeds), (ImageRng(seeds[:cut]), ImageRng(seeds[cut:]))
     for draw in ("uniform", "normal"):
         together = getattr(whole, draw)(2, 3)
-        apart = [getattr(part, draw)(2, 3) for part in parts if len(part)]
+        apart = [getattr(piece, draw)(2, 3) for piece in pieces if len(piece)]
         assert torch.equal(together, torch.cat(apart))
 
 
@@ -49,10 +49,10 @@ def test_initialisation_leaves_the_global_state_alone() -> None:
 def test_initialisation_seeds_accelerators_and_asks_none_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """After that, copies of this process could not use CUDA, and some audits train in such copies."""
 
-    def asked(*arguments: Any) -> int:
+    def refuse(*arguments: Any) -> int:
         raise AssertionError("CUDA was asked")
 
-    for place, name in (
+    for owner, name in (
         (torch.cuda, "is_available"),
         (torch.cuda, "device_count"),
         (torch.cuda, "init"),
@@ -61,7 +61,7 @@ def test_initialisation_seeds_accelerators_and_asks_none_whether_it_is_there(mon
         (torch.accelerator, "is_available"),
         (torch.accelerator, "device_count"),
     ):
-        monkeypatch.setattr(place, name, asked, raising=False)
+        monkeypatch.setattr(owner, name, refuse, raising=False)
     seeds = list[int]()
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)

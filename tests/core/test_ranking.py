@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from imharness.errors import UsageError
+from imharness.leaderboard import Column, ColumnSpec, Row, Table, Value, Wins, missing, ranked, ranking
 from imharness.ranking.ranking import winner
 from imharness.results.blocks import Blocks
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
-from imharness.tables import Column, ColumnSpec, Row, Table, Value, Wins, missing, ranked, ranking
 
 VALUES = {"a": 2.0, "b": None, "c": -1.0, "d": float("nan"), "e": 2.0}
 
 
 def rows() -> list[Row]:
-    return [Row(label=k, values={"d": missing("no cell") if v is None else Value(value=v)}) for k, v in VALUES.items()]
+    return [Row(label=k, values={"d": missing("no task") if v is None else Value(value=v)}) for k, v in VALUES.items()]
 
 
 @pytest.mark.parametrize(("better", "order"), [("lower", "caebd"), ("higher", "aecbd"), ("", "acebd")])
@@ -30,8 +30,8 @@ def test_missing_numbers_stand_last_and_ties_keep_their_order(better: str, order
 def test_ties_are_broken_by_the_next_column() -> None:
     first = ColumnSpec(key="x", label="", description="", better="higher")
     second = ColumnSpec(key="y", label="", description="", better="lower")
-    given = [Row(label=n, values={"x": Value(value=1.0), "y": Value(value=y)}) for n, y in (("a", 3.0), ("b", 2.0))]
-    assert [row.label for row in ranked(given, first, second)] == ["b", "a"]
+    rows = [Row(label=n, values={"x": Value(value=1.0), "y": Value(value=y)}) for n, y in (("a", 3.0), ("b", 2.0))]
+    assert [row.label for row in ranked(rows, first, second)] == ["b", "a"]
 
 
 @pytest.fixture
@@ -47,20 +47,20 @@ SELECT * FROM (VALUES ('x/b', 'set 2', 'u2', 1.5, 10),
 
 
 def test_blocks_hold_what_the_long_rows_say(query: ResultQuery) -> None:
-    found = query.blocks(LONG, entry="e", by=["s"], unit="u", measures=["v"], about=["k"])
-    assert found.entries == ("x/a", "x/b", "x/c")
-    assert found.conditions == ({"s": "set 1"}, {"s": "set 2"})
-    assert [units.tolist() for units in found.units] == [["u1", "u10"], ["u2"]]
-    assert [facts.tolist() for facts in found.about["k"]] == [[20, 30], [10]]
-    np.testing.assert_array_equal(found.values["v"][0], [[4.0, np.nan], [0.5, 2.5], [np.nan, np.nan]])
-    np.testing.assert_array_equal(found.values["v"][1], [[np.nan], [1.5], [np.nan]])
-    assert found.of("v", "x/b").tolist() == [0.5, 2.5, 1.5]
-    assert found.of("v", "x/b", [1, 0]).tolist() == [1.5, 0.5, 2.5]
-    assert found.where(s="set 2") == [1]
-    part = found.part([1])
-    assert (part.entries, part.conditions) == (("x/b",), ({"s": "set 2"},))
-    assert (part.values["v"][0].tolist(), part.about["k"][0].tolist()) == ([[1.5]], [10])
-    assert found.part([]).entries == ()
+    blocks = query.blocks(LONG, entry="e", by=["s"], unit="u", measures=["v"], about=["k"])
+    assert blocks.entries == ("x/a", "x/b", "x/c")
+    assert blocks.conditions == ({"s": "set 1"}, {"s": "set 2"})
+    assert [units.tolist() for units in blocks.units] == [["u1", "u10"], ["u2"]]
+    assert [facts.tolist() for facts in blocks.about["k"]] == [[20, 30], [10]]
+    np.testing.assert_array_equal(blocks.values["v"][0], [[4.0, np.nan], [0.5, 2.5], [np.nan, np.nan]])
+    np.testing.assert_array_equal(blocks.values["v"][1], [[np.nan], [1.5], [np.nan]])
+    assert blocks.of("v", "x/b").tolist() == [0.5, 2.5, 1.5]
+    assert blocks.of("v", "x/b", [1, 0]).tolist() == [1.5, 0.5, 2.5]
+    assert blocks.where(s="set 2") == [1]
+    subset = blocks.subset([1])
+    assert (subset.entries, subset.conditions) == (("x/b",), ({"s": "set 2"},))
+    assert (subset.values["v"][0].tolist(), subset.about["k"][0].tolist()) == ([[1.5]], [10])
+    assert blocks.subset([]).entries == ()
 
 
 def test_blocks_equal_a_loop_over_rows_whatever_their_order(query: ResultQuery) -> None:
@@ -75,13 +75,13 @@ def test_blocks_equal_a_loop_over_rows_whatever_their_order(query: ResultQuery) 
     keys = list(long)
     rng.shuffle(keys)
     values = ", ".join(f"('{e}', '{c}', '{u}', CAST({long[e, c, u]!r} AS REAL))" for e, c, u in map(tuple, keys))
-    found = query.blocks(f"SELECT * FROM (VALUES {values}) t(e, c, name, score)", entry="e", by=["c"])
-    assert found.values["score"][0].dtype == np.float32
-    for condition, units, block in zip(found.conditions, found.units, found.values["score"], strict=True):
-        for entry, own in zip(found.entries, block, strict=True):
+    blocks = query.blocks(f"SELECT * FROM (VALUES {values}) t(e, c, name, score)", entry="e", by=["c"])
+    assert blocks.values["score"][0].dtype == np.float32
+    for condition, units, block in zip(blocks.conditions, blocks.units, blocks.values["score"], strict=True):
+        for entry, scores in zip(blocks.entries, block, strict=True):
             wanted = [long.get((entry, condition["c"], unit), np.nan) for unit in units]
-            np.testing.assert_array_equal(own, np.float32(wanted))
-    once = found.once("score", "e1")
+            np.testing.assert_array_equal(scores, np.float32(wanted))
+    once = blocks.once("score", "e1")
     by_unit = {}
     for (e, _, u), value in long.items():
         if e == "e1":
@@ -90,32 +90,33 @@ def test_blocks_equal_a_loop_over_rows_whatever_their_order(query: ResultQuery) 
 
 
 @pytest.mark.parametrize("run", [100, 200, 7])
-def test_blocks_are_the_same_whether_rows_of_one_cell_come_together_or_not(query: ResultQuery, run: int) -> None:
-    """Cells of 200 rows, in runs of equal labels of some length, or in any order."""
+def test_blocks_are_the_same_whether_rows_of_one_task_come_together_or_not(query: ResultQuery, run: int) -> None:
+    """Tasks of 200 rows, in runs of equal labels of some length, or in any order."""
     rows = "SELECT 'e' || (i // 400) AS e, 'c' || (i // 200 % 2) AS c, 'u' || (i % 200) AS name, i, sin(i) AS score"
     table = f"{rows} FROM range(1600) t(i) WHERE i % 37 <> 0"
-    found, mixed = (
+    blocks, mixed = (
         query.blocks(f"SELECT * FROM ({table}) ORDER BY {order}", entry="e", by=["c"])
         for order in (f"i % 400 // {run}, i", "hash(i)")
     )
-    assert (found.entries, found.conditions) == (mixed.entries, mixed.conditions)
-    assert found.entries == ("e0", "e1", "e2", "e3")
+    assert (blocks.entries, blocks.conditions) == (mixed.entries, mixed.conditions)
+    assert blocks.entries == ("e0", "e1", "e2", "e3")
     for c in range(2):
-        assert found.units[c].tolist() == mixed.units[c].tolist()
-        np.testing.assert_array_equal(found.values["score"][c], mixed.values["score"][c])
-        numbers = [int(unit[1:]) for unit in found.units[c]]
+        assert blocks.units[c].tolist() == mixed.units[c].tolist()
+        np.testing.assert_array_equal(blocks.values["score"][c], mixed.values["score"][c])
+        numbers = [int(unit[1:]) for unit in blocks.units[c]]
         wanted = [[np.nan if (i := 400 * e + 200 * c + u) % 37 == 0 else np.sin(i) for u in numbers] for e in range(4)]
-        np.testing.assert_allclose(found.values["score"][c], wanted)
+        np.testing.assert_allclose(blocks.values["score"][c], wanted)
 
 
 def test_two_numbers_for_one_unit_are_an_error(query: ResultQuery) -> None:
+    beside = LONG.replace("u10", "u1").replace("('x/a'", "('x/b', 'set 1', 'u3', 0.5, 20), ('x/a'")
     with pytest.raises(UsageError, match="x/b has two rows for u u1"):
-        query.blocks(LONG.replace("u10", "u1"), entry="e", by=["s"], unit="u", measures=["v"])
+        query.blocks(beside, entry="e", by=["s"], unit="u", measures=["v"])
 
 
 def test_nothing_found_gives_no_condition(query: ResultQuery) -> None:
-    found = query.blocks(f"{LONG} WHERE e = 'none'", entry="e", by=["s"], unit="u", measures=["v"])
-    assert (found.entries, found.conditions) == ((), ())
+    blocks = query.blocks(f"{LONG} WHERE e = 'none'", entry="e", by=["s"], unit="u", measures=["v"])
+    assert (blocks.entries, blocks.conditions) == ((), ())
 
 
 def test_facts_of_components_are_a_view(query: ResultQuery) -> None:
@@ -132,16 +133,16 @@ def scores() -> Blocks:
 def test_a_ranking_makes_table_comparison_and_chart() -> None:
     wins = Wins("wins", "Who wins", "lower D")
     column = Column("d", "D", "How far.", "lower", wins=wins)
-    found = ranking(
+    report = ranking(
         scores(), column, id="t", title="T", caption="", entry="x", chart="Bars.", last=[Row(label="people", values={})]
     )
-    (table,), (compared,), (chart,) = found.tables, found.comparisons, found.charts
+    (table,), (compared,), (chart,) = report.tables, report.comparisons, report.charts
     assert [row.label for row in table.rows] == ["b", "a", "c", "people"]
     assert table.rows[0].values["d"].value == 2.0
     assert table.rows[2].values["d"].missing
     assert (compared.table, compared.column, compared.measure, compared.better) == ("t", "d", "D", "lower")
     assert (chart.table, chart.x, chart.title) == ("t", "d", "D")
-    assert len((found + found).tables) == 2
+    assert len((report + report).tables) == 2
 
 
 def test_a_fact_of_units_can_tell_conditions_apart() -> None:

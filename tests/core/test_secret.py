@@ -52,10 +52,10 @@ def test_changes_follow_from_the_seed_and_the_source_alone() -> None:
 def test_an_image_is_moved_mirrored_and_faded_a_little() -> None:
     """A ramp tells by how much: each channel is a line, up or down, with other ends."""
     ramp = (torch.arange(64) * 4 / 255).expand(40, 3, 64, 64)
-    found = changed(ramp, SEED, names(40))
-    mirrored = found[:, 0, 32, 40] < found[:, 0, 32, 20]
+    images = changed(ramp, SEED, names(40))
+    mirrored = images[:, 0, 32, 40] < images[:, 0, 32, 20]
     assert 10 < int(mirrored.sum()) < 30
-    straight = torch.where(mirrored[:, None, None, None], found.flip(3), found)
+    straight = torch.where(mirrored[:, None, None, None], images.flip(3), images)
     middle = straight[..., 8:56]
     contrast = (middle[..., -1] - middle[..., 0]) / (ramp[..., 55] - ramp[..., 8])
     low, high = 1 - 2 * FADED[1], 1 - 2 * FADED[0]
@@ -70,15 +70,20 @@ def test_versions_of_one_image_are_changed_alike_and_labels_stay() -> None:
     noisy = (clean + 8 / 255).clamp(0, 1)
     stack = torch.stack([clean, noisy], dim=1).flatten(0, 1)
     columns = {"reference": np.repeat(names(3), 2), "mos": np.arange(6.0)}
-    given = ImageSet(tuple(names(6)), ((64, 64),) * 6, lambda own: stack[list(own)], columns, "a proxy")
-    found = hidden(given, SEED)
-    assert (found.names, found.shapes, found.proxy, found.columns) == (given.names, given.shapes, "a proxy", columns)
-    after = found.load(range(6))
+    original = ImageSet(tuple(names(6)), ((64, 64),) * 6, lambda indices: stack[list(indices)], columns, "a proxy")
+    changed_images = hidden(original, SEED)
+    assert (changed_images.names, changed_images.shapes, changed_images.proxy, changed_images.columns) == (
+        original.names,
+        original.shapes,
+        "a proxy",
+        columns,
+    )
+    after = changed_images.load(range(6))
     before = (stack[1::2] - stack[::2]).flatten(1).norm(dim=1)
     distances = (after[1::2] - after[::2]).flatten(1).norm(dim=1)
     assert torch.allclose(distances, before, rtol=0.1)
-    assert torch.equal(found.at([5, 2]).load([1, 0]), after[[2, 5]])
-    assert hidden(given, "") is given
+    assert torch.equal(changed_images.at([5, 2]).load([1, 0]), after[[2, 5]])
+    assert hidden(original, "") is original
 
 
 def test_streams_of_one_task_follow_from_the_seed_of_its_split_too() -> None:
@@ -88,7 +93,7 @@ def test_streams_of_one_task_follow_from_the_seed_of_its_split_too() -> None:
         options = {OPTION: digest_of(secret)} if secret else {}
         cache: Any = SimpleNamespace(device=torch.device("cpu"), secret=secret)
         spec: Any = SimpleNamespace(options=options, seed=0, components={})
-        shards: Any = SimpleNamespace(cell="0" * 64)
+        shards: Any = SimpleNamespace(task="0" * 64)
         return TaskContext(cache, shards, spec, lambda done, total: None).generator("a", shared=shared).initial_seed()
 
     for shared in (False, True):
@@ -98,12 +103,12 @@ def test_streams_of_one_task_follow_from_the_seed_of_its_split_too() -> None:
 
 def test_a_task_of_a_split_needs_its_seed_and_has_streams_of_its_own() -> None:
     assert seeds_of_task("", 3, {}) == seeds_of_task(SEED, 3, {}) == ("", 3)
-    own = {OPTION: digest_of(SEED)}
-    assert seeds_of_task(SEED, 3, own) == seeds_of_task(SEED, 3, own)
-    assert len({seeds_of_task(SEED, seed, own)[1] for seed in (3, 4)} | {3, 4}) == 4
+    options = {OPTION: digest_of(SEED)}
+    assert seeds_of_task(SEED, 3, options) == seeds_of_task(SEED, 3, options)
+    assert len({seeds_of_task(SEED, seed, options)[1] for seed in (3, 4)} | {3, 4}) == 4
     for wrong in ("", OTHER):
         with pytest.raises(UsageError, match=digest_of(SEED)):
-            seeds_of_task(wrong, 3, own)
+            seeds_of_task(wrong, 3, options)
 
 
 @pytest.mark.parametrize("content", ["", "my own seed", "5EED" * 16, SEED + "\n" + SEED, "z" * 64, SEED * 3])
@@ -112,36 +117,36 @@ def test_seeds_that_could_be_guessed_or_misread_are_refused_and_not_shown(tmp_pa
     (tmp_path / "own.toml").write_text(f'name = "own"\ndescription = ""\nsecret = """{content}"""\n')
     with pytest.raises(UsageError) as refused:
         read_seed(tmp_path / "seed")
-    told = [str(refused.value)]
+    messages = [str(refused.value)]
     if content:
         with pytest.raises(UsageError) as refused:
             load_profile(str(tmp_path / "own.toml"))
-        told.append(str(refused.value))
-    assert not any("\n" in text or (content and content in text) for text in told)
+        messages.append(str(refused.value))
+    assert not any("\n" in text or (content and content in text) for text in messages)
 
 
 def test_a_profile_holds_the_seed_and_does_not_show_it(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(f'name = "own"\ndescription = ""\nsecret = "{SEED}"\n')
-    found = load_profile(str(tmp_path / "own.toml"))
+    profile = load_profile(str(tmp_path / "own.toml"))
     (tmp_path / "seed").write_text(f"{SEED}\n")
-    assert found.secret == read_seed(tmp_path / "seed") == SEED
-    assert SEED not in repr(found)
+    assert profile.secret == read_seed(tmp_path / "seed") == SEED
+    assert SEED not in repr(profile)
     assert digest_of(SEED) != digest_of(OTHER)
     assert digest_of(Profile(name="own", description="").secret) == ""
 
 
 def test_honest_entries_are_seldom_flagged_and_those_that_lose_their_advantage_are() -> None:
-    """Twelve honest entries and a cheat on 40 images of 20 photographs, 60 times: at most one board in twenty errs."""
-    rng, clusters, wrong, found = np.random.default_rng(0), np.repeat(np.arange(20), 2), 0, 0
+    """Twelve honest entries and a cheat on 40 images of 20 photographs, 60 times: at most one in twenty errs."""
+    rng, clusters, wrong, flagged = np.random.default_rng(0), np.repeat(np.arange(20), 2), 0, 0
     for _ in range(60):
         size = rng.uniform(0, 2, (13, 1))
         public, secret = (size + rng.normal(0, 0.5, (13, 40)) for _ in range(2))
         secret[0] -= size[0] + 0.5
         p = loses_advantage(public, secret, clusters)
         wrong += bool((p[1:] < 0.05).any())
-        found += bool(p[0] < 0.05)
+        flagged += bool(p[0] < 0.05)
     assert wrong <= 3
-    assert found >= 57
+    assert flagged >= 57
 
 
 def test_an_advantage_without_noise_is_lost_beyond_the_margin_only() -> None:

@@ -35,16 +35,16 @@ USES = {
     "query.blocks('SELECT 1', entry='metric', by=[])": "imharness.results.blocks.Blocks",
     "worker.run('key', spec)": "imharness.running.executor.TaskResult",
     "spec.components['metric']": "imharness.results.identity.ComponentRef",
-    "board.tables[0].rows[0].values['score'].value": "float | None",
+    "leaderboard.tables[0].rows[0].values['score'].value": "float | None",
 }
 """What a package does with objects that doors offer, and the type that it gets."""
 HEAD = """
 import torch
 from acme_executor import ThreadsOffer
 from acme_threads import Threads
-from imharness.executors import Executor, ExecutorOffer, TaskSpec, Worker
+from imharness.extending import Executor, ExecutorOffer, TaskSpec, Worker
 from imharness.images import FullReferenceMetric, Images
-from imharness.tables import Board
+from imharness.leaderboard import Leaderboard
 from imharness.tracks import Planner, Query, Selection, StepContext
 
 def fits(threads: Threads) -> Executor:
@@ -54,7 +54,7 @@ def offers(offer: ThreadsOffer) -> ExecutorOffer:
     return offer
 
 def uses(context: StepContext, planner: Planner, selection: Selection, query: Query, worker: Worker, spec: TaskSpec,
-         board: Board, device: torch.device, images: Images) -> None:
+         leaderboard: Leaderboard, device: torch.device, images: Images) -> None:
 """
 
 
@@ -75,7 +75,7 @@ follow_imports = skip
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> str:
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the type checker says of the packages, also of new ones, of all names of all doors, and of uses of them."""
     folder = tmp_path_factory.mktemp("others")
     (folder / "settings.ini").write_text(SETTINGS)
@@ -107,22 +107,22 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
 def offered() -> list[str]:
     modules = ["imharness", *(f"imharness.{door}" for door in DOORS if door != "__init__")]
     names = {module: getattr(importlib.import_module(module), "__all__", ()) for module in modules}
-    return [f"{module}.{name}" for module, own in names.items() for name in own]
+    return [f"{module}.{name}" for module, module_names in names.items() for name in module_names]
 
 
-def revealed(said: str, file: str) -> list[str]:
-    return re.findall(rf'^{file}:\d+: note: Revealed type is "(.*)"$', said, re.M)
+def revealed(report: str, file: str) -> list[str]:
+    return re.findall(rf'^{file}:\d+: note: Revealed type is "(.*)"$', report, re.M)
 
 
-def test_packages_that_the_command_writes_have_no_type_error(said: str) -> None:
-    assert f"no issues found in {len(PACKAGES) + 2 * len(KINDS) + 2} source files" in said
+def test_packages_that_the_command_writes_have_no_type_error(report: str) -> None:
+    assert f"no issues found in {len(PACKAGES) + 2 * len(KINDS) + 2} source files" in report
 
 
-def test_no_name_of_a_door_is_any(said: str) -> None:
-    found = dict(zip(offered(), revealed(said, "names.py"), strict=True))
-    assert [name for name, known in found.items() if known == "Any"] == []
-    assert len(found) > 200
+def test_no_name_of_a_door_is_any(report: str) -> None:
+    types = dict(zip(offered(), revealed(report, "names.py"), strict=True))
+    assert [name for name, type_name in types.items() if type_name == "Any"] == []
+    assert len(types) > 200
 
 
-def test_what_packages_get_from_doors_has_a_type(said: str) -> None:
-    assert dict(zip(USES, revealed(said, "uses.py"), strict=True)) == USES
+def test_what_packages_get_from_doors_has_a_type(report: str) -> None:
+    assert dict(zip(USES, revealed(report, "uses.py"), strict=True)) == USES

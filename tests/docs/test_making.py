@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-from imharness.results.boards import Board
 from imharness.results.entries import Entry
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Ranking
 from imharness.results.tables import Row, Table, Value
 
@@ -23,7 +23,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_links_lead_to_pages_of_the_site_or_become_paths() -> None:
     from making.pages import outward
 
-    page = Path("docs/howto/gpu.md")
+    page = Path("docs/howto/machines.md")
     assert outward("[a](../stores.md#copies)", page) == "[a](/stores.md#copies)"
     assert outward("[a](../../CONTRIBUTING.md)", page) == "[a](/generated/contributing.md)"
     assert outward("see [the image](../../deploy/Dockerfile)", page) == "see the image (`deploy/Dockerfile`)"
@@ -55,19 +55,19 @@ def test_the_fields_of_a_file_are_those_of_its_model_and_of_what_it_holds() -> N
 
 
 def test_a_card_tells_cost_and_place_of_all_versions_of_a_component_and_of_it_alone() -> None:
-    from making.cards import on_board
+    from making.cards import on_leaderboard
 
     entries = [
-        Entry(kind="defense", id="a/x", label=label, version="1", cells=cells, seconds=seconds)
-        for label, cells, seconds in (("a/x", 2, 5.0), ("a/x[r=2]", 1, 4.0))
+        Entry(kind="defense", id="a/x", label=label, version="1", tasks=tasks, seconds=seconds)
+        for label, tasks, seconds in (("a/x", 2, 5.0), ("a/x[r=2]", 1, 4.0))
     ]
-    other = Entry(kind="attack", id="a/x", label="a/x", version="1", cells=9, seconds=99.0)
+    other = Entry(kind="attack", id="a/x", label="a/x", version="1", tasks=9, seconds=99.0)
     rows = tuple(
         Row(label=label, values={"rank": Value(value=rank)}) for label, rank in (("a/y", 1.0), ("a/x[r=2]", 2.0))
     )
     ranked = Table(id="ranking", title="Who wins", caption="", entry="defense", columns=(), rows=rows)
     study = ranked.model_copy(update={"id": "study", "title": "A study"})
-    board = Board.model_construct(
+    leaderboard = Leaderboard.model_construct(
         title="T",
         profile="p",
         finished="2026-11-22T10:00:00+00:00",
@@ -75,13 +75,13 @@ def test_a_card_tells_cost_and_place_of_all_versions_of_a_component_and_of_it_al
         tables=(ranked, study),
         rankings=(Ranking.model_construct(table="ranking"),),
     )
-    said = on_board(entries[0], board)
-    assert said == (
-        "- T, profile p, 2026-11-22: it took part in 3 cells, which took 9 s; "
+    text = on_leaderboard(entries[0], leaderboard)
+    assert text == (
+        "- T, profile p, 2026-11-22: it took part in 3 tasks, which took 9 s; "
         "`a/x[r=2]` is at place 2 of 2 in *Who wins*."
     )
-    assert "9 cells, which took 99 s" in on_board(other, board)
-    assert on_board(other.model_copy(update={"id": "a/z"}), board) == ""
+    assert "9 tasks, which took 99 s" in on_leaderboard(other, leaderboard)
+    assert on_leaderboard(other.model_copy(update={"id": "a/z"}), leaderboard) == ""
 
 
 def test_every_command_is_walked_and_none_is_hidden() -> None:
@@ -89,4 +89,4 @@ def test_every_command_is_walked_and_none_is_hidden() -> None:
 
     paths = [one.command_path for one in every_command()]
     assert len(paths) == len(set(paths))
-    assert {"harness", "harness run", "harness plugins new", "harness submissions decide", "harness docs"} <= set(paths)
+    assert {"harness", "harness run", "harness plugins new", "harness submissions decide"} <= set(paths)

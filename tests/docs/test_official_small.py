@@ -29,7 +29,7 @@ def both() -> tuple[Profile, Profile]:
 
 
 def labels(profile: Profile, track: str, kind: str) -> set[str]:
-    return {own.label for own in named(installed(), kind, profile.tracks[track].select.get(kind, ()))}
+    return {component.label for component in named(installed(), kind, profile.tracks[track].select.get(kind, ()))}
 
 
 def test_it_has_the_tracks_the_attacks_and_the_protocol_of_official(both: tuple[Profile, Profile]) -> None:
@@ -45,11 +45,11 @@ def test_it_has_the_tracks_the_attacks_and_the_protocol_of_official(both: tuple[
 
 def test_what_is_left_out_is_on_its_page_with_the_reason_and_the_way_to_get_it(both: tuple[Profile, Profile]) -> None:
     small, whole = both
-    rows = {(f"harness/{track}", kind, label): own for track, kind, label, *own in ROW.findall(PAGE.read_text())}
+    rows = {(f"harness/{track}", kind, label): row for track, kind, label, *row in ROW.findall(PAGE.read_text())}
     absent = {
         (track, kind, label)
-        for track, part in whole.tracks.items()
-        for kind in part.select
+        for track, settings in whole.tracks.items()
+        for kind in settings.select
         for label in labels(whole, track, kind) - labels(small, track, kind)
     }
     assert rows.keys() == absent
@@ -74,14 +74,14 @@ def test_contests_have_units_enough_for_a_test(both: tuple[Profile, Profile]) ->
 def test_no_component_needs_more_than_its_page_says(both: tuple[Profile, Profile]) -> None:
     small, _ = both
     registry = installed()
-    for part in small.tracks.values():
-        for kind, names in part.select.items():
-            for own in named(registry, kind, names):
-                for asset in own.assets():
-                    assert asset.address, f"{own.label} needs a file that a person has to ask for"
+    for settings in small.tracks.values():
+        for kind, names in settings.select.items():
+            for component in named(registry, kind, names):
+                for asset in component.assets():
+                    assert asset.address, f"{component.label} needs a file that a person has to ask for"
 
 
 def test_its_page_has_the_hours_of_official() -> None:
-    board = PAGE.parents[1] / "howto" / "official-board.md"
-    [hours] = re.findall(r"^All together are (\d+) hours\.", board.read_text(), re.M)
+    leaderboard = PAGE.parents[1] / "howto" / "official-leaderboard.md"
+    [hours] = re.findall(r"^All together are (\d+) hours\.", leaderboard.read_text(), re.M)
     assert f"takes {hours} GPU hours" in PAGE.read_text()

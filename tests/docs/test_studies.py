@@ -5,29 +5,21 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.core.papers.test_summary import placed, wrong
+from tests.core.papers.test_summary import placed, tables, wrong
 
 STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
-OURS = re.compile(r"(-?[\d.]+) \(`([\w-]+)` · ([^·`]+?) · ([^·`]+?)\)(?=[\s,.;:])")
+OURS = re.compile(r"(-?[\d.]+)<!-- ([\w-]+) · ([^·]+?) · ([^·]+?) -->")
+"""A number, and the table, row and column that it is from, which readers do not see."""
+LONGEST = 20
+"""The most words of the sentence that a page begins with."""
 FILES = sorted(STUDIES.glob("*.json"))
-
-
-def tables(facts: dict) -> dict[tuple[str, str, str], str]:
-    """Return the numbers of a study's tables by table, row and column."""
-    found = {}
-    for name, lines in (own for track in facts.values() for own in track["tables"].items()):
-        bare = [re.sub(r"<sup>.*?</sup>|\*\*|\\\*|\\(?=.)", "", line) for line in lines if line.startswith("|")]
-        heads, _, *rows = ([cell.strip(" ↑↓") for cell in line.strip("| ").split(" | ")] for line in bare)
-        for label, *cells in rows:
-            found |= {(name, label, head): cell.split(" ")[0] for head, cell in zip(heads[1:], cells, strict=True)}
-    return found
 
 
 def misplaced(page: str, facts: dict) -> list[str]:
     """Return the numbers of a page that the study's file does not have at the place beside them."""
-    known = tables(facts)
+    numbers = tables(facts)
     text = page.replace("\\|", "|").replace("\n", " ")
-    return [" · ".join(own) for own in OURS.findall(text) if known.get(own[1:]) != own[0]]
+    return [" · ".join(match) for match in OURS.findall(text) if numbers.get(match[1:]) != match[0]]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -37,14 +29,41 @@ def test_the_numbers_of_a_study_are_those_of_its_file_and_of_the_paper(file: Pat
     assert "<!-- generated: table" in page
     assert OURS.search(page.replace("\n", " "))
     assert misplaced(page, json.loads(file.read_text())) == []
-    assert len(placed(page)) == len(re.findall(r"`[a-z]+/[\w-]+` · ", page))
+    assert len(placed(page)) == len(re.findall(r"<!-- [a-z]+/[\w-]+ · ", page))
     assert wrong(page) == []
+    [first] = re.findall(r"^# .*?\n\n\*\*(.+?)\*\*\n", page, re.DOTALL)
+    sentence = re.sub(r"<!--.*?-->", "", first, flags=re.DOTALL).split(". ")[0]
+    assert len(sentence.split()) <= LONGEST
+    assert len(OURS.findall(first.replace("\n", " "))) >= 2
+
+
+REBUILT = re.compile(r"(-?[\d.]+)(?: \[(-?[\d.]+), (-?[\d.]+)\])?")
+
+
+def controlled(facts: dict) -> bool:
+    """Whether an attack on an undefended model comes nearer than the mean image, by the least of its interval."""
+    lines = facts["reconstruction"]["tables"]["ranking"]
+    bare = [re.sub(r"<sup>.*?</sup>|\*\*|\\\*|\\(?=.)", "", line) for line in lines if line.startswith("|")]
+    heads, _, *rows = ([field.strip(" ↑↓") for field in line.strip("| ").split(" | ")] for line in bare)
+    reached = {row[0]: REBUILT.match(row[heads.index("psnr, worst attack")]) for row in rows}
+    (guess,) = (float(m[1]) for label, m in reached.items() if label == "mean image" and m)
+    plain = [float(m[2] or m[1]) for label, m in reached.items() if label.endswith("plain-gradient") and m]
+    return any(value > guess for value in plain)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_study_of_reconstructions_without_a_positive_control_says_so_first(file: Path) -> None:
+    facts = json.loads(file.read_text())
+    if "ranking" not in facts.get("reconstruction", {}).get("tables", {}):
+        pytest.skip("no ranking of reconstructions")
+    first = file.with_suffix(".md").read_text().split("\n\n")[1]
+    assert first.startswith("**No positive control.**") != controlled(facts)
 
 
 def test_a_wrong_number_of_a_study_is_noticed() -> None:
     table = ["| defense | D^D %, worst ↓ |", "| :--- | ---: |", r"| **flip**<sup>a</sup> | **6.50**\* \[6.10, 7.00\] |"]
     facts = {"iqa": {"tables": {"ranking": table}}}
-    right = "It has 6.50 (`ranking` · flip · D^D %, worst), and more."
+    right = "It has 6.50<!-- ranking · flip · D^D %, worst -->, and more."
     assert misplaced(right, facts) == []
     for other in (right.replace("6.50", "6.51"), right.replace("flip", "crop"), right.replace("worst", "mean")):
         assert len(misplaced(other, facts)) == 1

@@ -35,17 +35,17 @@ def failing(
             raise OSError(error, os.strerror(error), str(path))
 
     def wrapped(name: str, function: Callable, writes: Callable[..., bool]) -> Callable:
-        def call(path, *given, **named):
+        def call(path, *arguments, **named):
             if name != "mkdir" or not Path(path).exists():
-                strike(name, path, writes(*given, **named))
-            return function(path, *given, **named)
+                strike(name, path, writes(*arguments, **named))
+            return function(path, *arguments, **named)
 
         return call
 
-    def to_write(mode: str = "r", *given: object, **named: object) -> bool:
+    def to_write(mode: str = "r", *arguments: object, **named: object) -> bool:
         return bool(set(mode) & set("wax+"))
 
-    def flags_write(flags: int, *given: object, **named: object) -> bool:
+    def flags_write(flags: int, *arguments: object, **named: object) -> bool:
         return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
     opening = wrapped("open", io.open, to_write)
@@ -54,9 +54,9 @@ def failing(
         patch.setattr(builtins, "open", opening)
         patch.setattr(os, "open", wrapped("open", os.open, flags_write))
         for name in CHANGING:
-            patch.setattr(os, name, wrapped(name, getattr(os, name), lambda *given, **named: True))
+            patch.setattr(os, name, wrapped(name, getattr(os, name), lambda *arguments, **named: True))
         for name in ASKING:
-            patch.setattr(os, name, wrapped(name, getattr(os, name), lambda *given, **named: False))
+            patch.setattr(os, name, wrapped(name, getattr(os, name), lambda *arguments, **named: False))
         yield failed
 
 

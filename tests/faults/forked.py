@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.forking import ending, import_all, offer_server_of_workers
+from tests.rows_of import rows_of
 
 import imharness.planning.plan
 import imharness.running.local
@@ -167,10 +168,10 @@ class Command:
 
     def processes(self) -> dict[int, str]:
         """Return the process and its descendants, each with what tells it from a later one of the same number."""
-        return {pid: found for pid in tree(self.pid) if (found := started(pid))}
+        return {pid: start for pid in tree(self.pid) if (start := started(pid))}
 
     def workers(self) -> list[int]:
-        """Return the processes that compute cells."""
+        """Return the processes that compute tasks."""
         return [pid for pid in tree(self.pid) if _parent(pid) != self.pid and "forkserver" in _line(pid)]
 
     def servers(self) -> list[int]:
@@ -193,21 +194,21 @@ def _tell(moment: Moment) -> None:
     session, pages = imharness.running.session, imharness_leaderboard.pages
 
     def told(phase: str, function: Callable) -> Callable:
-        def call(*given, **named):
+        def call(*arguments, **named):
             moment.enter(phase)
-            return function(*given, **named)
+            return function(*arguments, **named)
 
         return call
 
-    def submit(own: object, key: str, spec: object, before: Callable) -> None:
+    def submit(pool: object, key: str, spec: object, before: Callable) -> None:
         moment.enter("attack" if spec.step in ("attack", "fit") else "evaluation")
-        before(own, key, spec)
+        before(pool, key, spec)
 
     for executor in (imharness.running.local.LocalWorkers, imharness.running.local.InProcess):
         before = executor.submit
-        executor.submit = lambda own, key, spec, before=before: submit(own, key, spec, before)
+        executor.submit = lambda pool, key, spec, before=before: submit(pool, key, spec, before)
     session.merged_sweep = told("ranking", session.merged_sweep)
-    session.made_board = told("ranking", session.made_board)
+    session.current_leaderboard = told("ranking", session.current_leaderboard)
     pages.build_site = told("publishing", pages.build_site)
 
 
@@ -230,8 +231,8 @@ def _parent(pid: int) -> int:
 def _line(pid: int) -> str:
     """Return the name and the command line of a process: one that was forked has the command line of its parent."""
     try:
-        found = [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("comm", "cmdline")]
-        return b" ".join(found).replace(b"\0", b" ").decode(errors="replace")
+        contents = [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("comm", "cmdline")]
+        return b" ".join(contents).replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
 
@@ -243,20 +244,18 @@ def left_over(processes: dict[int, str], seconds: float = 60.0) -> list[str]:
         if time.monotonic() > end:
             break
         time.sleep(0.02)
-    found = [f"{pid}: {_line(pid)[:150]}" for pid in alive]
+    lines = [f"{pid}: {_line(pid)[:150]}" for pid in alive]
     for pid in alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    return found
+    return lines
 
 
 def digests(store: Path) -> dict[str, str]:
-    """Return the sha256 of all rows and arrays of a store, by their place in it."""
-    found = [path for kind in ("rows", "artifacts") for path in sorted((store / kind).glob("*/*"))]
-    return {
-        str(path.relative_to(store)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in found
-        if not path.name.startswith(".")
+    """Return digests of all rows, by their tasks, and of all arrays, by their place in the store."""
+    arrays = [path for path in sorted((store / "artifacts").glob("*/*")) if not path.name.startswith(".")]
+    return rows_of(store) | {
+        str(path.relative_to(store)): hashlib.sha256(path.read_bytes()).hexdigest() for path in arrays
     }
 
 

@@ -123,15 +123,17 @@ class Kills:
             for phase in (p for p in PHASES if wanted[p]):
                 for _ in range(2 if phase in ("attack", "evaluation") and wanted[phase] > 1 else 1):
                     wanted[phase] -= self._kill_one(words, phase, digests(self.folder / store))
-            left = [self.folder / store, self.folder / f"site{number}"]
-            self.tally.unfinished += sum(len(remains(place)) for place in left)
-            for place in left:
-                age(place)
+            folders = [self.folder / store, self.folder / f"site{number}"]
+            self.tally.unfinished += sum(len(remains(folder)) for folder in folders)
+            for path in folders:
+                age(path)
             self.finish(words)
-            self.tally.check(not any(map(remains, left)), f"{store}: a later run left unfinished files of a killed one")
-            found = digests(self.folder / store)
-            self.tally.compared += len(found)
-            self.tally.check(found == whole, f"{store}: rows or arrays differ from the undisturbed run")
+            self.tally.check(
+                not any(map(remains, folders)), f"{store}: a later run left unfinished files of a killed one"
+            )
+            shared_digests = digests(self.folder / store)
+            self.tally.compared += len(shared_digests)
+            self.tally.check(shared_digests == whole, f"{store}: rows or arrays differ from the undisturbed run")
             self.finish(["results", "verify", "--store", store])
 
     def _kill_one(self, words: list[str], phase: str, before: dict[str, str]) -> int:
@@ -159,8 +161,8 @@ class Kills:
             text = command.log.read_text()
         self.tally.check("Traceback" not in text, f"traceback after a kill of the {kind}: {text[-600:]}")
         store = Path(self.folder / words[words.index("--store") + 1])
-        kept = digests(store)
-        self.tally.check(before.items() <= kept.items(), f"{store.name}: something finished was lost or changed")
+        after = digests(store)
+        self.tally.check(before.items() <= after.items(), f"{store.name}: something finished was lost or changed")
         return self.tally.kills - kills
 
     def trainings(self, wanted: int) -> None:
@@ -176,12 +178,12 @@ class Kills:
                 wanted -= self.hit(command, "group")
             self.finish(words, "training")
             self.tally.compared += 1
-            found = self.folder / f"trained{number}"
-            self.tally.check(_weights(found) == whole, "weights differ from the undisturbed training")
-            self.tally.check(not [*found.glob("*.checkpoint")], "a checkpoint is left of a finished training")
+            folder = self.folder / f"trained{number}"
+            self.tally.check(_weights(folder) == whole, "weights differ from the undisturbed training")
+            self.tally.check(not [*folder.glob("*.checkpoint")], "a checkpoint is left of a finished training")
 
     def submissions(self, wanted: int) -> None:
-        """Kill runs of a submission; the last one is let through, and its cells and decisions are compared."""
+        """Kill runs of a submission; the last one is let through, and its tasks and decisions are compared."""
         self._submission()
         began = time.monotonic()
         self.finish([*SUBMIT, "--store", "judged", "--site", "judged-site"], "submission")
@@ -192,9 +194,9 @@ class Kills:
             time.sleep(self._random.uniform(0, took))
             wanted -= self.hit(command, self._random.choice(["group", "parent"]))
         self.finish(words, "submission")
-        whole, found = digests(self.folder / "judged"), digests(self.folder / "judged-killed")
-        self.tally.compared += len(found)
-        self.tally.check(whole == found, "cells of a submission differ from the undisturbed run")
+        whole, killed = digests(self.folder / "judged"), digests(self.folder / "judged-killed")
+        self.tally.compared += len(killed)
+        self.tally.check(whole == killed, "tasks of a submission differ from the undisturbed run")
         self.finish(["submissions", "ledger", "--store", "judged-killed"], "submission")
         self.finish(["results", "verify", "--store", "judged-killed"], "submission")
 
@@ -209,8 +211,10 @@ class Kills:
     def annotations(self, wanted: int) -> None:
         """Kill the server while people vote; each vote that was answered must be in the book."""
         file, answered = self.folder / "votes.sqlite", 0
-        asked = [Question(f"q{i}", {"name": f"n{i}"}, ("yes", "no"), "yes", i < 4, None, b"png") for i in range(400)]
-        Book(file).fill("class", 1000, asked)
+        questions = [
+            Question(f"q{i}", {"name": f"n{i}"}, ("yes", "no"), "yes", i < 4, None, b"png") for i in range(400)
+        ]
+        Book(file).fill("class", 1000, questions)
         while wanted > 0:
             port = _free_port()
             words = ["annotate", "--file", str(file), "--port", str(port)]
@@ -220,10 +224,10 @@ class Kills:
                 if not votes:
                     break
             wanted -= self.hit(command, "group")
-            kept = len(Book(file).votes())
-            self.tally.compared += kept
-            self.tally.check(kept >= answered, f"{answered} votes were answered, {kept} are in the book")
-            answered = kept
+            vote_count = len(Book(file).votes())
+            self.tally.compared += vote_count
+            self.tally.check(vote_count >= answered, f"{answered} votes were answered, {vote_count} are in the book")
+            answered = vote_count
 
 
 def _votes(command: Command, port: int, name: str) -> Iterator[int]:
@@ -264,18 +268,18 @@ def kill_many(folder: Path, kills: int, seed: int, phases: tuple[str, ...] = PHA
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.toml").write_text(STUDY)
     wanted = {phase: max(1, round(SHARES[phase] * kills / 100)) for phase in phases}
-    work = Kills(folder, seed)
+    trials = Kills(folder, seed)
     of_runs = Counter({phase: n for phase, n in wanted.items() if phase in PHASES[:5]})
     if of_runs:
-        work.runs(of_runs)
-    for phase, part in (
-        ("training", work.trainings),
-        ("submission", work.submissions),
-        ("annotation", work.annotations),
+        trials.runs(of_runs)
+    for phase, job in (
+        ("training", trials.trainings),
+        ("submission", trials.submissions),
+        ("annotation", trials.annotations),
     ):
         if phase in wanted:
-            part(wanted[phase])
-    return work.tally
+            job(wanted[phase])
+    return trials.tally
 
 
 def run_by_hand() -> None:
@@ -284,10 +288,10 @@ def run_by_hand() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--phase", action="append", choices=PHASES, help="Only this phase; may be given several times.")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     installed()
     folder = Path(tempfile.mkdtemp(prefix="many-kills-"))
-    tally = kill_many(folder, given.kills, given.seed, tuple(given.phase or PHASES))
+    tally = kill_many(folder, arguments.kills, arguments.seed, tuple(arguments.phase or PHASES))
     for (phase, kind), count in sorted(tally.fell.items(), key=lambda item: (PHASES.index(item[0][0]), item[0][1])):
         print(f"{phase:<11} {kind:<7} {count:4d}")
     print(f"{tally.kills} kills; {tally.compared} files and votes compared")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from imharness.ranking.board import newest_only
+from imharness.ranking.leaderboard import newest_only
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
@@ -50,6 +50,6 @@ def test_the_newest_version_is_the_highest_one(older: str, newer: str) -> None:
         return TaskRecord(key=key, spec=spec, status="done", started=started, seconds=0.0, device="cpu", versions={})
 
     old, new = record(older, "2026-02-01"), record(newer, "2026-01-01")  # the clock went back between them
-    kept, gaps = newest_only([old, new])
-    assert kept == [new]
+    retained, gaps = newest_only([old, new])
+    assert retained == [new]
     assert f"version {newer} is ranked" in gaps[0].reason

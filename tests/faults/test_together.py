@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import Harness, without_site
 from tests.faults.forked import STUDY, Command, digests, remains
 
-from imharness.cli.stores import compact, verify
+from imharness.cli.stores import verify
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
@@ -34,8 +34,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory, harness_here: Harness) -> Al
 
 
 def said_by(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text[text.index("{\n") :])
-    return found
+    facts: dict[str, Any] = json.loads(text[text.index("{\n") :])
+    return facts
 
 
 def shared_by(folder: Path, *runs: tuple[str, ...]) -> list[Command]:
@@ -47,43 +47,42 @@ def shared_by(folder: Path, *runs: tuple[str, ...]) -> list[Command]:
     ]
 
 
-def test_runs_that_share_a_store_end_with_the_rows_and_the_one_board_of_a_run_alone(
+def test_runs_that_share_a_store_end_with_the_rows_and_the_one_leaderboard_of_a_run_alone(
     alone: Alone, tmp_path: Path
 ) -> None:
     commands = shared_by(tmp_path, (), ())
     for command in commands:
         command.wait()
     assert [command.code for command in commands] == [0, 0], [command.log.read_text() for command in commands]
-    said = [said_by(command.log.read_text()) for command in commands]
-    assert [(facts["done"], facts["failed"], facts["claims"]) for facts in said] == [
-        (alone.facts["cells"], {}, alone.facts["claims"])
+    outputs = [said_by(command.log.read_text()) for command in commands]
+    assert [(facts["done"], facts["failed"], facts["headlines"]) for facts in outputs] == [
+        (alone.facts["tasks"], {}, alone.facts["headlines"])
     ] * 2
-    found = digests(tmp_path / "shared")
-    assert found
-    assert found == digests(alone.store)
-    boards = [Store(store).board("harness/iqa") for store in (alone.store, tmp_path / "shared")]
-    rows = [{table.id: [row.label for row in table.rows] for table in board.tables} for board in boards]
+    shared_digests = digests(tmp_path / "shared")
+    assert shared_digests
+    assert shared_digests == digests(alone.store)
+    leaderboards = [Store(store).leaderboard("harness/iqa") for store in (alone.store, tmp_path / "shared")]
+    rows = [
+        {table.id: [row.label for row in table.rows] for table in leaderboard.tables} for leaderboard in leaderboards
+    ]
     assert rows[0] == rows[1]
     assert remains(tmp_path / "shared") == []
 
 
 def rows(store: Path) -> dict[str, dict[str, list[object]]]:
-    """Return the rows of all finished cells of a store by their keys."""
-    found = {}
+    """Return the rows of all finished tasks of a store by their keys."""
+    contents = {}
     for key, record in Store(store).records():
         assert isinstance(record, TaskRecord), record
-        found[key] = {name: column.tolist() for name, column in Store(store).rows(record).items()}
-    return found
+        contents[key] = {name: repr(column.tolist()) for name, column in Store(store).rows(record).items()}
+    return contents
 
 
-def test_runs_that_share_a_store_lose_nothing_while_it_is_packed(alone: Alone, tmp_path: Path) -> None:
-    """One of them computes everything anew."""
-    commands = shared_by(tmp_path, (), ("--fresh",))
-    shared, packed = tmp_path / "shared", 0
+def test_runs_that_share_a_store_lose_nothing_while_one_computes_everything_anew(alone: Alone, tmp_path: Path) -> None:
+    commands, shared = shared_by(tmp_path, (), ("--fresh",)), tmp_path / "shared"
     while not all(command.ended for command in commands):
-        packed += compact(Store(shared))
+        assert list(verify(Store(shared))) == []
         time.sleep(0.05)
     assert [command.code for command in commands] == [0, 0], [command.log.read_text() for command in commands]
-    assert packed
     assert rows(shared) == rows(alone.store)
     assert list(verify(Store(shared))) == []

@@ -34,25 +34,25 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalWorkers:
     """A pool of one worker that never answers, and whose time is told by the test."""
     ends = []
 
-    def start(own: LocalWorkers, config: WorkerConfig) -> local._Process:
-        here, there = own._context.Pipe()
+    def start(local_workers: LocalWorkers, config: WorkerConfig) -> local._Process:
+        here, there = local_workers._context.Pipe()
         ends.append(there)
         return local._Process(Stopped(), here, config)
 
     monkeypatch.setattr(LocalWorkers, "_start", start)
     monkeypatch.setattr(local, "processes", lambda on_cpu: local.multiprocessing.get_context("spawn"))
-    found = LocalWorkers([WorkerConfig(tmp_path, "cpu", 1)], time_limit_s=10)
-    found._workers[0].key = "cell"
-    return found
+    workers = LocalWorkers([WorkerConfig(tmp_path, "cpu", 1)], time_limit_s=10)
+    workers._workers[0].key = "task"
+    return workers
 
 
 def looked(pool: LocalWorkers, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> list[local.TaskResult]:
     """Look at the workers after each of these times."""
-    found = []
+    reports = []
     for passed in seconds:
         monkeypatch.setattr(pool, "_looked", time.monotonic() - passed)
-        found += list(pool.reports(0.0))
-    return found
+        reports += list(pool.reports(0.0))
+    return reports
 
 
 def test_a_stopped_worker_is_ended_by_the_time_limit(pool: LocalWorkers, monkeypatch) -> None:
@@ -62,7 +62,7 @@ def test_a_stopped_worker_is_ended_by_the_time_limit(pool: LocalWorkers, monkeyp
     assert (result.status, result.line) == ("failed", "took longer than the time limit of 10 s")
 
 
-def test_a_run_that_was_stopped_itself_fails_no_cell(pool: LocalWorkers, monkeypatch) -> None:
+def test_a_run_that_was_stopped_itself_fails_no_task(pool: LocalWorkers, monkeypatch) -> None:
     pool._workers[0].ready = True
     assert looked(pool, monkeypatch, 3600) == []
 
@@ -80,15 +80,17 @@ def test_a_worker_that_the_system_killed_names_memory() -> None:
 
 
 def test_memory_that_is_used_up_is_told_and_not_thrown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def used_up(*given: object) -> None:
+    def used_up(*arguments: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr("imharness.running.context.run_task", used_up)
     worker = Worker(WorkerConfig(tmp_path, "cpu", 1))
     result = worker.run("key", None)  # type: ignore[arg-type]
     assert (result.status, result.line) == ("failed", OUT_OF_MEMORY)
-    said = "[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"
-    assert is_out_of_memory(RuntimeError(said))
+    message = (
+        "[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"
+    )
+    assert is_out_of_memory(RuntimeError(message))
 
 
 PARENT = """

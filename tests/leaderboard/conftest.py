@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, Page
 from tests.long_rows import paired_scores
 
 from imharness.ranking.tables import win_table
-from imharness.results.boards import Board
 from imharness.results.charts import Chart, Series
 from imharness.results.entries import Entry, Parameter
 from imharness.results.gallery import Example, Panel
 from imharness.results.identity import digest
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.report import PairedScores
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing
@@ -82,7 +82,7 @@ def images(store: Store) -> str:
     return key
 
 
-def board(store: Store | None = None, **changes) -> Board:
+def leaderboard(store: Store | None = None, **changes) -> Leaderboard:
     scores = paired()
     comparison, _ = scores.stored()
     rows = tuple(
@@ -124,7 +124,7 @@ def board(store: Store | None = None, **changes) -> Board:
         paper=EVIL,
         paper_url="javascript:alert(1)",
         traits={"random": "no"},
-        cells=3,
+        tasks=3,
         seconds=1.5,
         parameters=(Parameter(name="radius", value="1", default="1", bounds="at least 1", description=EVIL),),
     )
@@ -144,9 +144,9 @@ def board(store: Store | None = None, **changes) -> Board:
         "limit": 3,
         "command": EVIL,
         "finished": "2026-01-02",
-        "cells_done": 1,
-        "cells_failed": 1,
-        "cells_missing": 1,
+        "tasks_done": 1,
+        "tasks_failed": 1,
+        "tasks_missing": 1,
         "tables": (main, win_table(scores)),
         "missing": (Missing(what=EVIL, reason=EVIL, remedy=EVIL),),
         "failed": {EVIL: EVIL},
@@ -168,13 +168,13 @@ def board(store: Store | None = None, **changes) -> Board:
         ),
         "examples": (Example(entry="acme/blur", title=EVIL, facets={"metric": EVIL}, panels=panels),) if panels else (),
     }
-    return Board(**(facts | changes))
+    return Leaderboard(**(facts | changes))
 
 
 def many(rows: int) -> Table:
     """A table of many rows."""
     column = ColumnSpec(key="v", label="value", description="A number.", better="higher")
-    made = tuple(
+    table_rows = tuple(
         Row(
             label=f"acme/entry-{i:05d}",
             values={"v": Value(value=float(i * 7919 % rows), low=0, high=1, n=3)},
@@ -182,12 +182,12 @@ def many(rows: int) -> Table:
         )
         for i in range(rows)
     )
-    return Table(id="many", title="Many rows", caption="c", entry="defense", columns=(column,), rows=made)
+    return Table(id="many", title="Many rows", caption="c", entry="defense", columns=(column,), rows=table_rows)
 
 
 def by_photograph() -> Table:
     """The main table with numbers of images that come from photographs."""
-    main = board().tables[0]
+    main = leaderboard().tables[0]
     words = {"unit": "image", "cluster_unit": "photograph"}
     rows = [
         row.model_copy(update={"values": {**row.values, "d": row.values["d"].model_copy(update={"clusters": 3})}})
@@ -197,9 +197,9 @@ def by_photograph() -> Table:
     return main.model_copy(update={"rows": tuple(rows), "columns": columns})
 
 
-def save(store: Store, made: Board, scores: PairedScores | None = None) -> None:
+def save(store: Store, board: Leaderboard, scores: PairedScores | None = None) -> None:
     comparison, numbers = (scores or paired()).stored()
-    store.save_board(made, {comparison.id: numbers})
+    store.save_leaderboard(board, {comparison.id: numbers})
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -219,15 +219,15 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built site of one board with everything, one with 2,000 rows, and one that is ranked by the policy."""
+    """A built site of one leaderboard with everything, one with 2,000 rows, and one that is ranked by the policy."""
     return made_once(tmp_path_factory, "leaderboard", _build) / "site"
 
 
 def _build(folder: Path) -> None:
     store = Store(folder / "store")
-    save(store, board(store))
+    save(store, leaderboard(store))
     grouped = paired(clusters=PHOTOGRAPHS)
-    plain = board(
+    plain = leaderboard(
         track="harness/plain",
         title="Plain track",
         tables=(by_photograph(), many(2000)),
@@ -235,7 +235,7 @@ def _build(folder: Path) -> None:
         comparisons=(grouped.stored()[0],),
     )
     save(store, plain, grouped)
-    store.save_board(*contested(board, store, images(store)))
+    store.save_leaderboard(*contested(leaderboard, store, images(store)))
     result = build_site(folder / "store", folder / "site")
     assert not result.problems
 
@@ -255,8 +255,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
 @pytest.fixture(scope="session")
 def address(built: Path) -> Iterator[str]:
     """The address of the built site on this machine."""
-    with served(built) as found:
-        yield found
+    with served(built) as site_address:
+        yield site_address
 
 
 @pytest.fixture(scope="package")
@@ -274,5 +274,5 @@ def page(shared: Page, address: str) -> Iterator[Page]:
 @pytest.fixture
 def new_page(browser: Browser, address: str) -> Iterator[Page]:
     """A page that no other test sees, watched alike."""
-    for made in opened(browser, address):
-        yield from watched(made, address)
+    for opened_page in opened(browser, address):
+        yield from watched(opened_page, address)

@@ -1,4 +1,4 @@
-"""A board whose entries are ranked by the policy of all tracks, from scores whose truth is known.
+"""A leaderboard whose entries are ranked by the policy of all tracks, from scores whose truth is known.
 
 `jpeg` holds against every attack. `flip` is the best against attacks that do not know it, and the worst against those
 that do. `median` is as good as `jpeg` and costs too much. `noise` looks best and is flagged, `purifier` lacks a
@@ -15,13 +15,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from imharness.contests import Contest, contest, share_of
+from imharness.leaderboard import Blocks, Column, Contest, Value, Wins, Words, contest, share_of
 from imharness.ranking.tables import win_table
-from imharness.results.boards import Board
 from imharness.results.entries import Entry, Parameter
 from imharness.results.gallery import Example, Panel
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
-from imharness.tables import Blocks, Column, Value, Wins
 from imharness.tracks import TrackReport
 from imharness_leaderboard import pages
 
@@ -36,9 +35,8 @@ STRENGTHS = ("harness/ifgsm[steps=20]", "harness/square")
 METRICS, DATASETS = ("harness/embedded", "harness/sharpness"), ("koniq", "tid")
 CAPTION = "Under the attack that moves it most."
 PROXIES = ("labels by a formula",)
-CLAIM = (
-    "Against attackers who know the defense, {winner} holds D at {protection}% of the range where without a "
-    "defense it is {without}%; SROCC on clean images is {utility} of {plain}."
+WORDS = Words(
+    "holds best", lambda d: f"{d:.2f} %", "of the range", "takes more than {bound} off the {plain} {of} {without}"
 )
 
 
@@ -57,8 +55,8 @@ def blocks(seed: int = 5) -> Blocks:
         values.append(block.astype(np.float32))
     return Blocks(
         entries,
-        tuple(dict(zip(("attack", "attacker", "metric", "dataset"), own, strict=True)) for own in settings),
-        tuple(np.array([f"{own[3]}-{i:02d}" for i in range(12)], dtype=object) for own in settings),
+        tuple(dict(zip(("attack", "attacker", "metric", "dataset"), setting, strict=True)) for setting in settings),
+        tuple(np.array([f"{setting[3]}-{i:02d}" for i in range(12)], dtype=object) for setting in settings),
         {"d": tuple(values)},
         {"photograph": (np.array([f"photograph {i:02d}" for i in range(12)], dtype=object),) * len(settings)},
     )
@@ -94,7 +92,7 @@ def rules(scores: Blocks, **changes: object) -> Contest:
         ),
         "undefended": NONE,
         "gates": [share_of("SROCC clean", NONE, 0.05, lambda label: (near(UTILITY[label]), near(UTILITY[NONE])))],
-        "claim": CLAIM,
+        "words": WORDS,
         "controls": {NONE: "undefended"},
         "flags": {NOISE: ("more steps lowered the attack's success",)},
         "proxies": PROXIES,
@@ -140,7 +138,7 @@ def crowd(copies: int) -> Blocks:
 def without_pictures() -> Iterator[None]:
     """Leave out the pictures of a site, which take most of the time of its build, where nobody looks at them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages._Build, "_pictures", lambda build, board: [])
+        patch.setattr(pages._Build, "_pictures", lambda build, leaderboard: [])
         yield
 
 
@@ -152,11 +150,13 @@ def crowd_report(scores: Blocks) -> TrackReport:
     return report(scores, utility=column, gates=[gate])
 
 
-def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Board, Mapping[str, np.ndarray]]:
-    """Return a board of the contest, and the scores behind it; `task` has the two images of the gallery."""
-    made = report()
-    stored = [own.stored() for own in made.comparisons]
-    study = board().tables[0].model_copy(update={"id": "study", "title": "Mean over attacks, as in the paper"})
+def contested(
+    leaderboard: Callable[..., Leaderboard], store: Store, task: str
+) -> tuple[Leaderboard, Mapping[str, np.ndarray]]:
+    """Return a leaderboard of the contest, and the scores behind it; `task` has the two images of the gallery."""
+    original = report()
+    stored = [comparison.stored() for comparison in original.comparisons]
+    study = leaderboard().tables[0].model_copy(update={"id": "study", "title": "Mean over attacks, as in the paper"})
     entries = tuple(
         Entry(
             kind="defense",
@@ -170,14 +170,14 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
             licence="MIT",
             parameters=tuple(
                 Parameter(name=name, value=value, default="1", bounds="", description="A parameter.")
-                for name, _, value in (part.partition("=") for part in label.partition("[")[2].rstrip("]").split(","))
+                for name, _, value in (piece.partition("=") for piece in label.partition("[")[2].rstrip("]").split(","))
                 if name
             ),
         )
         for label in LEVELS
     )
     entries += tuple(Entry(kind="attack", id=label.partition("[")[0], label=label, version="1") for label in STRENGTHS)
-    wins = [win_table(own) for own in made.comparisons]
+    wins = [win_table(comparison) for comparison in original.comparisons]
     panels = tuple(
         Panel(label=name, task=task, array="images", position=i % 2, score=f"{40 + 7 * i}")
         for i, name in enumerate(("original", "attacked", "defended"))
@@ -187,14 +187,14 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
         for label in LEVELS
         for i in range(2)
     )
-    own = board(
+    board = leaderboard(
         track="harness/contest",
         title="Contest track",
         measures="Defenses against attacks on metrics.",
         command="harness run --track harness/contest --profile p",
-        tables=(*made.tables, study, *wins),
+        tables=(*original.tables, study, *wins),
         comparisons=tuple(comparison for comparison, _ in stored),
-        rankings=tuple(made.rankings),
+        rankings=tuple(original.rankings),
         entries=entries,
         examples=examples,
         charts=(),
@@ -202,4 +202,4 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
         failed={},
         versions={"numpy": "2.0"},
     )
-    return own, {comparison.id: numbers for comparison, numbers in stored}
+    return board, {comparison.id: numbers for comparison, numbers in stored}

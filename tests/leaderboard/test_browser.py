@@ -51,7 +51,8 @@ KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", 
          "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html",
          "entries/defense-harness--none.html", "contest/contest.html", "methods.html",
          "changes.html", "data.html", "compare.html", "contest.html", "contest.html?attacker=aware", "cite.html",
-         "submit.html", "contest/studies.html", "contest/details/contest-harness--none.html")  # fmt: skip
+         "submit.html", "guide-audit.html", "claims.html", "study-orl.html", "contest/findings.html",
+         "contest/studies.html", "contest/details/contest-harness--none.html")  # fmt: skip
 
 
 def test_a_narrow_page_hides_nothing_and_changes_no_colour() -> None:
@@ -89,11 +90,11 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page) -> None:
             page.emulate_media(color_scheme=theme)
             if size == "phone":
                 page.set_viewport_size(SIZES[size])
-            found = page.evaluate(AXE_RUN[size][theme])
+            results = page.evaluate(AXE_RUN[size][theme])
             problems += [
                 f"{name}, {size}, {theme}: {v['id']} {v['nodes'][0]['html'][:120]} "
                 f"{v['nodes'][0]['failureSummary'][:200]}"
-                for v in found["violations"]
+                for v in results["violations"]
             ]
     assert problems == []
 
@@ -247,15 +248,15 @@ def raw(page: Page) -> dict[tuple[str, str], dict]:
 
 def assert_equal(page_numbers: dict, first: str, second: str, conditions: list[int] | None, **facts) -> None:
     comparison, numbers = paired(**facts).stored()
-    found = compare(comparison, numbers, first, second, conditions)
-    assert (page_numbers["n"], page_numbers["clusters"]) == (found.difference.n, found.difference.clusters)
-    for key, wanted in (("better", found.better), ("worse", found.worse)):
+    result = compare(comparison, numbers, first, second, conditions)
+    assert (page_numbers["n"], page_numbers["clusters"]) == (result.difference.n, result.difference.clusters)
+    for key, wanted in (("better", result.better), ("worse", result.worse)):
         assert page_numbers[key] == pytest.approx(wanted, rel=1e-10)
-    assert page_numbers["effect"] == pytest.approx(found.effect, rel=1e-10, abs=1e-12)
-    for part in ("value", "low", "high"):
-        wanted = getattr(found.difference, part)
-        told = np.nan if page_numbers["difference"][part] is None else page_numbers["difference"][part]
-        assert told == pytest.approx(wanted, rel=1e-9, abs=1e-12, nan_ok=True)
+    assert page_numbers["effect"] == pytest.approx(result.effect, rel=1e-10, abs=1e-12)
+    for key_name in ("value", "low", "high"):
+        wanted = getattr(result.difference, key_name)
+        page_value = np.nan if page_numbers["difference"][key_name] is None else page_numbers["difference"][key_name]
+        assert page_value == pytest.approx(wanted, rel=1e-9, abs=1e-12, nan_ok=True)
 
 
 def test_readers_get_the_numbers_of_the_python_side(page: Page) -> None:
@@ -263,8 +264,8 @@ def test_readers_get_the_numbers_of_the_python_side(page: Page) -> None:
     for label in ENTRIES:
         page.locator("#entries").get_by_role("checkbox", name=label, exact=True).check()
     expect(page.locator("#result tr[data-pair]")).to_have_count(6)
-    found = raw(page)
-    for (first, second), numbers in found.items():
+    pairs = raw(page)
+    for (first, second), numbers in pairs.items():
         assert_equal(numbers, first, second, None)
     comparison, numbers = paired().stored()
     size = len(comparison.entries)
@@ -274,14 +275,14 @@ def test_readers_get_the_numbers_of_the_python_side(page: Page) -> None:
     page.locator("#conditions").get_by_role("checkbox", name=EVIL).uncheck()
     expect(first).not_to_have_attribute("data-raw", before or "")
     expect(page).to_have_url(re.compile("without"))
-    kept = [i for i, c in enumerate(comparison.conditions) if c.facets["attack"] != EVIL]
+    indices = [i for i, c in enumerate(comparison.conditions) if c.facets["attack"] != EVIL]
     for (first, second), numbers in raw(page).items():
-        assert_equal(numbers, first, second, kept)
+        assert_equal(numbers, first, second, indices)
     link = page.url
     settled(page, "index.html")
     settled(page, link)
     for (first, second), numbers in raw(page).items():
-        assert_equal(numbers, first, second, kept)
+        assert_equal(numbers, first, second, indices)
 
 
 def test_readers_see_each_photograph_once(page: Page) -> None:
@@ -290,8 +291,8 @@ def test_readers_see_each_photograph_once(page: Page) -> None:
     for label in ENTRIES:
         page.locator("#entries").get_by_role("checkbox", name=label, exact=True).check()
     expect(page.locator("#result tr[data-pair]")).to_have_count(6)
-    found = raw(page)
-    for (first, second), numbers in found.items():
+    pairs = raw(page)
+    for (first, second), numbers in pairs.items():
         assert_equal(numbers, first, second, None, clusters=PHOTOGRAPHS)
     assert "15 of 7 photographs" in page.locator("#result table").first.inner_text()
     assert "tests and intervals take each photograph as one" in page.locator("#result").inner_text()
@@ -309,9 +310,9 @@ def test_the_page_s_statistics_equal_python_s(page: Page, n: int, step: float) -
         " return [s.wilcoxonGreater(d), s.wilcoxonGreater(d.map((x) => -x)), s.rankBiserial(d)]; }"
     )
     better, worse, effect = page.evaluate(script, d.tolist())
-    for found, wanted in ((better, wilcoxon_greater(d[None])[0]), (worse, wilcoxon_greater(-d[None])[0])):
-        assert (math.isnan(wanted) and found is None) or found == pytest.approx(wanted, rel=1e-9)
-    assert effect == pytest.approx(head_to_head(d, tail=0.05).effect, rel=1e-9, abs=1e-12)
+    for p_value, wanted in ((better, wilcoxon_greater(d[None])[0]), (worse, wilcoxon_greater(-d[None])[0])):
+        assert (math.isnan(wanted) and p_value is None) or p_value == pytest.approx(wanted, rel=1e-9)
+    assert effect == pytest.approx(head_to_head(d, alpha=0.05).effect, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("size", [3, 8, 30])
@@ -325,7 +326,7 @@ def test_the_page_s_test_by_cluster_equals_python_s(page: Page, size: int) -> No
         " return [s.clustersGreater(d, names), s.rankBiserial(s.clusterMeans(d, names))]; }"
     )
     better, effect = page.evaluate(script, [d.tolist(), names.tolist()])
-    wanted = head_to_head(d, names, tail=0.05)
+    wanted = head_to_head(d, names, alpha=0.05)
     assert np.nan if better is None else better == pytest.approx(wanted.better, rel=1e-9, nan_ok=True)
     assert effect == pytest.approx(wanted.effect, rel=1e-9, abs=1e-12)
 

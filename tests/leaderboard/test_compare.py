@@ -33,20 +33,20 @@ def means(page: Page) -> dict[str, float]:
     }
 
 
-def wanted(labels: tuple[str, ...], kept: list[int] | None = None) -> tuple[dict[str, float], int]:
+def wanted(labels: tuple[str, ...], selected: list[int] | None = None) -> tuple[dict[str, float], int]:
     """Means over the units that all have, each unit once, and how many conditions these come from."""
     comparison, numbers = paired().stored()
     starts, rows = comparison.starts(), [comparison.entries.index(label) for label in labels]
     sums: dict[str, list[np.ndarray]] = {}
     conditions = 0
-    for c in range(len(comparison.conditions)) if kept is None else kept:
+    for c in range(len(comparison.conditions)) if selected is None else selected:
         block = numbers[rows, starts[c] : starts[c + 1]].astype(float)
         common = ~np.isnan(block).any(axis=0)
         conditions += bool(common.any())
         for unit in np.flatnonzero(common):
             name = comparison.unit_sets[comparison.conditions[c].units][unit]
             sums.setdefault(name, []).append(block[:, unit])
-    mean = np.mean([np.mean(own, axis=0) for own in sums.values()], axis=0)
+    mean = np.mean([np.mean(scores, axis=0) for scores in sums.values()], axis=0)
     return dict(zip(labels, mean, strict=True)), conditions
 
 
@@ -62,9 +62,9 @@ def test_the_filter_hides_entries_that_are_not_ticked(page: Page) -> None:
 def test_means_are_over_what_all_picked_entries_share(page: Page, labels: tuple[str, ...]) -> None:
     settled(page, address(*labels))
     assert picked(page) == sorted(labels)
-    own, conditions = wanted(labels)
+    expected, conditions = wanted(labels)
     assert conditions == (2 if EVIL in labels else 4)
-    assert means(page) == pytest.approx(own, rel=1e-9)
+    assert means(page) == pytest.approx(expected, rel=1e-9)
     assert f"{conditions} of 4 chosen conditions, 15 images" in page.locator("#basis").inner_text()
 
 
@@ -82,8 +82,8 @@ def test_a_link_pasted_into_the_open_page_is_followed(page: Page) -> None:
     page.locator("#basis", has_text=re.compile("2 of 2 chosen conditions")).wait_for()
     assert picked(page) == sorted(ENTRIES[1:3])
     comparison, _ = paired().stored()
-    kept = [c for c, own in enumerate(comparison.conditions) if own.facets["metric"] == "m"]
-    assert means(page) == pytest.approx(wanted(ENTRIES[1:3], kept)[0], rel=1e-9)
+    indices = [c for c, condition in enumerate(comparison.conditions) if condition.facets["metric"] == "m"]
+    assert means(page) == pytest.approx(wanted(ENTRIES[1:3], indices)[0], rel=1e-9)
 
 
 def test_opened_from_a_file_a_page_says_what_is_missing_and_offers_nothing_that_does_not_work(

@@ -2,19 +2,24 @@
 
 import numpy as np
 import pytest
-from tests.leaderboard.conftest import board
+from tests.leaderboard.conftest import leaderboard
 from tests.long_rows import paired_scores
 
 from imharness.results.report import PairedScores
 from imharness.results.tables import Table, Value
 from imharness.statistics.bootstrap import mean_interval
-from imharness_leaderboard.conditions import with_conditions
-from imharness_leaderboard.scores import Scores
+from imharness_leaderboard.scores import Scores, with_conditions
+from imharness_leaderboard.tables import facets_of
 
 
 def paired(scores: dict[str, dict[str, list[float]]], **facts) -> PairedScores:
     """entry -> condition -> scores of units u0, u1, ..."""
-    rows = [(e, c, f"u{i}", v) for e, own in scores.items() for c, vs in own.items() for i, v in enumerate(vs)]
+    rows = [
+        (e, c, f"u{i}", v)
+        for e, by_condition in scores.items()
+        for c, vs in by_condition.items()
+        for i, v in enumerate(vs)
+    ]
     entries, conditions, units, values = (np.array(column) for column in zip(*rows, strict=True))
     texts = {"id": "x", "title": "Who", "about": "more", "entry": "defense", "measure": "m", "description": "M."}
     return paired_scores(entries, {"metric": conditions}, units, values, better="higher", **texts, **facts)
@@ -22,14 +27,14 @@ def paired(scores: dict[str, dict[str, list[float]]], **facts) -> PairedScores:
 
 def table_of(paired: PairedScores) -> Table:
     comparison, numbers = paired.stored()
-    own = board(tables=(), comparisons=(comparison,), examples=())
-    (table,) = with_conditions(own, [Scores(own, comparison, numbers)]).tables
+    board = leaderboard(tables=(), comparisons=(comparison,), examples=())
+    (table,) = with_conditions(board, [Scores(board, comparison, numbers)]).tables
     return table
 
 
 def test_rows_by_condition_hold_means_intervals_and_facets() -> None:
-    own = paired({"a": {"p": [1, 2, 3], "q": [4, 5, 6]}, "b": {"p": [7, 8, 9]}}, families={"a": "blur"})
-    table = table_of(own)
+    comparison = paired({"a": {"p": [1, 2, 3], "q": [4, 5, 6]}, "b": {"p": [7, 8, 9]}}, families={"a": "blur"})
+    table = table_of(comparison)
     assert [(row.label, dict(row.facets)) for row in table.rows] == [
         ("a", {"defense": "a", "family": "blur", "metric": "p"}),
         ("a", {"defense": "a", "family": "blur", "metric": "q"}),
@@ -37,6 +42,11 @@ def test_rows_by_condition_hold_means_intervals_and_facets() -> None:
     ]
     value, expected = table.rows[0].values["m"], mean_interval([1, 2, 3])
     assert (value.value, value.low, value.high, value.n) == pytest.approx((2, expected.low, expected.high, 3))
+
+
+def test_the_values_of_a_facet_come_by_name_and_one_alone_is_no_choice() -> None:
+    table = table_of(paired({"a": {letter: [1, 2] for letter in "hgfedcba"}}, families={"a": "blur"}))
+    assert facets_of(table) == {"metric": list("abcdefgh")}
 
 
 def test_one_unit_has_a_number_without_an_interval() -> None:

@@ -15,8 +15,8 @@ NAMES = ("mae", "mmm", "lenet + laplacian-gradient", "MemGuard", "jpeg quality=1
 
 def box(label: Label) -> tuple[float, float, float, float]:
     long = width_of(label.text, bold=label.kind == "winner")
-    left = label.x - {"start": 0.0, "middle": long / 2, "end": long}[label.anchor]
-    return left, label.y - LINE + 3, left + long, label.y + 3
+    left_edge = label.x - {"start": 0.0, "middle": long / 2, "end": long}[label.anchor]
+    return left_edge, label.y - LINE + 3, left_edge + long, label.y + 3
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -28,19 +28,19 @@ def test_labels_stay_inside_the_frame_and_off_each_other(seed: int) -> None:
         for kind in kinds
     ]
     boxes = [box(label) for label in place_labels(marks, [0], FRAME)]
-    for left, top, right, bottom in boxes:
-        assert FRAME[0] - 0.1 <= left <= right <= FRAME[2] + 0.1
+    for left_edge, top, right, bottom in boxes:
+        assert FRAME[0] - 0.1 <= left_edge <= right <= FRAME[2] + 0.1
         assert FRAME[1] - 0.1 <= top <= bottom <= FRAME[3] + 0.1
-    for i, (left, top, right, bottom) in enumerate(boxes):
+    for i, (left_edge, top, right, bottom) in enumerate(boxes):
         for a, t, r, b in [*boxes[:i], *((m.x - 5, m.y - 5, m.x + 5, m.y + 5) for m in marks)]:
-            assert not (left < r - 0.1 and a < right - 0.1 and top < b - 0.1 and t < bottom - 0.1)
+            assert not (left_edge < r - 0.1 and a < right - 0.1 and top < b - 0.1 and t < bottom - 0.1)
 
 
 @pytest.mark.parametrize("corner", [(12, 14), (308, 14), (12, 136), (308, 136), (160, 75)])
 def test_a_long_name_finds_room_at_every_corner(corner: tuple[float, float]) -> None:
     (label,) = place_labels([Mark(*corner, "lenet + laplacian-gradient", "winner", "")], [0], FRAME)
-    left, _, right, _ = box(label)
-    assert FRAME[0] - 0.1 <= left < right <= FRAME[2] + 0.1
+    left_edge, _, right, _ = box(label)
+    assert FRAME[0] - 0.1 <= left_edge < right <= FRAME[2] + 0.1
 
 
 @pytest.mark.parametrize("weight", ["normal", "bold"])
@@ -70,8 +70,8 @@ def test_an_axis_has_numbers_within_its_ends_at_equal_steps(seed: int) -> None:
     draw = random.Random(seed)
     low = draw.uniform(-100, 100)
     high = low + 10 ** draw.uniform(-3, 4)
-    found = Scale(low, high, 0, 100).ticks()
-    assert 2 <= len(found) <= 5
-    assert low - 1e-9 <= found[0] < found[-1] <= high + 1e-9
-    steps = {round(b - a, 6) for a, b in pairwise(found)}
+    ticks = Scale(low, high, 0, 100).ticks()
+    assert 2 <= len(ticks) <= 5
+    assert low - 1e-9 <= ticks[0] < ticks[-1] <= high + 1e-9
+    steps = {round(b - a, 6) for a, b in pairwise(ticks)}
     assert len(steps) == 1 or max(steps) - min(steps) < 1e-5

@@ -10,55 +10,58 @@ from playwright.sync_api import Page, expect
 
 from imharness.contracts.component import SELECTABLE
 from imharness.results.entries import Entry, Standing
-from imharness_leaderboard import commands
+from imharness_leaderboard import citations
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
 from imharness_leaderboard.entries import entry_views
 from imharness_leaderboard.tables import shown
 from imharness_leaderboard.wording import brief
 
 from .browsing import settled
-from .conftest import EVIL, board
+from .conftest import EVIL, leaderboard
 from .contested import JPEG, MEDIAN, NOISE, NONE, PURIFIER, report
 
 
-def contest_board():
-    made = report()
-    return board(tables=tuple(made.tables), rankings=tuple(made.rankings), charts=(), entries=())
+def contest_leaderboard():
+    original = report()
+    return leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=(), entries=())
 
 
 def text_of(built: Path, label: str) -> str:
-    own = contest_board()
-    page_of = entry_views([own], {})["defense", label].page
-    found = re.sub(r"<[^>]+>", " ", (built / page_of).read_text().split("<main")[1].replace("<wbr>", ""))
-    return re.sub(r"\s+", " ", unescape(found))
+    board = contest_leaderboard()
+    page_of = entry_views([board], {})["defense", label].page
+    markup = re.sub(r"<[^>]+>", " ", (built / page_of).read_text().split("<main")[1].replace("<wbr>", ""))
+    return re.sub(r"\s+", " ", unescape(markup))
 
 
 def test_a_page_says_what_the_ranking_says(built: Path) -> None:
-    own = contest_board()
-    (ranking,), main = own.rankings, own.tables[0]
+    board = contest_leaderboard()
+    (ranking,), main = board.rankings, board.tables[0]
     columns = {column.key: column for column in main.columns}
     for row in main.rows:
-        text, place = text_of(built, row.label), ranking.places[row.label]
+        text, position = text_of(built, row.label), ranking.places[row.label]
         rank = row.values["rank"]
-        if row.label not in (PURIFIER, NONE):
-            assert f"{rank.value:.0f} ({rank.low:.0f} to {rank.high:.0f}) of 4" in text
-        assert (rank.value is None) == (row.label in (PURIFIER, NONE))
+        if position.eligible:
+            assert f"{rank.value:.0f} ({rank.low:.0f} to {rank.high:.0f}) of 2" in text
+        assert (rank.value is None) == (not position.eligible)
         for key in ("worst", "unaware", "aware", "utility"):
             assert f"{columns[key].label} {shown(row.values[key], columns[key])} " in text
-        for attack, share in place.broken_by.items():
+        for attack, share in position.broken_by.items():
             assert f"{brief(attack)} {100 * share:.0f}%" in text
-        assert ("It is the winner" in text) == (row.label == ranking.winner == JPEG)
-        assert ("fails; SROCC clean, within 5% of No defense: -0.245 [" in text) == (row.label == MEDIAN)
+        assert ("It wins: " in text) == (row.label == ranking.winner == JPEG)
+        assert ("loses; SROCC clean, within 5% of No defense: -0.245 [" in text) == (row.label == MEDIAN)
         assert ("an upper bound: more steps lowered the attack's success" in text) == (row.label == NOISE)
-        assert ("lacks some of the settings" in text) == (row.label == PURIFIER)
+        assert ("is incomplete: it was measured in" in text) == (row.label == PURIFIER)
         assert ("It is a control (undefended)" in text) == (row.label == NONE)
         assert "Proxies: labels by a formula" in text
 
 
 def test_an_entry_is_shown_in_every_track_that_it_takes_part_in() -> None:
-    first, second = contest_board(), contest_board().model_copy(update={"track": "acme/other", "title": "Other"})
+    first, second = (
+        contest_leaderboard(),
+        contest_leaderboard().model_copy(update={"track": "acme/other", "title": "Other"}),
+    )
     view = entry_views([first, second], {})["defense", JPEG]
-    assert [result.board.title for result in view.results] == ["Evil track", "Other"]
+    assert [result.leaderboard.title for result in view.results] == ["Evil track", "Other"]
 
 
 def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_its_images(page: Page) -> None:
@@ -76,11 +79,11 @@ def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_it
         expect(section).to_be_in_viewport()
 
 
-def test_a_row_is_computed_again_with_the_filters_that_find_its_cells() -> None:
-    assert tuple(SELECTABLE) == commands.SELECTABLE
-    own = board(command="harness run --all --profile sweep.toml", track="acme/t", limit=None, seed=3)
-    parts = [("model", "acme/net"), ("defense", "acme/d[a=1,b=(2, 3)]")]
-    assert shlex.split(commands.compute_again(own, parts)) == [
+def test_a_row_is_computed_again_with_the_filters_that_find_its_tasks() -> None:
+    assert tuple(SELECTABLE) == citations.SELECTABLE
+    board = leaderboard(command="harness run --all --profile sweep.toml", track="acme/t", limit=None, seed=3)
+    components = [("model", "acme/net"), ("defense", "acme/d[a=1,b=(2, 3)]")]
+    assert shlex.split(citations.compute_again(board, components)) == [
         "harness",
         "run",
         "--track",
@@ -99,18 +102,21 @@ def test_a_row_is_computed_again_with_the_filters_that_find_its_cells() -> None:
         "again-site",
     ]
     assert (
-        commands.compute_again(own, [("defense", "acme/a, stopped nearest to the accuracy of acme/b")]) == own.command
+        citations.compute_again(board, [("defense", "acme/a, stopped nearest to the accuracy of acme/b")])
+        == board.command
     )
-    assert commands.compute_again(own, []) == own.command
-    assert "'; rm -rf /" not in commands.compute_again(own, [("defense", "acme/d['; rm -rf /]")]).replace("'\"'\"'", "")
+    assert citations.compute_again(board, []) == board.command
+    assert "'; rm -rf /" not in citations.compute_again(board, [("defense", "acme/d['; rm -rf /]")]).replace(
+        "'\"'\"'", ""
+    )
 
 
 def test_a_submission_is_checked_by_its_name() -> None:
     standing = (Standing(date="2026-01-01", decision="added", reason="", submission="mine"),)
-    entry = Entry(kind="defense", id="a/b", label="a/b[c=1]", version="1", cells=3)
-    assert commands.check(entry) == "harness reproduce a/b --store STORE"
-    assert commands.check(entry.model_copy(update={"standing": standing})) == "harness reproduce mine --store STORE"
-    assert commands.check(None) == ""
+    entry = Entry(kind="defense", id="a/b", label="a/b[c=1]", version="1", tasks=3)
+    assert citations.check(entry) == "harness reproduce a/b --store STORE"
+    assert citations.check(entry.model_copy(update={"standing": standing})) == "harness reproduce mine --store STORE"
+    assert citations.check(None) == ""
 
 
 def test_the_line_of_a_page_gives_the_published_numbers(ran: Path, tmp_path: Path, harness_here, no_site: None) -> None:
@@ -123,7 +129,9 @@ def test_the_line_of_a_page_gives_the_published_numbers(ran: Path, tmp_path: Pat
     rows = [
         {
             row["label"]: row["values"]
-            for row in json.loads((folder / "boards" / "harness--perceptual.json").read_text())["tables"][0]["rows"]
+            for row in json.loads((folder / "leaderboards" / "harness--perceptual.json").read_text())["tables"][0][
+                "rows"
+            ]
         }
         for folder in (ran / "store", tmp_path / "again")
     ]
@@ -159,42 +167,42 @@ def test_bibtex_is_balanced_and_escaped() -> None:
         paper="One, Two & Three: On {Things} (2020)",
         paper_url="https://example.org/a_b",
     )
-    found = entry_citation("defense", "a/b", entry, ["place 1 (1 to 2) of 3 in T"], "r1", "2026-11-22").bibtex
-    assert found.count("@misc{") == 2
-    assert balanced(found)
-    assert not re.search(r"(?<!\\)[%&#$]", found)
-    assert "javascript" not in found
-    assert "release r1" in found.lower()
-    assert balanced(bibtex(board(title=ODD), ODD, row=ODD, author=ODD, version=ODD))
-    assert "place 1 (1 to 2) of 3 in T" in found
-    assert "author = {{One} and {Two} and {Three}}" in found
-    assert "year = {2020}" in found
+    citation = entry_citation("defense", "a/b", entry, ["place 1 (1 to 2) of 3 in T"], "r1", "2026-11-22").bibtex
+    assert citation.count("@misc{") == 2
+    assert balanced(citation)
+    assert not re.search(r"(?<!\\)[%&#$]", citation)
+    assert "javascript" not in citation
+    assert "release r1" in citation.lower()
+    assert balanced(bibtex(leaderboard(title=ODD), ODD, row=ODD, author=ODD, version=ODD))
+    assert "place 1 (1 to 2) of 3 in T" in citation
+    assert "author = {{One} and {Two} and {Three}}" in citation
+    assert "year = {2020}" in citation
 
 
 def scalars(text: str) -> dict[str, str]:
     """The scalars at the top of a CFF file; each quoted one must be JSON, which YAML contains."""
-    found = {}
+    values = {}
     for line in text.splitlines():
         match = re.fullmatch(r"([a-z-]+): (.+)", line)
         if match:
             value = match[2]
-            found[match[1]] = json.loads(value) if value.startswith('"') else value
+            values[match[1]] = json.loads(value) if value.startswith('"') else value
         else:
             assert re.fullmatch(r'[a-z-]+:|  (- | {2,6})[a-z -]+:( (".*"|\d{4}|article|other))?', line), line
-    return found
+    return values
 
 
 def test_cff_holds_release_date_and_whatever_a_name_contains() -> None:
     entry = Entry(kind="defense", id="a/b", label="a/b", version=ODD, author=ODD, paper=f"{ODD}: {ODD} (2021)")
-    found = scalars(entry_citation("defense", ODD, entry, [], "", "2026-11-22").cff)
-    assert found["cff-version"] == "1.2.0"
-    assert found["date-released"] == "2026-11-22"
-    assert found["version"] == " ".join(ODD.split())
-    whole = scalars(cff([board()], "r1", "2026-11-22"))
+    fields = scalars(entry_citation("defense", ODD, entry, [], "", "2026-11-22").cff)
+    assert fields["cff-version"] == "1.2.0"
+    assert fields["date-released"] == "2026-11-22"
+    assert fields["version"] == " ".join(ODD.split())
+    whole = scalars(cff([leaderboard()], "r1", "2026-11-22"))
     assert (whole["version"], whole["date-released"]) == ("release r1", "2026-11-22")
 
 
-def test_citations_of_the_board_and_of_each_entry_are_files(built: Path) -> None:
+def test_citations_of_the_leaderboard_and_of_each_entry_are_files(built: Path) -> None:
     pages = sorted(path.stem for path in (built / "entries").glob("*.html"))
     for form, whole in (("bib", "leaderboard"), ("cff", "CITATION")):
         assert sorted(path.stem for path in (built / "cite").glob(f"*.{form}")) == sorted([whole, *pages])

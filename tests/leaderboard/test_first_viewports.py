@@ -1,4 +1,4 @@
-"""What a first glance at the home page and at a track's page tells, and that it comes from the boards."""
+"""What a first glance at the home page and at a track's page tells, and that it comes from the leaderboards."""
 
 import random
 import re
@@ -13,17 +13,18 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.conftest import few_resamples
 
+from imharness.leaderboard import Blocks
 from imharness.results.store import Store
-from imharness.tables import Blocks
-from imharness_leaderboard.heats import heat_of
-from imharness_leaderboard.knowing import APART, _spread, known_of, slope_of
-from imharness_leaderboard.leads import Lead, first_of, lead_of
+from imharness_leaderboard.adaptive_effect import APART, _spread, known_of, slope_of
+from imharness_leaderboard.attack_heatmap import heat_of
+from imharness_leaderboard.drawing import width_of
+from imharness_leaderboard.headline import Lead, first_of, lead_of
 from imharness_leaderboard.names import attack_names, display_names, in_names
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.scores import Scores
 
 from .browsing import opened, served, settled, watched
-from .conftest import board
+from .conftest import leaderboard
 from .contested import (
     ATTACKS,
     FLIP,
@@ -33,6 +34,7 @@ from .contested import (
     NOISE,
     NONE,
     PROXIES,
+    PURIFIER,
     blocks,
     crowd,
     crowd_report,
@@ -45,54 +47,53 @@ WIDTHS = (1440, 1280, 768, 390)
 
 def weak(scores: Blocks) -> Blocks:
     """Return the same scores, but attackers who know JPEG and the median move them as far as no defense."""
-    found, plain = [], scores.entries.index(NONE)
+    blocks, plain = [], scores.entries.index(NONE)
     for facets, block in zip(scores.conditions, scores.values["d"], strict=True):
-        own = block.copy()
+        weakened = block.copy()
         if facets["attacker"] == "adaptive":
             for label in (JPEG, MEDIAN):
-                own[scores.entries.index(label)] = block[plain] + 0.1
-        found.append(own)
-    return replace(scores, values={"d": tuple(found)})
+                weakened[scores.entries.index(label)] = block[plain] + 0.1
+        blocks.append(weakened)
+    return replace(scores, values={"d": tuple(blocks)})
 
 
-def names_of(made) -> dict[str, str]:
-    return display_names([row.label for row in made.tables[0].rows])
+def names_of(contest_report) -> dict[str, str]:
+    return display_names([row.label for row in contest_report.tables[0].rows])
 
 
 def means(scores: Blocks, attacker: str) -> dict[str, float]:
     """Return the mean of each entry over all settings with an attacker, one number after the other."""
-    kept = [b for c, b in zip(scores.conditions, scores.values["d"], strict=True) if c["attacker"] == attacker]
-    return {label: float(np.mean([b[i] for b in kept])) for i, label in enumerate(scores.entries)}
+    blocks = [b for c, b in zip(scores.conditions, scores.values["d"], strict=True) if c["attacker"] == attacker]
+    return {label: float(np.mean([b[i] for b in blocks])) for i, label in enumerate(scores.entries)}
 
 
 class TestWhatLeads:
     def test_entries_that_look_strong_and_fail_are_counted_as_from_the_raw_scores(self) -> None:
         scores = weak(blocks())
-        made = report(scores)
-        found = lead_of(made.rankings[0], made.tables[0], names_of(made))
+        original = report(scores)
+        lead = lead_of(original.rankings[0], original.tables[0].entry, names_of(original))
         before, after = means(scores, "fixed"), means(scores, "adaptive")
         seems = {label: before[NONE] - before[label] for label in (FLIP, JPEG, MEDIAN, NOISE)}
         strong = [label for label, gain in seems.items() if gain > 3]
         failed = [label for label in strong if after[NONE] - after[label] < 0.5 * seems[label]]
-        assert (found.kind, found.count, found.of) == ("fails", len(failed), len(strong)) == ("fails", 3, 4)
-        assert found.title == "Defenses that look strong often fail once the attacker knows them"
-        assert found.sentence.startswith("3 of 4 defenses that look strong keep less than half of that protection")
+        assert (lead.kind, lead.count, len(strong)) == ("fails", len(failed), 4) == ("fails", 3, 4)
+        assert lead.title == "Defenses that look strong often fail once the attacker knows them"
 
     def test_a_winner_leads_where_few_fail(self) -> None:
-        made = report()
-        found = lead_of(made.rankings[0], made.tables[0], names_of(made))
-        assert (found.kind, made.rankings[0].winner) == ("wins", JPEG)
-        assert found.sentence == in_names(made.rankings[0].claim, names_of(made)).partition(" Proxies: ")[0]
+        original = report()
+        lead = lead_of(original.rankings[0], original.tables[0].entry, names_of(original))
+        assert (lead.kind, original.rankings[0].winner) == ("wins", JPEG)
+        assert lead.title == "JPEG holds, even against attackers who know it"
 
     def test_without_findings_nothing_is_claimed(self) -> None:
-        made = report()
-        ranking = made.rankings[0].model_copy(update={"findings": (), "winner": ""})
-        found = lead_of(ranking, made.tables[0], names_of(made))
-        assert (found.kind, found.sentence) == ("open", "No defense is shown yet to protect better than others.")
+        original = report()
+        ranking = original.rankings[0].model_copy(update={"findings": (), "winner": ""})
+        lead = lead_of(ranking, original.tables[0].entry, names_of(original))
+        assert (lead.kind, lead.title) == ("open", "No defense is shown yet to be better than no defense")
 
     def test_the_first_rule_then_the_most_entries_give_the_title(self) -> None:
         def lead(kind, count: int) -> Lead:
-            return Lead(kind, count, 9, "", "")
+            return Lead(kind, count, "")
 
         assert first_of([lead("better", 9), lead("fails", 2), lead("fails", 5), lead("wins", 1)]) == 2
         assert first_of([lead("open", 0), lead("costs", 3), lead("moves", 1)]) == 2
@@ -101,53 +102,61 @@ class TestWhatLeads:
 class TestTheDrawing:
     def test_the_attack_that_gains_most_is_drawn_with_the_means_of_its_scores(self) -> None:
         scores = blocks()
-        made = report(scores)
-        comparison, numbers = made.comparisons[0].stored()
-        own = Scores(board(), comparison, numbers)
-        known = known_of(own, made.rankings[0])
-        assert known is not None
+        original = report(scores)
+        comparison, numbers = original.comparisons[0].stored()
+        stored_scores = Scores(leaderboard(), comparison, numbers)
+        facts = known_of(stored_scores, original.rankings[0])
+        assert facts is not None
 
         def mean(label: str, attack: str, attacker: str) -> float:
-            kept = scores.part(scores.where(attack=attack, attacker=attacker)).values["d"]
-            return float(np.mean([block[scores.entries.index(label)] for block in kept]))
+            blocks = scores.subset(scores.where(attack=attack, attacker=attacker)).values["d"]
+            return float(np.mean([block[scores.entries.index(label)] for block in blocks]))
 
-        able = [label for label in known.pairs if label != NONE]
-        gains = {a: np.mean([mean(e, a, "adaptive") - mean(e, a, "fixed") for e in known.pairs]) for a in ATTACKS}
-        assert known.attack == max(gains, key=lambda attack: gains[attack])
-        for label, pair in known.pairs.items():
-            for found, attacker in zip(pair, ("fixed", "adaptive"), strict=True):
-                assert found.value == pytest.approx(mean(label, known.attack, attacker), rel=1e-6)
-                assert found.low < found.value < found.high
-        moves = {label: known.pairs[label][1].value - known.pairs[label][0].value for label in able}
-        kinds = dict(known.lines)
+        able = [label for label in facts.pairs if label != NONE]
+        gains = {a: np.mean([mean(e, a, "adaptive") - mean(e, a, "fixed") for e in facts.pairs]) for a in ATTACKS}
+        assert facts.attack == max(gains, key=lambda attack: gains[attack])
+        for label, pair in facts.pairs.items():
+            for interval, attacker in zip(pair, ("fixed", "adaptive"), strict=True):
+                assert interval.value == pytest.approx(mean(label, facts.attack, attacker), rel=1e-6)
+                assert interval.low < interval.value < interval.high
+        moves = {label: facts.pairs[label][1].value - facts.pairs[label][0].value for label in able}
+        kinds = dict(facts.lines)
         assert kinds[NONE] == "undefended"
         assert kinds[max(moves, key=lambda label: moves[label])] == "moves"
-        drawn = slope_of(known, comparison, names_of(made), "defense", 760, 420)
-        assert list(drawn.data["defense"]) == list(known.pairs)
+        drawn = slope_of(facts, comparison, names_of(original), "defense", 760, 420)
+        assert list(drawn.data["defense"]) == list(facts.pairs)
+        first = next(label for label, kind in facts.lines if kind == "moves")
+        bold = replace(
+            facts, lines=[(label, kind if label in (NONE, first) else "holds") for label, kind in facts.lines]
+        )
+        long = dict.fromkeys(facts.pairs, "a defense with a long name")
+        narrow = slope_of(bold, comparison, long, "defense", 340, 420)
+        for line in narrow.lines:
+            assert narrow.x[1] + 30 + width_of(f"{line.after} {line.name}", bold=line.kind == "holds") <= narrow.width
         assert re.search(r"Flip: D.*, \d.* while .* does not know it, \d.* once it does; \d.* without", drawn.title)
 
     @pytest.mark.parametrize("seed", range(20))
     def test_labels_are_apart_and_stay_in_the_frame(self, seed: int) -> None:
         draw = random.Random(seed)
         wanted = [draw.uniform(20, 300) for _ in range(8)]
-        found = _spread(wanted, 20, 300)
-        order = sorted(found)
+        positions = _spread(wanted, 20, 300)
+        order = sorted(positions)
         assert all(b - a >= APART - 0.11 for a, b in pairwise(order))
         assert order[0] >= 20
         assert order[-1] <= 300
-        assert sorted(range(8), key=lambda i: wanted[i]) == sorted(range(8), key=lambda i: found[i])
+        assert sorted(range(8), key=lambda i: wanted[i]) == sorted(range(8), key=lambda i: positions[i])
 
     def test_the_map_of_attacks_has_the_means_of_the_scores(self) -> None:
         scores = blocks()
-        made = report(scores)
-        comparison, numbers = made.comparisons[0].stored()
-        heat = heat_of(Scores(board(), comparison, numbers), made.rankings[0], names_of(made))
+        original = report(scores)
+        comparison, numbers = original.comparisons[0].stored()
+        heat = heat_of(Scores(leaderboard(), comparison, numbers), original.rankings[0], names_of(original))
         assert heat is not None
         column = [(c.name, c.aware) for c in heat.columns].index(("I-FGSM", True))
-        cells = dict(heat.rows)[FLIP]
-        kept = scores.part(scores.where(attack=ATTACKS[0], attacker="adaptive")).values["d"]
-        assert cells[column].text == f"{np.mean([b[scores.entries.index(FLIP)] for b in kept]):.2f}"
-        steps = [cell.step for _, line in heat.rows for cell in line if cell.text]
+        tasks = dict(heat.rows)[FLIP]
+        chosen_blocks = scores.subset(scores.where(attack=ATTACKS[0], attacker="adaptive")).values["d"]
+        assert tasks[column].text == f"{np.mean([b[scores.entries.index(FLIP)] for b in chosen_blocks]):.2f}"
+        steps = [task.step for _, line in heat.rows for task in line if task.text]
         assert (min(steps), max(steps)) == (0, 10)
         assert heat.both
         assert heat.title == "I-FGSM that knows the entry does most, on average over all rows"
@@ -156,11 +165,12 @@ class TestTheDrawing:
         """Where no attack stands for the attacker who does not know the entry, all attacks follow what they know."""
         scores = blocks()
         conditions = tuple(
-            {**own, "attack": own["attack"] if own["attacker"] == "adaptive" else "none"} for own in scores.conditions
+            {**condition, "attack": condition["attack"] if condition["attacker"] == "adaptive" else "none"}
+            for condition in scores.conditions
         )
-        made = report(replace(scores, conditions=conditions))
-        comparison, numbers = made.comparisons[0].stored()
-        heat = heat_of(Scores(board(), comparison, numbers), made.rankings[0], names_of(made))
+        original = report(replace(scores, conditions=conditions))
+        comparison, numbers = original.comparisons[0].stored()
+        heat = heat_of(Scores(leaderboard(), comparison, numbers), original.rankings[0], names_of(original))
         assert heat is not None
         assert {column.aware for column in heat.columns} == {True, False}
         assert not heat.both
@@ -173,9 +183,9 @@ def test_no_attack_is_called_so() -> None:
 
 def test_a_part_that_most_labels_share_is_not_repeated() -> None:
     rows = ["harness/lenet[channels=16] + harness/mixup", "harness/lenet[channels=16] + harness/none", "mean image"]
-    found = display_names(rows)
-    assert found == {rows[0]: "Mixup", rows[1]: "No defense", rows[2]: "mean image"}
-    assert in_names(f"{rows[0]} beats {rows[2]}.", found) == "Mixup beats mean image."
+    names = display_names(rows)
+    assert names == {rows[0]: "Mixup", rows[1]: "No defense", rows[2]: "mean image"}
+    assert in_names(f"{rows[0]} beats {rows[2]}.", names) == "Mixup beats mean image."
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -188,7 +198,7 @@ def test_home_says_the_finding_first_and_fits_every_width(page: Page, width: int
     boxes = page.locator(".slope-chart:visible text").evaluate_all(
         "(all) => all.map((one) => { const b = one.getBoundingClientRect(); return [b.left, b.right]; })"
     )
-    assert all(left >= 0 and right <= width for left, right in boxes)
+    assert all(left_edge >= 0 and right <= width for left_edge, right in boxes)
     if width >= 1280:
         tops = page.locator("header nav :is(a, button)").evaluate_all(
             "(all) => all.map((one) => { const b = one.getBoundingClientRect(); return (b.top + b.bottom) / 2; })"
@@ -199,7 +209,9 @@ def test_home_says_the_finding_first_and_fits_every_width(page: Page, width: int
 def test_home_shows_what_the_data_are_when_asked(page: Page) -> None:
     settled(page, "index.html")
     strip = page.locator(".data-strip")
-    assert strip.inner_text() == "Demo: stand-in data, not citable. Why?"
+    assert strip.inner_text() == (
+        "Demo: stand-in data, not citable, in Contest track; citable: Evil track and Plain track. Why?"
+    )
     strip.locator("summary").click()
     assert PROXIES[0] in strip.inner_text()
 
@@ -211,10 +223,10 @@ def test_home_without_scripts_has_the_drawing_the_questions_and_its_numbers(
     opened_page = context.new_page()
     opened_page.goto("index.html")
     assert opened_page.locator(".slope-chart:visible .line").count() >= 3
-    asked = opened_page.locator(".asked section", has=opened_page.get_by_role("link", name="See ranking"))
-    counts = asked.locator(".tiers b").all_inner_texts()
-    found = report().rankings[0].findings
-    assert counts == [str(sum(own.tier == tier for own in found)) for tier in ("shown", "ruled out", "open")]
+    section = opened_page.locator(".asked section", has=opened_page.get_by_role("link", name="See ranking"))
+    counts = section.locator(".tiers b").all_inner_texts()
+    findings = report().rankings[0].findings
+    assert counts == [str(sum(finding.tier == tier for finding in findings)) for tier in ("shown", "ruled out", "open")]
     context.close()
     lines = (built / "data" / "contest" / "slope.csv").read_text().splitlines()
     assert lines[0].startswith("defense,attack,")
@@ -232,9 +244,21 @@ class TestTheRankingIsAChart:
     def test_those_that_may_win_are_on_top_and_controls_below(self, page: Page) -> None:
         settled(page, "contest.html")
         groups = page.locator("tr.entry").evaluate_all("(rows) => rows.map((row) => row.dataset.group)")
-        order = ["best", "stands", "ruled-out", "incomplete", "control"]
+        order = ["eligible", "worse", "barred", "control"]
         assert groups == sorted(groups, key=order.index)
-        assert (groups[0], groups[-1]) == ("best", "control")
+        assert (groups[0], groups[-1]) == ("eligible", "control")
+        ranks = page.locator("tr.entry td.rank").evaluate_all(
+            "(all) => all.map((one) => one.querySelector('strong')?.textContent ?? '')"
+        )
+        assert ranks == ["1", "2", "", "", "", ""], "who cannot win has no number, and its reason in words"
+        reasons = {
+            row.get_attribute("data-label"): row.locator(".reason").inner_text()
+            for row in page.locator("tr.entry").all()
+        }
+        assert reasons[MEDIAN] == "costs too much"
+        assert reasons[PURIFIER] == "lacks settings that others have"
+        assert reasons[NOISE].startswith("is flagged")
+        assert reasons[JPEG] == ""
 
     def test_dots_stand_where_their_numbers_are_and_controls_are_lines(self, page: Page) -> None:
         settled(page, "contest.html")
@@ -260,8 +284,8 @@ class TestTheRankingIsAChart:
             page.locator("th[data-sort=worst] button")
         ).first.click()
         rows = page.locator("tr.entry:visible")
-        shown = [float(v) for v in rows.locator(".value").all_inner_texts()]
-        assert shown == sorted(shown)
+        values = [float(v) for v in rows.locator(".value").all_inner_texts()]
+        assert values == sorted(values)
         page.get_by_label("Filter").fill("j")
         page.get_by_label("Filter").fill("jpeg")
         expect(rows).to_have_count(1)
@@ -301,7 +325,7 @@ class TestTheRankingIsAChart:
             page.set_viewport_size({"width": width, "height": 900})
             settled(page, "contest.html")
             over = page.locator(".heat-map td").evaluate_all(
-                "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth).length"
+                "(tasks) => tasks.filter((task) => task.scrollWidth > task.clientWidth).length"
             )
             assert over == 0
         assert page.locator(".heat-map td").count() >= 20
@@ -330,20 +354,20 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a site whose ranking has more rows than a page shows."""
     folder = tmp_path_factory.mktemp("crowd")
     with few_resamples():
-        store, made = Store(folder / "store"), crowd_report(crowd(COPIES))
-        stored = [own.stored() for own in made.comparisons]
-    facts = {"tables": tuple(made.tables), "rankings": tuple(made.rankings), "charts": ()}
-    own = board(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
-    store.save_board(own, {c.id: numbers for c, numbers in stored})
+        store, original = Store(folder / "store"), crowd_report(crowd(COPIES))
+        stored = [comparison.stored() for comparison in original.comparisons]
+    facts = {"tables": tuple(original.tables), "rankings": tuple(original.rankings), "charts": ()}
+    board = leaderboard(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
+    store.save_leaderboard(board, {c.id: numbers for c, numbers in stored})
     with without_pictures():
         build_site(folder / "store", folder / "site")
-    with served(folder / "site") as found:
-        yield found
+    with served(folder / "site") as site_address:
+        yield site_address
 
 
 def test_fifty_rows_are_shown_and_the_page_is_kept_by_back(browser: Browser, crowded: str) -> None:
-    for made in opened(browser, crowded):
-        for page in watched(made, crowded):
+    for opened_page in opened(browser, crowded):
+        for page in watched(opened_page, crowded):
             settled(page, "crowd.html")
             rows = page.locator("tr.entry:visible")
             expect(rows).to_have_count(50)

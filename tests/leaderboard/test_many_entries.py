@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, Page, expect
 from imharness.results.store import Store
 from imharness_leaderboard import pages
 from imharness_leaderboard.pages import build_site
-from imharness_leaderboard.row_parts import SHOWN, WHOLE, parts_of
+from imharness_leaderboard.ranking_rows import SHOWN, WHOLE, parts_of
 
 from .browsing import opened, served, settled
-from .conftest import board
+from .conftest import leaderboard
 from .contested import JPEG, report
 
 ENTRIES, BYTES, NODES = 2000, 2_000_000, 6000
@@ -23,23 +23,23 @@ ENTRIES, BYTES, NODES = 2000, 2_000_000, 6000
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a site with one ranking of 2,000 entries, without their pages: only those of rows are looked at."""
-    folder, made = tmp_path_factory.mktemp("many"), report()
-    table, ranking = made.tables[0], made.rankings[0]
+    folder, original = tmp_path_factory.mktemp("many"), report()
+    table, ranking = original.tables[0], original.rankings[0]
     jpeg = next(row for row in table.rows if row.label == JPEG)
     rows, places = list(table.rows), dict(ranking.places)
     for i in range(ENTRIES - len(rows)):
         label, move = f"acme/copy-{i:04d}[strength={i % 9},steps=10]", {}
         for key, by in (("worst", 0.01), ("unaware", 0.005), ("utility", -1e-5)):
-            own = jpeg.values[key]
-            ends = {end: None if (x := getattr(own, end)) is None else x + by * i for end in ("value", "low", "high")}
-            move[key] = own.model_copy(update=ends)
+            value = jpeg.values[key]
+            ends = {end: None if (x := getattr(value, end)) is None else x + by * i for end in ("value", "low", "high")}
+            move[key] = value.model_copy(update=ends)
         move["rank"] = jpeg.values["rank"].model_copy(update={"value": float(i + 2), "low": 2.0, "high": float(i + 9)})
         rows.append(jpeg.model_copy(update={"label": label, "values": {**jpeg.values, **move}}))
         places[label] = ranking.places[JPEG].model_copy(update={"front": i % 100 == 0})
     ranking = ranking.model_copy(update={"places": places, "winner": "", "comparison": ""})
     store = Store(folder / "store")
     facts = {"tables": (table.model_copy(update={"rows": tuple(rows)}),), "rankings": (ranking,), "charts": ()}
-    store.save_board(board(track="harness/crowd", title="Crowd", comparisons=(), entries=(), **facts), {})
+    store.save_leaderboard(leaderboard(track="harness/crowd", title="Crowd", comparisons=(), entries=(), **facts), {})
     written = pages._Build._page
 
     def without_details(self: pages._Build, name: str, template: str, **facts: object) -> None:
@@ -55,8 +55,8 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(crowd: Path) -> Iterator[str]:
     """The address of that site on this machine."""
-    with served(crowd) as found:
-        yield found
+    with served(crowd) as site_address:
+        yield site_address
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +81,9 @@ def test_sort_filter_page_and_back_count_rows_that_are_not_loaded_yet(page: Page
     page.locator("th[data-sort=worst] button").click()
     page.locator("th[data-sort=worst] button").click()
     page.locator("tr.entry[data-label^='acme/copy-1993']").wait_for()
-    shown = [float(v) for v in rows.locator(".value").all_inner_texts()]
-    assert len(shown) == SHOWN
-    assert shown == sorted(shown, reverse=True)
+    values = [float(v) for v in rows.locator(".value").all_inner_texts()]
+    assert len(values) == SHOWN
+    assert values == sorted(values, reverse=True)
     page.get_by_label("Filter").fill("copy-1234")
     expect(rows).to_have_count(1)
     assert rows.first.get_attribute("data-label") == "acme/copy-1234[strength=1,steps=10]"
@@ -133,10 +133,10 @@ def test_from_a_folder_on_disk_the_other_rows_are_links(browser: Browser, crowd:
 def test_a_short_ranking_is_whole_and_a_long_one_in_parts(count: int, sizes: list[int]) -> None:
     class View:
         rows = tuple(range(count))
-        board = board()
-        table = board.tables[0]
+        leaderboard = leaderboard()
+        table = leaderboard.tables[0]
 
-    parts = parts_of(View.board, View.table, View.rows)
-    assert [len(part.rows) for part in parts] == sizes
-    assert [row for part in parts for row in part.rows] == list(View.rows)
-    assert parts[0].page == "acme--evil.html"
+    chunks = parts_of(View.leaderboard, View.table, View.rows)
+    assert [len(chunk.rows) for chunk in chunks] == sizes
+    assert [row for chunk in chunks for row in chunk.rows] == list(View.rows)
+    assert chunks[0].page == "acme--evil.html"

@@ -2,19 +2,20 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.conftest import few_resamples
 
+from imharness.leaderboard import Blocks
 from imharness.results.store import Store
-from imharness.tables import Blocks
 from imharness.tracks import TrackReport
 from imharness_leaderboard.pages import build_site
 
 from .browsing import opened, served, settled
-from .conftest import board
+from .conftest import leaderboard
 from .contested import NONE, blocks, crowd, crowd_report, without_pictures
 from .test_contest_page import AGREE, chosen, frozen, pick, result
 
@@ -25,29 +26,29 @@ ANSWERS = 500
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_resamples() -> Iterator[None]:
-    """A tail is resampled once, on the Python side, and both sides take that one."""
+    """A level is resampled once, on the Python side, and both sides take that one."""
     with few_resamples():
         yield
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[Blocks, TrackReport]:
+def built() -> tuple[Blocks, TrackReport]:
     scores = crowd(COPIES)
     return scores, crowd_report(scores)
 
 
 @pytest.fixture(scope="module")
-def address(made: tuple[Blocks, TrackReport], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(built: tuple[Blocks, TrackReport], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a site with that ranking."""
-    folder, found = tmp_path_factory.mktemp("scores"), made[1]
-    store, stored = Store(folder / "store"), [own.stored() for own in found.comparisons]
-    facts = {"tables": tuple(found.tables), "rankings": tuple(found.rankings), "charts": (), "entries": ()}
-    own = board(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
-    store.save_board(own, {c.id: numbers for c, numbers in stored})
+    folder, report = tmp_path_factory.mktemp("scores"), built[1]
+    store, stored = Store(folder / "store"), [comparison.stored() for comparison in report.comparisons]
+    facts = {"tables": tuple(report.tables), "rankings": tuple(report.rankings), "charts": (), "entries": ()}
+    board = leaderboard(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
+    store.save_leaderboard(board, {c.id: numbers for c, numbers in stored})
     with without_pictures():
         build_site(folder / "store", folder / "site")
-    with served(folder / "site") as found:
-        yield found
+    with served(folder / "site") as report:
+        yield report
 
 
 @pytest.fixture(scope="module")
@@ -55,41 +56,41 @@ def shared(browser: Browser, address: str) -> Iterator[Page]:
     yield from opened(browser, address)
 
 
-def test_a_choice_ranks_rows_that_are_not_loaded_as_python_does(page: Page, made: tuple[Blocks, TrackReport]) -> None:
-    scores, whole = made
-    part = scores.part(chosen(scores, {"attacker": "aware"}))
-    wanted = crowd_report(part)
-    told, ranking = frozen(wanted, whole), wanted.rankings[0]
+def test_a_choice_ranks_rows_that_are_not_loaded_as_python_does(page: Page, built: tuple[Blocks, TrackReport]) -> None:
+    scores, whole = built
+    subset = scores.subset(chosen(scores, {"attacker": "aware"}))
+    wanted = crowd_report(subset)
+    intervals, ranking = frozen(wanted, whole), wanted.rankings[0]
     settled(page, "crowd.html")
     assert page.locator("tr.entry").count() == 50
     pick(page, "attacker", "aware")
-    found = result(page)
-    assert [row["label"] for row in found["rows"]] == [row.label for row in wanted.tables[0].rows]
-    places = [(label, ranking.places[label]) for label in part.entries]
-    ranked = [i for i, (_, place) in enumerate(places) if place.complete and not place.control]
+    page_result = result(page)
+    assert [row["label"] for row in page_result["rows"]] == [row.label for row in wanted.tables[0].rows]
+    places = [(label, ranking.places[label]) for label in subset.entries]
+    ranked = [i for i, (_, position) in enumerate(places) if position.eligible]
     assert len(ranked) > COPIES
-    stands = [i for i in ranked if places[i][1].able and not places[i][1].flags]
-    may = {part.entries[i] for i in stands if not any(told.low[j, i] > 0 for j in stands if j != i)}
-    assert 1 < len(may) < len(stands)
-    assert (found["winner"], set(found["may"])) == ("", may)
-    for row in found["rows"]:
-        i = part.entries.index(row["label"])
+    near = replace(intervals, alpha=2 * whole.rankings[0].best_alpha)
+    may = {subset.entries[i] for i in ranked if not any(near.low[j, i] > 0 or intervals.low[j, i] > 0 for j in ranked)}
+    assert 1 < len(may) < len(ranked)
+    assert (page_result["winner"], set(page_result["may"])) == ("", may)
+    for row in page_result["rows"]:
+        i = subset.entries.index(row["label"])
         assert (row["rank"] is not None) == (i in ranked)
         if row["rank"]:
-            assert (row["rank"]["low"], row["rank"]["high"]) == tuple(told.places(i, ranked))
+            assert (row["rank"]["low"], row["rank"]["high"]) == tuple(intervals.places(i, ranked))
     rows = page.locator("tr.entry:visible")
     expect(rows).to_have_count(50)
     page.get_by_role("button", name="Next").click()
     expect(page.locator(".pages")).to_contain_text("Rows 51 to 100")
     expect(rows).to_have_count(50)
-    by = {row["label"]: row for row in found["rows"]}
+    by = {row["label"]: row for row in page_result["rows"]}
     for row in rows.all():
-        own = by[row.get_attribute("data-label")]
-        assert row.locator(".value").inner_text() == f"{own['worst']['value']:.2f}"
+        page_row = by[row.get_attribute("data-label")]
+        assert row.locator(".value").inner_text() == f"{page_row['worst']['value']:.2f}"
 
 
-def test_entries_of_different_pages_are_compared_on_their_scores(page: Page, made: tuple[Blocks, TrackReport]) -> None:
-    scores, whole = made
+def test_entries_of_different_pages_are_compared_on_their_scores(page: Page, built: tuple[Blocks, TrackReport]) -> None:
+    scores, whole = built
     settled(page, "crowd.html")
     labels = []
     for number in (0, 1):
@@ -108,11 +109,11 @@ def test_entries_of_different_pages_are_compared_on_their_scores(page: Page, mad
     row.wait_for()
     pair, raw = (json.loads(row.get_attribute(name)) for name in ("data-pair", "data-raw"))
     assert set(pair) == set(labels)
-    told = frozen(whole, whole)
+    intervals = frozen(whole, whole)
     first, second = map(scores.entries.index, pair)
-    own = raw["difference"]
+    difference = raw["difference"]
     for key in ("value", "low", "high"):
-        assert own[key] == pytest.approx(getattr(told, key)[first, second], **AGREE)
+        assert difference[key] == pytest.approx(getattr(intervals, key)[first, second], **AGREE)
 
 
 def test_ranking_hundreds_of_entries_again_lets_the_page_answer(page: Page) -> None:
@@ -131,14 +132,15 @@ def test_ranking_hundreds_of_entries_again_lets_the_page_answer(page: Page) -> N
         "over": ["attack", "attacker"],
         "clusters": [],
         "weights": [],
-        "tail": 1e-6,
-        "reach": 1,
-        "tails": [],
+        "pairwise_alpha": 1e-6,
+        "value_range": 1,
+        "alphas": [],
     }
-    place = {"control": "", "able": True, "flagged": False, "complete": True}
+    position = {"control": "", "able": True, "flagged": False, "complete": True}
     facts = {"attack": "attack", "attacker": "attacker", "unaware": "fixed", "undefended": NONE, "references": []}
-    facts |= {"places": dict.fromkeys(labels, place), "alike": [0, 1, 2, 3], "control_tails": [0.05]}
-    facts |= {"broken_tail": 0.05, "silent": {}, "chosen": False}
+    facts |= {"places": dict.fromkeys(labels, position), "alike": [0, 1, 2, 3], "best_alpha": 0.05}
+    facts |= {"baseline": "", "matched": {}, "against_alphas": [0.04, 0.01]}
+    facts |= {"broken_alpha": 0.05, "silent": {}, "nested": {}, "chosen": False}
     settled(page, "compare.html")
     script = """async ([index, rows, facts]) => {
         const { contest } = await import('/contest.js'), { slices, Stopped } = await import('/differences.js');
@@ -159,11 +161,11 @@ def test_ranking_hundreds_of_entries_again_lets_the_page_answer(page: Page) -> N
         const ranks = found.rows.map((row) => [row.label, row.rank.value]);
         return { longest, total, turns, stopped, first: found.first, ranks };
     }"""
-    found = page.evaluate(script, [index, vectors.tolist(), facts])
+    page_result = page.evaluate(script, [index, vectors.tolist(), facts])
     worst = vectors.reshape(entries, 4, 60).min(axis=1).mean(axis=1)
     order = np.argsort(-worst)
-    assert found["first"] == labels[order[0]]
-    assert dict(found["ranks"]) == {labels[i]: 1 + k for k, i in enumerate(order)}
-    assert found["stopped"] is True
-    assert found["turns"] > 3
-    assert found["longest"] < max(ANSWERS, found["total"] / 3)
+    assert page_result["first"] == labels[order[0]]
+    assert dict(page_result["ranks"]) == {labels[i]: 1 + k for k, i in enumerate(order)}
+    assert page_result["stopped"] is True
+    assert page_result["turns"] > 3
+    assert page_result["longest"] < max(ANSWERS, page_result["total"] / 3)

@@ -9,15 +9,15 @@ import pytest
 
 from imharness.notebook.picture import dots
 from imharness.ranking.tables import win_table
-from imharness.results.boards import Board
 from imharness.results.charts import Chart, Series
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Row, Table, Value
-from imharness_leaderboard import pages
+from imharness_leaderboard import chart_pictures
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.picture import Picture
 
-from .conftest import board, paired, save
+from .conftest import leaderboard, paired, save
 
 MARKUP = ["$\\input{/etc/passwd}$", "$\\frac{1}$", "$", "$x^{$", "\\href{file:///etc/passwd}{x}", "x_1^2"]
 """What a parameter value may hold."""
@@ -30,12 +30,12 @@ def label(markup: str) -> str:
 def written(picture: bytes | str) -> set[str]:
     """The texts of a picture, as they are shown."""
     text = picture if isinstance(picture, str) else picture.decode()
-    return {html.unescape(found) for found in re.findall(r"<text[^>]*>([^<]*)</text>", text)}
+    return {html.unescape(text_content) for text_content in re.findall(r"<text[^>]*>([^<]*)</text>", text)}
 
 
 @pytest.fixture
-def marked() -> Board:
-    """A board whose labels, columns and titles hold markup."""
+def marked() -> Leaderboard:
+    """A leaderboard whose labels, columns and titles hold markup."""
     columns = tuple(
         ColumnSpec(key=key, label=f"{key} {MARKUP[0]}", description="A number.", better="higher") for key in "xy"
     )
@@ -50,39 +50,39 @@ def marked() -> Board:
         Chart(id="dots", title=MARKUP[1], caption="c", kind="dots", table="main", x="x"),
         Chart(id="roc", title=MARKUP[2], caption="c", kind="curves", log=True, series=lines, x_label=MARKUP[0]),
     )
-    return board(tables=(main, win_table(paired())), charts=charts)
+    return leaderboard(tables=(main, win_table(paired())), charts=charts)
 
 
 @pytest.mark.parametrize("tex", [False, True], ids=["plain", "tex"])
-def test_markup_is_drawn_as_it_stands(tex: bool, marked: Board, tmp_path: Path) -> None:
+def test_markup_is_drawn_as_it_stands(tex: bool, marked: Leaderboard, tmp_path: Path) -> None:
     """Also where a person has told matplotlib to run TeX, which would read files."""
     store = Store(tmp_path / "store")
     save(store, marked)
     with mpl.rc_context({"text.usetex": tex}):
         built = build_site(tmp_path / "store", tmp_path / "site")
     assert list(built.problems) == []
-    found = {path.name: written(path.read_bytes()) for path in (tmp_path / "site").rglob("*-light.svg")}
+    texts = {path.name: written(path.read_bytes()) for path in (tmp_path / "site").rglob("*-light.svg")}
     for name in ("dots-light.svg", "roc-light.svg", "front-light.svg"):
-        assert {label(text) for text in MARKUP} <= found[name], name
-    assert f"x {MARKUP[0]} (higher is better)" in found["dots-light.svg"]
-    assert {"0.001", "0.01", "0.1", "1"} <= found["roc-light.svg"]
+        assert {label(text) for text in MARKUP} <= texts[name], name
+    assert f"x {MARKUP[0]} (higher is better)" in texts["dots-light.svg"]
+    assert {"0.001", "0.01", "0.1", "1"} <= texts["roc-light.svg"]
 
 
-def test_the_picture_of_a_table_takes_markup_as_it_stands(marked: Board) -> None:
+def test_the_picture_of_a_table_takes_markup_as_it_stands(marked: Leaderboard) -> None:
     with mpl.rc_context({"text.usetex": True}):
         drawn = dots(marked.tables[0]).svg
     assert {label(text) for text in MARKUP} | {MARKUP[0]} <= written(drawn)
 
 
 def test_a_picture_that_cannot_be_drawn_is_the_only_one_that_lacks(
-    marked: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    marked: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Picture.svg
+    original = Picture.svg
 
     def svg(picture: Picture, theme: str) -> bytes:
         if picture.name.endswith("/dots"):
             raise RuntimeError("no ink")
-        return own(picture, theme)
+        return original(picture, theme)
 
     monkeypatch.setattr(Picture, "svg", svg)
     store = Store(tmp_path / "store")
@@ -95,13 +95,13 @@ def test_a_picture_that_cannot_be_drawn_is_the_only_one_that_lacks(
     assert "dots-light.svg" not in "".join(path.read_text() for path in (tmp_path / "site").rglob("*.html"))
 
 
-def test_a_board_whose_pictures_cannot_be_planned_has_pages(
-    marked: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_leaderboard_whose_pictures_cannot_be_planned_has_pages(
+    marked: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(board: Board, chart: Chart) -> None:
+    def broken(leaderboard: Leaderboard, chart: Chart) -> None:
         raise ValueError("no plan")
 
-    monkeypatch.setattr(pages, "chart_pictures", broken)
+    monkeypatch.setattr(chart_pictures, "chart_pictures", broken)
     store = Store(tmp_path / "store")
     save(store, marked)
     built = build_site(tmp_path / "store", tmp_path / "site")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from imharness.ranking.tables import win_table
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.pages import build_site
@@ -16,7 +16,7 @@ from imharness_leaderboard.tables import breadth, with_order
 from imharness_leaderboard.wording import breaking
 
 from .browsing import SIZES, settled
-from .conftest import EVIL, board, save
+from .conftest import EVIL, leaderboard, save
 from .contested import JPEG, LEVELS, report
 
 LABELS = [f"harness/a-defense-of-usual-length[strength={i},mode=fast]" for i in range(30)]
@@ -44,7 +44,7 @@ def wide(columns: int) -> Table:
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paper")
-    save(Store(folder / "store"), board(tables=(wide(7), wide(15), wide(22), wide(30)), charts=()))
+    save(Store(folder / "store"), leaderboard(tables=(wide(8), wide(16), wide(22), wide(30)), charts=()))
     build_site(folder / "store", folder / "site")
     return folder / "site"
 
@@ -61,11 +61,12 @@ A4 = {"narrow-print": (703, 595), "broad-print": (1047, 842), "vast-print": (104
 
 
 @pytest.mark.parametrize(
-    ("columns", "form"), [(7, "narrow-print"), (15, "broad-print"), (22, "vast-print"), (30, "vast-print")]
+    ("columns", "form"), [(8, "narrow-print"), (16, "broad-print"), (22, "vast-print"), (30, "vast-print")]
 )
 def test_a_printed_sheet_holds_every_column(paper: Page, printed: Path, columns: int, form: str) -> None:
     between, sheet = A4[form]
     assert breadth(wide(columns)) == form
+    assert (breadth(wide(columns + 1)) != form) == (columns <= 16), "what is printed has the most columns of its form"
     paper.set_viewport_size({"width": between, "height": 1000})
     paper.emulate_media(media="print", color_scheme="dark")
     paper.goto(f"file://{printed}/acme--evil/wide-{columns}.html")
@@ -85,8 +86,8 @@ def copied(page: Page, name: str) -> str:
     page.locator("summary", has_text="Copy").first.click()
     page.get_by_role("button", name="LaTeX", exact=True).first.click()
     page.get_by_role("button", name="LaTeX copied").wait_for()
-    found: str = page.evaluate("navigator.clipboard.readText()")
-    return found
+    text: str = page.evaluate("navigator.clipboard.readText()")
+    return text
 
 
 def test_latex_has_eight_columns_intervals_and_a_caption(page: Page) -> None:
@@ -105,9 +106,9 @@ def test_latex_has_eight_columns_intervals_and_a_caption(page: Page) -> None:
         assert word in text
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert {line.count(" & ") for line in rows} == {7}
-    own = next(row for row in report().tables[0].rows if row.label == JPEG).values["worst"]
+    value = next(row for row in report().tables[0].rows if row.label == JPEG).values["worst"]
     line = next(row for row in rows if row.startswith("JPEG"))
-    assert f"{own.value:.2f} {{\\scriptsize [{own.low:.2f}, {own.high:.2f}]}}" in line
+    assert f"{value.value:.2f} {{\\scriptsize [{value.low:.2f}, {value.high:.2f}]}}" in line
     assert text.count("{") == text.count("}")
 
 
@@ -120,7 +121,7 @@ def test_latex_of_a_broad_table_says_what_it_left_out(page: Page) -> None:
 
 def test_names_break_between_their_parts_only() -> None:
     assert str(breaking("acme/a-b[c=1,d=2]")) == "acme/<wbr>a-b<wbr>[c=<wbr>1,<wbr>d=<wbr>2]"
-    assert str(breaking("harness/a-b[c=1,d=2]")) == "A b (c 1,<wbr> d 2)"
+    assert str(breaking("harness/a-b[c=1,d=2]")) == "A b (c=<wbr>1,<wbr> d=<wbr>2)"
     assert "<script>" not in breaking(EVIL)
 
 
@@ -154,17 +155,17 @@ def test_the_first_row_of_a_table_is_on_the_first_screen_of_a_phone(page: Page) 
 
 
 def test_matrices_stand_in_the_order_of_the_ranking() -> None:
-    made = report()
-    order = [row.label for row in made.tables[0].rows]
+    original = report()
+    order = [row.label for row in original.tables[0].rows]
     assert order != sorted(order)
-    wins = win_table(made.comparisons[0])
+    wins = win_table(original.comparisons[0])
     assert [row.label for row in wins.rows] == sorted(LEVELS)
     before = {(row.label, column.label): row.values[column.key] for row in wins.rows for column in wins.columns}
-    own: Board = board(tables=(*made.tables, wins), rankings=tuple(made.rankings), charts=())
-    found = with_order(own).tables[1]
-    assert [row.label for row in found.rows] == order
-    assert [column.label for column in found.columns] == order
+    board: Leaderboard = leaderboard(tables=(*original.tables, wins), rankings=tuple(original.rankings), charts=())
+    ordered = with_order(board).tables[1]
+    assert [row.label for row in ordered.rows] == order
+    assert [column.label for column in ordered.columns] == order
     assert before == {
-        (row.label, column.label): row.values[column.key] for row in found.rows for column in found.columns
+        (row.label, column.label): row.values[column.key] for row in ordered.rows for column in ordered.columns
     }
-    assert with_order(own).tables[0] == own.tables[0]
+    assert with_order(board).tables[0] == board.tables[0]

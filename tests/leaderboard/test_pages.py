@@ -1,4 +1,4 @@
-"""The pages show what the boards hold, escaped, valid, and with nothing from elsewhere."""
+"""The pages show what the leaderboards hold, escaped, valid, and with nothing from elsewhere."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import headline, marks_of
 
 from .browsing import words_of
-from .conftest import ENTRIES, EVIL, board, many, paired, save
+from .conftest import ENTRIES, EVIL, leaderboard, many, paired, save
 from .contested import LEVELS, STRENGTHS, report
 
 
@@ -36,7 +36,7 @@ def pages(folder: Path) -> dict[str, str]:
 
 
 def test_every_kind_of_page_is_there(built: Path) -> None:
-    found = set(pages(built))
+    names = set(pages(built))
     assert {
         "index.html",
         "acme--evil.html",
@@ -51,14 +51,15 @@ def test_every_kind_of_page_is_there(built: Path) -> None:
         "acme--evil/conditions-defense.html",
         "acme--evil/gallery.html",
         "entries/defense-acme--blur.html",
-    } <= found
-    assert sum(name.startswith("entries/") for name in found) == len(ENTRIES) + len(LEVELS) + len(STRENGTHS)
+    } <= names
+    assert sum(name.startswith("entries/") for name in names) == len(ENTRIES) + len(LEVELS) + len(STRENGTHS)
 
 
 def test_every_page_leads_to_the_credits_of_photographs_and_weights(built: Path) -> None:
-    shown = unescape(pages(built)["credits.html"])
+    credits_page = unescape(pages(built)["credits.html"])
     for one in credits():
-        assert {one.title, one.attribution, one.licence} <= set(re.findall(r">([^<]+)</t[dh]>", shown))
+        licence = f"{one.licence}, {one.terms}" if one.terms else one.licence
+        assert {one.title, one.attribution, licence} <= set(re.findall(r">([^<]+)</t[dh]>", credits_page))
     assert all("credits.html" in text for text in pages(built).values())
 
 
@@ -90,7 +91,7 @@ def test_ids_are_unique_and_links_lead_somewhere(built: Path) -> None:
         ids = re.findall(r'\bid="([^"]+)"', text)
         assert len(ids) == len(set(ids)), name
         for link in re.findall(r'(?:href|src)="([^"#]+)"', text):
-            if not link.startswith("https://example.org"):
+            if not link.startswith("https://"):  # of entries, and of pages of the documentation
                 assert ((built / name).parent / link.partition("?")[0]).exists(), f"{name}: {link}"
 
 
@@ -104,24 +105,24 @@ def test_numbers_come_with_interval_n_and_reasons(built: Path) -> None:
 
 
 def test_the_first_page_names_winners_with_a_sentence() -> None:
-    assert headline(board()) == {
+    assert headline(leaderboard()) == {
         "label": "acme/blur",
         "entry": "defense",
         "text": "D 1.250, 95% interval 1.000 to 1.500; not significantly worse: acme/blur[radius=2].",
     }
-    clear = board(tables=(board().tables[0].model_copy(update={"not_worse": {"d": ()}}),))
+    clear = leaderboard(tables=(leaderboard().tables[0].model_copy(update={"not_worse": {"d": ()}}),))
     assert "significantly better than every other defense" in headline(clear)["text"]
-    empty = board().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
-    assert headline(board(tables=(board().tables[0].model_copy(update={"rows": (empty,)}),))) is None
+    empty = leaderboard().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
+    assert headline(leaderboard(tables=(leaderboard().tables[0].model_copy(update={"rows": (empty,)}),))) is None
 
 
 def test_the_first_page_names_the_rows_that_the_table_marks() -> None:
     """A comparison may hold entries that stand in no row of the table, as the variants that were not chosen."""
-    main = board().tables[0].model_copy(update={"not_worse": {"d": ("acme/gone", *ENTRIES[1:3])}})
-    marks = marks_of(board(tables=(main,)), main)
+    main = leaderboard().tables[0].model_copy(update={"not_worse": {"d": ("acme/gone", *ENTRIES[1:3])}})
+    marks = marks_of(leaderboard(tables=(main,)), main)
     marked = [row.label for row in main.rows if marks.of(row, main.columns[0])]
     assert marked == list(ENTRIES[:3])
-    assert headline(board(tables=(main,)))["text"].endswith(
+    assert headline(leaderboard(tables=(main,)))["text"].endswith(
         "; not significantly worse: acme/blur[radius=2] and acme/none."
     )
 
@@ -148,11 +149,11 @@ def test_n_is_shown_as_units_and_what_they_come_from(built: Path) -> None:
     assert stored["rows"][0]["values"]["d"]["clusters"] == 3
     index = json.loads((built / "data" / "plain" / "wins.vectors.json").read_text())
     assert len(index["clusters"]) == len(index["units"]) == 15
-    assert index["tails"][:5] == [None] * 5
+    assert index["alphas"][:5] == [None] * 5
 
 
 def test_the_best_number_is_the_one_the_ranking_puts_first() -> None:
-    main = board().tables[0]
+    main = leaderboard().tables[0]
     marks = Marks(main)
     assert [marks.best(column) for column in main.columns] == [1.25, 2.0]
     assert Marks(main).best(main.columns[0].model_copy(update={"better": ""})) is None
@@ -160,17 +161,21 @@ def test_the_best_number_is_the_one_the_ranking_puts_first() -> None:
 
 
 def test_pages_and_exports_mark_the_same_numbers() -> None:
-    made = report()
-    own = board(tables=tuple(made.tables), rankings=tuple(made.rankings), charts=())
-    for table in own.tables:
-        marks, sheet = marks_of(own, table), sheet_of(table, own)
-        shown = [[marks.of(row, column) for column in table.columns] for row in table.rows]
-        assert shown == [[cell.mark for cell in line.cells] for line in sheet.lines]
-    marked = {row.label for row in own.tables[0].rows if marks_of(own, own.tables[0]).of(row, own.tables[0].columns[1])}
-    controls = {label for label, place in own.rankings[0].places.items() if place.control}
+    original = report()
+    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    for table in board.tables:
+        marks, sheet = marks_of(board, table), sheet_of(table, board)
+        displayed = [[marks.of(row, column) for column in table.columns] for row in table.rows]
+        assert displayed == [[cell.mark for cell in line.cells] for line in sheet.lines]
+    marked = {
+        row.label
+        for row in board.tables[0].rows
+        if marks_of(board, board.tables[0]).of(row, board.tables[0].columns[1])
+    }
+    controls = {label for label, position in board.rankings[0].places.items() if position.control}
     assert marked
     assert controls
-    waiting = own.model_copy(update={"waiting": 3})
+    waiting = board.model_copy(update={"waiting": 3})
     assert not any(
         marks_of(waiting, table).of(row, column)
         for table in waiting.tables
@@ -189,8 +194,8 @@ def test_every_number_is_a_file(built: Path) -> None:
     results = json.loads((built / "data" / "results.json").read_text())
     assert results["schema_version"] == SCHEMA
     schema = json.loads((built / "data" / "results.schema.json").read_text())
-    allowed = set(schema["$defs"]["Board"]["properties"])
-    assert all(set(b) <= allowed for b in results["boards"])
+    allowed = set(schema["$defs"]["Leaderboard"]["properties"])
+    assert all(set(b) <= allowed for b in results["leaderboards"])
 
 
 def test_vectors_are_the_stored_scores(built: Path) -> None:
@@ -201,16 +206,16 @@ def test_vectors_are_the_stored_scores(built: Path) -> None:
         np.testing.assert_array_equal(np.frombuffer((folder / name).read_bytes(), "<f4"), numbers[i])
     assert index["starts"] == comparison.starts()
     assert index["pairs"] == len(comparison.entries) * (len(comparison.entries) - 1)
-    assert index["tail"] == comparison.tail
+    assert index["pairwise_alpha"] == comparison.pairwise_alpha
     assert [index["units"][i] for i in index["unit_sets"][0]] == list(comparison.unit_sets[0])
 
 
 def test_scores_that_need_it_are_published_with_64_bits(tmp_path: Path) -> None:
-    shown = board()
+    board = leaderboard()
     comparison, numbers = paired().stored()
     far = numbers.astype(np.float64) + 1e6
     site = SiteFolder(tmp_path)
-    write_comparisons(site, shown, [Scores(shown, comparison, far)], "pool")
+    write_comparisons(site, board, [Scores(board, comparison, far)], "pool")
     site.finish()
     (index,) = tmp_path.rglob("*.vectors.json")
     for i, name in enumerate(json.loads(index.read_text())["files"]):
@@ -219,9 +224,9 @@ def test_scores_that_need_it_are_published_with_64_bits(tmp_path: Path) -> None:
 
 
 def test_a_spreadsheet_is_given_no_formula(tmp_path: Path) -> None:
-    table = board().tables[0]
+    table = leaderboard().tables[0]
     table = table.model_copy(update={"rows": (table.rows[0].model_copy(update={"label": "=1+1"}),)})
-    save(Store(tmp_path / "store"), board(tables=(table,)))
+    save(Store(tmp_path / "store"), leaderboard(tables=(table,)))
     build_site(tmp_path / "store", tmp_path / "site")
     assert (tmp_path / "site" / "data" / "acme--evil" / "main.csv").read_text().splitlines()[1].startswith("'=1+1,")
 
@@ -241,7 +246,7 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_the_same_store_gives_the_same_bytes_and_touches_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    save(store, board(store))
+    save(store, leaderboard(store))
     build_site(tmp_path / "store", tmp_path / "site")
     before = state(tmp_path / "site")
     build_site(tmp_path / "store", tmp_path / "site")
@@ -252,25 +257,25 @@ def test_the_same_store_gives_the_same_bytes_and_touches_nothing(tmp_path: Path)
 
 def test_what_is_gone_from_the_store_is_gone_from_the_site_and_nothing_else(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    save(store, board(store))
-    save(store, board(track="acme/second", title="Second"))
+    save(store, leaderboard(store))
+    save(store, leaderboard(track="acme/second", title="Second"))
     build_site(tmp_path / "store", tmp_path / "site")
     (tmp_path / "site" / "mine.html").write_text("kept")
-    (tmp_path / "store" / "boards" / "acme--second.json").unlink()
+    (tmp_path / "store" / "leaderboards" / "acme--second.json").unlink()
     build_site(tmp_path / "store", tmp_path / "site")
     assert not (tmp_path / "site" / "acme--second.html").exists()
     assert not (tmp_path / "site" / "acme--second").exists()
     assert (tmp_path / "site" / "mine.html").read_text() == "kept"
 
 
-def test_a_damaged_board_is_named_and_left_out(tmp_path: Path) -> None:
+def test_a_damaged_leaderboard_is_named_and_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    save(store, board(store))
-    save(store, board(track="acme/second", title="Second"))
-    path = tmp_path / "store" / "boards" / "acme--second.json"
+    save(store, leaderboard(store))
+    save(store, leaderboard(track="acme/second", title="Second"))
+    path = tmp_path / "store" / "leaderboards" / "acme--second.json"
     path.write_bytes(path.read_bytes()[:5000])
     result = build_site(tmp_path / "store", tmp_path / "site")
-    assert any("acme/second" in line and "not a valid Board" in line for line in result.problems)
+    assert any("acme/second" in line and "its seal does not fit" in line for line in result.problems)
     assert not (tmp_path / "site" / "acme--second.html").exists()
     path.with_name("acme--evil.json").write_text("{}")
     with pytest.raises(StoreError, match="acme/evil"):
@@ -279,8 +284,8 @@ def test_a_damaged_board_is_named_and_left_out(tmp_path: Path) -> None:
 
 def test_damaged_vectors_and_images_are_named_and_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    save(store, board(store))
-    (vectors,) = (tmp_path / "store" / "boards").glob("acme--evil.*.safetensors")
+    save(store, leaderboard(store))
+    (vectors,) = (tmp_path / "store" / "leaderboards").glob("acme--evil.*.safetensors")
     vectors.write_bytes(vectors.read_bytes()[:-4] + b"oops")
     (image,) = (tmp_path / "store" / "artifacts").glob("*/*.safetensors")
     image.write_bytes(b"\0" * image.stat().st_size)
@@ -292,7 +297,7 @@ def test_damaged_vectors_and_images_are_named_and_left_out(tmp_path: Path) -> No
 
 
 def test_tables_of_another_version_are_marked_stale(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), board(scored_by={"image-privacy-harness": "0.0.1"}))
+    save(Store(tmp_path / "store"), leaderboard(scored_by={"image-privacy-harness": "0.0.1"}))
     result = build_site(tmp_path / "store", tmp_path / "site")
     assert any("made by image-privacy-harness 0.0.1" in line for line in result.problems)
     assert (
@@ -306,13 +311,16 @@ def test_a_store_without_tables_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows_says_so(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), board(tables=(board().tables[0].model_copy(update={"rows": ()}), many(3))))
+    save(
+        Store(tmp_path / "store"),
+        leaderboard(tables=(leaderboard().tables[0].model_copy(update={"rows": ()}), many(3))),
+    )
     build_site(tmp_path / "store", tmp_path / "site")
     assert "No rows yet" in (tmp_path / "site" / "acme--evil.html").read_text()
 
 
 def test_building_the_site_loads_no_torch(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), board())
+    save(Store(tmp_path / "store"), leaderboard())
     code = (
         "import sys\nfrom pathlib import Path\nfrom imharness_leaderboard.pages import build_site\n"
         f"build_site(Path({str(tmp_path / 'store')!r}), Path({str(tmp_path / 'site')!r}))\n"

@@ -13,21 +13,21 @@ from imharness_leaderboard.folder import SiteFolder
 from imharness_leaderboard.pages import build_site
 
 from .browsing import words_of
-from .conftest import board, save
+from .conftest import leaderboard, save
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("partial")
-    main = board().tables[0].model_copy(update={"not_worse": {}})
-    save(Store(place / "store"), board(cells_done=312, waiting=1565, tables=(main,), charts=()))
-    build_site(place / "store", place / "site")
-    return place / "site"
+    folder = tmp_path_factory.mktemp("partial")
+    main = leaderboard().tables[0].model_copy(update={"not_worse": {}})
+    save(Store(folder / "store"), leaderboard(tasks_done=312, waiting=1565, tables=(main,), charts=()))
+    build_site(folder / "store", folder / "site")
+    return folder / "site"
 
 
 @pytest.mark.parametrize("page", ["index.html", "acme--evil.html", "acme--evil/main.html"])
 def test_partial_tables_say_so(site: Path, page: str) -> None:
-    assert "Partial: 312 of 1,877 cells." in words_of((site / page).read_text())
+    assert "Partial: 312 of 1,877 tasks." in words_of((site / page).read_text())
 
 
 def test_partial_tables_mark_and_crown_nobody(site: Path) -> None:
@@ -60,16 +60,16 @@ def test_readers_see_the_build_before_until_the_new_one_is_whole(tmp_path: Path)
 
 def test_what_a_broken_build_left_behind_goes_in_time(tmp_path: Path) -> None:
     SiteFolder(tmp_path).write("index.html", "never finished")
-    (left,) = (tmp_path / UNFINISHED).iterdir()
+    (remaining,) = (tmp_path / UNFINISHED).iterdir()
     build = SiteFolder(tmp_path)
     build.write("index.html", "new")
     build.finish()
-    assert left.is_dir()
-    os.utime(left, (0, 0))
+    assert remaining.is_dir()
+    os.utime(remaining, (0, 0))
     later = SiteFolder(tmp_path)
     later.write("index.html", "newer")
     later.finish()
-    assert not left.exists()
+    assert not remaining.exists()
 
 
 def test_a_site_that_cannot_be_written_gives_one_line(tmp_path: Path) -> None:

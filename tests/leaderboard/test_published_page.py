@@ -1,9 +1,12 @@
-"""The page "Published and ours": what it says of a board, and that nothing of a table breaks out of it."""
+"""The page "Published and ours": what it says of a leaderboard, and that nothing of a table breaks out of it."""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import html5lib
 import pytest
@@ -12,9 +15,12 @@ from imharness.errors import PluginError
 from imharness.papers.published import PublishedTable
 from imharness.results.store import Store
 from imharness_leaderboard import addresses, pages, published
+from imharness_leaderboard.drawing_files import slope_files
 from imharness_leaderboard.folder import SiteFolder
 
-from .conftest import ENTRIES, EVIL, board
+from .conftest import ENTRIES, EVIL, leaderboard
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def evil_table(**changes) -> PublishedTable:
@@ -41,15 +47,15 @@ def evil_table(**changes) -> PublishedTable:
 
 @pytest.fixture
 def page(tmp_path, monkeypatch):
-    """Return a function that writes the page of a board beside tables; it returns the text, or None, and problems."""
+    """Return a function that writes the page of a leaderboard beside tables, and returns its text and problems."""
 
     def write(tables, **changes) -> tuple[str | None, list[str]]:
         monkeypatch.setattr(published, "published_tables", tables if callable(tables) else lambda: tables)
-        own = board(charts=(), comparisons=(), **changes)
-        build = pages._Build(Store(tmp_path / "store"), SiteFolder(tmp_path / "site"), [own], [], "", None)
-        wrote = build._write_published(own)
+        board = leaderboard(charts=(), comparisons=(), **changes)
+        build = pages._Build(Store(tmp_path / "store"), SiteFolder(tmp_path / "site"), [board], [], "", None)
+        wrote = build._write_published(board)
         build.site.finish()
-        return (tmp_path / "site" / addresses.published_page(own)).read_text() if wrote else None, build.problems
+        return (tmp_path / "site" / addresses.published_page(board)).read_text() if wrote else None, build.problems
 
     return write
 
@@ -59,16 +65,32 @@ def test_the_page_says_the_order_and_holds_every_number(page, tmp_path):
     text, problems = page([evil_table(title="Blurs", setting="s", headline=[]), left_out])
     assert problems == []
     assert "Table 1: Blurs" in text
-    places = [text.index(part) for part in ('<svg class="slopes"', 'id="tables"', 'id="without"', 'id="papers"')]
+    places = [text.index(piece) for piece in ('<svg class="slopes"', 'id="tables"', 'id="without"', 'id="papers"')]
     assert places == sorted(places), "ranks against ranks come first, then tables, then prose"
     assert "<table" not in text[: places[0]]
     assert "no numbers" in text
-    (facts,) = json.loads((tmp_path / "site" / addresses.data_file(board(), "published", "json")).read_text())
+    (facts,) = json.loads((tmp_path / "site" / addresses.data_file(leaderboard(), "published", "json")).read_text())
     (series,) = facts["series"]
     assert series["order"]["tau"] == pytest.approx(1)
     assert [(c["published"], c["ours"], c["verdict"]) for c in series["cells"]] == [
-        (i + 1, 1.25 + i, "other data") for i in range(len(ENTRIES))
+        (i + 1, 1.25 + i, "another setting") for i in range(len(ENTRIES))
     ]
+
+
+def test_the_drawing_of_an_order_is_a_file_with_its_numbers(page, tmp_path):
+    text, _ = page([evil_table()])
+    site, (drawn,) = tmp_path / "site", re.findall(r'<svg class="slopes".*?</svg>', text, re.S)
+    svg, numbers = slope_files(leaderboard(), 1)
+    assert svg in text
+    assert numbers in text
+    file = (site / svg).read_text()
+    assert drawn in file
+    assert ElementTree.fromstring(file).findtext(f"{SVG}title").startswith(f"{EVIL}, table 1: 4 entries are too few")
+    rows = list(csv.DictReader((site / numbers).read_text().splitlines()))
+    assert [(row["entry"], float(row["published"]), float(row["here"])) for row in rows] == [
+        (f"{EVIL} {i}", i + 1, 1.25 + i) for i in range(len(ENTRIES))
+    ]
+    assert [(row["place published"], row["place here"]) for row in rows] == [(f"{i}.0", f"{i}.0") for i in (4, 3, 2, 1)]
 
 
 def test_nothing_of_a_published_table_breaks_out(page):
@@ -80,11 +102,11 @@ def test_nothing_of_a_published_table_breaks_out(page):
     ] == []
 
 
-def test_a_board_in_the_same_setting_says_how_many_numbers_agree(page):
-    data = board().entries[0].model_copy(update={"kind": "dataset", "label": "acme/set"})
+def test_a_leaderboard_in_the_same_setting_says_how_many_numbers_agree(page):
+    data = leaderboard().entries[0].model_copy(update={"kind": "dataset", "label": "acme/set"})
     table = evil_table(profiles=["p"], data=["acme/set"])
     text, _ = page([table], entries=(data,), limit=None)
-    assert "In the same setting 3 of 3 numbers agree, 1 cannot tell." in text
+    assert "In the same setting 3 of 3 numbers agree, 1 undecided." in text
 
 
 def test_without_tables_there_is_no_page_and_a_broken_file_is_a_problem(page):
@@ -98,16 +120,16 @@ def test_without_tables_there_is_no_page_and_a_broken_file_is_a_problem(page):
     assert problems == ["acme/evil: published tables are not shown: acme/papers/table-1.toml: rows"]
 
 
-def test_the_board_of_the_demo_is_compared_with_the_paper(ran: Path):
+def test_the_leaderboard_of_the_demo_is_compared_with_the_paper(ran: Path):
     text = (ran / "site" / "perceptual" / "published.html").read_text()
     assert "No number was measured in the setting of the paper." in text
     assert "perceptual/published.html" in (ran / "site" / "perceptual.html").read_text()
     (agreement, *_) = [
-        own
-        for own in json.loads((ran / "site/data/perceptual/published.json").read_text())
-        if own["table"] == "perceptual/5"
+        comparison
+        for comparison in json.loads((ran / "site/data/perceptual/published.json").read_text())
+        if comparison["table"] == "perceptual/5"
     ]
     assert "harness/lpips is not there" in agreement["not_run"]
     (command,) = agreement["commands"]
-    assert command.startswith("harness run --profile paper --track perceptual --dataset harness/bapps --metric ")
-    assert agreement["differs"][0] == "profile embedded, not paper"
+    assert command.startswith("harness run --profile lpips-2afc --track perceptual --dataset harness/bapps --metric ")
+    assert agreement["differs"][0] == "profile embedded, not lpips-2afc or paper"

@@ -9,25 +9,25 @@ import pytest
 from imharness.errors import StoreError, UsageError
 from imharness.results.store import Store
 from imharness.results.tables import Value
-from imharness_leaderboard.changes import BoardSummary, Place, changes, read_releases, summary
+from imharness_leaderboard.changes import LeaderboardSummary, Place, changes, read_releases, summary
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.publishing import publish_site
 
-from .conftest import ENTRIES, board, images, save
+from .conftest import ENTRIES, images, leaderboard, save
 from .contested import contested
 
 
 def moved(values: tuple[float, ...], **facts):
-    """The board with other numbers in its main table, sorted."""
-    main = board().tables[0]
+    """The leaderboard with other numbers in its main table, sorted."""
+    main = leaderboard().tables[0]
     rows = [row.model_copy(update={"values": {"d": Value(value=v)}}) for row, v in zip(main.rows, values, strict=False)]
     rows.sort(key=lambda row: row.values["d"].value)
-    return board(tables=(main.model_copy(update={"rows": tuple(rows)}), *board().tables[1:]), **facts)
+    return leaderboard(tables=(main.model_copy(update={"rows": tuple(rows)}), *leaderboard().tables[1:]), **facts)
 
 
 def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> None:
     store, folder = Store(tmp_path / "store"), tmp_path / "public"
-    save(store, board(store))
+    save(store, leaderboard(store))
     publish_site(tmp_path / "store", folder, "2026-01-01")
     first = (folder / "v" / "2026-01-01" / "acme--evil.html").read_bytes()
     assert (folder / "v" / "2026-01-01" / "data" / "results.json").exists()
@@ -37,8 +37,8 @@ def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> 
     text = (folder / "changes.html").read_text()
     row = re.search(r"<tr><th scope=\"row\">[^\n]*radius=[^\n]*", text)
     assert row is not None
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", row[0])
-    assert cells == ["▼ down", "2 → 4", "2.250 → 9.000", "the run was repeated"]
+    tasks = re.findall(r"<td[^>]*>([^<]*)</td>", row[0])
+    assert tasks == ["▼ down", "2 → 4", "2.250 → 9.000", "the run was repeated"]
     assert "harness site publish" not in text
     assert "the run was repeated" in text
     assert "other entries moved or arrived" in text
@@ -52,7 +52,7 @@ def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> 
 
 
 def test_a_release_is_never_written_twice(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), board())
+    save(Store(tmp_path / "store"), leaderboard())
     publish_site(tmp_path / "store", tmp_path / "public", "r1")
     before = (tmp_path / "public" / "index.html").stat().st_mtime_ns
     with pytest.raises(UsageError, match="published already"):
@@ -67,7 +67,7 @@ def test_a_release_has_a_plain_name(tmp_path: Path, name: str) -> None:
 
 
 def test_a_damaged_list_of_releases_stops_before_anything_is_written(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), board())
+    save(Store(tmp_path / "store"), leaderboard())
     (tmp_path / "public" / "data").mkdir(parents=True)
     (tmp_path / "public" / "data" / "releases.json").write_text("[{}]")
     with pytest.raises(StoreError, match="not a list of releases"):
@@ -75,7 +75,7 @@ def test_a_damaged_list_of_releases_stops_before_anything_is_written(tmp_path: P
     assert not (tmp_path / "public" / "index.html").exists()
 
 
-def state(values: dict[str, float], **facts) -> dict[str, BoardSummary]:
+def state(values: dict[str, float], **facts) -> dict[str, LeaderboardSummary]:
     ranked = sorted(values, key=values.__getitem__)
     places = {
         label: Place(rank=i + 1, value=values[label], shown=f"{values[label]:.1f}") for i, label in enumerate(ranked)
@@ -88,10 +88,10 @@ def state(values: dict[str, float], **facts) -> dict[str, BoardSummary]:
         "scored_by": {"core": "1"},
         "entries": {f"defense {label}": "1" for label in values},
     }
-    return {"t": BoardSummary(**(usual | facts), places=places)}
+    return {"t": LeaderboardSummary(**(usual | facts), places=places)}
 
 
-def reasons(old: dict[str, BoardSummary], new: dict[str, BoardSummary]) -> dict[str, str]:
+def reasons(old: dict[str, LeaderboardSummary], new: dict[str, LeaderboardSummary]) -> dict[str, str]:
     return {f"{c.what}: {c.text}": c.why for c in changes(old, new)}
 
 
@@ -108,8 +108,8 @@ def test_every_change_has_its_reason() -> None:
     assert reasons(old, state({"a": 1, "b": 3}, sources="t", evidence={"defense b": (line,)})) == {
         "b: D 2.0 → 3.0": f"evidence of {line}"
     }
-    known = state({"a": 1, "b": 2}, evidence={"defense b": (line,)})
-    assert reasons(known, state({"a": 1, "b": 3}, sources="t", evidence={"defense b": (line,)})) == {
+    earlier = state({"a": 1, "b": 2}, evidence={"defense b": (line,)})
+    assert reasons(earlier, state({"a": 1, "b": 3}, sources="t", evidence={"defense b": (line,)})) == {
         "b: D 2.0 → 3.0": "the run was repeated"
     }
     bumped = state({"a": 1, "b": 3}, entries={"defense a": "1", "defense b": "2"}, sources="t")
@@ -129,25 +129,25 @@ def test_every_change_has_its_reason() -> None:
 
 
 def test_a_summary_holds_the_ranking_of_the_main_table() -> None:
-    found = summary(board())
-    assert [(label, place.rank, place.shown) for label, place in found.places.items()] == [
+    result = summary(leaderboard())
+    assert [(label, position.rank, position.shown) for label, position in result.places.items()] == [
         (label, i + 1, f"{1.25 + i:.3f}") for i, label in enumerate(ENTRIES)
     ]
-    assert found.entries == {"defense acme/blur": "1"}
+    assert result.entries == {"defense acme/blur": "1"}
 
 
 def test_a_summary_of_a_ranking_has_its_places_and_the_number_behind_them(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    made, _ = contested(board, store, images(store))
-    found, places = summary(made), {row.label: row.number("rank") for row in made.tables[0].rows}
-    assert found.by == "D, % of the range, worst attack"
-    assert {label: place.rank for label, place in found.places.items()} == {
+    board, _ = contested(leaderboard, store, images(store))
+    result, places = summary(board), {row.label: row.number("rank") for row in board.tables[0].rows}
+    assert result.by == "D, % of the range, worst attack"
+    assert {label: position.rank for label, position in result.places.items()} == {
         label: rank for label, rank in places.items() if rank is not None
     }
 
 
 def test_a_state_that_nobody_published_says_what_is_in_it(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), board())
+    save(Store(tmp_path / "store"), leaderboard())
     build_site(tmp_path / "store", tmp_path / "site")
     text = (tmp_path / "site" / "changes.html").read_text()
     assert f"{len(ENTRIES)} entries by D: 1. acme/blur 1.250" in text

@@ -1,13 +1,14 @@
 """How a submitted entry stands, in the words of the tables."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from imharness.results.entries import Entry, Standing
-from imharness_leaderboard.badges import badges_of
 from imharness_leaderboard.entries import Result, standing_word
 from imharness_leaderboard.rankings import RankingView
 
-from .conftest import board
+from .conftest import leaderboard
 from .contested import FLIP, JPEG, report
 
 
@@ -32,35 +33,41 @@ def test_the_word_is_the_last_that_matters(decisions: tuple[str, ...], word: str
     assert standing_word(entry) == word
 
 
-def test_of_an_entry_that_may_be_best_by_another_measure_pages_say_who_is_shown_to_be_better() -> None:
-    """By D, JPEG is shown to be better than flip; a second measure is taken to tell neither from the other."""
-    made = report()
-    ranking = made.rankings[0].model_copy(update={"may_be_best": (JPEG, FLIP), "winner": ""})
-    own = board(tables=tuple(made.tables), rankings=(ranking,), charts=())
-    rows = {row.label: row for row in made.tables[0].rows}
-    table, places = made.tables[0], ranking.places
-    told = {label: Result(own, ranking, table, rows[label], places[label], 4) for label in (JPEG, FLIP)}
-    assert told[JPEG].verdict == "It may be the best: no entry that may win is shown to protect better."
-    assert told[FLIP].verdict == (
-        "By D, % of the range, worst attack, JPEG is shown to protect better; by another measure that decides it may "
-        "be the best."
-    )
-    why = {label: badges_of(ranking, label, {})[0].title for label in (JPEG,)}
-    assert why[JPEG] == "No entry that may win is shown to protect better"
+def test_pages_say_of_an_entry_that_may_be_best_that_nobody_is_shown_to_be_better() -> None:
+    original = report()
+    ranking = original.rankings[0].model_copy(update={"may_be_best": (JPEG, FLIP), "winner": ""})
+    board = leaderboard(tables=tuple(original.tables), rankings=(ranking,), charts=())
+    row = next(row for row in original.tables[0].rows if row.label == FLIP)
+    result = Result(board, ranking, original.tables[0], row, ranking.places[FLIP], 4)
+    assert result.verdict == "It may be the best: no entry that may win is shown to be better."
+    headline = " ".join(ranking.places[FLIP].headline)
+    assert result.headline == headline.replace(FLIP, "Flip").replace("harness/none", "No defense")
+    assert result.headline.startswith("Flip ")
 
 
 def test_the_key_of_a_ranking_names_its_measures_and_what_its_hollow_dots_are() -> None:
-    made = report()
-    comparison = made.comparisons[0].stored()[0]
-    own = board(
-        tables=tuple(made.tables),
-        rankings=tuple(made.rankings),
-        charts=(),
-        comparisons=(comparison, comparison.model_copy(update={"id": "second", "measure": "E"})),
-    )
-    one = RankingView(own, own.rankings[0], made.tables[0], None, (), "")
+    original = report()
+    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    one = RankingView(board, board.rankings[0], original.tables[0], None, (), "")
     assert one.hollow == "mean over the attacks that were run both ways, without knowledge of the defense"
-    assert one.tinted == "Tinted rows may be best: no entry that can win is shown to be better."
-    ranking = own.rankings[0].model_copy(update={"yardsticks": (comparison.id, "second")})
-    two = RankingView(own, ranking, made.tables[0], None, (), "")
-    assert f"by at least one of {comparison.measure} and E, no entry" in two.tinted
+    assert one.bracketed == "Bracket: the first, and those that may win and are not separated from it."
+
+
+def test_an_entry_shows_four_of_its_images_and_facets_come_by_name() -> None:
+    original = report()
+    comparison, _ = original.comparisons[0].stored()
+    letters = "hgfedcba"
+    conditions = tuple(
+        comparison.conditions[0].model_copy(update={"facets": {"attack": letter, "metric": "m"}}) for letter in letters
+    )
+    turned = comparison.model_copy(update={"conditions": conditions})
+    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    images = [SimpleNamespace(example=SimpleNamespace(entry=label)) for label in [FLIP, *[JPEG] * 6]]
+    view = RankingView(board, board.rankings[0], original.tables[0], None, images, "")
+    rows = {row.row.label: row for row in view.rows}
+    assert list(rows[JPEG].images) == images[1:5]
+    assert list(rows[FLIP].images) == images[:1]
+    behind = SimpleNamespace(comparison=turned)
+    assert RankingView(board, board.rankings[0], original.tables[0], behind, (), "").facets == {
+        "attack": sorted(letters)
+    }

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from .browsing import opened, read, served, settled, watched
 
 START = "index.html"
-BOARD = "Contest track"
+LEADERBOARD = "Contest track"
 MOST = 2
 
 
@@ -26,9 +26,9 @@ class Reader:
         read(self.page)
         assert self.clicks <= MOST
 
-    def to_ranking(self, board: str = BOARD) -> None:
+    def to_ranking(self, leaderboard: str = LEADERBOARD) -> None:
         """Open the ranking of a track from the home page."""
-        self.click(self.page.get_by_role("link", name=re.compile(f"See ranking.*{board}")))
+        self.click(self.page.get_by_role("link", name=re.compile(f"See ranking.*{leaderboard}")))
 
     def search(self, text: str) -> None:
         """Open what is found first for a text."""
@@ -51,17 +51,16 @@ def test_who_is_best_against_an_attacker_who_knows_the_defense(reader: Reader) -
 def test_how_did_my_entry_do(reader: Reader) -> None:
     reader.search("acme/median")
     assert "median" in reader.page.get_by_role("heading", level=1).inner_text()
-    assert "of 4" in reader.page.locator("#did").inner_text()
     assert "costs too much" in reader.page.locator("#did").inner_text()
 
 
 def test_how_do_i_cite_it(reader: Reader) -> None:
     reader.click(reader.page.get_by_role("link", name="Cite", exact=True))
-    assert "@misc{" in reader.page.get_by_label(f"BibTeX of {BOARD}").inner_text()
+    assert "@misc{" in reader.page.get_by_label(f"BibTeX of {LEADERBOARD}").inner_text()
 
 
 def test_is_one_better_than_another(reader: Reader) -> None:
-    reader.click(reader.page.get_by_role("link", name="Compare the best two"))
+    reader.click(reader.page.get_by_role("link", name=re.compile(r"^Compare \(")))
     expect(reader.page.locator("figure.pair").first).to_contain_text("on average")
 
 
@@ -102,8 +101,8 @@ def test_what_does_this_word_mean(reader: Reader) -> None:
 def beside_paper(browser: Browser, ran: Path) -> Iterator[Page]:
     """A page of the site of a run whose track has published numbers."""
     with served(ran / "site") as address:
-        for made in opened(browser, address):
-            yield from watched(made, address)
+        for opened_page in opened(browser, address):
+            yield from watched(opened_page, address)
 
 
 def test_does_it_match_the_paper(beside_paper: Page) -> None:

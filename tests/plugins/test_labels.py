@@ -10,7 +10,7 @@ NAMES = ("Bradley-Terry", "Kendall", "Kruskal", "Pearson", "Spearman", "Wilcoxon
 
 def labels() -> list[tuple[str, str]]:
     """Return where a column is declared, and the beginning of its label as far as it is written there."""
-    found = []
+    labels_found = []
     files = [file for folder in ("core", "plugins", "leaderboard") for file in (ROOT / folder).rglob("*.py")]
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
@@ -19,8 +19,8 @@ def labels() -> list[tuple[str, str]]:
                 for value in [*named, *node.args[1:2]][:1]:
                     first = value.values[0] if isinstance(value, ast.JoinedStr) else value
                     if isinstance(first, ast.Constant):
-                        found.append((f"{file.name}:{node.lineno}", str(first.value)))
-    return found
+                        labels_found.append((f"{file.name}:{node.lineno}", str(first.value)))
+    return labels_found
 
 
 def test_labels_of_columns_begin_small_but_for_abbreviations_and_names() -> None:

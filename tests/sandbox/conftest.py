@@ -10,7 +10,6 @@ import pytest
 
 from imharness.errors import Unavailable
 from imharness_submissions.opening import data_packages
-from imharness_submissions.sandbox import proxies
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Limits, require_sandbox
 from imharness_submissions.sandbox.proxies import PackageDescription, Sandboxed, offer_of
@@ -61,13 +60,8 @@ def crowd(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
 
 @pytest.fixture(scope="session")
 def described(crowd: Guest) -> PackageDescription:
-    """What the crowd registers: it is asked once, as a run asks a package, and not again by every test.
-
-    Its text tells nothing: it names gradients, but all are of numbers, and the crowd is started again a dozen times.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proxies, "foreseen", lambda folder, distribution: ())
-        return offer_of(crowd)
+    """What the crowd registers: it is asked once, as a run asks a package, and not again by every test."""
+    return offer_of(crowd)
 
 
 @pytest.fixture
@@ -77,15 +71,15 @@ def opened(crowd: Guest, described: PackageDescription) -> Iterator[Opened]:
     def start(module: str) -> tuple[Guest, Sandboxed]:
         owner, _, stem = module.partition("/")
         wanted = {"honest": "good", "hostile": "evil"}[owner] + "/" + stem.replace("_", "-")
-        found = next(e.component for e in described.entries(crowd) if e.component.info.id == wanted)
-        assert isinstance(found, Sandboxed)
+        component = next(e.component for e in described.entries(crowd) if e.component.info.id == wanted)
+        assert isinstance(component, Sandboxed)
         crowd.attempts.clear()
         limits = QUICK if stem in LATE else PATIENT
         if stem in FILLING:
             crowd.kill()  # one that runs already has other limits
             limits = replace(limits, memory_mib=1000)
         crowd.spec = replace(crowd.spec, limits=limits)
-        return crowd, found
+        return crowd, component
 
     yield start
     crowd.end_all()

@@ -1,6 +1,6 @@
 """Hostile packages and inputs that were written without a look at the others: what each tries, and what becomes of it.
 
-A package is run as a cell runs it: an attack that searches asks for gradients, then a result that is kept is computed,
+A package is run as a task runs it: an attack that searches asks for gradients, then a result that is kept is computed,
 and the task ends. What it tried is named in what the report shows, or it reached nothing: then its result is that of an
 honest defense.
 """
@@ -29,15 +29,15 @@ from imharness.testing.membership import EvaluatorProbe
 from imharness.testing.samples import Quality
 from imharness.testing.samples import images as sample_images
 from imharness_submissions.gradient_audit import IMAGES, TrialAttacks, examine
+from imharness_submissions.judging import reported
 from imharness_submissions.opening import data_packages
-from imharness_submissions.running import reported
 from imharness_submissions.sandbox import jail
-from imharness_submissions.sandbox.again import STATE
 from imharness_submissions.sandbox.describing import described
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Jail, Limits
 from imharness_submissions.sandbox.processes import ControlGroup
 from imharness_submissions.sandbox.proxies import Sandboxed, offer_of, proxy
+from imharness_submissions.sandbox.recheck import STATE
 
 HERE = Path(__file__).parent / "blind"
 CPU = torch.device("cpu")
@@ -81,19 +81,19 @@ def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
     """All packages as one, without a control group: what is counted from outside must do."""
     modules = [*sorted(HERE.glob("*.py")), HERE.parent / "honest" / "noise.py"]
     folder = laid_out(modules, tmp_path_factory.mktemp("blind"))
-    found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=LIMITS))
+    guest_process = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=LIMITS))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ControlGroup, "create", lambda *limits: None)
         patch.setattr(jail, "unlimited", lambda: False)
-        yield found
-        found.kill()
+        yield guest_process
+        guest_process.kill()
 
 
 @pytest.fixture(scope="module")
 def offered(guest: Guest) -> dict[str, Sandboxed]:
     """Return the component of each package."""
-    found = [entry.component for entry in offer_of(guest).entries(guest)]
-    return {c.info.id.partition("/")[2].replace("-", "_"): c for c in found if isinstance(c, Sandboxed)}
+    components = [entry.component for entry in offer_of(guest).entries(guest)]
+    return {c.info.id.partition("/")[2].replace("-", "_"): c for c in components if isinstance(c, Sandboxed)}
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +104,11 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialAttacks:
     return TrialAttacks(installed(), load_profile(str(path)), CPU)
 
 
-def cell(guest: Guest, defense: Sandboxed) -> tuple[str, torch.Tensor, torch.Tensor]:
-    """Search and evaluate as a cell does; return what the report says, the kept result, and what was given."""
+def task(guest: Guest, defense: Sandboxed) -> tuple[str, torch.Tensor, torch.Tensor]:
+    """Search and evaluate as a task does; return what the report says, the kept result, and what was given."""
     names = [f"astronaut-{i}" for i in range(ROWS)]
     images, guest.attempts = 0.1 + 0.5 * sample_images(ROWS, SIDE, SIDE, 3), []
-    built, kept = defense.build(CPU), images
+    built, result = defense.build(CPU), images
     built.remote._draw.manual_seed(LAST)
     evaluate = defense.call.checked(defense, built)
     searching = ImageRng([derive_seed("a key", name) for name in names])
@@ -119,20 +119,20 @@ def cell(guest: Guest, defense: Sandboxed) -> tuple[str, torch.Tensor, torch.Ten
             built(leaf, searching).square().sum().backward()
         evaluate(images, streams)
         built(images, searching)
-        kept = evaluate(images, streams)
+        result = evaluate(images, streams)
         guest.end_task(False)
     except HarnessError as error:
-        return "; ".join([str(error), *guest.attempts]), kept, images
-    return "; ".join(guest.attempts), kept, images
+        return "; ".join([str(error), *guest.attempts]), result, images
+    return "; ".join(guest.attempts), result, images
 
 
 @pytest.mark.parametrize("case", DEFENSES, ids=lambda case: case.package)
 def test_defenses(case: Case, guest: Guest, offered: dict[str, Sandboxed]) -> None:
-    report, kept, images = cell(guest, offered[case.package])
+    report, result, images = task(guest, offered[case.package])
     if case.named:
         assert case.named in report, case.tries
     else:
-        assert torch.allclose(kept, images, atol=1e-6), case.tries
+        assert torch.allclose(result, images, atol=1e-6), case.tries
 
 
 def test_a_call_is_asked_again_in_a_process_that_is_young(guest: Guest, offered: dict[str, Sandboxed]) -> None:
@@ -141,8 +141,8 @@ def test_a_call_is_asked_again_in_a_process_that_is_young(guest: Guest, offered:
     built = offered["differs_by_birth"].build(CPU)
     built.remote._draw.manual_seed(LAST)
     for _ in range(SEARCHED):
-        shown = built(images, ImageRng(range(ROWS)))
-    assert torch.equal(shown, images), "in an old process it is honest"
+        result = built(images, ImageRng(range(ROWS)))
+    assert torch.equal(result, images), "in an old process it is honest"
     with pytest.raises(ContractError, match="asked again"):
         guest.end_task(False)
 
@@ -154,17 +154,17 @@ def test_the_streams_of_kept_results_are_known_to_nobody(
     names = [f"astronaut-{i}" for i in range(4)]
     images = 0.1 + 0.5 * sample_images(4, SIDE, SIDE, 3)
 
-    def kept(package: str, secret: str) -> torch.Tensor:
+    def result_of(package: str, secret: str) -> torch.Tensor:
         defense: Any = offered[package]
         monkeypatch.setattr(guest, "hides", secret)
         seeds = [derive_seed(0, "defense", defense.label, name) for name in names]
-        found: torch.Tensor = checked(defense, defense.build(CPU))(images, ImageRng(seeds))
+        result: torch.Tensor = checked(defense, defense.build(CPU))(images, ImageRng(seeds))
         guest.end_task(False)
-        return found
+        return result
 
-    assert float((kept("knows_random_streams", "") - images).abs().mean()) > 0.1, "it knows public streams"
-    assert torch.equal(kept("knows_random_streams", "5" * 64), images)
-    first, again, other = (kept("noise", secret) for secret in ("5" * 64, "5" * 64, "6" * 64))
+    assert float((result_of("knows_random_streams", "") - images).abs().mean()) > 0.1, "it knows public streams"
+    assert torch.equal(result_of("knows_random_streams", "5" * 64), images)
+    first, again, other = (result_of("noise", secret) for secret in ("5" * 64, "5" * 64, "6" * 64))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -174,23 +174,23 @@ def test_what_a_search_is_shown_is_what_is_kept(package: str, guest: Guest, offe
     """By the rounding of images, or the position of streams: an attack meets the function by which it is judged."""
     defense = offered[package]
     built, images = defense.build(CPU), sample_images(ROWS, SIDE, SIDE, 3)
-    shown: list[torch.Tensor] = []
+    queries: list[torch.Tensor] = []
 
     def score(cleaned: torch.Tensor) -> torch.Tensor:
-        shown.append(cleaned.detach())
+        queries.append(cleaned.detach())
         return cleaned.mean(dim=(1, 2, 3))
 
     target = MetricTarget(
         score, (0, 1), images=ROWS, differentiable=True, purify=built, rng=ImageRng(range(ROWS)), samples=2
     )
-    kept = defense.call.checked(defense, built)(images, ImageRng(range(ROWS)))
-    assert float((kept - images).abs().mean()) > 0.01, "it cheats where results are kept"
+    result = defense.call.checked(defense, built)(images, ImageRng(range(ROWS)))
+    assert float((result - images).abs().mean()) > 0.01, "it cheats where results are kept"
     for _ in range(2):
         target((images + 0.3 / 255).requires_grad_(True)).sum().backward()
     guest.end_task(False)
-    assert len(shown) == 4
-    for cleaned in shown:
-        torch.testing.assert_close(cleaned, kept, rtol=0, atol=1.01 / 255)
+    assert len(queries) == 4
+    for cleaned in queries:
+        torch.testing.assert_close(cleaned, result, rtol=0, atol=1.01 / 255)
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ CHECKS = (
 
 @pytest.mark.parametrize(("case", "check"), CHECKS, ids=lambda value: getattr(value, "package", ""))
 def test_the_conformance_suite(case: Case, check: str, guest: Guest, offered: dict[str, Sandboxed]) -> None:
-    (found,) = (t for t in trials(offered[case.package], 5) if t.check.startswith(check))
-    result = reported(replace(found, limit=0.5 if case.package == "sleeps_in_tests" else 60).run())
+    (selected,) = (t for t in trials(offered[case.package], 5) if t.check.startswith(check))
+    result = reported(replace(selected, limit=0.5 if case.package == "sleeps_in_tests" else 60).run())
     assert (result.status, case.named in result.message) == ("failed", True), result.message
     guest.end_all()
 
@@ -279,7 +279,7 @@ def test_scores_below_the_tolerance(guest: Guest, offered: dict[str, Sandboxed])
 
 
 def test_flooding_the_notes(guest: Guest, offered: dict[str, Sandboxed]) -> None:
-    report, _, _ = cell(guest, offered["floods_notes"])
+    report, _, _ = task(guest, offered["floods_notes"])
     assert 1 <= report.count("says 'checked and found to be harmless") <= 40
     guest.note(["what the outside saw"])
     assert guest.attempts[-1] == "what the outside saw"

@@ -42,9 +42,9 @@ def test_metadata_of_a_kind_that_nobody_checks(tmp_path: Path) -> None:
 
 def test_two_sets_of_metadata(tmp_path: Path) -> None:
     """One would be checked, and the other shown."""
-    place = metadata_in(tmp_path, "strangers-1.0.dist-info", "strangers-1.0.0.dist-info")
+    folder = metadata_in(tmp_path, "strangers-1.0.dist-info", "strangers-1.0.0.dist-info")
     with pytest.raises(UsageError, match="2 sets of metadata"):
-        environment._check(place, Package(name="strangers", version="1.0", sha256=SHA))
+        environment._check(folder, Package(name="strangers", version="1.0", sha256=SHA))
 
 
 def test_a_wheel_with_two_lists_of_names(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_an_address_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
         read = read1
 
-    monkeypatch.setattr(urllib.request, "urlopen", lambda *given, **named: Dripping())
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *arguments, **named: Dripping())
     monkeypatch.setattr(environment, "TIMEOUT_S", 0.05)
     package = Package(name="a", version="1.0", sha256=SHA, address="https://b.example/a-1.0-py3-none-any.whl")
     with pytest.raises(HarnessError, match="took longer"):
@@ -80,7 +80,7 @@ def test_a_private_repository_of_the_maintainer(tmp_path: Path, monkeypatch: pyt
     """It is not cloned with what the maintainer's machine remembers of passwords."""
     lines = []
 
-    def call(line: list[str], what: str, work: Path) -> str:
+    def call(line: list[str], what: str, folder: Path) -> str:
         lines.append(line)
         raise HarnessError("stop")
 
@@ -92,7 +92,7 @@ def test_a_private_repository_of_the_maintainer(tmp_path: Path, monkeypatch: pyt
 
 
 def test_components_under_the_name_of_somebody_else() -> None:
-    """They would stand on the board before those of their owner."""
+    """They would stand on the leaderboard before those of their owner."""
     with pytest.raises(UsageError, match="owner 'rival', of which no entry is"):
         check_registered(manifest("stranger"), ["stranger/method", "rival/method"])
     check_registered(manifest("stranger"), ["stranger/method", "stranger/other"])
@@ -124,9 +124,9 @@ def test_bytes_that_are_neither_true_nor_false() -> None:
 
 def report(**facts: object) -> SubmissionReport:
     """Return a report of which only some facts matter."""
-    known = dict.fromkeys(("name", "manifest", "environment", "package", "isolation", "started", "profile"), "x")
+    fields = dict.fromkeys(("name", "manifest", "environment", "package", "isolation", "started", "profile"), "x")
     numbers = {"seconds": 0, "limit": None, "seed": 0, "suite_seed": 0, "import_s": 0}
-    return SubmissionReport(**known, **numbers, device="", versions={}, entries=(), **{"conformance": (), **facts})
+    return SubmissionReport(**fields, **numbers, device="", versions={}, entries=(), **{"conformance": (), **facts})
 
 
 def test_drowning_the_reasons() -> None:

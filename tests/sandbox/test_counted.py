@@ -26,10 +26,10 @@ def test_memory_counts_when_the_first_thread_has_ended() -> None:
     with subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        found = counted(process.pid)
-        used = [used_mib(found, limit) for limit in (1e9, 1)]
+        processes = counted(process.pid)
+        used = [used_mib(processes, limit) for limit in (1e9, 1)]
         process.kill()
-    assert [one.pid for one in found] == [process.pid]
+    assert [one.pid for one in processes] == [process.pid]
     assert min(used) > MIB
 
 

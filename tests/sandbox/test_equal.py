@@ -67,9 +67,9 @@ def guest_and_pairs(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> 
     points = []
     (sources / "moving").mkdir()
     (sources / "moving" / "many_turned.py").write_text(MOVING)
-    made = {kind: write_package(kind, f"many/{kind}", sources, "A stranger") for kind in KINDS}
-    for kind, place in {**made, "turned": sources / "moving"}.items():
-        (module,) = (path for path in place.glob("*.py"))
+    packages = {kind: write_package(kind, f"many/{kind}", sources, "A stranger") for kind in KINDS}
+    for kind, package_folder in {**packages, "turned": sources / "moving"}.items():
+        (module,) = (path for path in package_folder.glob("*.py"))
         (folder / module.name).write_text(module.read_text())
         points.append(f"{kind} = {module.stem}")
         spec = importlib.util.spec_from_file_location(module.stem, module)
@@ -105,7 +105,7 @@ def test_what_comes_back_is_the_same(guest_and_pairs: tuple[Guest, dict[str, Pai
     assert results[0].shape == results[1].shape
     assert results[0].numel() > 0
     assert torch.allclose(results[0], results[1], rtol=0, atol=1e-6)
-    assert (here.label, here.ref()) == (there.label, there.ref()), "other cells"
+    assert (here.label, here.ref()) == (there.label, there.ref()), "other tasks"
     guest.end_task(failed=False)
     assert guest.attempts == []
 
@@ -113,16 +113,16 @@ def test_what_comes_back_is_the_same(guest_and_pairs: tuple[Guest, dict[str, Pai
 @pytest.mark.parametrize("kind", ["defense", "metric", "full-reference-metric"])
 def test_gradients_are_the_same(guest_and_pairs: tuple[Guest, dict[str, Pair]], kind: str) -> None:
     guest, pairs = guest_and_pairs
-    found = []
+    gradients = []
     for component in pairs[kind]:
         built: Any = component.build(CPU)  # type: ignore[attr-defined]
         leaf = sample_images(3, 40, 40, 5).requires_grad_(True)
         other = {"defense": [ImageRng([1, 2, 3])], "full-reference-metric": [sample_images(3, 40, 40, 6)]}.get(kind, [])
         result = built(leaf, *other)
         weights = torch.rand(result.shape, generator=generator(1))
-        found.append(torch.autograd.grad((result * weights).sum(), leaf)[0])
-    assert found[0].abs().sum() > 0
-    assert torch.allclose(*found, rtol=0, atol=1e-6)
+        gradients.append(torch.autograd.grad((result * weights).sum(), leaf)[0])
+    assert gradients[0].abs().sum() > 0
+    assert torch.allclose(*gradients, rtol=0, atol=1e-6)
     guest.end_task(failed=False)
 
 
@@ -137,7 +137,7 @@ def test_the_call_that_is_asked_again_is_compared_with_its_own_gradient(
         leaf = sample_images(n, 40, 40, n).requires_grad_(True)
         result = purify(leaf, ImageRng(range(n)))
         torch.autograd.grad((result * torch.rand(result.shape, generator=generator(n))).sum(), leaf)
-    assert len(purify.remote._held[False].request.tensors["images"]) == 3, "the first call is the one that is kept"
+    assert len(purify.remote._retained[False].request.tensors["images"]) == 3, "the first call is the one that is kept"
     guest.end_task(failed=False)
 
 
@@ -146,7 +146,7 @@ def test_an_adaptive_attack_goes_through_a_sandboxed_defense(guest_and_pairs: tu
     _, pairs = guest_and_pairs
     score = Quality(2)
     images = sample_images(3, 40, 40, 5)
-    found = []
+    results = []
     for attack in pairs["attack"]:
         for defense in pairs["defense"]:
             purify: Any = defense.build(CPU)  # type: ignore[attr-defined]
@@ -154,10 +154,10 @@ def test_an_adaptive_attack_goes_through_a_sandboxed_defense(guest_and_pairs: tu
                 score, (0.0, 1.0), images=3, differentiable=True, purify=purify, rng=ImageRng([7, 8, 9])
             )
             perturb: Any = attack.build(CPU)  # type: ignore[attr-defined]
-            found.append(perturb(images, target, ImageRng([1, 2, 3])))
+            results.append(perturb(images, target, ImageRng([1, 2, 3])))
             assert int(target.queries.max()) > 0
-    assert not torch.equal(found[0], images)
-    assert all(torch.allclose(found[0], other, rtol=0, atol=1e-6) for other in found[1:])
+    assert not torch.equal(results[0], images)
+    assert all(torch.allclose(results[0], other, rtol=0, atol=1e-6) for other in results[1:])
 
 
 def test_a_graph_that_nobody_needs_is_dropped_inside(guest_and_pairs: tuple[Guest, dict[str, Pair]]) -> None:

@@ -70,10 +70,10 @@ def test_a_control_group_is_named_only_where_it_holds_every_process(
     if running.group is None:
         pytest.skip("this process may not create control groups")
     assert guest.level.endswith("+cgroup")
-    held = tree(running.process.pid)
-    assert len(held) >= 4, "bubblewrap twice, the first process and a session"
-    assert running.group.holds(held)
-    assert not running.group.holds([*held, os.getpid()])
+    processes = tree(running.process.pid)
+    assert len(processes) >= 4, "bubblewrap twice, the first process and a session"
+    assert running.group.holds(processes)
+    assert not running.group.holds([*processes, os.getpid()])
     guest.kill()
     monkeypatch.setattr(ControlGroup, "around", lambda self, line: list(line))
     guest.open()
@@ -107,8 +107,8 @@ def test_a_machine_that_cannot_keep_sessions_apart_starts_nothing(
 
 
 def _without_capability(line: list[str]) -> list[str]:
-    place = line.index("--cap-add")
-    return [*line[:place], *line[place + 2 :]]
+    position = line.index("--cap-add")
+    return [*line[:position], *line[position + 2 :]]
 
 
 def test_the_doctor_finds_nothing_of_the_outside_inside(
@@ -123,18 +123,18 @@ def test_the_doctor_finds_nothing_of_the_outside_inside(
     python.symlink_to(tmp_path / "links" / ".." / "next")
     (tmp_path / "next").symlink_to(os.path.realpath(sys.executable))
     monkeypatch.setattr(sys, "executable", str(python))
-    found: dict[str, bool] = {}
+    results: dict[str, bool] = {}
 
     def seen() -> dict[str, bool]:
-        found.update(selftest())
-        return found
+        results.update(selftest())
+        return results
 
     monkeypatch.setattr(inside, "selftest", seen)
     done = CliRunner().invoke(cli, ["doctor", "--json"])
     assert '"sandbox": "bubblewrap' in done.output
     assert "holds" in done.output
-    assert not any(found.values()), found
-    assert len(found) == 7
+    assert not any(results.values()), results
+    assert len(results) == 7
     assert look()["opens a network socket"], "the test can tell"
 
 
@@ -162,6 +162,6 @@ def test_the_filter_is_whole(machine: str, gpu: bool) -> None:
         assert code == b""
         return
     lines = [code[i : i + 8] for i in range(0, len(code), 8)]
-    for place, line in enumerate(lines):
-        assert place + 1 + max(line[2], line[3]) < len(lines) or line[0] == 0x06
+    for index, line in enumerate(lines):
+        assert index + 1 + max(line[2], line[3]) < len(lines) or line[0] == 0x06
     assert lines[-1] == bytes.fromhex("060000000000ff7f")

@@ -14,7 +14,6 @@ from imharness.testing import check_component
 from imharness.testing.audit import unwatched, watched
 from imharness.testing.samples import images as sample_images
 from imharness_submissions.opening import data_packages
-from imharness_submissions.sandbox import proxies
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
@@ -27,20 +26,18 @@ LIBRARIES = ("scipy", "cv2", "torchvision", "skimage", "kornia", "safetensors")
 
 @pytest.fixture(scope="module")
 def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """One package with a module for each library, whose text tells nothing: it is imported in a session at first."""
+    """One package with a module for each library, which is imported in a session at first."""
     folder = laid_out((HERE / "libraries" / f"by_{library}.py" for library in LIBRARIES), tmp_path_factory.mktemp("by"))
-    found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proxies, "foreseen", lambda folder, distribution: ())
-        yield found
-    found.kill()
+    guest_process = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
+    yield guest_process
+    guest_process.kill()
 
 
 @pytest.fixture(scope="module")
 def offered(guest: Guest) -> Mapping[str, Sandboxed]:
     """Return the defenses by their ids."""
-    found = [entry.component for entry in offer_of(guest).entries(guest)]
-    return {component.info.id: component for component in found if isinstance(component, Sandboxed)}
+    components = [entry.component for entry in offer_of(guest).entries(guest)]
+    return {component.info.id: component for component in components if isinstance(component, Sandboxed)}
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -42,7 +42,7 @@ class Heard:
     def __init__(self) -> None:
         self.now, self.text = "", dict[str, str]()
 
-    def said(self, text: str) -> None:
+    def add(self, text: str) -> None:
         self.text[self.now] = self.text.get(self.now, "") + text
 
     def calls(self, who: str) -> list[Call]:
@@ -53,9 +53,11 @@ class Heard:
 def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     """Every call is a session of its own anyway."""
     folder = laid_out([Path(__file__).parent / "honest" / "records.py"], tmp_path_factory.mktemp("records"))
-    found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=Limits(printed_kib=4096)))
-    yield found
-    found.kill()
+    guest_process = Guest(
+        GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=Limits(printed_kib=4096))
+    )
+    yield guest_process
+    guest_process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ def defenses(guest: Guest) -> dict[str, Component]:
 
 
 def recorded(guest: Guest, heard: Heard, defense: Any) -> None:
-    """Search, keep and test as cells, audits and the suite do."""
+    """Search, keep and test as tasks, audits and the suite do."""
     quality, names = Quality(2), [f"photograph-{i}" for i in range(ROWS)]
     built: Any = defense.build(CPU)
     keep = checked(defense, built)
@@ -97,20 +99,20 @@ def told_apart(first: list[Call], second: list[Call], left_out: frozenset[str]) 
     few = min(len(first), len(second))
     names = sorted(first[0].keys() - left_out)
     tables = [np.array([[one[name] for name in names] for one in calls]) for calls in (first, second)]
-    parts = [table[draw.permutation(len(table))[:few]] for table in tables]
-    told = 0
+    samples = [table[draw.permutation(len(table))[:few]] for table in tables]
+    correct = 0
     for fold in range(few):
-        known = [np.delete(part, fold, axis=0) for part in parts]
+        training = [np.delete(sample, fold, axis=0) for sample in samples]
         best = (-1, 0, 0.0, 1)
-        for place in range(len(names)):
-            for limit in np.unique(np.concatenate([k[:, place] for k in known])):
-                below = [int((k[:, place] <= limit).sum()) for k in known]
+        for column in range(len(names)):
+            for limit in np.unique(np.concatenate([k[:, column] for k in training])):
+                below = [int((k[:, column] <= limit).sum()) for k in training]
                 for sign in (1, -1):
-                    best = max(best, (sign * (below[0] - below[1]), place, float(limit), sign))
-        _, place, limit, sign = best
-        said = [(part[fold, place] <= limit) == (sign > 0) for part in parts]
-        told += int(said[0]) + int(not said[1])
-    return told, 2 * few
+                    best = max(best, (sign * (below[0] - below[1]), column, float(limit), sign))
+        _, column, limit, sign = best
+        guesses = [(sample[fold, column] <= limit) == (sign > 0) for sample in samples]
+        correct += int(guesses[0]) + int(not guesses[1])
+    return correct, 2 * few
 
 
 @pytest.mark.parametrize("stem", ["moving", "random", "fixed"])
@@ -118,13 +120,13 @@ def test_no_call_tells_whether_its_result_is_kept(
     guest: Guest, defenses: dict[str, Component], stem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = Heard()
-    monkeypatch.setattr("imharness_submissions.sandbox.jail.said", heard.said)
+    monkeypatch.setattr("imharness_submissions.sandbox.jail.log_output", heard.add)
     recorded(guest, heard, defenses[f"good/records-{stem}"])
     for other, left_out in (
         (SEARCH, frozenset[str]()),
         (SUITE, frozenset({"rows", "height", "width", "bytes", "strides"})),
     ):
         assert not any(call["older than its process"] for call in heard.calls(other))
-        told, of = told_apart(heard.calls(other), heard.calls(KEPT), left_out)
+        correct, of = told_apart(heard.calls(other), heard.calls(KEPT), left_out)
         assert of >= CALLS
-        assert told <= binom.ppf(0.999, of, 0.5), f"{told} of {of} calls of {other} are told from kept ones"
+        assert correct <= binom.ppf(0.999, of, 0.5), f"{correct} of {of} calls of {other} are told from kept ones"

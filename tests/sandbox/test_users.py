@@ -40,15 +40,15 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    found = Guest(GuestSpec("strangers", laid_out([USERS], tmp_path_factory.mktemp("users")), limits=Limits()))
-    yield found
-    found.kill()
+    guest_process = Guest(GuestSpec("strangers", laid_out([USERS], tmp_path_factory.mktemp("users")), limits=Limits()))
+    yield guest_process
+    guest_process.kill()
 
 
 @pytest.fixture(scope="module")
 def offered(guest: Guest) -> dict[str, Sandboxed]:
-    found = [entry.component for entry in offer_of(guest).entries(guest)]
-    return {c.info.id.partition("/")[2]: c for c in found if isinstance(c, Sandboxed)}
+    components = [entry.component for entry in offer_of(guest).entries(guest)]
+    return {c.info.id.partition("/")[2]: c for c in components if isinstance(c, Sandboxed)}
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_the_call_that_is_asked_again_agrees(
         if clean.requires_grad:
             (gradient,) = torch.autograd.grad((clean * clean.roll(1, 3)).sum(), leaf)
             attacked = (attacked + 4 / 255 * gradient.sign()).clamp(0, 1)
-    shown = torch.cat([attacked.mul(255).round() / 255, trial.images])
-    defense.call.checked(defense, built)(shown, ImageRng([*streams, *streams]))
+    batch = torch.cat([attacked.mul(255).round() / 255, trial.images])
+    defense.call.checked(defense, built)(batch, ImageRng([*streams, *streams]))
     guest.end_task(False)
     assert guest.taken() == []
 

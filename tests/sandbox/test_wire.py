@@ -20,15 +20,15 @@ FACTS = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.inte
 def printable(value: object) -> object:
     """Return what arrives of a text, or of texts by name: everything but what a terminal interprets."""
     if isinstance(value, dict):
-        return {printable(name): printable(part) for name, part in value.items()}
+        return {printable(name): printable(item) for name, item in value.items()}
     return stripped(value) if isinstance(value, str) else value
 
 
 @st.composite
 def tensors(draw: st.DrawFn) -> torch.Tensor:
     shape = draw(st.lists(st.integers(0, 4), max_size=4))
-    found = torch.randn(shape).to(draw(st.sampled_from(DTYPES)))
-    return found.transpose(0, -1) if len(shape) > 1 and draw(st.booleans()) else found
+    tensor = torch.randn(shape).to(draw(st.sampled_from(DTYPES)))
+    return tensor.transpose(0, -1) if len(shape) > 1 and draw(st.booleans()) else tensor
 
 
 def blob(message: Message) -> torch.Tensor:
@@ -37,19 +37,19 @@ def blob(message: Message) -> torch.Tensor:
 
 
 @given(st.text(max_size=10), FACTS, st.dictionaries(st.text(min_size=1, max_size=6), tensors(), max_size=4))
-def test_a_message_arrives_as_it_was_sent(kind: str, facts: dict, held: dict) -> None:
-    held.pop("__metadata__", None)
-    got = unpack(blob(Message(kind, facts, held)))
+def test_a_message_arrives_as_it_was_sent(kind: str, facts: dict, tensors: dict) -> None:
+    tensors.pop("__metadata__", None)
+    got = unpack(blob(Message(kind, facts, tensors)))
     assert (got.kind, got.facts) == (printable(kind), printable(facts))
-    assert {n: t.dtype for n, t in got.tensors.items()} == {n: t.dtype for n, t in held.items()}
-    assert all(torch.equal(got.tensors[n].nan_to_num(), held[n].nan_to_num()) for n in held)
+    assert {n: t.dtype for n, t in got.tensors.items()} == {n: t.dtype for n, t in tensors.items()}
+    assert all(torch.equal(got.tensors[n].nan_to_num(), tensors[n].nan_to_num()) for n in tensors)
 
 
 def test_the_format_is_safetensors() -> None:
-    held = {"a": torch.randn(3, 1, 5)[:, :, ::2], "b": torch.tensor(True), "c": torch.arange(3)}
+    tensors = {"a": torch.randn(3, 1, 5)[:, :, ::2], "b": torch.tensor(True), "c": torch.arange(3)}
     # The format holds numbers alone, no pickle: reading it runs no code.
-    found = safetensors.torch.load(bytes(blob(Message("call", {"x": 1}, held)).numpy()))
-    assert all(torch.equal(found[name], held[name]) for name in held)
+    loaded = safetensors.torch.load(bytes(blob(Message("call", {"x": 1}, tensors)).numpy()))
+    assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
 
 
 @pytest.mark.parametrize("facts", ['{"x": NaN}', '{"x": [1, -Infinity]}', '{"x": 1e999}', '{"x": ' + "9" * 5000 + "}"])
@@ -83,10 +83,10 @@ def test_texts_in_facts_lose_what_terminals_and_json_cannot_take() -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_message_or_refused(content: bytes) -> None:
     try:
-        found = unpack(torch.frombuffer(bytearray(content or b"0"), dtype=torch.uint8))
+        message = unpack(torch.frombuffer(bytearray(content or b"0"), dtype=torch.uint8))
     except WireError:
         return
-    assert found.size <= len(content)
+    assert message.size <= len(content)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import pytest
 
 from imharness.errors import Unavailable
 from imharness.results.identity import digest
-from imharness_submissions import opening, starting
+from imharness_submissions import opening, running, starting
 from imharness_submissions.installer import uv
-from imharness_submissions.running import Run
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import require_sandbox
 from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
@@ -53,14 +52,14 @@ def own_cache(tools: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 @contextmanager
 def unexamined() -> Iterator[None]:
-    """Let runs compute cells and tables alone, without the conformance suite and the attacks on entries.
+    """Let runs compute tasks and tables alone, without the conformance suite and the attacks on entries.
 
     For tests that are about something else: what these find of packages is tested in `test_honest`, `test_run` and
     `test_tracks`.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "conformance", lambda run, advance: (0, []))
-        patch.setattr(Run, "audit_gradients", lambda run, advance: [])
+        patch.setattr(running, "conformance", lambda run, advance: (0, []))
+        patch.setattr(running, "audit_gradients", lambda run, advance: [])
         yield
 
 
@@ -88,10 +87,12 @@ def wheel_of(module: Path, folder: Path, *further: Path) -> Path:
     path = folder / f"{name}-1.0-py3-none-any.whl"
     facts = f"{name}-1.0.dist-info"
     contents = {
-        **{own.name: own.read_text() for own in modules},
+        **{module_file.name: module_file.read_text() for module_file in modules},
         f"{facts}/METADATA": METADATA.format(name.replace("_", "-")),
         f"{facts}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{facts}/entry_points.txt": "\n".join(["[imharness]", *(f"{own.stem} = {own.stem}" for own in modules), ""]),
+        f"{facts}/entry_points.txt": "\n".join(
+            ["[imharness]", *(f"{module_file.stem} = {module_file.stem}" for module_file in modules), ""]
+        ),
     }
     return zipped(path, contents)
 
@@ -108,11 +109,11 @@ def submission(tmp_path: Path) -> MakeSubmission:
     return partial(submission_in, tmp_path)
 
 
-def submission_in(place: Path, module: str, entries: str, *further: str, claims: str = "", sha256: str = "") -> Path:
+def submission_in(root: Path, module: str, entries: str, *further: str, claims: str = "", sha256: str = "") -> Path:
     """Write a submission of modules of tests/sandbox below a folder, with its wheel; return its own folder."""
-    wheel = wheel_of(HOSTILE / f"{module}.py", place, *(HOSTILE / f"{own}.py" for own in further))
+    wheel = wheel_of(HOSTILE / f"{module}.py", root, *(HOSTILE / f"{stem}.py" for stem in further))
     name = Path(module).stem.replace("_", "-")
-    folder = place / "submissions" / name
+    folder = root / "submissions" / name
     folder.mkdir(parents=True)
     digest = sha256 or hashlib.sha256(wheel.read_bytes()).hexdigest()
     (folder / "submission.toml").write_text(
@@ -126,19 +127,19 @@ def submission_in(place: Path, module: str, entries: str, *further: str, claims:
 @pytest.fixture(scope="module")
 def module_folder(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a folder for what several tests of a module read, and keep unpacked packages there meanwhile."""
-    place = tmp_path_factory.mktemp("shared")
+    folder = tmp_path_factory.mktemp("shared")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(place / "cache"))
-        yield place
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        yield folder
 
 
 @pytest.fixture(scope="session")
-def known() -> dict[str, PackageDescription]:
+def descriptions() -> dict[str, PackageDescription]:
     return {}
 
 
 @pytest.fixture
-def described_once(known: dict[str, PackageDescription], monkeypatch: pytest.MonkeyPatch) -> None:
+def described_once(descriptions: dict[str, PackageDescription], monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask each package once what it registers, whichever test has it; no other guest is started for that.
 
     What it needs changes nothing of that.
@@ -147,9 +148,9 @@ def described_once(known: dict[str, PackageDescription], monkeypatch: pytest.Mon
     def offer(guest: Guest) -> PackageDescription:
         files = sorted(path for path in guest.spec.folder.rglob("*") if path.is_file() and path.name != "METADATA")
         content = digest([[str(path.relative_to(guest.spec.folder)), path.read_text()] for path in files])
-        if content not in known:
-            known[content] = offer_of(guest)
-        return known[content]
+        if content not in descriptions:
+            descriptions[content] = offer_of(guest)
+        return descriptions[content]
 
     for module in (opening, starting):
         monkeypatch.setattr(module, "offer_of", offer)

@@ -10,12 +10,12 @@ from click.testing import CliRunner, Result
 from tests.conftest import Harness
 from tests.forking import WITHOUT_SITE
 from tests.submissions.conftest import MakeSubmission, wheel_of
-from tests.submissions.test_evidence import told, value
+from tests.submissions.test_evidence import invoke, value
 from tests.submissions.test_run import entry
 from tests.submissions.test_tracks import profile_of
 
 from imharness.cli import cli
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness_submissions.ledger import Ledger
 
@@ -37,15 +37,15 @@ parameters."harness/idlg" = { iterations = 20 }
 """
 
 
-def board(store: Path, track: str) -> Board:
-    found = Store(store).board(f"harness/{track}")
-    assert found is not None
-    return found
+def leaderboard(store: Path, track: str) -> Leaderboard:
+    result = Store(store).leaderboard(f"harness/{track}")
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize("track", ["membership", "reconstruction"])
 def test_images_are_refused_in_one_line_that_says_how_an_attack_is_handed_in(track: str, tmp_path: Path) -> None:
-    done = told("evidence", "new", tmp_path / "e", "--track", track, "--entry", "x", "--store", tmp_path / "store")
+    done = invoke("evidence", "new", tmp_path / "e", "--track", track, "--entry", "x", "--store", tmp_path / "store")
     assert str(done.exception) == (
         f"harness/{track} takes no images as evidence: hand in the attack. "
         "`harness submissions new NAME --wheel FILE` starts a submission of the package that holds it."
@@ -56,30 +56,32 @@ def test_images_are_refused_in_one_line_that_says_how_an_attack_is_handed_in(tra
 def test_an_evaluator_lowers_values_once_it_is_accepted(
     submission: MakeSubmission, tmp_path: Path, no_site: None
 ) -> None:
-    """In a season, where the whole board is of one secret split; only the right answers are known to the board."""
+    """In a season, where the whole leaderboard is of one secret split; only the right answers are public."""
     (tmp_path / "seed").write_text("5a" * 32 + "\n")
     profile, store = profile_of(tmp_path, MEMBERSHIP), tmp_path / "store"
     where = ("--store", store, "--site", tmp_path / "site")
     how = (*where, "--profile", profile, "--secret", tmp_path / "seed", "--device", "cpu", "--workers", 0)
 
     def done(*words: object) -> Result:
-        found = CliRunner().invoke(cli, [str(word) for word in words])
-        assert found.exit_code == 0, found.output + str(found.exception)
-        return found
+        result = CliRunner().invoke(cli, [str(word) for word in words])
+        assert result.exit_code == 0, result.output + str(result.exception)
+        return result
 
     done("run", "--all", *how, "--progress", "none")
-    before = board(store, "membership")
+    before = leaderboard(store, "membership")
     folder = submission("../submissions/tracks/breaker", entry("breaker/loss", "evaluator"))
     done("submissions", "run", folder, *how)
-    shown = board(store, "membership")
+    pending = leaderboard(store, "membership")
     entries = ("harness/plain-training", "harness/label-smoothing")
-    assert [value(shown, own) for own in entries] == [value(before, own) for own in entries], "shown, and not counted"
+    assert [value(pending, label) for label in entries] == [value(before, label) for label in entries], (
+        "shown, and not counted"
+    )
     done("submissions", "decide", "breaker", "accepted", "--reason", "read its code", *where)
-    after = board(store, "membership")
-    broken = [own for own in entries if value(after, own) > value(before, own) + 0.01]
-    assert broken, [(value(before, own), value(after, own)) for own in entries]
+    after = leaderboard(store, "membership")
+    broken = [label for label in entries if value(after, label) > value(before, label) + 0.01]
+    assert broken, [(value(before, label), value(after, label)) for label in entries]
     places = after.rankings[0].places
-    assert all(places[own].broken_by["breaker/loss"] > 0 for own in broken)
+    assert all(places[label].broken_by["breaker/loss"] > 0 for label in broken)
     assert [line.decision for line in Ledger(store).lines()] == ["added", "accepted"]
 
 
@@ -90,11 +92,11 @@ def test_an_attack_that_gets_the_network_is_installed_and_accepted_by_its_id(
     where = ("--store", store, "--site", tmp_path / "site")
     how = (*where, "--profile", profile, "--device", "cpu", "--workers", 0, "--limit", 8, "--progress", "none")
     folder = submission("../submissions/tracks/breaker", entry("breaker/descent", "attack"))
-    refused = told("submissions", "run", folder, *where, "--profile", profile)
+    refused = invoke("submissions", "run", folder, *where, "--profile", profile)
     assert refused.exit_code != 0
-    said = " ".join(str(refused.exception).split())
-    assert "breaker/descent" in said
-    assert "`harness submissions decide ID accepted`" in said
+    message = " ".join(str(refused.exception).split())
+    assert "breaker/descent" in message
+    assert "`harness submissions decide ID accepted`" in message
 
     with zipfile.ZipFile(wheel_of(PACKAGE, tmp_path)) as wheel:
         wheel.extractall(tmp_path / "site-packages")
@@ -105,12 +107,12 @@ def test_an_attack_that_gets_the_network_is_installed_and_accepted_by_its_id(
 
     label = "harness/lenet + harness/plain-gradient"
     done("run", "--all", *how)
-    before = next(row for row in board(store, "reconstruction").tables[0].rows if row.label == label)
-    assert before.number("worst") is None, "no attack of the board converged"
+    before = next(row for row in leaderboard(store, "reconstruction").tables[0].rows if row.label == label)
+    assert before.number("worst") is None, "no attack of the leaderboard converged"
     done("run", "--track", "reconstruction", "--attack", "breaker/descent", *how)
-    shown = next(row for row in board(store, "reconstruction").tables[0].rows if row.label == label)
-    assert shown.number("worst") is None, "shown, and not counted"
+    pending = next(row for row in leaderboard(store, "reconstruction").tables[0].rows if row.label == label)
+    assert pending.number("worst") is None, "shown, and not counted"
     done("submissions", "decide", "breaker/descent", "accepted", "--reason", "read its code", *where)
-    after = board(store, "reconstruction")
+    after = leaderboard(store, "reconstruction")
     assert value(after, label) > 20, "dB: nearer than any grey image, which has 11"
     assert after.rankings[0].places[label].broken_by == {"breaker/descent": 1.0}

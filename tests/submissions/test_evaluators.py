@@ -16,11 +16,11 @@ from imharness.planning.profiles import load_profile
 from imharness.planning.secret import OPTION, digest_of
 from imharness.results.store import Store
 from imharness.running.pages import build_site
-from imharness_submissions import running
-from imharness_submissions.evaluator_audit import untold
-from imharness_submissions.report import Untold
+from imharness_submissions.evaluator_audit import chance_level
+from imharness_submissions.report import ChanceLevel
 from imharness_submissions.reproducing import reproduce
-from imharness_submissions.running import Run, run_submission
+from imharness_submissions.run import Run
+from imharness_submissions.running import run_submission
 from imharness_submissions.store_secret import FILE, known_secret, secret_of
 
 PROFILE = """
@@ -53,8 +53,8 @@ def package(name: str, tmp_path: Path, profile: Path) -> Path:
     return tmp_path / name
 
 
-def computed(run: Run) -> tuple[dict[str, str], list[Untold]]:
-    """Compute the cells of a run, without its checks before and its tables after them; address -> key, and its test."""
+def computed(run: Run) -> tuple[dict[str, str], list[ChanceLevel]]:
+    """Compute the tasks of a run, without its checks before and its tables after them; address -> key, and its test."""
     try:
         graphs = run.plan()
         outcome = run.compute(graphs)
@@ -62,26 +62,26 @@ def computed(run: Run) -> tuple[dict[str, str], list[Untold]]:
         run.opened.guest.kill()
     assert not outcome.failed
     keys = {f"{graph.track.info.id} {task.address}": key for graph in graphs for key, task in graph.tasks.items()}
-    return keys, list(untold(run.guessing, graphs, outcome, run.store))
+    return keys, list(chance_level(run.evaluators, graphs, outcome, run.store))
 
 
 def accuracies(store: Store, keys: Mapping[str, str], id: str) -> dict[str, float]:
-    """Return the balanced accuracy in each cell of an evaluator, by its address."""
-    found = {}
+    """Return the balanced accuracy in each task of an evaluator, by its address."""
+    accuracies_by_address = {}
     for address, key in keys.items():
         if id not in address:
             continue
         record = store.record(key)
         assert record is not None
         rows = store.rows(record)
-        said, member = rows["score"] >= 0, rows["member"]
-        found[address] = float((said[member].mean() + (~said[~member]).mean()) / 2)
-    return found
+        guesses, member = rows["score"] >= 0, rows["member"]
+        accuracies_by_address[address] = float((guesses[member].mean() + (~guesses[~member]).mean()) / 2)
+    return accuracies_by_address
 
 
-def undefended(found: dict[str, float]) -> float:
+def undefended(results: dict[str, float]) -> float:
     """Return the accuracy against the undefended model."""
-    return next(v for k, v in found.items() if " evaluate " in k and "plain-training" in k and "adaptive=True" in k)
+    return next(v for k, v in results.items() if " evaluate " in k and "plain-training" in k and "adaptive=True" in k)
 
 
 @pytest.mark.usefixtures("described_once")
@@ -93,18 +93,18 @@ def test_an_evaluator_that_knows_the_public_split_learns_nothing(
     folder = submission(modules[0], "".join(entry(id, "evaluator") for id in ids), modules[1])
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "secret_of", lambda store: "")
+        patch.setattr("imharness_submissions.run.secret_of", lambda store: "")
         store = Store(tmp_path / "public")
         public = run_submission(Run(folder, store, load_profile(str(profile))), silent)
     assert not public.failed
-    found = [accuracies(store, {cell.address: cell.key for cell in public.cells}, id) for id in ids]
-    assert [undefended(own) > 0.95 for own in found] == [True, True], "they know the public split"
+    results = [accuracies(store, {task.address: task.key for task in public.tasks}, id) for id in ids]
+    assert [undefended(result) > 0.95 for result in results] == [True, True], "they know the public split"
     flags = public.flags()
-    assert any("knows what nothing tells" in flag and ids[0] in flag for flag in flags), public.untold
+    assert any("knows what nothing tells" in flag and ids[0] in flag for flag in flags), public.chance_level_steps
     store = Store(tmp_path / "store")
     hidden, guesses = computed(Run(folder, store, load_profile(str(profile))))
-    found = [accuracies(store, hidden, id) for id in ids]
-    assert all(own and max(own.values()) < 0.65 for own in found), found
+    results = [accuracies(store, hidden, id) for id in ids]
+    assert all(result and max(result.values()) < 0.65 for result in results), results
     assert guesses
     assert not any(guess.knows for guess in guesses)
 
@@ -118,7 +118,7 @@ def test_the_split_of_an_evaluator_is_that_of_the_store_and_first_party_numbers_
     store, chosen = Store(root), load_profile(str(profile))
     report = run_submission(Run(folder, store, chosen), silent)
     assert report.flags() == ()
-    seed, keys = known_secret(store), {cell.key for cell in report.cells}
+    seed, keys = known_secret(store), {task.key for task in report.tasks}
     assert secret_of(store) == seed != secret_of(Store(tmp_path / "other"))
     for key in store.all_keys():
         record = store.record(key)
@@ -130,7 +130,7 @@ def test_the_split_of_an_evaluator_is_that_of_the_store_and_first_party_numbers_
     copy(store, Store(tmp_path / "copied"))
     assert not (tmp_path / "copied" / FILE).exists()
     places = (root, tmp_path / "site", tmp_path / "copied")
-    for path in (p for place in places for p in place.rglob("*") if p.is_file() and p != root / FILE):
+    for path in (p for folder in places for p in folder.rglob("*") if p.is_file() and p != root / FILE):
         assert seed.encode() not in path.read_bytes(), path
     assert all(
         task.holds

@@ -20,15 +20,16 @@ from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskSpec
-from imharness_iqa.tables.handed_in import least
+from imharness_iqa.tables.evidence import least
 from imharness_submissions.evidence.accepting import accept
 from imharness_submissions.evidence.checking import _differing, check
 from imharness_submissions.evidence.folder import FILE, read_evidence
 from imharness_submissions.ledger import Ledger
-from imharness_submissions.running import Run, run_submission
+from imharness_submissions.run import Run
+from imharness_submissions.running import run_submission
 
 PROFILE = """
 name = "tiny"
@@ -41,11 +42,11 @@ select.defense = ["none", "jpeg", "flip", "random-noise"]
 options = { strengths = ["strong"], adaptive = ["harness/square"], samples = 1, shown = [] }
 parameters."harness/square" = { queries = 2 }
 """
-CELL = ("--cell", "method=harness/square[queries=2]", "--cell", "strength=strong")
+TASK = ("--task", "method=harness/square[queries=2]", "--task", "strength=strong")
 Break = Callable[..., Path]
 
 
-def told(*words: object) -> Result:
+def invoke(*words: object) -> Result:
     return CliRunner().invoke(cli, [str(word) for word in words])
 
 
@@ -54,7 +55,7 @@ def listed_by(root: Path, profile: str, *words: object) -> Path:
     (root / "tiny.toml").write_text(profile)
     where = ("--store", root / "store", "--site", root / "site", "--profile", root / "tiny.toml")
     with without_site():
-        done = told("run", "--all", *where, *words, "--device", "cpu", "--workers", 0, "--progress", "none")
+        done = invoke("run", "--all", *where, *words, "--device", "cpu", "--workers", 0, "--progress", "none")
     assert done.exit_code == 0, done.output
     return root / "store"
 
@@ -71,16 +72,16 @@ def started(listed: Path, tmp_path: Path) -> Break:
 
     def make(entry: str = "harness/flip", name: str = "evidence") -> Path:
         folder = tmp_path / name
-        done = told("evidence", "new", folder, "--track", "iqa", "--entry", entry, *CELL, "--store", listed)
+        done = invoke("evidence", "new", folder, "--track", "iqa", "--entry", entry, *TASK, "--store", listed)
         assert done.exit_code == 0, done.output
         text = (folder / FILE).read_text()
-        for placeholder, own in (
+        for placeholder, replacement in (
             ("The author", "A. Breaker"),
             ("you@example.org", "https://breaker.test/flip"),
             ("say in a sentence how these images were found", "I-FGSM through the defense, 20 steps."),
         ):
             assert placeholder in text
-            text = text.replace(placeholder, own)
+            text = text.replace(placeholder, replacement)
         (folder / FILE).write_text(text)
         return folder
 
@@ -95,63 +96,65 @@ def attacked(folder: Path, by: int = 7, *, through: str = "flip") -> Path:
         x = clean.clone()
         for _ in range(20):
             leaf = x.clone().requires_grad_(True)
-            shown = leaf.flip(-1) if through == "flip" else leaf
-            (gradient,) = torch.autograd.grad(metric(shown).sum(), leaf)
+            transformed = leaf.flip(-1) if through == "flip" else leaf
+            (gradient,) = torch.autograd.grad(metric(transformed).sum(), leaf)
             x = (x + 1 / 255 * gradient.sign()).clamp(clean - by / 255, clean + by / 255).clamp(0, 1)
         pixels = x[0].mul(255).round().byte().permute(1, 2, 0).numpy()
         Image.fromarray(pixels).save(file)
     return folder
 
 
-def value(board: Board | None, label: str) -> float:
-    assert board is not None
-    row = next(row for row in board.tables[0].rows if row.label == label)
-    found = row.number("worst")
-    assert found is not None
-    return found
+def value(leaderboard: Leaderboard | None, label: str) -> float:
+    assert leaderboard is not None
+    row = next(row for row in leaderboard.tables[0].rows if row.label == label)
+    number = row.number("worst")
+    assert number is not None
+    return number
 
 
-def board(store: Path) -> Board | None:
-    return Store(store).board("harness/iqa")
+def leaderboard(store: Path) -> Leaderboard | None:
+    return Store(store).leaderboard("harness/iqa")
 
 
 def test_accepted_evidence_lowers_the_value_of_its_entry_alone_and_names_who_broke_it(
     store: Path, started: Break, tmp_path: Path
 ) -> None:
-    folder, before = attacked(started()), board(store)
+    folder, before = attacked(started()), leaderboard(store)
     where = ("--store", store, "--device", "cpu")
-    said = told("evidence", "check", folder, *where)
-    assert said.exit_code == 0, said.output
-    assert said.output.startswith("It counts against harness/flip: ")
-    assert value(board(store), "harness/flip") == value(before, "harness/flip"), "a check keeps nothing"
+    result = invoke("evidence", "check", folder, *where)
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("It counts against harness/flip: ")
+    assert value(leaderboard(store), "harness/flip") == value(before, "harness/flip"), "a check keeps nothing"
 
-    done = told("evidence", "accept", folder, *where, "--site", tmp_path / "site")
+    done = invoke("evidence", "accept", folder, *where, "--site", tmp_path / "site")
     assert done.exit_code == 0, done.output
-    after = board(store)
+    after = leaderboard(store)
     assert value(after, "harness/flip") > value(before, "harness/flip") + 1
     assert after is not None
-    place = after.rankings[0].places
-    assert place["harness/flip"].broken_by["evidence"] > 0
+    positions = after.rankings[0].places
+    assert positions["harness/flip"].broken_by["evidence"] > 0
     for label in ("harness/jpeg", "harness/none", "harness/random-noise"):
         assert value(after, label) == value(before, label)
-        assert "evidence" not in place[label].broken_by
-        assert place[label].complete
+        assert "evidence" not in positions[label].broken_by
+        assert positions[label].complete
     (line,) = Ledger(store).lines()
     assert (line.decision, line.ids) == ("evidence", ("harness/flip",))
     assert "A. Breaker" in line.reason
-    entry = next(own for own in after.entries if own.id == "harness/flip")
-    assert [own.decision for own in entry.standing] == ["evidence"]
+    entry = next(candidate for candidate in after.entries if candidate.id == "harness/flip")
+    assert [flag.decision for flag in entry.standing] == ["evidence"]
     (page,) = (tmp_path / "site" / "entries").glob("*harness*flip*")
     assert "A. Breaker" in page.read_text()
     results = json.loads((tmp_path / "site" / "data" / "results.json").read_text())
     assert "A. Breaker" in json.dumps(results)
 
-    again = told("evidence", "accept", folder, *where, "--site", tmp_path / "site")
+    again = invoke("evidence", "accept", folder, *where, "--site", tmp_path / "site")
     assert isinstance(again.exception, UsageError)
     assert "was accepted before" in str(again.exception)
-    ran = told("results", "rank", "--store", store)
+    ran = invoke("results", "rank", "--store", store)
     assert ran.exit_code == 0, ran.output
-    assert value(board(store), "harness/flip") == value(after, "harness/flip"), "tables that are made again have it too"
+    assert value(leaderboard(store), "harness/flip") == value(after, "harness/flip"), (
+        "tables that are made again have it too"
+    )
 
 
 def test_evidence_that_changes_nothing_is_refused(store: Path, started: Break) -> None:
@@ -167,18 +170,18 @@ def test_draws_of_a_random_entry_are_not_taken_for_evidence(store: Path, started
 def test_draws_that_change_nothing_seldom_prove_that_an_image_is_worse() -> None:
     """Of evidence that changes nothing some image counts in at most 5 % of cases, though one draw of each is known."""
     rng, cases, images = np.random.default_rng(0), 2000, 12
-    found = sum(bool((rng.normal(size=images) < least(rng.normal(size=(16, images)))).any()) for _ in range(cases))
-    assert 0.02 * cases < found < 0.065 * cases
+    proven = sum(bool((rng.normal(size=images) < least(rng.normal(size=(16, images)))).any()) for _ in range(cases))
+    assert 0.02 * cases < proven < 0.065 * cases
     assert (least(rng.normal(3, 0.1, (16, images))) > rng.normal(0, 0.1, images)).all(), "what changed is found"
     assert least(np.full((1, images), 2.0)).tolist() == [2.0] * images
 
 
 def test_entries_and_attacks_go_by_short_names_and_what_is_left_open_is_said(listed: Path, tmp_path: Path) -> None:
     begin = ("evidence", "new", "--track", "iqa", "--store", listed)
-    done = told(*begin, tmp_path / "one", "--entry", "flip", "--cell", "method=square", "--cell", "adaptive=true")
+    done = invoke(*begin, tmp_path / "one", "--entry", "flip", "--task", "method=square", "--task", "adaptive=true")
     assert done.exit_code == 0, done.output
-    assert told(*begin, tmp_path / "two", "--entry", "flip").exit_code == 0, "one attack is listed"
-    none = told(*begin, tmp_path / "three", "--entry", "flip", "--cell", "strenght=strong")
+    assert invoke(*begin, tmp_path / "two", "--entry", "flip").exit_code == 0, "one attack is listed"
+    none = invoke(*begin, tmp_path / "three", "--entry", "flip", "--task", "strenght=strong")
     assert "no attack with strenght strong is listed" in str(none.exception)
 
 
@@ -190,23 +193,22 @@ def test_where_several_fit_the_message_has_the_values_that_tell_them_apart() -> 
         )
 
     assert _differing([spec("harness/ifgsm"), spec("harness/square[queries=2]")]) == (
-        "--cell method=harness/ifgsm or harness/square[queries=2]"
+        "--task method=harness/ifgsm or harness/square[queries=2]"
     )
 
 
 def test_a_random_entry_is_broken_by_more_than_its_noise(store: Path, started: Break) -> None:
-    found = check(read_evidence(attacked(started("harness/random-noise"), through="nothing")), Store(store))
-    assert found.records[-1].spec.options["draws"] == 16
-    assert found.after.value > found.before.value + 1
+    result = check(read_evidence(attacked(started("harness/random-noise"), through="nothing")), Store(store))
+    assert result.records[-1].spec.options["draws"] == 16
+    assert result.after.value > result.before.value + 1
 
 
 def test_a_piece_that_was_accepted_gains_nothing_in_another_order(
     store: Path, started: Break, tmp_path: Path, no_site: None
 ) -> None:
     folder = attacked(started())
-    assert (
-        told("evidence", "accept", folder, "--store", store, "--site", tmp_path / "s", "--device", "cpu").exit_code == 0
-    )
+    done = invoke("evidence", "accept", folder, "--store", store, "--site", tmp_path / "s", "--device", "cpu")
+    assert done.exit_code == 0
     head, *blocks = (folder / FILE).read_text().split("[[images]]")
     (folder / FILE).write_text("[[images]]".join([head + "\n", *[b + "\n" for b in blocks[::-1]][1:]]))
     with pytest.raises(UsageError, match="stays where it is"):
@@ -224,7 +226,7 @@ def first(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda f: attacked(f, 30), "its distance from the original is .* are allowed"),
         (lambda f: change(f, 'clean = "', f'clean = "{"0" * 64}" #'), "the sha256 of the original is"),
@@ -239,23 +241,23 @@ def first(folder: Path) -> Path:
         (lambda f: change(f, "images/0000.png", "/etc/passwd.png"), "file"),
         (lambda f: change(f, "A. Breaker", "The author"), "placeholder"),
     ],
-    ids=["budget", "original", "name", "entry", "cell", "track", "cut", "size", "grey", "parent", "root", "author"],
+    ids=["budget", "original", "name", "entry", "task", "track", "cut", "size", "grey", "parent", "root", "author"],
 )
 def test_false_evidence_is_refused_in_one_line(
-    listed: Path, started: Break, spoil: Callable[[Path], object], said: str
+    listed: Path, started: Break, spoil: Callable[[Path], object], message: str
 ) -> None:
     folder = started()
     spoil(folder)
-    with pytest.raises(UsageError, match=said) as refused:
+    with pytest.raises(UsageError, match=message) as refused:
         check(read_evidence(folder), Store(listed))
     assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_link_out_of_the_folder_is_refused(started: Break, tmp_path: Path) -> None:
     folder = started()
-    own = first(folder)
-    own.rename(tmp_path / "elsewhere.png")
-    own.symlink_to(tmp_path / "elsewhere.png")
+    image_file = first(folder)
+    image_file.rename(tmp_path / "elsewhere.png")
+    image_file.symlink_to(tmp_path / "elsewhere.png")
     with pytest.raises(UsageError, match="leads out of the folder, or is a link"):
         read_evidence(folder)
 
@@ -270,7 +272,7 @@ def test_arrays_hold_eight_bits_and_no_nan(started: Break) -> None:
     whole = np.linspace(0, 255, 48 * 48 * 3).round().reshape(48, 48, 3)
     read = read_evidence(with_array(started(), whole / 255))
     assert np.array_equal(read.pixels[0], whole)
-    for n, (array, said) in enumerate(
+    for n, (array, message) in enumerate(
         (
             (np.full((48, 48, 3), np.nan), "NaN or infinity"),
             (whole / 255 + 0.001, "multiples of 1/255"),
@@ -278,7 +280,7 @@ def test_arrays_hold_eight_bits_and_no_nan(started: Break) -> None:
             (whole.astype(np.int16), "an image is uint8"),
         )
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             read_evidence(with_array(started(name=f"evidence-{n}"), array))
 
 
@@ -306,7 +308,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(started: Break) -> None:
         picture += struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
     other = started(name="other")
     first(other).write_bytes(picture)
-    with pytest.raises(UsageError, match="decompression bomb"):
+    with pytest.raises(UsageError, match="60000 x 60000 pixels; at most"):
         read_evidence(other)
 
 
@@ -317,19 +319,19 @@ def test_a_submitted_entry_is_broken_by_its_own_code_in_the_sandbox(
     profile = listed.parent / "tiny.toml"
     run = Run(submission("honest/median", entry("good/median")), Store(store), load_profile(str(profile)), limit=12)
     with unexamined():
-        assert run_submission(run, silent).cells
+        assert run_submission(run, silent).tasks
     folder = tmp_path / "evidence"
-    began = told("evidence", "new", folder, "--track", "iqa", "--entry", "good/median", *CELL, "--store", store)
+    began = invoke("evidence", "new", folder, "--track", "iqa", "--entry", "good/median", *TASK, "--store", store)
     assert began.exit_code == 0, began.output
     change(folder, "The author", "A stranger")
     change(folder, "you@example.org", "a@b.example")
-    found, line = accept(read_evidence(attacked(folder, through="nothing")), Store(store))
-    record = Store(store).record(found.records[-1].key)
+    result, line = accept(read_evidence(attacked(folder, through="nothing")), Store(store))
+    record = Store(store).record(result.records[-1].key)
     assert record is not None
     assert record.isolation.startswith("bubblewrap"), "its code ran apart"
-    assert found.after.value > found.before.value
-    assert found.by_its_author
+    assert result.after.value > result.before.value
+    assert result.by_its_author
     assert line.name == "median"
     assert "(its own author)" in line.reason
-    flags = next(own for own in board(store).entries if own.id == "good/median").standing  # type: ignore[union-attr]
-    assert [own.decision for own in flags][-1] == "evidence"
+    flags = next(candidate for candidate in leaderboard(store).entries if candidate.id == "good/median").standing  # type: ignore[union-attr]
+    assert [flag.decision for flag in flags][-1] == "evidence"

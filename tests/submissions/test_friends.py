@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from tests.submissions.conftest import PROFILE, MakeSubmission, unexamined
-from tests.submissions.test_decide import SHOWN, notes, told
+from tests.submissions.test_decide import SHOWN, invoke, notes
 from tests.submissions.test_evidence import listed_by
-from tests.submissions.test_honest import board_of
+from tests.submissions.test_honest import leaderboard_of
 from tests.submissions.test_run import entry
 
 BASELINES = PROFILE.replace('["none"]', '["none", "jpeg"]').replace('["ifgsm", "square"]', '["ifgsm"]')
@@ -15,7 +15,7 @@ OWN = ("harness/none", "harness/jpeg")
 
 def worst(store: Path) -> dict[str, float | None]:
     """Return the number by which each entry is ranked."""
-    table = next(table for table in board_of(store, "iqa").tables if table.id == "ranking")
+    table = next(table for table in leaderboard_of(store, "iqa").tables if table.id == "ranking")
     return {row.label: row.values["worst"].value for row in table.rows}
 
 
@@ -41,18 +41,18 @@ def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
 ) -> None:
     """Accepted, as if it decided at once, the judge changes others' numbers, and its friend gains on no defense."""
     profile, judge = listed.parent / "tiny.toml", f"blind/{package.replace('_', '-')}"
-    place = ("--store", store, "--site", tmp_path / "site")
-    where = (*place, "--profile", profile, "--device", "cpu", "--limit", "12", "--workers", "0")
+    options = ("--store", store, "--site", tmp_path / "site")
+    where = (*options, "--profile", profile, "--device", "cpu", "--limit", "12", "--workers", "0")
     before = worst(store)
     strengths = "strengths = { weak = {}, medium = {}, strong = {} }\n" if kind == "attack" else ""
     folder = submission(f"blind/{package}", entry(judge, kind) + strengths + entry(friend))
     with unexamined():
-        assert told("submissions", "run", folder, *where).exit_code == 0
-    shown = worst(store)
-    assert {label: shown[label] for label in OWN} == before
-    assert f"{SHOWN}: {judge} ({kind})" in notes(board_of(store, "iqa"))
-    done = told("submissions", "decide", folder.name, "accepted", "--reason", "nobody read it", *place)
+        assert invoke("submissions", "run", folder, *where).exit_code == 0
+    scores_before = worst(store)
+    assert {label: scores_before[label] for label in OWN} == before
+    assert f"{SHOWN}: {judge} ({kind})" in notes(leaderboard_of(store, "iqa"))
+    done = invoke("submissions", "decide", folder.name, "accepted", "--reason", "nobody read it", *options)
     assert done.exit_code == 0, done.output
-    found = worst(store)
-    assert {label: found[label] for label in OWN} != before
-    assert found[friend] / found["harness/none"] < 0.95 * shown[friend] / shown["harness/none"]
+    scores = worst(store)
+    assert {label: scores[label] for label in OWN} != before
+    assert scores[friend] / scores["harness/none"] < 0.95 * scores_before[friend] / scores_before["harness/none"]

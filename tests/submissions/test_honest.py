@@ -12,7 +12,7 @@ from tests.submissions.test_run import entry
 from tests.submissions.test_tracks import MEMBERSHIP, PERCEPTUAL, profile_of
 
 from imharness.cli import cli
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.report import SubmissionReport
@@ -40,7 +40,7 @@ def template_wheel(folder: Path) -> Path:
     module = NAME.replace("-", "_")
     path, facts = folder / f"{module}-{project['version']}-py3-none-any.whl", f"{module}-{project['version']}.dist-info"
     needs = "".join(f"Requires-Dist: {wanted}\n" for wanted in project["dependencies"])
-    points = "".join(f"{name} = {place}\n" for name, place in project["entry-points"]["imharness"].items())
+    points = "".join(f"{name} = {target}\n" for name, target in project["entry-points"]["imharness"].items())
     contents = {
         f"{module}.py": (TEMPLATE / f"{module}.py").read_text(),
         f"{facts}/METADATA": METADATA.replace("1.0", project["version"]).format(NAME)
@@ -62,15 +62,15 @@ def computed(folder: Path, profile: Path, store: Path, limit: int) -> Submission
     report = SubmissionReport.model_validate(stored["report"])
     assert report.flags() == ()
     assert report.unavailable == ()
-    assert report.cells
+    assert report.tasks
     assert [line.decision for line in Ledger(store).lines()] == ["added"]
     return report
 
 
-def board_of(store: Path, track: str) -> Board:
-    board = Store(store).board(f"harness/{track}")
-    assert board is not None
-    return board
+def leaderboard_of(store: Path, track: str) -> Leaderboard:
+    leaderboard = Store(store).leaderboard(f"harness/{track}")
+    assert leaderboard is not None
+    return leaderboard
 
 
 @pytest.mark.usefixtures("described_once")
@@ -83,20 +83,22 @@ def test_the_template_is_ranked_beside_the_baselines(tmp_path: Path) -> None:
     manifest.write_text(manifest.read_text().replace("you@example.org", "me@acme.dev"))
     harness("submissions", "validate", folder)
     report = computed(folder, profile, store, 12)
-    own = {"acme/median-smoothing", "acme/median-smoothing[radius=2]"}
-    assert set(report.entries) == own
-    (ranking,) = board_of(store, "iqa").rankings
-    assert own | {"harness/none", "harness/jpeg", "harness/gaussian-blur"} == ranking.places.keys()
-    assert [label for label, place in ranking.places.items() if place.flags or not place.complete] == []
+    labels = {"acme/median-smoothing", "acme/median-smoothing[radius=2]"}
+    assert set(report.entries) == labels
+    (ranking,) = leaderboard_of(store, "iqa").rankings
+    assert labels | {"harness/none", "harness/jpeg", "harness/gaussian-blur"} == ranking.places.keys()
+    assert [label for label, position in ranking.places.items() if position.flags or not position.complete] == []
 
 
-def numbers(board: Board, table: str, name: str) -> set[str]:
+def numbers(leaderboard: Leaderboard, table: str, name: str) -> set[str]:
     """Return the columns in which rows with a component of this name have a number."""
-    rows = [row for found in board.tables if found.id == table for row in found.rows if name in row.label]
+    rows = [
+        row for candidate in leaderboard.tables if candidate.id == table for row in candidate.rows if name in row.label
+    ]
     return {column for row in rows for column, value in row.values.items() if value.value is not None}
 
 
-PLACED = {"rank", "behind"}
+PLACED = {"rank", "behind", "gain", "p"}
 """What a control, such as no defense, has not, or only what is best has not."""
 
 
@@ -117,9 +119,9 @@ def test_honest_entries_of_other_kinds_stand_beside_the_baselines(submission: Ma
     profile = profile_of(tmp_path, *(text[text.index("[tracks") :] for text in tracks))
     computed(folder, profile, tmp_path / "store", 12)
     for id, (_, track, table, column, baseline) in BESIDE.items():
-        board = board_of(tmp_path / "store", track)
-        assert column in numbers(board, table, baseline)
-        own, beside = (set(numbers(board, table, label)) - PLACED for label in (id, baseline))
-        assert own == beside, id
-        places = {label: place for ranking in board.rankings for label, place in ranking.places.items()}
-        assert [label for label, place in places.items() if place.flags or not place.complete] == []
+        leaderboard = leaderboard_of(tmp_path / "store", track)
+        assert column in numbers(leaderboard, table, baseline)
+        columns, beside = (set(numbers(leaderboard, table, label)) - PLACED for label in (id, baseline))
+        assert columns == beside, id
+        places = {label: position for ranking in leaderboard.rankings for label, position in ranking.places.items()}
+        assert [label for label, position in places.items() if position.flags or not position.complete] == []

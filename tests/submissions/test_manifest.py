@@ -23,7 +23,7 @@ ENTRY = '[[entries]]\nkind = "defense"\nid = "good/median"\n'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("format = 1", "format = 2", "format"),
         ('contact = "a@b.example"', 'contact = "nobody"', "contact"),
@@ -42,12 +42,12 @@ ENTRY = '[[entries]]\nkind = "defense"\nid = "good/median"\n'
         ("format = 1", "format = ", "not valid TOML"),
     ],
 )
-def test_what_is_wrong_is_said(submission: MakeSubmission, old: str, new: str, said: str) -> None:
+def test_what_is_wrong_is_said(submission: MakeSubmission, old: str, new: str, message: str) -> None:
     folder = submission("honest/median", ENTRY)
     path = folder / "submission.toml"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_manifest(folder)
     assert "\n" not in str(caught.value)
 
@@ -120,14 +120,14 @@ def test_nothing_of_a_package_runs_here_when_it_is_unpacked(
     assert not mark.exists()
 
 
-def test_the_board_names_the_authors_of_the_manifest(submission: MakeSubmission, described_once: None) -> None:
+def test_the_leaderboard_names_the_authors_of_the_manifest(submission: MakeSubmission, described_once: None) -> None:
     folder = submission("honest/median", ENTRY)
     text = (folder / "submission.toml").read_text()
     (folder / "submission.toml").write_text(text.replace('["A stranger"]', '["Ada Author", "Ben Author"]'))
     opened = open_submission(folder, read_manifest(folder))
     opened.guest.kill()
-    (own,) = [one for one in opened.description.entries() if one.component.info.id == "good/median"]
-    assert own.provenance.author == "Ada Author, Ben Author"
+    (registered,) = [one for one in opened.description.entries() if one.component.info.id == "good/median"]
+    assert registered.provenance.author == "Ada Author, Ben Author"
 
 
 def test_a_first_manifest_is_written_from_what_the_package_says(tmp_path: Path, described_once: None) -> None:

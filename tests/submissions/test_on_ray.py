@@ -4,19 +4,20 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.rows_of import rows_of
 from tests.submissions.conftest import MakeSubmission
 from tests.submissions.test_run import entry
 
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
-from imharness_submissions.running import Run
+from imharness_submissions.run import Run
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 ON_RAY = {"executor": "ray", "settings": {"ray_address": "local", "memory_per_worker": 0.4, "workers": 1}}
 
 
-def computed(folder: Path, profile: Path, store: Path, **settings: object) -> dict[str, bytes]:
-    """Compute the cells of a submission; return the files of their rows."""
+def computed(folder: Path, profile: Path, store: Path, **settings: object) -> dict[str, str]:
+    """Compute the tasks of a submission; return digests of their rows."""
     run = Run(folder, Store(store), load_profile(str(profile)), limit=1, **settings)
     try:
         outcome = run.compute(run.plan())
@@ -25,19 +26,19 @@ def computed(folder: Path, profile: Path, store: Path, **settings: object) -> di
     assert not outcome.failed
     records = [Store(store).record(key) for key in outcome.done]
     assert any(record is not None and record.isolation.startswith("bubblewrap") for record in records)
-    return {path.name: path.read_bytes() for path in sorted(store.glob("rows/*/*.parquet"))}
+    return rows_of(store)
 
 
-def processes_that_name(place: Path) -> list[str]:
-    found = []
+def processes_that_name(path: Path) -> list[str]:
+    processes = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if str(place) in words:
-            found.append(words)
-    return found
+        if str(path) in words:
+            processes.append(words)
+    return processes
 
 
 def test_a_package_in_the_sandboxes_of_ray_workers_gives_the_same_rows_and_leaves_no_process(

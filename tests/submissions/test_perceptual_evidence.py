@@ -13,19 +13,20 @@ import pytest
 from PIL import Image
 from tests.conftest import without_site
 from tests.submissions.conftest import MakeSubmission, unexamined
-from tests.submissions.test_evidence import bomb, change, first, listed_by, told, value
+from tests.submissions.test_evidence import bomb, change, first, invoke, listed_by, value
 from tests.submissions.test_honest import PLACED, numbers
 from tests.submissions.test_run import entry, silent
 
 from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness_submissions.evidence.accepting import accept
 from imharness_submissions.evidence.checking import check
 from imharness_submissions.evidence.folder import FILE, read_evidence
 from imharness_submissions.ledger import Ledger
-from imharness_submissions.running import Run, run_submission
+from imharness_submissions.run import Run
+from imharness_submissions.running import run_submission
 
 CHOICES, NEARER, FARTHER, RADIUS = 8, 20, 23, 4
 """The choices of each family; how far the alternatives are from a reference, in 1/255; and the ball of attacks."""
@@ -38,7 +39,7 @@ select = {{ dataset = ["bapps:{}"], metric = ["l2", "mae", "ssim-uniform7"], att
 options = {{ radii = [1, 4], substitutes = ["harness/ssim-uniform7"] }}
 parameters."harness/ifgsm" = {{ iterations = 1 }}
 """
-CELL = ("--cell", "radius=4")
+TASK = ("--task", "radius=4")
 Start = Callable[..., Path]
 
 
@@ -51,12 +52,12 @@ def judged(root: Path) -> Path:
     rng = np.random.default_rng(0)
     for family in FAMILIES:
         folder = root / "2afc" / "val" / family
-        for part in ("ref", "p0", "p1", "judge"):
-            (folder / part).mkdir(parents=True)
+        for subfolder in ("ref", "p0", "p1", "judge"):
+            (folder / subfolder).mkdir(parents=True)
         for number in range(CHOICES):
             sign = rng.choice([-1, 1], (64, 64, 3))
-            for part, far in (("ref", 0), ("p0", NEARER), ("p1", FARTHER)):
-                Image.fromarray((128 + far * sign).astype(np.uint8)).save(folder / part / f"{number:06}.png")
+            for subfolder, far in (("ref", 0), ("p0", NEARER), ("p1", FARTHER)):
+                Image.fromarray((128 + far * sign).astype(np.uint8)).save(folder / subfolder / f"{number:06}.png")
             np.save(folder / "judge" / f"{number:06}.npy", np.zeros(1, np.float32))
     return root
 
@@ -74,7 +75,7 @@ def started(listed: Path, tmp_path: Path) -> Start:
 
     def make(entry: str = "l2", name: str = "evidence", store: Path = listed) -> Path:
         folder = tmp_path / name
-        done = told("evidence", "new", folder, "--track", "perceptual", "--entry", entry, *CELL, "--store", store)
+        done = invoke("evidence", "new", folder, "--track", "perceptual", "--entry", entry, *TASK, "--store", store)
         assert done.exit_code == 0, done.output
         change(folder, "The author", "A. Breaker")
         change(folder, "you@example.org", "https://breaker.test/l2")
@@ -89,39 +90,43 @@ def pushed(folder: Path, by: int = RADIUS, *, many: int = 2 * CHOICES) -> Path:
     for block in text.split("[[images]]")[1:][:many]:
         file = block.split('file = "')[1].split('"')[0]
         reference = block.split("# its reference: ")[1].split()[0]
-        own, grey = (np.asarray(Image.open(folder / name)).astype(int) for name in (file, reference))
-        Image.fromarray((own + by * np.sign(own - grey)).astype(np.uint8)).save(folder / file)
+        pixels, grey = (np.asarray(Image.open(folder / name)).astype(int) for name in (file, reference))
+        Image.fromarray((pixels + by * np.sign(pixels - grey)).astype(np.uint8)).save(folder / file)
     return folder
 
 
-def board(store: Path) -> Board:
-    found = Store(store).board("harness/perceptual")
-    assert found is not None
-    return found
+def leaderboard(store: Path) -> Leaderboard:
+    result = Store(store).leaderboard("harness/perceptual")
+    assert result is not None
+    return result
+
+
+BESIDE_IT = ("rank", "behind", "gain", "p")
+"""The columns in which an entry is held against others, of which one was broken."""
 
 
 def test_what_is_lost_is_the_share_of_the_choices_that_were_broken_and_the_entry_alone_loses_it(
     store: Path, started: Start, tmp_path: Path
 ) -> None:
-    folder, before = pushed(started(), many=6), board(store)
+    folder, before = pushed(started(), many=6), leaderboard(store)
     assert value(before, "harness/l2") == 1.0
     where = ("--store", store, "--device", "cpu")
-    said = told("evidence", "check", folder, *where)
-    assert said.exit_code == 0, said.output
-    assert "It counts against harness/l2: agreement, worst attack 1 → 0.625 by 16 images" in said.output
-    assert value(board(store), "harness/l2") == 1.0, "a check keeps nothing"
+    result = invoke("evidence", "check", folder, *where)
+    assert result.exit_code == 0, result.output
+    assert "It counts against harness/l2: agreement, worst attack 1 → 0.625 by 16 images" in result.output
+    assert value(leaderboard(store), "harness/l2") == 1.0, "a check keeps nothing"
 
-    done = told("evidence", "accept", folder, *where, "--site", tmp_path / "site")
+    done = invoke("evidence", "accept", folder, *where, "--site", tmp_path / "site")
     assert done.exit_code == 0, done.output
-    after = board(store)
+    after = leaderboard(store)
     assert value(after, "harness/l2") == pytest.approx(1 - 6 / (2 * CHOICES))
     assert after.rankings[0].places["harness/l2"].broken_by["evidence"] == pytest.approx(6 / (2 * CHOICES))
     rows = {row.label: row for row in before.tables[0].rows}
     for row in after.tables[0].rows:
         if row.label != "harness/l2":
-            own = {name: found for name, found in row.values.items() if name not in ("rank", "behind")}
-            assert own.items() <= rows[row.label].values.items(), "nobody else's numbers change"
-        assert row.values["aware"] == rows[row.label].values["aware"], "the mean over the board's own attacks"
+            values = {name: value for name, value in row.values.items() if name not in BESIDE_IT}
+            assert values.items() <= rows[row.label].values.items(), "nobody else's numbers change"
+        assert row.values["aware"] == rows[row.label].values["aware"], "the mean over the leaderboard's own attacks"
     (line,) = Ledger(store).lines()
     assert (line.decision, line.ids) == ("evidence", ("harness/l2",))
     assert "A. Breaker" in line.reason
@@ -129,7 +134,7 @@ def test_what_is_lost_is_the_share_of_the_choices_that_were_broken_and_the_entry
     assert "A. Breaker" in page.read_text()
     assert "A. Breaker" in json.dumps(json.loads((tmp_path / "site" / "data" / "results.json").read_text()))
 
-    again = told("evidence", "accept", folder, *where, "--site", tmp_path / "site")
+    again = invoke("evidence", "accept", folder, *where, "--site", tmp_path / "site")
     assert "was accepted before" in str(again.exception)
     profile = store.parent / "tiny.toml"
     profile.write_text(PROFILE.format(listed_data(store)))
@@ -138,9 +143,11 @@ def test_what_is_lost_is_the_share_of_the_choices_that_were_broken_and_the_entry
         ("run", "--all", *where, "--site", tmp_path / "site", "--profile", profile, "--workers", 0),
     ):
         with without_site():
-            ran = told(*words)
+            ran = invoke(*words)
         assert ran.exit_code == 0, ran.output
-        assert value(board(store), "harness/l2") == value(after, "harness/l2"), "tables that are made again have it too"
+        assert value(leaderboard(store), "harness/l2") == value(after, "harness/l2"), (
+            "tables that are made again have it too"
+        )
 
 
 def listed_data(store: Path) -> str:
@@ -152,8 +159,8 @@ def listed_data(store: Path) -> str:
 def farther(folder: Path) -> Path:
     """Name the other alternative of the first choice, which judges find farther."""
     record = (folder / FILE).read_text().split("[[images]]")
-    own = record[1]
-    name = own.split('name = "')[1].split('"')[0]
+    section = record[1]
+    name = section.split('name = "')[1].split('"')[0]
     assert name.endswith("/p0")
     change(folder, name, name.removesuffix("p0") + "p1")
     return folder
@@ -161,11 +168,11 @@ def farther(folder: Path) -> Path:
 
 def bits_of_16(folder: Path) -> None:
     """Write a PNG of three colours with 16 bits each, whose upper bytes are the attacked image."""
-    own = np.asarray(Image.open(first(folder)))
-    rows = (own.astype(">u2") * 257).reshape(own.shape[0], -1)
+    pixels = np.asarray(Image.open(first(folder)))
+    rows = (pixels.astype(">u2") * 257).reshape(pixels.shape[0], -1)
     lines = b"".join(b"\x00" + row.tobytes() for row in rows)
     chunks = (
-        (b"IHDR", struct.pack(">IIBBBBB", own.shape[1], own.shape[0], 16, 2, 0, 0, 0)),
+        (b"IHDR", struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 16, 2, 0, 0, 0)),
         (b"IDAT", zlib.compress(lines)),
         (b"IEND", b""),
     )
@@ -180,21 +187,21 @@ def bits_of_16(folder: Path) -> None:
 
 def one_value(folder: Path) -> None:
     """Change one value of the first image far: little in L2, too much in the norm of the attack."""
-    own = np.asarray(Image.open(first(folder))).copy()
-    own[0, 0, 0] = own[0, 0, 0] - 60
-    Image.fromarray(own).save(first(folder))
+    pixels = np.asarray(Image.open(first(folder))).copy()
+    pixels[0, 0, 0] = pixels[0, 0, 0] - 60
+    Image.fromarray(pixels).save(first(folder))
 
 
 def linked(folder: Path) -> None:
-    own = first(folder)
-    own.rename(folder.parent / "elsewhere.png")
-    own.symlink_to(folder.parent / "elsewhere.png")
+    image_file = first(folder)
+    image_file.rename(folder.parent / "elsewhere.png")
+    image_file.symlink_to(folder.parent / "elsewhere.png")
 
 
 def with_alpha(folder: Path) -> None:
     """Write the attacked image with an alpha channel that lets nothing be seen."""
-    own = np.asarray(Image.open(first(folder)))
-    Image.fromarray(np.dstack([own, np.zeros_like(own[:, :, 0])]), "RGBA").save(first(folder))
+    pixels = np.asarray(Image.open(first(folder)))
+    Image.fromarray(np.dstack([pixels, np.zeros_like(pixels[:, :, 0])]), "RGBA").save(first(folder))
 
 
 def in_colours_of_a_table(folder: Path) -> None:
@@ -202,7 +209,7 @@ def in_colours_of_a_table(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda f: pushed(f, RADIUS + 1), "its distance from the original is .* are allowed"),
         (one_value, "its distance from the original is .* are allowed"),
@@ -211,7 +218,7 @@ def in_colours_of_a_table(folder: Path) -> None:
         (lambda f: change(f, 'name = "blur', 'name = "traditional'), "has no such image here"),
         (farther, "the sha256 of the original is"),
         (lambda f: change(f, "harness/l2", "harness/l3"), "is no entry of harness/perceptual in this store"),
-        (lambda f: change(f, "[cell]", '[cell]\nattack = "harness/pgd-l2"'), "no attack with .* is listed"),
+        (lambda f: change(f, "[task]", '[task]\nattack = "harness/pgd-l2"'), "no attack with .* is listed"),
         (lambda f: change(f, 'radius = "4"', 'radius = "16"'), "no attack with .* is listed"),
         (lambda f: change(f, 'radius = "4"', 'dataset = "harness/tid2013"'), "no attack with .* is listed"),
         (lambda f: Image.new("RGB", (8, 8)).save(first(f)), "width and height differ"),
@@ -251,11 +258,11 @@ def in_colours_of_a_table(folder: Path) -> None:
     ],
 )
 def test_false_evidence_and_what_changes_nothing_are_refused_in_one_line(
-    listed: Path, started: Start, spoil: Callable[[Path], object], said: str
+    listed: Path, started: Start, spoil: Callable[[Path], object], message: str
 ) -> None:
     folder = started()
     spoil(folder)
-    with pytest.raises(UsageError, match=said) as refused:
+    with pytest.raises(UsageError, match=message) as refused:
         check(read_evidence(folder), Store(listed))
     assert len(str(refused.value).splitlines()) == 1
 
@@ -266,8 +273,8 @@ def test_the_alternative_that_judges_find_farther_proves_nothing(listed: Path, s
     pixels = np.asarray(Image.open(Path(listed_data(listed)) / "2afc" / "val" / "blur" / "p1" / "000000.png"))
     Image.fromarray(pixels).save(first(folder))
     text = (folder / FILE).read_text()
-    known = text.split('clean = "')[1].split('"')[0]
-    change(folder, known, hashlib.sha256(pixels.tobytes()).hexdigest())
+    digest = text.split('clean = "')[1].split('"')[0]
+    change(folder, digest, hashlib.sha256(pixels.tobytes()).hexdigest())
     grey = np.full_like(pixels, 128)
     Image.fromarray((pixels.astype(int) + RADIUS * np.sign(pixels.astype(int) - grey)).astype(np.uint8)).save(
         first(folder)
@@ -297,15 +304,17 @@ def test_a_submitted_metric_is_broken_by_its_own_code_in_the_sandbox(
     profile = load_profile(str(listed.parent / "tiny.toml"))
     folder = submission("../submissions/tracks/stranger", entry("good/blurred", "metric"))
     with unexamined():
-        assert run_submission(Run(folder, Store(store), profile), silent).cells
-    own, beside = (set(numbers(board(store), "attacked", label)) - PLACED for label in ("good/blurred", "harness/l2"))
-    assert own == beside, "a distance without bounds has every number that one of the harness has"
-    assert "moved-4" in own
-    assert value(board(store), "good/blurred") == 1.0
-    found, line = accept(read_evidence(pushed(started("good/blurred", store=store), many=4)), Store(store))
-    record = Store(store).record(found.records[-1].key)
+        assert run_submission(Run(folder, Store(store), profile), silent).tasks
+    columns, beside = (
+        set(numbers(leaderboard(store), "attacked", label)) - PLACED for label in ("good/blurred", "harness/l2")
+    )
+    assert columns == beside, "a distance without bounds has every number that one of the harness has"
+    assert "moved-4" in columns
+    assert value(leaderboard(store), "good/blurred") == 1.0
+    result, line = accept(read_evidence(pushed(started("good/blurred", store=store), many=4)), Store(store))
+    record = Store(store).record(result.records[-1].key)
     assert record is not None
     assert record.isolation.startswith("bubblewrap"), "its code ran apart"
-    assert value(board(store), "good/blurred") == pytest.approx(1 - 4 / (2 * CHOICES))
-    assert value(board(store), "harness/l2") == 1.0
+    assert value(leaderboard(store), "good/blurred") == pytest.approx(1 - 4 / (2 * CHOICES))
+    assert value(leaderboard(store), "harness/l2") == 1.0
     assert line.name == "stranger"

@@ -15,10 +15,10 @@ def test_a_submission_is_planned_with_what_its_tables_need_and_nothing_of_its_ri
     }
     profile = Profile(name="test", description="", tracks={"harness/iqa": {"select": select}})
     graph = plan_track("harness/iqa", profile, installed())
-    part = only_with(graph, {"harness/jpeg"}, lambda ref: ref.id in ("harness/none", "harness/squeeze"))
-    defenses = {r.id for t in part.tasks.values() for role, r in t.spec.components.items() if role == "defense"}
+    subset = only_with(graph, {"harness/jpeg"}, lambda ref: ref.id in ("harness/none", "harness/squeeze"))
+    defenses = {r.id for t in subset.tasks.values() for role, r in t.spec.components.items() if role == "defense"}
     assert defenses == {"harness/jpeg", "harness/none", "harness/squeeze"}, "controls are what it has to be better than"
-    assert part.run_configuration == graph.run_configuration
-    assert {"clean", "attack"} <= set(part.by_step()), "what it is compared with"
-    assert all(need in part.tasks for t in part.tasks.values() for need in t.spec.needs.values())
+    assert subset.run_configuration == graph.run_configuration
+    assert {"clean", "attack"} <= set(subset.by_step()), "what it is compared with"
+    assert all(need in subset.tasks for t in subset.tasks.values() for need in t.spec.needs.values())
     assert only_with(graph, {"nobody/nothing"}, lambda ref: True).tasks == {}

@@ -14,7 +14,8 @@ from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.owners import check_reserved, look_alikes
 from imharness_submissions.report import SubmissionReport, markdown
-from imharness_submissions.running import Run, run_submission
+from imharness_submissions.run import Run
+from imharness_submissions.running import run_submission
 
 
 def test_a_report_and_a_line_exist_whatever_a_package_does(
@@ -25,8 +26,8 @@ def test_a_report_and_a_line_exist_whatever_a_package_does(
     folder = submission(first, "".join(entry(f"evil/{name.replace('_', '-')}") for name in names), second)
     report = run_submission(Run(folder, Store(root), load_profile(str(profile)), limit=2), silent)
     flags = " ".join(" ".join(report.flags()).split())
-    for said in ("half a character [2J and an escape", "evil/size-zero:"):
-        assert said in flags, flags
+    for expected_text in ("half a character [2J and an escape", "evil/size-zero:"):
+        assert expected_text in flags, flags
     stored = json.loads((root / "submissions" / f"{folder.name}.json").read_text())
     assert SubmissionReport.model_validate(stored["report"]).seal == report.expected_seal()
     lines = Ledger(root).lines()

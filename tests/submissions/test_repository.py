@@ -83,11 +83,11 @@ def test_build_code_reads_and_reaches_nothing(
 ) -> None:
     """The hook writes what it could do, and every environment that it could read, into the wheel."""
     monkeypatch.setenv("SECRET_TOKEN", "the maintainer's")
-    place = environment_of(tmp_path, pinned(repository[1]))
-    text = (place / "stranger_soft.py").read_text()
+    folder = environment_of(tmp_path, pinned(repository[1]))
+    text = (folder / "stranger_soft.py").read_text()
     assert "# it ran" in text
     assert "could" not in text.partition("# it ran")[2], text
-    assert not any("the maintainer's" in path.read_text() for path in place.rglob("*") if path.is_file())
+    assert not any("the maintainer's" in path.read_text() for path in folder.rglob("*") if path.is_file())
     assert not (tmp_path / "mark").exists(), "the build hook wrote outside"
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from click.testing import CliRunner
 from tests.conftest import without_site
-from tests.leaderboard.conftest import board, save
+from tests.leaderboard.conftest import leaderboard, save
 from tests.submissions.conftest import PROFILE, submission_in, unexamined
 
 from imharness.cli.commands import build_site
@@ -24,7 +24,9 @@ from imharness_submissions.commands.submissions import report as show_report
 from imharness_submissions.ledger import Ledger, Line
 from imharness_submissions.report import SubmissionReport, markdown
 from imharness_submissions.reproducing import reproduce
-from imharness_submissions.running import Run, run_submission
+from imharness_submissions.run import Run
+from imharness_submissions.running import run_submission
+from imharness_submissions.sandbox.stored import StoredSubmission, read_submission
 from imharness_submissions.standings import refresh_standing
 
 
@@ -37,7 +39,7 @@ def entry(id: str, kind: str = "defense") -> str:
 
 
 class Seen:
-    """What the last run of a submission was shown of its cells."""
+    """What the last run of a submission was shown of its tasks."""
 
     every_s = 0.0
     states: ClassVar[list[RunState]] = []
@@ -67,25 +69,25 @@ class Honest(NamedTuple):
 @pytest.fixture(scope="module")
 def honest(module_folder: Path) -> Honest:
     """Return the run of a defense in a store of its own."""
-    place = module_folder / "honest"
-    place.mkdir()
-    (place / "tiny.toml").write_text(PROFILE)
-    report = run(submission_in(place, "honest/median", entry("good/median")), place / "store", place / "tiny.toml")
-    return Honest(place, report, tuple(Seen.states))
+    folder = module_folder / "honest"
+    folder.mkdir()
+    (folder / "tiny.toml").write_text(PROFILE)
+    report = run(submission_in(folder, "honest/median", entry("good/median")), folder / "store", folder / "tiny.toml")
+    return Honest(folder, report, tuple(Seen.states))
 
 
-def test_a_defense_alone_in_a_store_is_accepted_and_the_board_says_what_it_lacks(
+def test_a_defense_alone_in_a_store_is_accepted_and_the_leaderboard_says_what_it_lacks(
     honest: Honest, tmp_path: Path
 ) -> None:
     store = Path(shutil.copytree(honest.folder / "store", tmp_path / "store"))
-    place = ["--store", str(store), "--site", str(tmp_path / "site")]
-    done = CliRunner().invoke(decide, ["median", "accepted", "--reason", "read its code", *place])
+    options = ["--store", str(store), "--site", str(tmp_path / "site")]
+    done = CliRunner().invoke(decide, ["median", "accepted", "--reason", "read its code", *options])
     assert done.exit_code == 0, done.output
-    board = Store(store).board("harness/iqa")
-    assert board is not None
-    (ranking,) = board.rankings
+    leaderboard = Store(store).leaderboard("harness/iqa")
+    assert leaderboard is not None
+    (ranking,) = leaderboard.rankings
     assert not ranking.winner
-    assert "harness/none" in ranking.claim
+    assert ranking.claim == "2 photographs are too few to compare any defense with no defense."
     assert (tmp_path / "site" / "iqa.html").is_file()
 
 
@@ -99,7 +101,7 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp
     root, report = tmp_path / "store", honest.report
     assert report.flags() == (), report.flags()
     assert report.isolation.startswith("bubblewrap")
-    assert report.cells
+    assert report.tasks
     assert not report.failed
     assert honest.states[-1].state == "finished"
     assert any(state.left_s for state in honest.states)
@@ -107,23 +109,23 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp
     assert {"its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"} == {
         gain.way for gain in audit.gains
     }
-    board = Store(root).board("harness/iqa")
-    assert board is not None
-    own = next(e for e in board.entries if e.id == "good/median")
-    assert (own.summary, own.author, own.isolation) == (
+    leaderboard = Store(root).leaderboard("harness/iqa")
+    assert leaderboard is not None
+    entry_record = next(e for e in leaderboard.entries if e.id == "good/median")
+    assert (entry_record.summary, entry_record.author, entry_record.isolation) == (
         "Takes the median of each pixel's neighbourhood.",
         "A stranger",
         report.isolation,
     )
-    assert [s.decision for s in own.standing] == ["added"]
+    assert [s.decision for s in entry_record.standing] == ["added"]
     build_site(root, tmp_path / "site")
     (page,) = (tmp_path / "site" / "entries").glob("*median*")
     assert "Every decision about this entry" in page.read_text()
     assert '<span class="standing submitted">submitted</span>' in (tmp_path / "site" / "iqa.html").read_text()
-    table = board.tables[0]
+    table = leaderboard.tables[0]
     row = next(r for r in table.rows if r.label == "good/median")
     column = next(c.key for c in table.columns if row.values[c.key].value is not None)
-    records = [Store(root).record(cell.key) for cell in report.cells]
+    records = [Store(root).record(task.key) for task in report.tasks]
     assert {r.isolation for r in records if r is not None} == {report.isolation}
     refs = [ref for r in records if r is not None for ref in r.spec.components.values() if ref.id == "good/median"]
     assert {ref.content for ref in refs} == {report.environment}, "another package would be computed again"
@@ -138,7 +140,7 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp
     assert any("claimed" in flag for flag in second.flags())
     assert [line.decision for line in Ledger(root).lines()] == ["added", "re-scored", "flagged"]
 
-    found = reproduce(
+    results = reproduce(
         "median",
         Store(root),
         sample=3,
@@ -148,42 +150,48 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp
         trusted=False,
         advance=lambda done, total: None,
     )
-    assert len(found) == 3
-    assert all(one.holds for one in found)
-    board = Store(root).board("harness/iqa")
-    assert board is not None
-    own = next(e for e in board.entries if e.id == "good/median")
-    assert own.standing[-1].decision == "reproduced"
+    assert len(results) == 3
+    assert all(one.holds for one in results)
+    leaderboard = Store(root).leaderboard("harness/iqa")
+    assert leaderboard is not None
+    entry_record = next(e for e in leaderboard.entries if e.id == "good/median")
+    assert entry_record.standing[-1].decision == "reproduced"
 
     assert "claimed" in markdown(second)
     assert second.seal[:16] in markdown(second)
     path = root / "submissions" / "median.json"
-    shown = CliRunner().invoke(show_report, ["median", "--store", str(root), "--json"])
-    assert shown.exit_code == 0, shown.output
-    path.write_text(path.read_text().replace('"seconds": ', '"seconds": 1'))
-    shown = CliRunner().invoke(show_report, ["median", "--store", str(root)])
-    assert "its seal does not match" in str(shown.exception)
+    result = CliRunner().invoke(show_report, ["median", "--store", str(root), "--json"])
+    assert result.exit_code == 0, result.output
+    original_text = path.read_text()
+    path.write_text(original_text.replace('"seconds": ', '"seconds": 1'))
+    result = CliRunner().invoke(show_report, ["median", "--store", str(root)])
+    assert "median.json is damaged; run the submission again" in str(result.exception)
+    path.write_text(original_text)
+    edited = read_submission(Store(root), "median").model_dump_json().replace('"seconds":', '"seconds":1')
+    Store(root).replace("submissions/median.json", StoredSubmission.model_validate_json(edited))
+    result = CliRunner().invoke(show_report, ["median", "--store", str(root)])
+    assert "its seal does not match" in str(result.exception)
 
     withdraw = ["median", "withdrawn", "--reason", "a test", "--store", str(root), "--site", str(tmp_path / "site")]
     with without_site():
         done = CliRunner().invoke(decide, withdraw)
     assert done.exit_code == 0, done.output
-    board = Store(root).board("harness/iqa")
-    assert board is not None
-    assert all(row.label != "good/median" for table in board.tables for row in table.rows)
-    assert ("good/median", "withdrawn: a test") in {(gap.what, gap.reason) for gap in board.missing}
+    leaderboard = Store(root).leaderboard("harness/iqa")
+    assert leaderboard is not None
+    assert all(row.label != "good/median" for table in leaderboard.tables for row in table.rows)
+    assert ("good/median", "withdrawn: a test") in {(gap.what, gap.reason) for gap in leaderboard.missing}
     assert Ledger(root).active() == []
 
 
 @pytest.fixture(scope="module")
 def judged(module_folder: Path) -> tuple[SubmissionReport, Store]:
     """Return the report of a package whose gradients lie and that writes outside its folder, and the store."""
-    place = module_folder / "judged"
-    place.mkdir()
-    (place / "tiny.toml").write_text(PROFILE)
+    root = module_folder / "judged"
+    root.mkdir()
+    (root / "tiny.toml").write_text(PROFILE)
     further = ("blind/knows_rounding", "hostile/writes_outside")
-    folder = submission_in(place, "hostile/wrong_gradient", "".join(map(entry, [*LYING, WRITES])), *further)
-    return run(folder, place / "store", place / "tiny.toml", limit=4), Store(place / "store")
+    folder = submission_in(root, "hostile/wrong_gradient", "".join(map(entry, [*LYING, WRITES])), *further)
+    return run(folder, root / "store", root / "tiny.toml", limit=4), Store(root / "store")
 
 
 LYING = ("evil/wrong-gradient", "blind/knows-rounding")
@@ -196,7 +204,7 @@ def test_gradients_that_lie_are_flagged(judged: tuple[SubmissionReport, Store]) 
     wrong, other = ([flag for flag in report.flags() if flag.startswith(f"{id}:")] for id in LYING)
     assert any("misleading gradients" in flag for flag in wrong), report.flags()
     assert any("not the function's own misleads attacks" in flag for flag in wrong), "finite differences say so, too"
-    audit = next(own for own in report.gradient_audits if own.component == LYING[0])
+    audit = next(candidate for candidate in report.gradient_audits if candidate.component == LYING[0])
     assert audit.worst.gain > max(g.gain for g in audit.gains if g.way == "its own gradient") + 0.05
     assert any("images of 8 bits get another function than others" in flag for flag in other), report.flags()
 
@@ -204,7 +212,7 @@ def test_gradients_that_lie_are_flagged(judged: tuple[SubmissionReport, Store]) 
 def test_what_a_package_tried_stands_in_the_report(judged: tuple[SubmissionReport, Store]) -> None:
     report, store = judged
     assert any("tried to write /usr/evil" in line for line in report.attempts)
-    records = [store.record(cell.key) for cell in report.cells if WRITES in cell.address]
+    records = [store.record(task.key) for task in report.tasks if WRITES in task.address]
     assert records
     assert any("tried to write /usr/evil" in note for record in records if record is not None for note in record.notes)
     assert Ledger(store.address).lines()[-1].decision == "flagged"
@@ -232,11 +240,11 @@ def sealed_again(file: Path, change: Callable[[list[dict[str, Any]]], None], key
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     change(lines)
     before = ""
-    for place, line in enumerate(lines):
-        made = Line.model_validate({**line, "previous": before})
-        made = made.model_copy(update={"seal": made.expected_seal()})
-        lines[place] = made.model_copy(update={"mark": made.expected_mark(key)}).model_dump(mode="json")
-        before = made.expected_seal()
+    for index, line in enumerate(lines):
+        sealed = Line.model_validate({**line, "previous": before})
+        sealed = sealed.model_copy(update={"seal": sealed.expected_seal()})
+        lines[index] = sealed.model_copy(update={"mark": sealed.expected_mark(key)}).model_dump(mode="json")
+        before = sealed.expected_seal()
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -257,13 +265,13 @@ def test_a_chain_that_was_sealed_again_lacks_the_mark_of_the_key(
     for decision in ("added", "flagged", "withdrawn"):
         Ledger(tmp_path).append("x", ("a/x",), decision, "for a test")
     assert len(Ledger(tmp_path).lines()) == 3
-    kept = (tmp_path / "ledger.jsonl").read_text()
+    content = (tmp_path / "ledger.jsonl").read_text()
     for other in ("", "6b" * 32):
         sealed_again(tmp_path / "ledger.jsonl", set_decision, other)
         with pytest.raises(DamagedError, match="line 1 was not written with the key"):
             Ledger(tmp_path).lines()
         assert len(Ledger(tmp_path, key="").lines()) == 3, "the chain alone does not tell"
-        (tmp_path / "ledger.jsonl").write_text(kept)
+        (tmp_path / "ledger.jsonl").write_text(content)
     Ledger(tmp_path, key="").append("x", ("a/x",), "added", "by somebody else")
     with pytest.raises(DamagedError, match="line 4 was not written with the key"):
         Ledger(tmp_path).lines()
@@ -273,31 +281,31 @@ def test_a_chain_that_was_sealed_again_lacks_the_mark_of_the_key(
     assert "no key" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("change", "said"), [(without_last, "some were removed"), (set_decision, "sealed again")])
+@pytest.mark.parametrize(("change", "message"), [(without_last, "some were removed"), (set_decision, "sealed again")])
 def test_published_decisions_cannot_be_taken_back(
-    change: Callable[[list[dict[str, Any]]], None], said: str, tmp_path: Path
+    change: Callable[[list[dict[str, Any]]], None], message: str, tmp_path: Path
 ) -> None:
     """The tables and the site say how many decisions there were, and how the last was sealed."""
     ledger, store = Ledger(tmp_path), Store(tmp_path)
     for decision in ("added", "flagged"):
         ledger.append("x", ("a/x",), decision, "for a test")
-    save(store, board())
-    refresh_standing(store, board(), known_entries(store))
+    save(store, leaderboard())
+    refresh_standing(store, leaderboard(), known_entries(store))
     build_site(tmp_path, tmp_path / "site")
     results, command = tmp_path / "site" / "data" / "results.json", ["--store", str(tmp_path), "--against"]
     ledger.append("x", ("a/x",), "reproduced", "later decisions are no harm")
     assert CliRunner().invoke(show_ledger, [*command, str(results)]).exit_code == 0
-    kept = (tmp_path / "ledger.jsonl").read_text().splitlines(keepends=True)[:2]
-    (tmp_path / "ledger.jsonl").write_text("".join(kept))
+    lines = (tmp_path / "ledger.jsonl").read_text().splitlines(keepends=True)[:2]
+    (tmp_path / "ledger.jsonl").write_text("".join(lines))
     sealed_again(tmp_path / "ledger.jsonl", change)
     assert Ledger(tmp_path).lines(), "the chain alone does not tell"
     by_tables = CliRunner().invoke(show_ledger, command[:2])
-    assert said in str(by_tables.exception)
-    save(store, board())  # whoever can write the store can write its tables, too
+    assert message in str(by_tables.exception)
+    save(store, leaderboard())  # whoever can write the store can write its tables, too
     assert CliRunner().invoke(show_ledger, command[:2]).exit_code == 0
     by_site = CliRunner().invoke(show_ledger, [*command, str(results)])
-    assert said in str(by_site.exception)
-    for content in ("{}", "[]", '{"boards": [{"decided": 3}]}'):
+    assert message in str(by_site.exception)
+    for content in ("{}", "[]", '{"leaderboards": [{"decided": 3}]}'):
         results.write_text(content)
         assert "knows of no decisions" in str(CliRunner().invoke(show_ledger, [*command, str(results)]).exception)
 
@@ -305,7 +313,7 @@ def test_published_decisions_cannot_be_taken_back(
 def test_text_of_a_stranger_cannot_leave_its_place() -> None:
     from imharness_submissions.report import plain
 
-    shown = plain("<script>`|[x](javascript:1)\n@everyone")
-    assert not {"<", "`", "\n"} & set(shown)
-    assert "\\|" in shown
-    assert "@everyone" not in shown
+    text = plain("<script>`|[x](javascript:1)\n@everyone")
+    assert not {"<", "`", "\n"} & set(text)
+    assert "\\|" in text
+    assert "@everyone" not in text

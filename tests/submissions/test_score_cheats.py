@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.submissions.conftest import MakeSubmission
-from tests.submissions.test_honest import board_of, harness
+from tests.submissions.test_honest import harness, leaderboard_of
 from tests.submissions.test_run import entry
 from tests.submissions.test_tracks import MEMBERSHIP, profile_of
 
@@ -51,7 +51,7 @@ def test_a_denormal_release_is_flagged_and_wins_only_if_a_person_takes_the_flag_
     assert "divide them by their sum" in done.output
 
     def ranking() -> Ranking:
-        return board_of(store, "membership").rankings[0]
+        return leaderboard_of(store, "membership").rankings[0]
 
     def flagged() -> str:
         return " ".join(ranking().places[label].flags)

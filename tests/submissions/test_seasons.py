@@ -1,6 +1,7 @@
 """A season from the maintainer's chair: open, status, close, archive; and what a new entry has to compute."""
 
 import hashlib
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,11 +13,11 @@ from tests.submissions.test_evidence import PROFILE
 from imharness.cli import cli
 from imharness.errors import DamagedError, UsageError
 from imharness.planning.profiles import load_profile
+from imharness.results.seasons import season_of
 from imharness.results.store import Store
 from imharness.running.session import Session
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.planned import only_with
-from imharness_submissions.seasons import season_of
 
 LATER = str((datetime.now(UTC) + timedelta(days=90)).date())
 
@@ -26,14 +27,14 @@ def tools() -> None:
     """Nothing of a stranger is run here: no sandbox is needed."""
 
 
-def told(*words: object) -> Result:
+def invoke(*words: object) -> Result:
     return CliRunner().invoke(cli, [str(word) for word in words])
 
 
 def refused(*words: object) -> str:
-    found = told(*words)
-    assert isinstance(found.exception, UsageError), found.output
-    (line,) = str(found.exception).splitlines()
+    result = invoke(*words)
+    assert isinstance(result.exception, UsageError), result.output
+    (line,) = str(result.exception).splitlines()
     return line
 
 
@@ -43,7 +44,7 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
     where = ("--profile", tmp_path / "tiny.toml", "--secret", seed, "--store", store)
     assert "has no season" in refused("season", "status", "--store", store)
     assert "a later day" in refused("season", "open", "2027a", "--until", "2020-01-01", *where)
-    assert told("season", "open", "2027a", "--until", LATER, *where).exit_code == 0
+    assert invoke("season", "open", "2027a", "--until", LATER, *where).exit_code == 0
     assert re.fullmatch(r"[0-9a-f]{64}\n", seed.read_text())
     assert seed.stat().st_mode & 0o077 == 0
     assert "has the season 2027a" in refused("season", "open", "2027b", "--until", LATER, *where)
@@ -51,19 +52,24 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
     close = ("season", "close", "--archive", archive, "--secret", seed, "--store", store)
     assert f"lasts until {LATER}" in refused(*close)
     assert "has no run" in refused(*close, "--reason", "a test")
-    run = told("run", "--all", *where, "--limit", 6, "--device", "cpu", "--workers", 0, "--progress", "none")
+    run = invoke("run", "--all", *where, "--limit", 6, "--device", "cpu", "--workers", 0, "--progress", "none")
     assert run.exit_code == 0, run.output
-    status = told("season", "status", "--store", store)
+    status = invoke("season", "status", "--store", store)
     assert status.exit_code == 0, status.output
     assert "open, 90 days left" in status.output
     assert "protocol changed since" in status.output
+    (track,) = json.loads(invoke("season", "status", "--store", store, "--json").output)["tracks"]
+    leaderboard = Store(store).leaderboard(track["track"])
+    assert leaderboard is not None
+    assert track["winners"] == "; ".join(f"{r.table}: {r.winner or 'none'}" for r in leaderboard.rankings)
+    assert track["winners"]
 
     other = tmp_path / "other"
     other.write_text("ab" * 16)
     assert "is not that of season 2027a" in refused(
         *close[:-4], "--secret", other, "--store", store, "--reason", "a test"
     )
-    done = told(*close, "--reason", "a test")
+    done = invoke(*close, "--reason", "a test")
     assert done.exit_code == 0, done.output
     season = season_of(Store(archive))
     assert season is not None
@@ -74,7 +80,7 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
         digest, name = line.split("  ")
         assert hashlib.sha256((archive / name).read_bytes()).hexdigest() == digest
     assert hashlib.sha256((archive / "SHA256SUMS").read_bytes()).hexdigest() in done.output
-    assert told("results", "verify", "--store", archive).exit_code == 0
+    assert invoke("results", "verify", "--store", archive).exit_code == 0
     with pytest.raises(UsageError, match="season 2027a was closed on"):
         Ledger(store).append("harness/flip", ("harness/flip",), "reproduced", "after the end")
     again = ("season", "close", "--archive", tmp_path / "again", "--secret", seed, "--store", store)
@@ -84,10 +90,10 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
 def test_a_store_with_runs_of_another_split_opens_no_season(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(PROFILE.replace('"jpeg", "flip", "random-noise"', '"flip"'))
     where = ("--profile", tmp_path / "tiny.toml", "--store", tmp_path / "store")
-    run = told("run", "--all", *where, "--limit", 2, "--device", "cpu", "--workers", 0, "--progress", "none")
+    run = invoke("run", "--all", *where, "--limit", 2, "--device", "cpu", "--workers", 0, "--progress", "none")
     assert run.exit_code == 0, run.output
-    said = refused("season", "open", "a", "--until", LATER, "--secret", tmp_path / "seed", *where)
-    assert "has runs of another split" in said
+    message = refused("season", "open", "a", "--until", LATER, "--secret", tmp_path / "seed", *where)
+    assert "has runs of another split" in message
 
 
 def test_a_damaged_season_is_refused(tmp_path: Path) -> None:
@@ -97,18 +103,18 @@ def test_a_damaged_season_is_refused(tmp_path: Path) -> None:
         season_of(Store(tmp_path / "store"))
 
 
-def test_a_new_entry_costs_its_own_cells_alone(tmp_path: Path) -> None:
+def test_a_new_entry_costs_its_own_tasks_alone(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(PROFILE)
     session = Session(Store(tmp_path / "store"), load_profile(str(tmp_path / "tiny.toml")), limit=12)
     (before,) = session.plan()
     (after,) = session.plan(further={"defense": ["harness/gaussian-blur"]})
     added = [after.tasks[key].spec for key in after.tasks.keys() - before.tasks.keys()]
-    own = [spec for spec in added if any(ref.id == "harness/gaussian-blur" for ref in spec.components.values())]
-    assert len(added) == len(own)
-    assert sorted(spec.step for spec in own) == ["attack", "defended", "evaluate", "evaluate", "purify"], (
+    specs = [spec for spec in added if any(ref.id == "harness/gaussian-blur" for ref in spec.components.values())]
+    assert len(added) == len(specs)
+    assert sorted(spec.step for spec in specs) == ["attack", "defended", "evaluate", "evaluate", "purify"], (
         "one attack through it, its scores with and without that attack's knowledge, and its clean images"
     )
     assert before.tasks.keys() <= after.tasks.keys(), "what is there stays as it is"
     wanted = only_with(after, {"harness/gaussian-blur"}, lambda ref: ref.id == "harness/none")
     needed = wanted.tasks.keys() - before.tasks.keys()
-    assert len(needed) == len(own), "who submits it computes no more than that"
+    assert len(needed) == len(specs), "who submits it computes no more than that"

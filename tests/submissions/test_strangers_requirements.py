@@ -47,15 +47,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
-        place, kind = self.server.folder / Path(self.path).name, "application/octet-stream"
+        requested_file, kind = self.server.folder / Path(self.path).name, "application/octet-stream"
         if self.path.startswith("/simple/"):
             name = self.path.split("/")[2]
             files = [path for path in sorted(self.server.folder.iterdir()) if path.name.startswith(name + "-")]
             hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
             links = [f'<a href="/files/{p.name}#sha256={h}">{p.name}</a>' for p, h in zip(files, hashes, strict=True)]
             content, kind = f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>".encode(), "text/html"
-        elif place.is_file():
-            content = place.read_bytes()
+        elif requested_file.is_file():
+            content = requested_file.read_bytes()
         else:
             self.send_error(404)
             return
@@ -126,8 +126,8 @@ def asking(folder: Path, *requirements: str, elsewhere: str = "") -> Path:
     with zipfile.ZipFile(wheel) as file:
         members = {name: file.read(name) for name in file.namelist()}
     wanted = "".join(f"Requires-Dist: {text}\n" for text in requirements)
-    own = members["median-1.0.dist-info/METADATA"].decode()
-    members[elsewhere or "median-1.0.dist-info/METADATA"] = (own + wanted).encode()
+    metadata = members["median-1.0.dist-info/METADATA"].decode()
+    members[elsewhere or "median-1.0.dist-info/METADATA"] = (metadata + wanted).encode()
     with zipfile.ZipFile(wheel, "w") as file:
         for name, content in sorted(members.items()):
             file.writestr(name, content)
@@ -170,12 +170,14 @@ def test_what_has_no_name_in_the_index_is_refused_before_anything_is_fetched(
     assert not list((tmp_path / "cache").rglob("*.py"))
 
 
-@pytest.mark.parametrize("place", ["a-1.0.dist-info/PKG-INFO", "A-1.0.DIST-INFO/METADATA", "a-1.0.dist-info/metadata"])
+@pytest.mark.parametrize(
+    "metadata_path", ["a-1.0.dist-info/PKG-INFO", "A-1.0.DIST-INFO/METADATA", "a-1.0.dist-info/metadata"]
+)
 def test_requirements_are_those_of_the_metadata_that_were_checked(
-    place: str, tmp_path: Path, index: Index, mark: Path
+    metadata_path: str, tmp_path: Path, index: Index, mark: Path
 ) -> None:
     """Python finds further sets of metadata under these names."""
-    wheel = asking(tmp_path, f"trap @ {index.address}/files/trap-1.0.tar.gz", elsewhere=place)
+    wheel = asking(tmp_path, f"trap @ {index.address}/files/trap-1.0.tar.gz", elsewhere=metadata_path)
     with pytest.raises(UsageError, match=r"METADATA|dist-info"):
         start_submission("median", wheel, tmp_path / "submissions", trusted=False)
     assert not mark.exists()
@@ -233,8 +235,8 @@ def test_a_locked_package_is_a_wheel_without_addresses(
     (file,) = index.folder.glob(f"{name}-1.0*")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     (folder / "requirements.txt").write_text(f"{name}==1.0 --hash=sha256:{digest}\n")
-    said = "unpacking the package failed" if name == "trap" else "asks for .*, which is not a name with versions"
-    with pytest.raises(HarnessError, match=said):
+    message = "unpacking the package failed" if name == "trap" else "asks for .*, which is not a name with versions"
+    with pytest.raises(HarnessError, match=message):
         environment_of(folder, pinned(folder))
     assert not mark.exists()
     assert index.asked[-1] != "/files/trap-1.0.tar.gz"
@@ -282,8 +284,8 @@ def test_the_installer_gets_an_environment_of_its_own(
     for name in ("SECRET_TOKEN", "UV_FIND_LINKS", "UV_INDEX", "UV_COMPILE_BYTECODE", "PYTHONPATH", "UV_CONFIG_FILE"):
         monkeypatch.setenv(name, "the-maintainers")
     monkeypatch.setenv("https_proxy", "http://proxy.example")
-    said = resolved(["plain"], {})
-    assert "the-maintainers" not in said
-    assert "https_proxy=http://proxy.example" in said
-    assert index.address in said
-    assert f"HOME={Path.home()}" not in said.split()
+    output = resolved(["plain"], {})
+    assert "the-maintainers" not in output
+    assert "https_proxy=http://proxy.example" in output
+    assert index.address in output
+    assert f"HOME={Path.home()}" not in output.split()

@@ -21,10 +21,10 @@ from imharness.results.store import Store
 from imharness.running.executor import Preparation, open_executor
 from imharness.running.sweep import execute
 from imharness.testing.conformance import components_of
-from imharness_submissions import running
 from imharness_submissions.commands.submissions import submissions
 from imharness_submissions.report import SubmissionReport
-from imharness_submissions.running import Run, run_submission
+from imharness_submissions.run import Run
+from imharness_submissions.running import run_submission
 from imharness_submissions.sandbox.calls import STATE
 
 HERE = Path(__file__).parent
@@ -78,14 +78,14 @@ def here(facts: Mapping[str, Any]) -> Preparation:
 
 
 def computed_here(profile: Path, root: Path) -> dict[str, str]:
-    """Compute all cells of a profile with the components in this process; address -> key."""
+    """Compute all tasks of a profile with the components in this process; address -> key."""
     chosen, offered = load_profile(str(profile)), here({}).components
     registry, store = installed().joined(offered), Store(root)
     store.prepare()
     graphs = []
-    for name, part in chosen.tracks.items():
-        own = [e.component for e in offered if e.component.kind in part.select]
-        further = {kind: [c.label for c in own if c.kind == kind] for kind in {c.kind for c in own}}
+    for name, settings in chosen.tracks.items():
+        components = [e.component for e in offered if e.component.kind in settings.select]
+        further = {kind: [c.label for c in components if c.kind == kind] for kind in {c.kind for c in components}}
         graphs.append(plan_track(name, chosen, registry, further=further, seed=0, limit=LIMIT))
     name = f"{__name__}:here"
     outcome = execute(graphs, store, lambda: open_executor(root, devices=["cpu"], workers=0, prepare=[(name, {})]))
@@ -97,18 +97,18 @@ def results(store: Store, key: str) -> dict[str, np.ndarray]:
     """Return rows and arrays; an evaluator's rows in an order that does not depend on the task's key."""
     record = store.record(key)
     assert record is not None
-    found = dict(store.rows(record))
+    columns = dict(store.rows(record))
     if record.spec.step in ("evaluate", "unseen"):
-        order = np.argsort(found["row"])
-        found = {name: values[order] for name, values in found.items()}
-    return {**found, **store.arrays(record)}
+        order = np.argsort(columns["row"])
+        columns = {name: values[order] for name, values in columns.items()}
+    return {**columns, **store.arrays(record)}
 
 
 def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_process(
     submission: MakeSubmission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_site: None
 ) -> None:
     """Without a secret: with one, what they draw and what evaluators see is the package's own."""
-    monkeypatch.setattr(running, "secret_of", lambda store: "")
+    monkeypatch.setattr("imharness_submissions.run.secret_of", lambda store: "")
     by_references = MEMBERSHIP.replace('["confidence"]', '["confidence", "rmia"]')
     profile = profile_of(tmp_path, by_references, RECONSTRUCTION, PERCEPTUAL)
     folder, root = submission("../submissions/tracks/stranger", ENTRIES), tmp_path / "store"
@@ -123,15 +123,15 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
     store, other = Store(root), Store(tmp_path / "here")
     keys = computed_here(profile, tmp_path / "here")
     steps = set()
-    for cell in report.cells:
-        record = store.record(cell.key)
+    for task in report.tasks:
+        record = store.record(task.key)
         assert record is not None
         assert record.isolation.startswith("bubblewrap")
-        found, wanted = results(store, cell.key), results(other, keys[cell.address])
+        actual, wanted = results(store, task.key), results(other, keys[task.address])
         assert wanted
-        assert found.keys() == wanted.keys()
+        assert actual.keys() == wanted.keys()
         for name, values in wanted.items():
-            np.testing.assert_array_equal(found[name], values, err_msg=f"{cell.address}: {name}")
+            np.testing.assert_array_equal(actual[name], values, err_msg=f"{task.address}: {name}")
         steps.add(record.spec.step)
     assert steps == {
         "release",
@@ -146,16 +146,16 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
         "distance",
         "attack",
     }
-    shown = {
-        track: {row.label for t in board.tables for row in t.rows}
+    labels = {
+        track: {row.label for t in leaderboard.tables for row in t.rows}
         for track in ("membership", "reconstruction", "perceptual")
-        if (board := store.board(f"harness/{track}")) is not None
+        if (leaderboard := store.leaderboard(f"harness/{track}")) is not None
     }
-    assert {"good/shaken", "good/all-evidence"} <= shown["membership"]
-    assert {"harness/convnet8[width=2] + good/blended", "harness/convnet8[width=2] + good/noisy-gradients"} <= shown[
+    assert {"good/shaken", "good/all-evidence"} <= labels["membership"]
+    assert {"harness/convnet8[width=2] + good/blended", "harness/convnet8[width=2] + good/noisy-gradients"} <= labels[
         "reconstruction"
     ]
-    assert "good/blurred" in shown["perceptual"]
+    assert "good/blurred" in labels["perceptual"]
 
 
 CHEATS = {
@@ -176,5 +176,5 @@ def test_a_package_that_cheats_in_another_track_is_stopped_and_named(
     folder = submission(hostile[0], entries, *hostile[1:], "blind/lends_a_gradient")
     profile = load_profile(str(profile_of(tmp_path, MEMBERSHIP, RECONSTRUCTION, PERCEPTUAL)))
     flags = run_submission(Run(folder, Store(tmp_path / "store"), profile, limit=2), silent).flags()
-    for id, (_, said) in CHEATS.items():
-        assert any(said in flag and id in flag for flag in flags), (id, flags)
+    for id, (_, message) in CHEATS.items():
+        assert any(message in flag and id in flag for flag in flags), (id, flags)

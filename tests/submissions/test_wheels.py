@@ -13,7 +13,8 @@ import pytest
 from tests.submissions.conftest import HOSTILE, METADATA, wheel_of
 
 from imharness.errors import UsageError
-from imharness.reading.wheels import check_wheel
+from imharness.reading import wheels
+from imharness.reading.wheels import RATIO, check_wheel
 from imharness_submissions import environment, installer
 from imharness_submissions.environment import environment_of, is_backend
 from imharness_submissions.manifest import Package
@@ -39,9 +40,9 @@ def unpacked(wheel: Path) -> Path:
 
 
 def link() -> zipfile.ZipInfo:
-    found = zipfile.ZipInfo("median_data")
-    found.external_attr = (stat.S_IFLNK | 0o777) << 16
-    return found
+    info = zipfile.ZipInfo("median_data")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info
 
 
 FACTS = METADATA.format("median")
@@ -64,8 +65,8 @@ REFUSED: dict[str, tuple[list[tuple[str | zipfile.ZipInfo, bytes]], bytes, str]]
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_hostile_wheel_is_refused_before_it_is_unpacked(name: str, tmp_path: Path) -> None:
-    further, metadata, said = REFUSED[name]
-    with pytest.raises(UsageError, match=said) as caught:
+    further, metadata, message = REFUSED[name]
+    with pytest.raises(UsageError, match=message) as caught:
         unpacked(packed(tmp_path, *further, metadata=metadata))
     assert str(caught.value).isprintable()
     assert not list((tmp_path / "cache").rglob("*.py"))
@@ -75,21 +76,31 @@ def test_an_honest_wheel_is_unpacked(tmp_path: Path) -> None:
     assert (unpacked(packed(tmp_path)) / "median.py").is_file()
 
 
+def test_what_hardly_packs_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wheel unpacks to so many times its size, if that is more than what every wheel may have."""
+    monkeypatch.setattr(wheels, "FREE", 1000)
+    wheel = packed(tmp_path, ("weights.bin", bytes(range(256)) * 100))
+    check_wheel(wheel)
+    wheel = packed(tmp_path, ("zeros.bin", bytes(2 * RATIO * wheel.stat().st_size)))
+    with pytest.raises(UsageError, match="would unpack to"):
+        check_wheel(wheel)
+
+
 def test_a_wheel_is_a_plain_file(tmp_path: Path) -> None:
     """What a build leaves behind may be anything."""
-    place = tmp_path / "median-1.0-py3-none-any.whl"
-    os.mkfifo(place)
+    path = tmp_path / "median-1.0-py3-none-any.whl"
+    os.mkfifo(path)
     with pytest.raises(UsageError, match="not a plain file"):
-        check_wheel(place)
-    place.unlink()
-    place.symlink_to("/dev/zero")
+        check_wheel(path)
+    path.unlink()
+    path.symlink_to("/dev/zero")
     with pytest.raises(UsageError, match="cannot be read"):
-        check_wheel(place)
-    place.unlink()
-    with place.open("wb") as file:
+        check_wheel(path)
+    path.unlink()
+    with path.open("wb") as file:
         file.truncate(3 << 30)
     with pytest.raises(UsageError, match="at most"):
-        check_wheel(place)
+        check_wheel(path)
 
 
 def test_a_wheel_from_an_address_is_checked_before_it_is_unpacked(

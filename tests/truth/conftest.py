@@ -1,4 +1,4 @@
-"""Many studies are simulated here; each takes fewer resamples than a board does, which is enough in the mean."""
+"""Many studies are simulated here; each takes fewer resamples than a leaderboard does, which is enough in the mean."""
 
 from collections.abc import Iterator
 

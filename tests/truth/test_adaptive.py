@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.forking import WITHOUT_SITE
 
-from imharness.ranking.board import records_of
 from imharness.ranking.entries import known_entries
+from imharness.ranking.leaderboard import records_of
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness_iqa.audit import MARGIN, flags
@@ -36,17 +36,17 @@ def query(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> ResultQue
 
 def gains(query: ResultQuery, defense: str, attack: str = "harness/ifgsm") -> tuple[np.ndarray, str]:
     """Return how far the adaptive attack raises the score of each image, and by whose gradient."""
-    found = query(
+    rows = query(
         "SELECT e.score - d.score AS gain, e.gradient FROM evaluate e JOIN defended d USING (defense, metric, name) "
         f"WHERE e.adaptive AND e.defense = '{defense}' AND e.method LIKE '{attack}%'"
     )
-    (whose,) = set(found["gradient"])
-    return found["gain"], whose
+    (whose,) = set(rows["gradient"])
+    return rows["gain"], whose
 
 
 def test_every_purification_is_attacked_by_who_knows_it_and_the_rows_say_how(query: ResultQuery) -> None:
-    found = query("SELECT DISTINCT defense, gradient FROM attack WHERE adaptive AND method NOT LIKE '%square%'")
-    assert dict(zip(found["defense"], found["gradient"], strict=True)) == {
+    rows = query("SELECT DISTINCT defense, gradient FROM attack WHERE adaptive AND method NOT LIKE '%square%'")
+    assert dict(zip(rows["defense"], rows["gradient"], strict=True)) == {
         "harness/flat": "identity",
         "acme/quantized": "identity",
         "acme/gated": "acme/trapdoor",
@@ -62,9 +62,9 @@ def test_every_purification_is_attacked_by_who_knows_it_and_the_rows_say_how(que
 
 
 def test_the_identity_crosses_steps_whose_own_gradient_is_zero(query: ResultQuery) -> None:
-    found, whose = gains(query, "acme/quantized")
+    values, whose = gains(query, "acme/quantized")
     assert whose == "identity"
-    np.testing.assert_allclose(found, LEVEL, atol=1e-6)
+    np.testing.assert_allclose(values, LEVEL, atol=1e-6)
 
 
 def test_a_stand_in_finds_the_way_that_the_identity_does_not(query: ResultQuery) -> None:
@@ -80,8 +80,8 @@ def test_a_stand_in_finds_the_way_that_the_identity_does_not(query: ResultQuery)
 def test_a_flat_image_is_perfect_protection_and_is_marked_as_a_control(query: ResultQuery) -> None:
     assert not gains(query, "harness/flat")[0].any()
     assert not gains(query, "harness/flat", "harness/square")[0].any()
-    found = query("SELECT label, control FROM components WHERE control <> '' AND kind = 'defense'")
-    assert dict(zip(found["label"], found["control"], strict=True)) == {
+    rows = query("SELECT label, control FROM components WHERE control <> '' AND kind = 'defense'")
+    assert dict(zip(rows["label"], rows["control"], strict=True)) == {
         "harness/flat": "a flat image",
         "harness/none": "no defense",
     }
@@ -89,9 +89,9 @@ def test_a_flat_image_is_perfect_protection_and_is_marked_as_a_control(query: Re
 
 def test_shattered_gradients_are_flagged_and_honest_ones_are_not(query: ResultQuery) -> None:
     assert (gains(query, "acme/shattered")[0] < 0).all()
-    found = flags(query)
-    assert set(found) == {"acme/shattered"}
-    assert {"identity gradient", "transferred images"} <= set(found["acme/shattered"])
+    flagged = flags(query)
+    assert set(flagged) == {"acme/shattered"}
+    assert {"identity gradient", "transferred images"} <= set(flagged["acme/shattered"])
     rows = query("SELECT \"check\", avg(floor - gain) AS lost FROM audit WHERE defense = 'harness/none' GROUP BY ALL")
     checks = {"more steps", "black box", "transferred images", "identity gradient", "unbounded radius"}
     assert set(rows["check"]) == checks | {"random projections", "look-up"}

@@ -38,24 +38,24 @@ def asked(file: Path, attack: str = "a") -> tuple[Book, dict[int, Question]]:
 def judge(book: Book, questions: dict[int, Question], name: str, rng: np.random.Generator, *, attentive: bool) -> None:
     """Answer until nothing is left; who is not attentive says "same" to everything."""
     while (following := book.following(name)) is not None:
-        asked = questions[following.id]
-        same = asked.truth == "same" if asked.decoy else rng.random() < RECOGNISABLE[asked.facts["defense"]]
+        question = questions[following.id]
+        same = question.truth == "same" if question.decoy else rng.random() < RECOGNISABLE[question.facts["defense"]]
         book.vote(following.id, name, "same" if same or not attentive else "different")
 
 
 def reported(file: Path) -> dict[str, object]:
-    found = CliRunner().invoke(cli, ["annotate", "report", "--json", "--file", str(file)])
-    assert found.exit_code == 0, found.output
-    return json.loads(found.output)
+    result = CliRunner().invoke(cli, ["annotate", "report", "--json", "--file", str(file)])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.output)
 
 
 def test_a_verdict_waits_for_the_planned_votes(tmp_path: Path) -> None:
     book, questions = asked(tmp_path / "a.sqlite")
     judge(book, questions, "only one", np.random.default_rng(0), attentive=True)
-    found = reported(tmp_path / "a.sqlite")
-    assert found["votes"] > 0
-    assert (found["judged"], found["recognised"]) == (0, 0)
-    assert found["waiting"] == ORIGINALS * len(RECOGNISABLE)
+    counts = reported(tmp_path / "a.sqlite")
+    assert counts["votes"] > 0
+    assert (counts["judged"], counts["recognised"]) == (0, 0)
+    assert counts["waiting"] == ORIGINALS * len(RECOGNISABLE)
 
 
 @pytest.mark.parametrize("attack", "abce")
@@ -63,9 +63,9 @@ def test_people_who_fail_the_decoys_do_not_turn_verdicts(tmp_path: Path, attack:
     (book, questions), rng = asked(tmp_path / "a.sqlite", attack), np.random.default_rng(0)
     for number in range(40):
         judge(book, questions, f"p{number:02d}", rng, attentive=number % 3 > 0)
-    found = reported(tmp_path / "a.sqlite")
-    assert found["judged"] == ORIGINALS * len(RECOGNISABLE)
-    assert abs(found["recognised"] - ORIGINALS) <= 1
+    counts = reported(tmp_path / "a.sqlite")
+    assert counts["judged"] == ORIGINALS * len(RECOGNISABLE)
+    assert abs(counts["recognised"] - ORIGINALS) <= 1
     assert book.left_out() == {vote.annotator for vote in book.votes() if int(vote.annotator[1:]) % 3 == 0}
 
 

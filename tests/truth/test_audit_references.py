@@ -6,8 +6,9 @@ import torch
 from scipy.stats import norm
 
 import imharness as ih
+from imharness.errors import UsageError
+from imharness.leaderboard import auc
 from imharness.membership import MembershipQuery, References
-from imharness.stats import auc
 from imharness_membership.evaluators.attack_p import AttackP
 from imharness_membership.evaluators.attack_r import AttackR
 from imharness_membership.evaluators.confidence import Confidence
@@ -55,22 +56,22 @@ class World:
         return np.stack([self.odds(mask, leak, shift) for mask in masks]), np.stack(masks)
 
 
-def areas(found: ih.Audit) -> dict[str, float]:
+def areas(audit: ih.Audit) -> dict[str, float]:
     return {
-        name.removeprefix("harness/"): found.table().column("auc")[i] for i, name in enumerate(found.table().labels)
+        name.removeprefix("harness/"): audit.table().column("auc")[i] for i, name in enumerate(audit.table().labels)
     }
 
 
 def test_with_many_references_the_attacks_find_what_the_difference_of_two_gaussians_allows() -> None:
     """Online LiRA is the likelihood ratio: its area under the curve is Phi(leak / sqrt 2). The others come near it."""
     world = World(6000, 0)
-    found = areas(ih.audit(world.target(1.5), references=world.references(64, 1.5), evaluators=REFERENCE_ATTACKS))
+    areas_found = areas(ih.audit(world.target(1.5), references=world.references(64, 1.5), evaluators=REFERENCE_ATTACKS))
     truth = norm.cdf(1.5 / np.sqrt(2))
-    assert found["lira"] == pytest.approx(truth, abs=0.02)
-    assert found["bavaria"] == pytest.approx(truth, abs=0.02)
-    assert found["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
-    assert truth - 0.03 < found["attack-r"] < truth + 0.01
-    assert 0.65 < found["rmia"] < truth
+    assert areas_found["lira"] == pytest.approx(truth, abs=0.02)
+    assert areas_found["bavaria"] == pytest.approx(truth, abs=0.02)
+    assert areas_found["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
+    assert truth - 0.03 < areas_found["attack-r"] < truth + 0.01
+    assert 0.65 < areas_found["rmia"] < truth
 
 
 def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_or_one_for_each_row() -> None:
@@ -82,8 +83,8 @@ def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_o
     world = World(6000, 0)
     target = {"probabilities": world.probabilities(odds[0]), "labels": world.labels, "member": member[0]}
     names = ["bavaria", "lira[global_variance=True]", "lira[global_variance=False]"]
-    found = ih.audit(target, references=(odds[1:], member[1:]), evaluators=names).rows()
-    prior, one, each = found["auc"]
+    rows = ih.audit(target, references=(odds[1:], member[1:]), evaluators=names).rows()
+    prior, one, each = rows["auc"]
     assert prior > max(one, each) + 0.01
 
 
@@ -102,20 +103,20 @@ def test_references_of_other_rows_find_as_much_without_an_inside_and_learn_thres
     world = World(6000, 2)
     target = world.target(1.5)
     references = world.references(64, 1.5, share=0.0)
-    found = ih.audit(target, references=references, evaluators=[n for n in REFERENCE_ATTACKS if n not in ONLINE])
-    table, truth = areas(found), norm.cdf(1.5 / np.sqrt(2))
+    audit = ih.audit(target, references=references, evaluators=[n for n in REFERENCE_ATTACKS if n not in ONLINE])
+    table, truth = areas(audit), norm.cdf(1.5 / np.sqrt(2))
     assert table["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
     assert "lira" not in table
-    assert ": bavaria, lira, lira[global_variance=False], as no reference model was trained" in repr(found)
-    assert found.found.members == 1500
-    best = found.worst.accuracy
+    assert ": bavaria, lira, lira[global_variance=False], as no reference model was trained" in repr(audit)
+    assert audit.found.members == 1500
+    best = audit.worst.accuracy
     assert best.low < norm.cdf(1.5 / 2) < best.high + 0.02
 
 
 def test_probabilities_give_what_their_log_odds_give_on_all_rows() -> None:
     world = World(1000, 3)
     target, (odds, member) = world.target(1.5), world.references(16, 1.5)
-    outputs = np.stack([world.probabilities(own) for own in odds])
+    outputs = np.stack([world.probabilities(values) for values in odds])
     whole = ih.audit(target, references=(outputs, member), evaluators=REFERENCE_ATTACKS)
     shadow = {"probabilities": outputs[0], "labels": world.labels, "member": member[0]}
     by_odds = ih.audit(target, shadow, references={"log_odds": odds, "member": member}, evaluators=REFERENCE_ATTACKS)
@@ -134,9 +135,9 @@ def differs(seed: int, **change: float) -> list[str]:
     world = World(600, seed)
     target = world.target(1.5)
     odds, member = world.references(8, change.pop("leak", 1.5), **change)
-    outputs = np.stack([world.probabilities(own) for own in odds])
-    found = ih.audit(target, references=(outputs, member), evaluators=["attack-r"])
-    return found.found.mismatches()
+    outputs = np.stack([world.probabilities(values) for values in odds])
+    audit = ih.audit(target, references=(outputs, member), evaluators=["attack-r"])
+    return audit.found.mismatches()
 
 
 def test_matched_references_are_seldom_said_to_differ_and_others_always() -> None:
@@ -151,9 +152,9 @@ def test_matched_references_are_seldom_said_to_differ_and_others_always() -> Non
 def test_a_shadow_of_another_accuracy_or_size_is_said_to_differ() -> None:
     world = World(2000, 5)
     target, same = world.target(1.5), world.target(1.5)
-    found = ih.audit(target, same, evaluators=["confidence"])
-    assert found.found.mismatches() == []
-    assert {own.what for own in found.found.likeness} >= {"accuracy on members", "number of members"}
+    audit = ih.audit(target, same, evaluators=["confidence"])
+    assert audit.found.mismatches() == []
+    assert {fact.what for fact in audit.found.likeness} >= {"accuracy on members", "number of members"}
     world.difficulty = world.difficulty - 2
     worse = ih.audit(target, world.target(1.5), evaluators=["confidence"])
     assert "accuracy on non-members" in " ".join(worse.found.mismatches())
@@ -166,8 +167,24 @@ def test_references_that_copy_the_target_s_members_are_noticed() -> None:
     world = World(600, 6)
     target, (odds, member) = world.target(1.5), world.references(8, 1.5)
     member[3] = target["member"]
-    told = repr(ih.audit(target, references=(odds, member), evaluators=["attack-r"]))
-    assert "largest share of rows whose membership is the target's: 1 (target), 1 (reference models)" in told
+    text = repr(ih.audit(target, references=(odds, member), evaluators=["attack-r"]))
+    assert "largest share of rows whose membership is the target's: 1 (target), 1 (reference models)" in text
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("form", ["log odds", "probabilities"])
+def test_a_reference_that_is_the_target_is_refused(form: str, outside: bool) -> None:
+    world = World(600, 6)
+    target, (odds, member) = world.target(1.5), world.references(8, 1.5)
+    p = target["probabilities"][np.arange(600), world.labels]
+    odds[3] = np.log(p / (1 - p))
+    member[3] = target["member"]
+    answers = odds if form == "log odds" else np.stack([world.probabilities(row) for row in odds])
+    references = answers, np.zeros_like(member) if outside else member
+    shadow = {name: values.copy() for name, values in world.target(1.5).items()}
+    with pytest.raises(UsageError, match=r"reference 3 gives the target's answers on 100% of the rows; leave the"):
+        ih.audit(target, *([shadow] if outside else []), references=references, evaluators=["attack-r"])
+    assert ih.audit(target, references=(odds[4:], member[4:]), evaluators=["attack-r"]).found.references == 4
 
 
 def test_attack_r_is_its_definition_row_by_row() -> None:
@@ -175,12 +192,12 @@ def test_attack_r_is_its_definition_row_by_row() -> None:
     odds, member = rng.normal(size=(9, 40)), rng.random((9, 40)) < 0.5
     member[:, 3], seen = True, rng.normal(size=40)
     odds[:, 5], seen[5] = 1.0, 1.0  # ties count as reached
-    found = AttackR().statistic(*map(torch.from_numpy, (seen, seen)), references_of(odds, member), 9).numpy()
+    statistic = AttackR().statistic(*map(torch.from_numpy, (seen, seen)), references_of(odds, member), 9).numpy()
     for row in range(40):
         out = ~member[:, row] if row != 3 else np.ones(9, dtype=bool)
         gaps = seen[row] - odds[out, row]
         slow = (np.sum(gaps >= 0) + 0.5 / (1 + np.exp(-gaps.mean()))) / out.sum()
-        assert found[row] == pytest.approx(slow)
+        assert statistic[row] == pytest.approx(slow)
 
 
 def references_of(odds: np.ndarray, member: np.ndarray) -> References:
@@ -189,9 +206,9 @@ def references_of(odds: np.ndarray, member: np.ndarray) -> References:
 
 
 def asked(world: World, target: dict[str, np.ndarray], shadow: dict[str, np.ndarray]) -> MembershipQuery:
-    known = [torch.from_numpy(shadow[name]) for name in ("probabilities", "labels", "member")]
+    tensors = [torch.from_numpy(shadow[name]) for name in ("probabilities", "labels", "member")]
     seen = [torch.from_numpy(target[name]) for name in ("probabilities", "labels")]
-    return MembershipQuery(known[0].float(), known[1], known[2], seen[0].float(), seen[1])
+    return MembershipQuery(tensors[0].float(), tensors[1], tensors[2], seen[0].float(), seen[1])
 
 
 def test_attack_p_accuses_at_most_alpha_of_the_non_members_and_orders_rows_by_their_log_odds() -> None:
@@ -204,7 +221,7 @@ def test_attack_p_accuses_at_most_alpha_of_the_non_members_and_orders_rows_by_th
         plain = log_odds(query.target_outputs, query.target_labels).numpy()
         assert auc(scores, target["member"]) == pytest.approx(auc(plain, target["member"]), abs=2e-3)
     population = np.sort(log_odds(query.shadow_outputs, query.shadow_labels).numpy()[~shadow["member"]])
-    slow = [(np.sum(population >= own) + 1) / (len(population) + 1) for own in plain[:50]]
+    slow = [(np.sum(population >= value) + 1) / (len(population) + 1) for value in plain[:50]]
     assert 0.3 - scores[:50] == pytest.approx(np.array(slow), abs=1e-3)
 
 
@@ -215,8 +232,8 @@ def test_qmia_knows_how_sure_a_model_is_of_non_members_of_each_class_and_finds_n
         world.difficulty = np.where(world.labels < 2, 4.0, -1.0)
         target, shadow = world.target(leak), world.target(leak)
         query = asked(world, target, shadow)
-        found = auc(Qmia().build(CPU)(query).numpy(), target["member"])
+        area = auc(Qmia().build(CPU)(query).numpy(), target["member"])
         plain = auc(Confidence(per_class=False).build(CPU)(query).numpy(), target["member"])
         truth = norm.cdf(leak / np.sqrt(2))
-        assert found == pytest.approx(truth, abs=0.03)
+        assert area == pytest.approx(truth, abs=0.03)
         assert plain < truth - 0.1 or leak == 0

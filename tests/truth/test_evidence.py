@@ -3,35 +3,38 @@
 import numpy as np
 import pytest
 
-from imharness.contests import Contest, Evidence, contest, with_evidence
-from imharness.tables import Blocks, Column, Value, Wins
+from imharness.leaderboard import Blocks, Column, Contest, Evidence, Value, Wins, Words, contest, with_evidence
 from imharness.tracks import TrackReport
+
+WORDS = Words("holds best", lambda x: f"{x:.1f}", "of D", "takes more than {bound} off the {plain} {of} {without}")
 
 PHOTOGRAPHS, STUDIES = 120, 60
 KEPT, STRONGER = 0.8, 0.6
-"""Agreement under the attacks of the board, and under a stronger one, of two metrics that are equally robust."""
+"""Agreement under the attacks of the leaderboard, and under a stronger one, of two metrics that are equally robust."""
 TRIED, OTHER = ENTRIES = ("x/tried", "x/untried")
 
 
-def board(seed: int, most: int) -> TrackReport:
+def leaderboard(seed: int, most: int) -> TrackReport:
     """Return the contest of both metrics after evidence against the first, on at most so many images that break it."""
     rng = np.random.default_rng(seed)
     units = np.array([f"p{k:03}" for k in range(PHOTOGRAPHS)], dtype=object)
     draw = rng.random((2, PHOTOGRAPHS))
-    kept, stronger = (draw < KEPT).astype(float), (draw < STRONGER).astype(float)
-    blocks = Blocks(ENTRIES, ({"dataset": "d", "attack": "a", "attacker": "adaptive"},), (units,), {"share": (kept,)})
+    retained, stronger = (draw < KEPT).astype(float), (draw < STRONGER).astype(float)
+    blocks = Blocks(
+        ENTRIES, ({"dataset": "d", "attack": "a", "attacker": "adaptive"},), (units,), {"share": (retained,)}
+    )
     rules = Contest(
         scores=blocks,
         protection=Column("share", "agreement", "Agreement.", "higher", wins=Wins(id="w", title="w", about="more")),
         utility=Column("u", "u", "Kept.", "higher", value=lambda label: Value(value=1.0)),
         undefended=OTHER,
-        claim="{winner}",
+        words=WORDS,
         gates=(),
     )
-    broken = np.flatnonzero(stronger[0] < kept[0])[:most]
-    found = Evidence({"dataset": "d"}, TRIED, units[broken], {"share": stronger[0, broken]}, stronger[0, broken])
-    given = [found] if len(broken) else []
-    return contest(with_evidence(rules, given), id="t", title="t", caption="c", entry="metric")
+    broken = np.flatnonzero(stronger[0] < retained[0])[:most]
+    evidence = Evidence({"dataset": "d"}, TRIED, units[broken], {"share": stronger[0, broken]}, stronger[0, broken])
+    evidence_list = [evidence] if len(broken) else []
+    return contest(with_evidence(rules, evidence_list), id="t", title="t", caption="c", entry="metric")
 
 
 def studied(most: int) -> tuple[float, float, float, float]:
@@ -39,13 +42,17 @@ def studied(most: int) -> tuple[float, float, float, float]:
     one is shown to be better."""
     numbers, hits = [], np.zeros(3)
     for seed in range(STUDIES):
-        found = board(seed, most)
-        own = next(row for row in found.tables[0].rows if row.label == TRIED).values["worst"]
-        assert own.value is not None
-        assert own.low is not None
-        assert own.high is not None
-        numbers.append(own.value)
-        hits += own.low <= KEPT <= own.high, own.low <= STRONGER <= own.high, found.comparisons[0].told.better[1, 0]
+        result = leaderboard(seed, most)
+        worst = next(row for row in result.tables[0].rows if row.label == TRIED).values["worst"]
+        assert worst.value is not None
+        assert worst.low is not None
+        assert worst.high is not None
+        numbers.append(worst.value)
+        hits += (
+            worst.low <= KEPT <= worst.high,
+            worst.low <= STRONGER <= worst.high,
+            result.comparisons[0].differences.better[1, 0],
+        )
     return (float(np.mean(numbers)), *(hits / STUDIES).tolist())
 
 
@@ -68,7 +75,7 @@ def test_with_a_few_images_the_number_lies_between_and_bounds_what_the_attack_le
 
 
 def test_the_table_names_the_entry_and_says_what_its_number_is() -> None:
-    assert board(0, 0).tables[0].note == ""
-    note = board(0, 5).tables[0].note
+    assert leaderboard(0, 0).tables[0].note == ""
+    note = leaderboard(0, 5).tables[0].note
     assert note.startswith(f"Evidence counts against {TRIED}: ")
     assert "So the number is a bound, since the same attack may do more on other images" in note

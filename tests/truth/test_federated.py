@@ -25,12 +25,12 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
 def network(norm: bool = False, width: int = 6) -> torch.nn.Module:
     """Return a convolution and a linear layer, with weights of a fixed stream, in evaluation mode."""
     layers = [torch.nn.Conv2d(3, width, 3, padding=1), *([torch.nn.BatchNorm2d(width)] if norm else [])]
-    found = torch.nn.Sequential(*layers, torch.nn.Sigmoid(), torch.nn.Flatten(), torch.nn.Linear(width * 64, CLASSES))
+    model = torch.nn.Sequential(*layers, torch.nn.Sigmoid(), torch.nn.Flatten(), torch.nn.Linear(width * 64, CLASSES))
     stream = generator(1)
     with torch.no_grad():
-        for parameter in found.parameters():
+        for parameter in model.parameters():
             parameter.copy_(0.3 * torch.randn(parameter.shape, generator=stream))
-    return found.eval().requires_grad_(False)
+    return model.eval().requires_grad_(False)
 
 
 def one_hot(labels: list[list[int]]) -> torch.Tensor:
@@ -58,8 +58,8 @@ def test_an_update_of_one_step_is_the_gradient_times_the_rate() -> None:
     model, images, labels = network(), drawn(4, *SHAPE), [[0, 1, 1, 3]]
     moved = descended(model, images, torch.tensor(labels[0]), [(0, 4)], 0.05)
     alone = image_gradients(model, images, torch.tensor(labels[0]))
-    found, _ = shared_in(Round(images=4), model, images[None], one_hot(labels))
-    for values, gradient, update in zip(found.values(), alone.values(), moved, strict=True):
+    shared_update, _ = shared_in(Round(images=4), model, images[None], one_hot(labels))
+    for values, gradient, update in zip(shared_update.values(), alone.values(), moved, strict=True):
         assert torch.allclose(values[0], gradient.mean(dim=0), atol=1e-6)
         assert torch.allclose(0.05 * values[0], update, atol=1e-6)
 
@@ -67,36 +67,36 @@ def test_an_update_of_one_step_is_the_gradient_times_the_rate() -> None:
 @pytest.mark.parametrize("training_mode", [False, True])
 @pytest.mark.parametrize("several", [1, 2])
 def test_an_update_of_several_steps_is_that_of_gradient_descent(training_mode: bool, several: int) -> None:
-    own = Round(images=4, batch=2, epochs=3, learning_rate=0.2, training_mode=training_mode, rate_known=False)
+    setting = Round(images=4, batch=2, epochs=3, learning_rate=0.2, training_mode=training_mode, rate_known=False)
     model = network(norm=True)
     images, labels = drawn(several, 4, *SHAPE), [[0, 1, 1, 3], [4, 4, 2, 0]][:several]
-    found, statistics = shared_in(own, model, images, one_hot(labels))
-    held = as_sent(own, found, statistics, one_hot(labels), 4)
-    assert set(held) == {name for name, _ in model.named_parameters()}
+    shared_update, statistics = shared_in(setting, model, images, one_hot(labels))
+    sent = as_sent(setting, shared_update, statistics, one_hot(labels), 4)
+    assert set(sent) == {name for name, _ in model.named_parameters()}
     for b in range(several):
         model[1].train(training_mode)
         buffers = {name: values.clone() for name, values in model.named_buffers()}
-        moved = descended(model, images[b], torch.tensor(labels[b]), own.steps(), 0.2)
+        moved = descended(model, images[b], torch.tensor(labels[b]), setting.steps(), 0.2)
         model[1].train(False)
         for name, values in model.named_buffers():
             values.copy_(buffers[name])
-        for values, update in zip(held.values(), moved, strict=True):
+        for values, update in zip(sent.values(), moved, strict=True):
             assert torch.allclose(values[b], update, atol=1e-5)
 
 
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_statistics_are_those_that_the_buffers_of_a_participant_reveal(momentum: float | None) -> None:
-    own = Round(images=4, batch=2, epochs=2, learning_rate=0.2, training_mode=True, statistics_known=True)
+    setting = Round(images=4, batch=2, epochs=2, learning_rate=0.2, training_mode=True, statistics_known=True)
     model, images, labels = network(norm=True), drawn(4, *SHAPE), [[0, 1, 1, 3]]
     model[1].momentum = momentum
-    _, statistics = shared_in(own, model, images[None], one_hot(labels))
-    started, steps = {n: v.clone() for n, v in model.named_buffers()}, len(own.steps())
+    _, statistics = shared_in(setting, model, images[None], one_hot(labels))
+    started, steps = {n: v.clone() for n, v in model.named_buffers()}, len(setting.steps())
     model[1].train()
-    descended(model, images, torch.tensor(labels[0]), own.steps(), 0.2)
-    left = 0.0 if momentum is None else (1 - momentum) ** steps
+    descended(model, images, torch.tensor(labels[0]), setting.steps(), 0.2)
+    remaining = 0.0 if momentum is None else (1 - momentum) ** steps
     for name in ("1.running_mean", "1.running_var"):
         after = dict(model.named_buffers())[name]
-        revealed = (after - left * started[name]) / (1 - left)
+        revealed = (after - remaining * started[name]) / (1 - remaining)
         assert torch.allclose(statistics[name][0], revealed, atol=1e-5)
 
 
@@ -104,8 +104,8 @@ def test_a_linear_layer_gives_its_input() -> None:
     """The gradient of a row of the first layer's weights is its input, times the slope that is the bias's gradient."""
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, CLASSES)).eval().requires_grad_(False)
     image = drawn(1, 1, *SHAPE)
-    found, _ = shared_in(Round(), model, image, one_hot([[2]]))
-    weight, bias = found["1.weight"][0], found["1.bias"][0]
+    update, _ = shared_in(Round(), model, image, one_hot([[2]]))
+    weight, bias = update["1.weight"][0], update["1.bias"][0]
     assert torch.allclose(weight[2] / bias[2], image.flatten(), atol=1e-5)
 
 
@@ -122,8 +122,8 @@ def test_an_imprint_layer_gives_every_image_that_is_alone_in_its_bin(norm: bool)
     images = torch.stack([spread_out(6), spread_out(6).flip(0)])
     shared, _ = shared_in(attack.round(), model, images, one_hot([[0, 1, 2, 3, 4, 0], [1, 1, 1, 2, 2, 0]]))
     rebuilt = attack.build(CPU)(shared, model, SHAPE, ImageRng(range(12)), lambda done, total: None)
-    place = paired(rebuilt, images.flatten(0, 1), 6)
-    assert (rebuilt[place] - images.flatten(0, 1)).abs().max() < 2e-3
+    order = paired(rebuilt, images.flatten(0, 1), 6)
+    assert (rebuilt[order] - images.flatten(0, 1)).abs().max() < 2e-3
     assert attack.threat == MALICIOUS
 
 
@@ -147,7 +147,7 @@ def test_labels_are_counted_exactly_where_outputs_do_not_depend_on_images() -> N
         model[-1].weight.zero_()
     labels = [[0, 0, 0, 2, 4, 4], [1, 1, 1, 1, 1, 1], [0, 1, 2, 3, 4, 4]]
     shared, _ = shared_in(Round(images=6), model, drawn(3, 6, *SHAPE), one_hot(labels))
-    assert listed(label_counts(shared, model, 6)).tolist() == labels
+    assert listed(label_counts(shared, model, SHAPE, 6)).tolist() == labels
 
 
 def test_labels_are_counted_where_images_of_a_class_are_alike() -> None:
@@ -157,7 +157,7 @@ def test_labels_are_counted_where_images_of_a_class_are_alike() -> None:
         model[-1].weight.mul_(0.02)
     images = torch.stack([kinds[[0, 2, 4].index(label)] for label in labels])
     shared, _ = shared_in(Round(images=6), model, images[None], one_hot([labels]))
-    assert listed(label_counts(shared, model, 6)).tolist() == [labels]
+    assert listed(label_counts(shared, model, SHAPE, 6)).tolist() == [labels]
 
 
 def test_counts_need_no_scale_where_a_class_is_missing() -> None:
@@ -168,7 +168,7 @@ def test_counts_need_no_scale_where_a_class_is_missing() -> None:
     labels = [[0, 0, 0, 2, 4, 4]]
     shared, _ = shared_in(Round(images=6), model, drawn(1, 6, *SHAPE), one_hot(labels))
     faint = {name: 0.03 * values for name, values in shared.items()}
-    assert listed(label_counts(faint, model, 6, scaled=False)).tolist() == labels
+    assert listed(label_counts(faint, model, SHAPE, 6, scaled=False)).tolist() == labels
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ def test_an_inversion_of_a_round_finds_the_images(setting: dict) -> None:
     One gradient of two images tells less than several steps or batch norm do, so that its inversion takes more steps.
     """
     attack = FederatedInversion(images=2, learning_rate=0.05, total_variation=1e-5, **setting)
-    own, model = attack.round(), network(norm=setting.get("training_mode", False))
+    setup, model = attack.round(), network(norm=setting.get("training_mode", False))
     images = F.interpolate(drawn(4, 3, 4, 4, seed=3), (8, 8), mode="nearest").unflatten(0, (2, 2))
     targets = one_hot([[0, 3], [1, 2]])
-    shared, statistics = shared_in(own, model, images, targets)
-    held = as_sent(own, shared, statistics, targets, 2)
-    assert (LABELS in held) == own.labels_known
-    assert ("1.running_mean" in held) == own.statistics_known
-    rebuilt = attack.build(CPU)(held, model, SHAPE, ImageRng(range(4)), lambda done, total: None)
+    shared, statistics = shared_in(setup, model, images, targets)
+    sent = as_sent(setup, shared, statistics, targets, 2)
+    assert (LABELS in sent) == setup.labels_known
+    assert ("1.running_mean" in sent) == setup.statistics_known
+    rebuilt = attack.build(CPU)(sent, model, SHAPE, ImageRng(range(4)), lambda done, total: None)
     flat = images.flatten(0, 1)
     error = (rebuilt[paired(rebuilt, flat, 2)] - flat).square().mean(dim=(1, 2, 3))
     assert error.mean() < 0.2 * (flat - 0.5).square().mean(), error
@@ -204,15 +204,15 @@ def test_an_inversion_of_a_round_finds_the_images(setting: dict) -> None:
 
 def test_an_unknown_rate_is_found() -> None:
     """What the attack assumes of the rate follows from lengths: with the true images, it is the participant's."""
-    own = Round(images=2, batch=1, epochs=2, learning_rate=0.3, rate_known=False)
+    setting = Round(images=2, batch=1, epochs=2, learning_rate=0.3, rate_known=False)
     model, images, targets = network(), drawn(1, 2, *SHAPE), one_hot([[0, 3]])
-    shared, _ = shared_in(own, model, images, targets)
-    held = as_sent(own, shared, {}, targets, 2)
+    shared, _ = shared_in(setting, model, images, targets)
+    sent = as_sent(setting, shared, {}, targets, 2)
     rate = torch.tensor([0.02])
     for _ in range(30):
-        simulated, _ = shared_in(own, model, images, targets, rate)
-        length, ours = (sum(v.square().sum() for v in g.values()).sqrt() for g in (held, simulated))
-        rate = (length / (ours * len(own.steps()))).reshape(1)
+        simulated, _ = shared_in(setting, model, images, targets, rate)
+        length, ours = (sum(v.square().sum() for v in g.values()).sqrt() for g in (sent, simulated))
+        rate = (length / (ours * len(setting.steps()))).reshape(1)
     assert abs(float(rate) - 0.3) < 1e-3
 
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.recomputed import of_report
+from tests.verdicts import of_report as contradictions_in
 
-from imharness.contests import Contest, Yardstick, contest, share_of
-from imharness.results.told import told_of
-from imharness.tables import Column, Value, Wins
+from imharness.leaderboard import Column, Contest, SecondaryMeasure, Value, Wins, Words, contest, share_of
+from imharness.results.pairwise import pairwise_intervals
 
-from .studies import STUDIES, most
-from .test_policy import CLAIM, PROTECTION, blocks, levels, ranked
+from .test_policy import PROTECTION, WORDS, blocks, levels, ranked
 
 
 def test_a_headline_says_of_each_entry_what_keeps_it_from_winning_and_nothing_else() -> None:
@@ -19,74 +19,71 @@ def test_a_headline_says_of_each_entry_what_keeps_it_from_winning_and_nothing_el
     short[2, ::2] = np.nan
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": short, "costly": levels(2, 1, 1, 1)}
     flags = {"good": ("a black box did better",)}
-    held = {"none": 0.9, "good": 0.9, "late": 0.9, "costly": 0.5}
-    said = ranked(scores, flags=flags, utility=held).rankings[0].claim
-    assert said == (
-        "No entry may win, as costly costs too much; good is flagged; late lacks an attack or a unit that others met: "
-        "there is no winner."
+    accuracy = {"none": 0.9, "good": 0.9, "late": 0.9, "costly": 0.5}
+    ranking = ranked(scores, flags=flags, utility=accuracy).rankings[0]
+    assert ranking.outcome == "nobody"
+    assert ranking.claim == "No defense may win: 1 costs too much; 1 is flagged; 1 is incomplete."
+    both = (
+        ranked({**scores, "same": scores["costly"]}, flags=flags, utility={**accuracy, "same": 0.5}).rankings[0].claim
     )
-    unknown = ranked({**scores, "same": scores["costly"]}, flags=flags, utility={**held, "same": 0.5}).rankings[0].claim
-    assert "costly and same cost too much" in unknown
-    partial = {label: own for label, own in held.items() if label != "costly"}
+    assert "2 cost too much" in both
+    again = {"flags": dict.fromkeys(("good", "odd"), flags["good"]), "utility": {**accuracy, "odd": 0.9}}
+    most = ranked({**scores, "odd": scores["good"]}, **again).rankings[0].claim
+    assert most == "No defense may win: 2 are flagged; 1 costs too much; 1 is incomplete."
+    partial = {label: value for label, value in accuracy.items() if label != "costly"}
     alone = ranked({**scores, "best": levels(7, 4, 4, 4)}, flags=flags, utility={**partial, "best": 0.9}).rankings[0]
-    assert alone.winner == "best"
-    assert alone.claim.endswith(
-        "No other entry may win: costly was not measured on all that has to be kept; good is flagged; late lacks an "
-        "attack or a unit that others met."
-    )
-    assert ranked({"none": scores["none"]}).rankings[0].claim == "Only controls were measured: there is no winner."
-    lone = ranked({label: scores[label] for label in ("none", "good")}).rankings[0].claim
-    assert lone.endswith(" No other entry was measured.")
+    assert (alone.winner, alone.outcome) == ("best", "winner")
+    assert ranked({"none": scores["none"]}).rankings[0].claim == "No defense was measured beside the controls."
 
 
 @pytest.mark.parametrize(("undefined", "whose"), [(("none", "good", "late"), "none"), (("good", "late"), "good")])
 def test_a_utility_that_is_not_defined_is_said_to_be_so(undefined: tuple[str, ...], whose: str) -> None:
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 6, 6, 6)}
-    own = blocks(scores, 10)
+    score_blocks = blocks(scores, 10)
     why = "in every condition all images have the same score, or fewer than 3 have one"
-    known = {label: Value(missing=why) if label in undefined else Value(value=0.9) for label in scores}
+    values = {label: Value(missing=why) if label in undefined else Value(value=0.9) for label in scores}
     rules = Contest(
-        own,
+        score_blocks,
         PROTECTION,
-        Column("srocc", "SROCC", "S.", "higher", value=lambda label: known[label]),
+        Column("srocc", "SROCC", "S.", "higher", value=lambda label: values[label]),
         "none",
-        CLAIM,
+        WORDS,
         gates=[share_of("SROCC", "none", 0.05, lambda _: None)],
         controls={"none": "undefended"},
     )
     (ranking,) = contest(rules, id="r", title="", caption="", entry="defense").rankings
     assert ranking.winner == ""
-    assert ranking.claim == (
-        f"SROCC of {whose} is not defined ({why}), so that no entry can be said to keep it: there is no winner."
-    )
+    assert ranking.outcome == "nobody"
+    if whose == "none":
+        assert ranking.claim == "No defense may win: SROCC without a defense is not defined."
+    else:
+        assert ranking.claim == "No defense may win: 2 were not measured on all that has to be kept."
 
 
 def test_where_nothing_is_defined_there_is_a_table_without_places() -> None:
     """One photograph has no order of images: no entry has a number, and none is ahead."""
     nothing = {label: np.full((3, 4), np.nan) for label in ("none", "good")}
-    found = ranked(nothing, unknown=dict.fromkeys(nothing, "of one photograph"))
-    assert found.rankings[0].winner == ""
-    assert [row.values["worst"].missing for row in found.tables[0].rows] == ["of one photograph"] * 2
+    result = ranked(nothing, unknown=dict.fromkeys(nothing, "of one photograph"))
+    assert result.rankings[0].winner == ""
+    assert [row.values["worst"].missing for row in result.tables[0].rows] == ["of one photograph"] * 2
 
 
-def test_a_winner_that_no_control_stands_beside_says_so() -> None:
+def test_one_entry_alone_wins_nothing_and_of_two_without_a_control_the_better_one_does() -> None:
+    assert ranked({"good": levels(1, 5, 5, 5)}).rankings[0].outcome == "leader"
     scores = {"good": levels(1, 5, 5, 5), "late": levels(2, 6, 6, 6)}
-    alone = ranked(scores).rankings[0].claim
-    assert "No control that an entry has to be better than was measured in every setting." in alone
-    equal = ranked({**scores, "late": levels(2, 5, 5, 5)}).rankings[0].claim
-    assert "better than every control" not in equal
-    assert "No control" in equal
-    assert "No control" not in ranked({**scores, "none": levels(0, 20, 20, 20)}).rankings[0].claim
+    assert ranked(scores).rankings[0].winner == "good"
+    assert "without" not in ranked(scores).rankings[0].claim
 
 
 def test_no_sentence_rounds_what_is_shown_to_nothing_or_what_lacks_to_everything() -> None:
     scores = {"none": 1e-4 * levels(0, 20, 20, 20), "good": 1e-4 * levels(1, 5, 5, 5)}
-    said = {own.kind: own.text for own in ranked(scores).rankings[0].findings}
-    assert "D is lower by 0.0015 [0.0015, 0.0015]" in said["better"]
+    sentences = {finding.kind: finding.text for finding in ranked(scores).rankings[0].findings}
+    assert {finding.unit for finding in ranked(scores).rankings[0].findings} == {"photograph"}
+    assert "gain +0.0015 [+0.0015, +0.0015]" in sentences["better"]
     short = {name: levels(i, 5, 5, 5, n=300) for i, name in enumerate(("none", "good"))}
     short["good"][2, 0] = np.nan
-    said = {own.kind: own.text for own in ranked(short).rankings[0].findings}
-    assert said["incomplete"] == "good is incomplete: it has 99% of the units and settings that count."
+    sentences = {finding.kind: finding.text for finding in ranked(short).rankings[0].findings}
+    assert sentences["incomplete"] == "good is incomplete: it was measured in 99 % of the settings that count."
 
 
 @pytest.mark.parametrize("offset", [1e6, -1e9])
@@ -94,38 +91,218 @@ def test_a_large_offset_of_all_scores_changes_nothing_that_is_said_of_their_diff
     """float32 holds 1e6 in steps of 0.06, and 1e9 in steps of 64; the entries differ by 0.005 to 0.02."""
     means = {"none": 20, "good": 5, "late": 6, "costly": 5}
     scores = {label: 1e-3 * levels(i, *[mean] * 3) for i, (label, mean) in enumerate(means.items())}
-    plain, moved = (ranked({e: own + far for e, own in scores.items()}) for far in (0.0, offset))
-    (known, _), (own, numbers) = plain.comparisons[0].stored(), moved.comparisons[0].stored()
+    plain, moved = (ranked({e: values + far for e, values in scores.items()}) for far in (0.0, offset))
+    (plain_index, _), (moved_index, numbers) = plain.comparisons[0].stored(), moved.comparisons[0].stored()
     assert numbers.dtype == np.float64
-    found, wanted = told_of(own, numbers), plain.comparisons[0].told
-    assert found.better.any()
-    np.testing.assert_array_equal(found.better, wanted.better)
-    np.testing.assert_allclose(found.value, wanted.value, atol=1e-6)
-    assert own.tail == pytest.approx(known.tail, rel=0.01)
+    verdicts, wanted = pairwise_intervals(moved_index, numbers), plain.comparisons[0].differences
+    assert verdicts.better.any()
+    np.testing.assert_array_equal(verdicts.better, wanted.better)
+    np.testing.assert_allclose(verdicts.value, wanted.value, atol=1e-6)
+    assert moved_index.pairwise_alpha == pytest.approx(plain_index.pairwise_alpha, rel=0.01)
     np.testing.assert_array_equal(moved.comparisons[0].rates.rate, plain.comparisons[0].rates.rate)
     assert moved.rankings[0].may_be_best == plain.rankings[0].may_be_best
     assert [f.kind for f in moved.rankings[0].findings] == [f.kind for f in plain.rankings[0].findings]
 
 
-def test_what_a_control_is_shown_to_be_holds_among_all_pairs_and_no_control_ahead_is_left_unsaid() -> None:
-    """Four controls are equal to the one candidate: one of them is called better in at most 5 % of studies.
+def test_a_headline_has_at_most_20_words_and_both_numbers() -> None:
+    none = levels(0, 20, 20, 20)
+    cases = {
+        "winner": {"good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)},
+        "leader": {"good": levels(1, 5, 5, 5), "late": levels(2, 5, 5, 5)},
+        "bound": {"good": levels(1, 20, 20, 20)},
+        "worse": {"good": levels(1, 25, 25, 25), "late": levels(2, 26, 26, 26)},
+    }
+    for outcome, scores in cases.items():
+        ranking = ranked({"none": none, **scores}).rankings[0]
+        assert ranking.outcome == outcome, ranking.claim
+        assert len(ranking.claim.split()) <= 20
+        assert f"{np.max(none, axis=0).mean():.1f}" in ranking.claim
+    crowd = {f"e{i}": levels(i, 5, 5, 5) for i in range(1, 9)}
+    many = ranked({"none": none, **crowd}, utility=dict.fromkeys(["none", *crowd], 0.9)).rankings[0]
+    assert len(many.claim.split()) <= 20
 
-    The candidate has a sentence on each control that is ahead of it, by each of two yardsticks.
-    """
-    wrong, names = 0, ("none", "good", "c1", "c2", "c3")
-    for seed in range(STUDIES):
-        noise = np.random.default_rng(seed).normal(20, 1, (2, 5, 3, 12))
-        first, second = (dict(zip(names, own, strict=True)) for own in noise)
-        yardstick = Yardstick(
-            blocks(second, 12), replace(PROTECTION, key="e", of="d", label="E", wins=Wins("e", "", ""))
+
+def test_headlines_of_a_measure_with_a_long_name_have_at_most_20_words_too() -> None:
+    """Members named at a rate, where a lead over many is not shown, nobody gains, or all do worse."""
+    words = Words(
+        "leaks least",
+        lambda x: f"{x:.1f} %",
+        "of members named at 1% FPR",
+        "takes more than {bound} off the {plain} {of} {without}",
+    )
+    crowd = {"none": levels(0, 20, 20, 20), **{f"e{i}": levels(i, 5, 5, 5) for i in range(1, 9)}}
+    idle = {"none": levels(0, 20, 20, 20), **{f"e{i}": levels(i, 20, 20, 20) for i in range(1, 4)}}
+    worse = {"none": levels(0, 20, 20, 20), **{f"e{i}": levels(i, 29, 29, 29) for i in range(1, 4)}}
+    for outcome, scores in (("leader", crowd), ("bound", idle), ("worse", worse)):
+        report = ranked(scores, words=words, utility=dict.fromkeys(scores, 0.9))
+        (ranking,) = report.rankings
+        assert ranking.outcome == outcome, ranking.claim
+        assert len(ranking.claim.split()) <= 20, ranking.claim
+        assert contradictions_in(report) == []
+
+
+def test_an_entry_has_a_headline_of_its_own_with_both_numbers() -> None:
+    """The winner, one that is better, one that is not, one that seems strong, one that costs too much."""
+    scores = {
+        "none": levels(0, 20, 20, 20),
+        "good": levels(1, 5, 5, 5),
+        "late": levels(2, 9, 9, 9),
+        "idle": levels(0, 20, 20, 20) + levels(7, 0, 0, 0) * np.resize([1, -1], 30),
+        "seems": levels(3, 1, 1, 19.9) + levels(7, 0, 0, 0) * np.resize([1, -1], 30),
+        "costly": levels(4, 4, 4, 4),
+        "bad": levels(5, 26, 26, 26),
+    }
+    utility = {**dict.fromkeys(scores, 0.9), "costly": 0.5}
+    (ranking,) = (report := ranked(scores, utility=utility)).rankings
+    values = {row.label: row.values for row in report.tables[0].rows}
+    number = {label: f"{cells['worst'].value:.1f}" for label, cells in values.items()}
+    unaware = {label: f"{cells['unaware'].value:.1f}" for label, cells in values.items()}
+    plain = f"{number['none']} without a defense."
+    first = {label: position.headline[:1] for label, position in ranking.places.items()}
+    assert ranking.winner == "good"
+    assert first["good"] == (ranking.claim,)
+    assert first["late"] == (f"late is better than none: {number['late']} D, {plain}",)
+    assert first["idle"] == (f"idle is not separated from none: {number['idle']} D, {plain}",)
+    assert first["bad"] == (f"bad is worse than none: {number['bad']} D, {plain}",)
+    assert first["seems"] == (
+        f"seems looks strong: {unaware['seems']} D, {unaware['none']} without; "
+        f"under the worst attack {number['seems']}, {number['none']} without.",
+    )
+    assert ranking.places["costly"].headline == (
+        f"costly is better than none: {number['costly']} D, {plain}",
+        "It costs too much: SROCC clean 0.500, 0.900 without a defense.",
+    )
+    assert ranking.places["none"].headline == ()
+    assert all(len(text.split()) <= 20 for position in ranking.places.values() for text in position.headline)
+    assert contradictions_in(report) == []
+
+
+def test_the_headline_of_an_entry_without_a_full_number_says_why() -> None:
+    short = levels(4, 3, 3, 3)
+    short[2, ::2] = np.nan
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": short}
+    scores["a-odd"] = np.full((3, 30), np.nan)
+    flags = {"good": ("a black box did better",)}
+    (ranking,) = ranked(scores, flags=flags, unknown={"a-odd": "its module cannot be loaded"}).rankings
+    (flagged,), (late,), (odd,) = (ranking.places[label].headline for label in ("good", "late", "a-odd"))
+    assert flagged.startswith("good is flagged, and its number is only an upper bound: ")
+    assert late == "late is incomplete: it was measured in 83 % of the settings that count."
+    assert odd == "a-odd is not ranked: its module cannot be loaded."
+
+
+def test_an_entry_without_any_number_changes_nothing_of_the_others() -> None:
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)}
+    (without,), (ranking,) = (
+        ranked(entries).rankings for entries in (scores, {"empty": np.full((3, 30), np.nan), **scores})
+    )
+    assert ranking.claim == without.claim
+    for label in scores:
+        assert ranking.places[label].against == without.places[label].against
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_bound_is_never_less_than_the_end_of_an_interval(seed: int) -> None:
+    scores = {"none": levels(10 * seed, 20, 20, 20), "good": levels(10 * seed + 1, 20, 20, 20)}
+    (ranking,) = ranked(scores, utility=dict.fromkeys(scores, 0.9)).rankings
+    against = ranking.places["good"].against
+    assert ranking.outcome == "bound"
+    bound = float(ranking.claim.partition("more than ")[2].partition(" ")[0])
+    assert against.high <= bound < against.high + 0.1
+
+
+def test_a_control_beats_all_that_may_win_only_where_it_is_shown_to_be_better_than_each() -> None:
+    """One that is far behind on every other photograph and far ahead on the others is not told from the control."""
+    wild = np.repeat((9 + 25 * np.where(np.arange(30) % 10 % 2, 1.0, -1.0))[None], 3, axis=0)
+    scores = {"none": levels(0, 20, 20, 20), "half": levels(1, 5, 5, 5), "good": levels(2, 7, 7, 7)}
+    facts = {"controls": {"none": "control", "half": "halved"}}
+    alone = ranked(scores, utility=dict.fromkeys(scores, 0.9), **facts).rankings[0]
+    assert alone.claim.startswith("half (halved) beats every defense that may win: ")
+    beside = ranked({**scores, "wild": wild}, utility=dict.fromkeys([*scores, "wild"], 0.9), **facts).rankings[0]
+    assert beside.outcome == "worse"
+    assert beside.claim.startswith("half (halved) beats good, which leads: ")
+
+
+def test_measures_that_disagree_take_the_crown_and_one_that_shows_nothing_does_not() -> None:
+    """By D "good" is the best; by E it is worse than "late", or all are equal, or no unit can tell anything."""
+    first = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)}
+    worse = {"none": levels(7, 20, 20, 20), "good": levels(8, 12, 12, 12), "late": levels(9, 5, 5, 5)}
+    deaf = {label: levels(27 + i, 20, 20, 20) for i, label in enumerate(first)}
+    flat = {label: np.zeros((3, 30)) for label in first}
+    for second, winner in ((worse, ""), (deaf, "good"), (flat, "good")):
+        further = SecondaryMeasure(
+            blocks(second, 10), replace(PROTECTION, key="e", of="d", label="E", wins=Wins("e", "", ""))
         )
-        facts = {"controls": dict.fromkeys(set(names) - {"good"}, "control"), "utility": dict.fromkeys(names, 0.9)}
-        ranking = ranked(first, 12, yardsticks=[yardstick], **facts).rankings[0]
-        wrong += ranking.claim.startswith("No entry that may be best is better than every control")
-        for measure, scores in (("D", first), ("E", second)):
-            worst = {label: own.max(axis=0).mean() for label, own in scores.items()}
-            kinds = ("better", "worse", "not told")
-            found = [own for own in ranking.findings if own.kind in kinds and own.measure == measure]
-            said = {other for own in found for other in own.against}
-            assert said >= {label for label, mean in worst.items() if mean < worst["good"]}
-    assert wrong <= most()
+        ranking = ranked(first, secondary_measures=[further]).rankings[0]
+        assert ranking.winner == winner
+        assert (ranking.outcome == "measures disagree") == (not winner)
+    assert ranked(first, secondary_measures=[further]).rankings[0].claim == ranked(first).rankings[0].claim
+
+
+@pytest.mark.parametrize("ahead", ["late", "mid"])
+def test_of_several_that_are_better_by_another_measure_the_one_furthest_ahead_is_named(ahead: str) -> None:
+    names = ("none", "good", "late", "mid")
+    first = {name: levels(i, *[d] * 3) for i, (name, d) in enumerate(zip(names, (20, 5, 9, 9), strict=True))}
+    means = {**dict(zip(names, (20, 12, 8, 8), strict=True)), ahead: 5}
+    second = {name: levels(7 + i, *[e] * 3) for i, (name, e) in enumerate(means.items())}
+    further = SecondaryMeasure(
+        blocks(second, 10), replace(PROTECTION, key="e", of="d", label="E", wins=Wins("e", "", ""))
+    )
+    utility = dict.fromkeys(first, 0.9)
+    claim = ranked(first, secondary_measures=[further], utility=utility).rankings[0].claim
+    assert claim.startswith(f"Measures disagree: good leads {ahead} by ")
+    assert f" D, but {ahead} is better by " in claim
+
+
+def test_a_control_made_for_one_entry_stands_against_that_entry_alone() -> None:
+    """Early stopping at the accuracy of "late" is better than "late", and worse than nothing that "good" has to be."""
+    scores = {
+        "none": levels(0, 20, 20, 20),
+        "good": levels(1, 5, 5, 5),
+        "late": levels(2, 9, 9, 9),
+        "stopped": levels(3, 2, 2, 2),
+    }
+    accuracy = dict.fromkeys(scores, 0.9)
+    facts = {"controls": {"none": "undefended", "stopped": "early stopping"}, "utility": accuracy}
+    everybody = ranked(scores, **facts).rankings[0]
+    assert (everybody.winner, everybody.outcome) == ("", "worse")
+    assert everybody.claim.startswith("stopped (early stopping) beats every defense that may win: ")
+    matched = ranked(scores, **facts, matched={"stopped": "late"}).rankings[0]
+    assert matched.winner == "good"
+    assert [finding.entry for finding in matched.findings if finding.kind == "worse"] == ["late"]
+    assert ranked(scores, **facts, matched={"stopped": "good"}).rankings[0].winner == ""
+    costly = {**facts, "utility": {**accuracy, "stopped": 0.5}, "matched": {"stopped": "good"}}
+    assert ranked(scores, **costly).rankings[0].winner == "good", "a control that fails the gate stands against nobody"
+
+
+@pytest.mark.parametrize("label", ["a", "z"])
+def test_an_entry_without_any_number_is_incomplete_and_changes_nothing_of_the_others(label: str) -> None:
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)}
+    utility = dict.fromkeys([*scores, label], 0.9)
+    alone = ranked(scores, utility=utility)
+    report = ranked({**scores, label: np.full((3, 30), np.nan)}, utility=utility)
+    (before,), (after,) = alone.rankings, report.rankings
+    assert (after.winner, after.claim) == (before.winner, before.claim) == ("good", before.claim)
+    assert [finding.text for finding in after.findings if finding.entry == label] == [
+        f"{label} is incomplete: it was measured in 0 % of the settings that count."
+    ]
+    assert {x: after.places[x].against for x in scores} == {x: before.places[x].against for x in scores}
+    assert of_report(report)
+
+
+@pytest.mark.parametrize("missing", [np.s_[:, 3], np.s_[2]])
+def test_nobody_wins_where_no_defense_itself_lacks_an_image_or_an_attack(missing: object) -> None:
+    """It was crowned for being ahead of the other entries alone."""
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)}
+    scores["none"][missing] = np.nan
+    (ranking,) = ranked(scores).rankings
+    five = np.max(scores["good"], axis=0).mean()
+    assert ranking.claim == (
+        f"No winner: none is incomplete, and nothing is compared with it. good leads with {five:.1f} D."
+    )
+    assert (ranking.winner, ranking.may_be_best, ranking.outcome) == ("", ("good",), "leader")
+
+
+def test_one_photograph_is_too_few() -> None:
+    (ranking,) = ranked({"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5)}, clusters=1).rankings
+    assert ranking.claim == "1 photograph is too few to compare any defense with no defense."
+    assert "good is not compared with none: 1 photograph is too few." in {finding.text for finding in ranking.findings}

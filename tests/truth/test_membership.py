@@ -16,6 +16,7 @@ from tests.truth.studies import most
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.contracts.randomness import derive_seed, generator
+from imharness.leaderboard import Value
 from imharness.membership import (
     Component,
     DefenderOutputs,
@@ -40,7 +41,6 @@ from imharness.results.query import ResultQuery
 from imharness.results.rows import made_of
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
-from imharness.tables import Value
 from imharness_membership.tables import report
 
 TRACK, PLAIN = "harness/membership", "harness/plain-training"
@@ -57,7 +57,7 @@ class Nothing(MembershipRelease):
     info = MembershipDefenseInfo(id="acme/nothing", version="1")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             return outputs
 
         return release
@@ -72,8 +72,8 @@ class Register(torch.nn.Module):
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         nearest = torch.cdist(features.flatten(1), self.rows).min(dim=1)
-        known = torch.nn.functional.one_hot(self.labels[nearest.indices], 10).float()
-        return 20 * known * (nearest.values < 1e-3)[:, None]
+        labels = torch.nn.functional.one_hot(self.labels[nearest.indices], 10).float()
+        return 20 * labels * (nearest.values < 1e-3)[:, None]
 
 
 class Leak(MembershipTraining):
@@ -112,28 +112,31 @@ def study(
     options: Mapping[str, Any] | None = None,
 ) -> ResultQuery:
     """Plan and run the track on digits with a small model; return its results."""
-    own = [Registered(c, "test", Provenance("test", "1")) for c in (Nothing(), Leak(), Noise(), *further)]
-    registry = installed().joined(own)
+    components = [Registered(c, "test", Provenance("test", "1")) for c in (Nothing(), Leak(), Noise(), *further)]
+    registry = installed().joined(components)
     select = {"dataset": ["digits"], "model": ["mlp[hidden=(16,)]"], "defense": defenses, "evaluator": evaluators}
-    part = TrackProfile(select=select, options={**OPTIONS, **(options or {})})
-    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
+    settings = TrackProfile(select=select, options={**OPTIONS, **(options or {})})
+    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: settings}), registry)
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
     return ResultQuery(cache.store, records, [CONTROL])
 
 
-def tables(found: Any) -> dict[str, dict[str, Mapping[str, Value]]]:
-    return {table.id: {row.label: row.values for row in table.rows} for table in report(found).tables}
+def tables(query: Any) -> dict[str, dict[str, Mapping[str, Value]]]:
+    return {table.id: {row.label: row.values for row in table.rows} for table in report(query).tables}
 
 
 def test_a_defense_that_does_nothing_equals_no_defense(tmp_path: Path) -> None:
-    own = tables(study(tmp_path, ["plain-training", "acme/nothing"], ["confidence"]))
+    tables_by_name = tables(study(tmp_path, ["plain-training", "acme/nothing"], ["confidence"]))
     for table in ("defenses", "rates", "accuracy"):
-        found, plain = (dict(own[table][label]) for label in ("acme/nothing", PLAIN))
+        actual, plain = (dict(tables_by_name[table][label]) for label in ("acme/nothing", PLAIN))
         if table == "defenses":
-            assert (found.pop("rank").value, plain.pop("rank").value) == (1, None)  # a control has no place
-        assert found == plain
+            assert (actual.pop("rank").value, plain.pop("rank").value) == (1, None)  # a control has no place
+            assert (actual.pop("gain").value, plain.pop("gain").value) == (0, None)
+            for beside in ("behind", "p"):
+                assert (actual.pop(beside).value, plain.pop(beside).value) == (None, None)
+        assert actual == plain
 
 
 def test_references_and_gradients_behind_a_defense_that_does_nothing_are_those_of_none(tmp_path: Path) -> None:
@@ -149,18 +152,18 @@ def test_references_and_gradients_behind_a_defense_that_does_nothing_are_those_o
 
 def test_a_release_that_keeps_the_label_costs_no_accuracy(tmp_path: Path) -> None:
     names = ["plain-training", "memguard[epochs=2]", "masking[top_k=1]", "masking[temperature=5.0]"]
-    own = tables(study(tmp_path, names, ["correctness"]))["rates"]
-    assert len(own) == 4
+    rates = tables(study(tmp_path, names, ["correctness"]))["rates"]
+    assert len(rates) == 4
     for column in ("test", "train", "accuracy_plain", "accuracy_adaptive"):
-        assert len({values[column].value for values in own.values()}) == 1
+        assert len({values[column].value for values in rates.values()}) == 1
 
 
 def test_a_model_that_knows_its_members_by_heart_is_found_out_completely(tmp_path: Path) -> None:
-    found = tables(study(tmp_path, ["acme/leak"], ["confidence[per_class=False]", "acme/noise"]))
-    own = found["rates"]["acme/leak"]
-    assert [own[key].value for key in ("accuracy_adaptive", "auc_adaptive", "train")] == [1, 1, 1]
-    assert list(found["evaluators"]) == ["harness/confidence[per_class=False]", "acme/noise"]
-    noise = found["accuracy"]["acme/leak"]["e0"]
+    tables_by_name = tables(study(tmp_path, ["acme/leak"], ["confidence[per_class=False]", "acme/noise"]))
+    row = tables_by_name["rates"]["acme/leak"]
+    assert [row[key].value for key in ("accuracy_adaptive", "auc_adaptive", "train")] == [1, 1, 1]
+    assert list(tables_by_name["evaluators"]) == ["harness/confidence[per_class=False]", "acme/noise"]
+    noise = tables_by_name["accuracy"]["acme/leak"]["e0"]
     assert noise.low is not None
     assert noise.high is not None
     assert noise.low < 0.5 < noise.high
@@ -178,8 +181,8 @@ def database() -> duckdb.DuckDBPyConnection:
 @cache
 def places_of(entries: int, evaluators: int, splits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, pa.Table]:
     """Return which defense, split and row each score of a study is of, and all that is said of it, once for many."""
-    defense, evaluator, split, row = (place.ravel() for place in np.indices((entries, evaluators, splits, ROWS)))
-    told = {
+    defense, evaluator, split, row = (indices.ravel() for indices in np.indices((entries, evaluators, splits, ROWS)))
+    columns = {
         "defense": pa.DictionaryArray.from_arrays(defense, names_of(entries)).dictionary_decode(),
         "evaluator": pa.DictionaryArray.from_arrays(
             evaluator, [f"x/{i:02}" for i in range(evaluators)]
@@ -193,13 +196,13 @@ def places_of(entries: int, evaluators: int, splits: int) -> tuple[np.ndarray, n
         "label": row % 2,
         "right": np.full(len(row), True),
     }
-    return defense, split, row, pa.table(told)
+    return defense, split, row, pa.table(columns)
 
 
 @cache
 def facts_of(entries: int, splits: int) -> dict[str, pa.Table]:
     """Return the tables of a study that no seed changes."""
-    defense, split = (place.ravel() for place in np.indices((entries, splits)))
+    defense, split = (indices.ravel() for indices in np.indices((entries, splits)))
     return {
         "components": pa.table({name: [value] for name, value in CONTROL.items()}),
         "evaluate_tasks": pa.table({"defense": [PLAIN]}),
@@ -263,8 +266,8 @@ class Simulated:
         self._db.register("evaluate", self._table(f"SELECT * FROM evaluate WHERE NOT ({where})"))
 
     def _table(self, sql: str) -> pa.Table:
-        found = self._db.sql(sql)
-        return None if found is None else found.to_arrow_table()
+        relation = self._db.sql(sql)
+        return None if relation is None else relation.to_arrow_table()
 
     def __call__(self, sql: str, /) -> dict[str, np.ndarray]:
         if not re.search(r"\bevaluate\b", sql):
@@ -282,23 +285,29 @@ def noise() -> list[dict[str, dict[str, Mapping[str, Value]]]]:
 
 
 def test_intervals_of_noise_cover_one_half_in_95_percent(noise) -> None:
-    found = [value for own in noise for row in own["accuracy"].values() for k, value in row.items() if k[0] == "e"]
-    assert len(found) == 200 * EVALUATORS
-    known = [value for value in found if value.low is not None]
-    assert len(known) > 0.98 * len(found)
-    covered = np.mean([value.low <= 0.5 <= value.high for value in known])
+    values = [
+        value
+        for tables_by_name in noise
+        for row in tables_by_name["accuracy"].values()
+        for k, value in row.items()
+        if k[0] == "e"
+    ]
+    assert len(values) == 200 * EVALUATORS
+    bounded = [value for value in values if value.low is not None]
+    assert len(bounded) > 0.98 * len(values)
+    covered = np.mean([value.low <= 0.5 <= value.high for value in bounded])
     assert covered == pytest.approx(0.95, abs=0.015)
 
 
 @pytest.mark.parametrize("key", ["accuracy_adaptive", "auc_adaptive"])
 def test_the_strongest_of_evaluators_that_guess_stays_at_one_half(key: str, noise) -> None:
-    found = [row[key] for own in noise for row in own["rates"].values()]
-    shown = np.array([value.value for value in found])
-    assert len(shown) == 200
-    assert abs(shown.mean() - 0.5) < 3 * shown.std() / np.sqrt(200)
-    known = [value for value in found if value.low is not None]
-    assert len(known) > 0.98 * len(found)
-    assert np.mean([value.low <= 0.5 <= value.high for value in known]) == pytest.approx(0.95, abs=0.05)
+    values = [row[key] for tables_by_name in noise for row in tables_by_name["rates"].values()]
+    numbers = np.array([value.value for value in values])
+    assert len(numbers) == 200
+    assert abs(numbers.mean() - 0.5) < 3 * numbers.std() / np.sqrt(200)
+    bounded = [value for value in values if value.low is not None]
+    assert len(bounded) > 0.98 * len(values)
+    assert np.mean([value.low <= 0.5 <= value.high for value in bounded]) == pytest.approx(0.95, abs=0.05)
 
 
 def test_equal_defenses_whose_splits_differ_are_told_apart_in_at_most_5_percent_of_studies() -> None:
@@ -308,10 +317,13 @@ def test_equal_defenses_whose_splits_differ_are_told_apart_in_at_most_5_percent_
     in test_membership_contest.
     """
     studies = 30
-    told = tested = 0
+    separated = tested = 0
     for seed in range(studies):
-        found = {own.column: own for own in report(Simulated(4, seed, splits=8, spread=0.3, evaluators=4)).comparisons}
-        own = found["accuracy_adaptive"]
-        told += bool(own.told.better.any())
-        tested += bool(np.nanmax(own.rates.rate, initial=0) > 0)
-    assert max(told, tested) <= most(studies)
+        comparisons = {
+            candidate.column: candidate
+            for candidate in report(Simulated(4, seed, splits=8, spread=0.3, evaluators=4)).comparisons
+        }
+        comparison = comparisons["accuracy_adaptive"]
+        separated += bool(comparison.differences.better.any())
+        tested += bool(np.nanmax(comparison.rates.rate, initial=0) > 0)
+    assert max(separated, tested) <= most(studies)

@@ -10,13 +10,13 @@ from tests.truth.test_membership_contest import ELSEWHERE, Elsewhere
 from imharness.tracks import TrackReport
 from imharness_membership.tables import report
 from imharness_membership.tables.canaries import beyond_others
-from imharness_membership.tables.cells import figures, figures_at
+from imharness_membership.tables.figures import figures, figures_at
 
 SPLITS, CANARIES, SEEDS = 6, 128, 200
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> TrackReport:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> TrackReport:
     """Six splits of no defense, a model that knows its members by heart, one that never sees them, and a release."""
     names = [PLAIN, "acme/leak", ELSEWHERE, "masking[top_k=1]"]
     options = {"splits": SPLITS, "part": 100, "epochs": 60, "canaries": CANARIES}
@@ -24,24 +24,24 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> TrackReport:
 
 
 def test_a_model_that_learns_by_heart_gives_every_canary_away_and_one_that_never_sees_them_none(
-    found: TrackReport,
+    outcomes: TrackReport,
 ) -> None:
-    ranking = found.rankings[1]
-    (table,) = (table for table in found.tables if table.id == ranking.table == "canaries")
+    ranking = outcomes.rankings[1]
+    (table,) = (table for table in outcomes.tables if table.id == ranking.table == "canaries")
     worst = {row.label: row.values["worst"] for row in table.rows}
     assert worst["acme/leak"].value == 1
     assert worst[ELSEWHERE].value == pytest.approx(0.01, abs=0.03)
     assert worst[PLAIN].value > 0.2
     assert ranking.undefended == PLAIN
-    (told,) = (own.told for own in found.comparisons if own.id == ranking.comparison)
-    place = {label: i for i, label in enumerate(sorted(worst))}
-    assert told.better[place[ELSEWHERE], place["acme/leak"]]
-    assert told.better[place[PLAIN], place["acme/leak"]]
+    (verdicts,) = (comparison.differences for comparison in outcomes.comparisons if comparison.id == ranking.comparison)
+    index = {label: i for i, label in enumerate(sorted(worst))}
+    assert verdicts.better[index[ELSEWHERE], index["acme/leak"]]
+    assert verdicts.better[index[PLAIN], index["acme/leak"]]
 
 
 def test_a_run_without_canaries_has_no_such_ranking(tmp_path: Path) -> None:
-    own = report(study(tmp_path, [PLAIN, "acme/nothing"], ["confidence"], (), {"splits": 2}))
-    assert len(own.rankings) == 1
+    result = report(study(tmp_path, [PLAIN, "acme/nothing"], ["confidence"], (), {"splits": 2}))
+    assert len(result.rankings) == 1
 
 
 def test_canaries_that_models_did_not_learn_are_found_as_often_as_others_are_accused() -> None:
@@ -62,5 +62,5 @@ def test_what_other_models_say_of_a_record_is_taken_from_its_answer() -> None:
     """One entry, three splits, two records; NaN is left out, and who all others saw is held against the mean of all."""
     score = np.array([[[5.0, 1.0], [2.0, 4.0], [4.0, 7.0]]])
     inside = np.array([[True, False], [False, True], [False, True]])
-    found = beyond_others(score, inside)
-    assert found[0] == pytest.approx(np.array([[5 - 3, 1 - 7 / 3], [2 - 4, 4 - 1], [4 - 2, 7 - 1]]))
+    differences = beyond_others(score, inside)
+    assert differences[0] == pytest.approx(np.array([[5 - 3, 1 - 7 / 3], [2 - 4, 4 - 1], [4 - 2, 7 - 1]]))

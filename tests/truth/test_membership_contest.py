@@ -9,6 +9,7 @@ from tests.recomputed import of_report
 from tests.truth.studies import STUDIES, most
 from tests.truth.test_membership import PLAIN, Simulated, study
 
+from imharness.leaderboard import Column, Value
 from imharness.membership import (
     DefenderOutputs,
     InferMembership,
@@ -26,13 +27,12 @@ from imharness.membership import (
     TrainPrivately,
 )
 from imharness.results.query import ResultQuery
-from imharness.tables import Column, Value
 from imharness.tracks import TrackReport
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.tables import report
-from imharness_membership.tables.cells import Figures, figures_at, scores_of
 from imharness_membership.tables.choice import Parts, figures_of_parts, parted
 from imharness_membership.tables.contest import ranked_defenses
+from imharness_membership.tables.figures import Figures, figures_at, scores_of
 from imharness_membership.thresholds import margins
 
 ELSEWHERE, CODED = "acme/elsewhere", "acme/coded"
@@ -67,10 +67,10 @@ class Code(torch.nn.Module):
         member = torch.cdist(features.flatten(1), self.members).amin(dim=1) < 1e-3
         outputs = self.network(features).softmax(dim=1).double()
         top = outputs.max(dim=1)
-        place = (top.values.clamp(0.3, 0.99) / (2 * STEP)).floor() * 2 + (~member).double()
+        code = (top.values.clamp(0.3, 0.99) / (2 * STEP)).floor() * 2 + (~member).double()
         rest = outputs.scatter(1, top.indices[:, None], 0)
-        kept = (1 - place * STEP)[:, None] * rest / rest.sum(dim=1, keepdim=True).clamp(min=1e-9)
-        return kept.scatter(1, top.indices[:, None], place[:, None] * STEP).clamp(min=1e-12).log().float()
+        probabilities = (1 - code * STEP)[:, None] * rest / rest.sum(dim=1, keepdim=True).clamp(min=1e-9)
+        return probabilities.scatter(1, top.indices[:, None], code[:, None] * STEP).clamp(min=1e-12).log().float()
 
 
 class Coded(Elsewhere):
@@ -112,7 +112,7 @@ class Squeezed(MembershipRelease):
     how: str = "even"
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             if self.how == "even":
                 return 0.01 * outputs + 0.99 / outputs.shape[1]
             if self.how == "hot":
@@ -135,9 +135,9 @@ def test_outputs_that_are_rescaled_give_as_much_away(squeezed: TrackReport) -> N
     """Shadow models are defended as the target is, so that thresholds move with the outputs."""
     ranking, rows = squeezed.rankings[0], {row.label: row.values for row in squeezed.tables[0].rows}
     for label in ("acme/squeezed", "acme/squeezed[how=hot]"):
-        told = squeezed.comparisons[0].told
+        verdicts = squeezed.comparisons[0].differences
         i, j = (squeezed.comparisons[0].entries.index(name) for name in (label, PLAIN))
-        assert not told.better[i, j], label
+        assert not verdicts.better[i, j], label
         assert rows[label]["worst"].low > 0.5
         assert ranking.places[label].gate != "fails"
     assert ranking.winner == ""
@@ -159,13 +159,13 @@ def test_the_order_of_margins_is_that_of_the_values_whatever_their_scale() -> No
         target_labels=torch.zeros(200, dtype=torch.int64),
     )
     plain = margins(query, shadow, target, per_class=False)
-    mapped = margins(query, *(0.5 + 0.01 * own.sqrt() for own in (shadow, target)), per_class=False)
+    mapped = margins(query, *(0.5 + 0.01 * outputs.sqrt() for outputs in (shadow, target)), per_class=False)
     assert torch.equal(plain >= 0, mapped >= 0)
     assert torch.equal(plain.argsort(), mapped.argsort())
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> ResultQuery:
+def query(tmp_path_factory: pytest.TempPathFactory) -> ResultQuery:
     """Eight splits of three defenses, with too few non-members for a rate at 1 %."""
     one, each = ("confidence[per_class=False]", "modified-entropy[per_class=False]"), ("confidence", "modified-entropy")
     names = [*one, *each, "correctness", "privacy-risk", "acme/decoder"]
@@ -175,37 +175,37 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> ResultQuery:
 
 
 @pytest.fixture(scope="module")
-def shown(found: ResultQuery) -> TrackReport:
-    return report(found)
+def ranked_report(query: ResultQuery) -> TrackReport:
+    return report(query)
 
 
-def test_one_evaluator_that_breaks_a_defense_decides(found: ResultQuery, shown: TrackReport) -> None:
+def test_one_evaluator_that_breaks_a_defense_decides(query: ResultQuery, ranked_report: TrackReport) -> None:
     """In the mean over all attacks, "coded" is better than no defense; the decoder reads all its members."""
-    ranking, rows = shown.rankings[0], {row.label: row.values for row in shown.tables[0].rows}
-    guessed = found("SELECT defense, avg(CAST((score >= 0) = member AS INT)) AS mean FROM evaluate GROUP BY defense")
+    ranking, rows = ranked_report.rankings[0], {row.label: row.values for row in ranked_report.tables[0].rows}
+    guessed = query("SELECT defense, avg(CAST((score >= 0) = member AS INT)) AS mean FROM evaluate GROUP BY defense")
     means = dict(zip(guessed["defense"], guessed["mean"], strict=True))
     assert means[CODED] < means[PLAIN]
     assert rows[CODED]["worst"].value == pytest.approx(1)
     assert rows[CODED]["unaware"].value == pytest.approx(0.5, abs=0.1)
     assert rows[CODED]["aware"].value == pytest.approx(1)
     assert ranking.places[CODED].broken_by == {"acme/decoder": 1.0}
-    assert [row.label for row in shown.tables[0].rows if not ranking.places[row.label].control][-1] == CODED
+    assert [row.label for row in ranked_report.tables[0].rows if not ranking.places[row.label].control][-1] == CODED
     assert ranking.winner == ELSEWHERE
     assert rows[ELSEWHERE]["worst"].value == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_headline_is_what_the_rows_say(found: ResultQuery, shown: TrackReport) -> None:
-    """From the rows of all cells and the accuracies of the models, by loops."""
-    rows = found('SELECT defense, evaluator, adaptive, split, dataset, "row", member, score FROM evaluate')
+def test_the_headline_is_what_the_rows_say(query: ResultQuery, ranked_report: TrackReport) -> None:
+    """From the rows of all tasks and the accuracies of the models, by loops."""
+    rows = query('SELECT defense, evaluator, adaptive, split, dataset, "row", member, score FROM evaluate')
     right = (rows["score"] >= 0) == rows["member"]
 
     def accuracies(defense: str, attack: tuple[str, bool]) -> list[float]:
-        own = (rows["defense"] == defense) & (rows["evaluator"] == attack[0]) & (rows["adaptive"] == attack[1])
-        found = []
+        selected = (rows["defense"] == defense) & (rows["evaluator"] == attack[0]) & (rows["adaptive"] == attack[1])
+        values = []
         for split in range(8):
-            sides = [right[own & (rows["split"] == split) & (rows["member"] == side)] for side in (True, False)]
-            found.append(float(np.mean([side.mean() for side in sides])))
-        return found
+            sides = [right[selected & (rows["split"] == split) & (rows["member"] == side)] for side in (True, False)]
+            values.append(float(np.mean([side.mean() for side in sides])))
+        return values
 
     attacks = sorted(
         set(zip(rows["evaluator"].tolist(), rows["adaptive"].tolist(), strict=True)), key=lambda a: (a[0], -a[1])
@@ -217,39 +217,39 @@ def test_the_headline_is_what_the_rows_say(found: ResultQuery, shown: TrackRepor
             max(attacks, key=lambda a: round(sum(of[a][(split + k) % 8] for k in (1, 2, 3)), 9)) for split in range(8)
         ]
         worst[defense] = [of[attack][split] for split, attack in enumerate(best)]
-    facts = found("SELECT defense, test_accuracy FROM train_tasks WHERE role = 'target'")
-    test = {defense: facts["test_accuracy"][facts["defense"] == defense].mean() for defense in worst}
-    assert shown.rankings[0].claim == (
-        f"The strongest evaluator that knows the defense guesses {np.mean(worst[ELSEWHERE]):.3f} of memberships right "
-        f"behind {ELSEWHERE}, {np.mean(worst[PLAIN]):.3f} without a defense; test accuracy {test[ELSEWHERE]:.3f} of "
-        f"{test[PLAIN]:.3f}."
+    leak, plain = (f"{100 * np.mean(worst[defense]):.1f} %" for defense in (ELSEWHERE, PLAIN))
+    assert (
+        ranked_report.rankings[0].claim
+        == f"{ELSEWHERE} leaks least: {leak} of guesses right, {plain} without a defense."
     )
-    comparison, numbers = shown.comparisons[0].stored()
-    assert shown.rankings[0].comparison == comparison.id
+    comparison, numbers = ranked_report.comparisons[0].stored()
+    assert ranked_report.rankings[0].comparison == comparison.id
     for defense, values in worst.items():
         assert numbers[comparison.entries.index(defense)] == pytest.approx(values, abs=1e-6)
 
 
 def test_the_headline_says_how_many_are_accused_where_the_rate_ranks() -> None:
     query = Simulated(2, 0, splits=8, spread=0.1, evaluators=4, gap=(1.0, 0.0))
-    found = contest_of(query, 0.25)
-    worst = {row.label: row.values["worst"].value for row in found.tables[0].rows}
-    assert found.rankings[0].winner == "x/01"
-    assert found.rankings[0].claim.startswith(
-        f"The strongest evaluator that knows the defense finds {worst['x/01']:.3f} of members behind x/01 while at "
-        f"most 25% of others are accused, {worst[PLAIN]:.3f} without a defense; "
+    result = contest_of(query, 0.25)
+    worst = {row.label: row.values["worst"].value for row in result.tables[0].rows}
+    assert result.rankings[0].winner == "x/01"
+    leak, plain = (f"{100 * worst[label]:.1f} %" for label in ("x/01", PLAIN))
+    assert (
+        result.rankings[0].claim == f"x/01 leaks least: {leak} of members named at 25% FPR, {plain} without a defense."
     )
 
 
 def test_evaluators_that_guess_tell_nothing(tmp_path: Path) -> None:
     names = [f"acme/noise[number={number}]" for number in range(4)]
     options = {"splits": 6, "epochs": 1}
-    own = report(study(tmp_path, [PLAIN, "acme/nothing", ELSEWHERE], names, [Elsewhere()], options))
-    for row in own.tables[0].rows:
+    result = report(study(tmp_path, [PLAIN, "acme/nothing", ELSEWHERE], names, [Elsewhere()], options))
+    for row in result.tables[0].rows:
         assert row.values["worst"].value == pytest.approx(0.5, abs=0.08)
-    assert not own.rankings[0].winner
-    assert own.rankings[0].claim.startswith("This data cannot tell ")
-    assert f"from {PLAIN} (no defense): " in own.rankings[0].claim
+    assert not result.rankings[0].winner
+    assert result.rankings[0].outcome == "bound"
+    assert {position.against.verdict for position in result.rankings[0].places.values() if position.against} == {
+        "undecided"
+    }
 
 
 SAME = Column("test", "Test accuracy", "", "higher", value=lambda _: Value(value=0.9))
@@ -257,15 +257,15 @@ SAME = Column("test", "Test accuracy", "", "higher", value=lambda _: Value(value
 
 def contest_of(query: Simulated, fpr: float = 0.01) -> TrackReport:
     """Return the ranking alone, of defenses that cost nothing."""
-    (found,) = contests_of(query, fpr)
-    return found
+    (result,) = contests_of(query, fpr)
+    return result
 
 
 def contests_of(query: Simulated, *rates: float) -> list[TrackReport]:
     """Return the rankings of one study by each of some false-positive rates."""
     kinds = [figures_at(fpr) for fpr in rates]
-    figures = figures_of_parts(parted(scores_of(query)), {key: own for some in kinds for key, own in some.items()})
-    return [_contest(query, figures, own) for own in kinds]
+    figures = figures_of_parts(parted(scores_of(query)), {key: value for some in kinds for key, value in some.items()})
+    return [_contest(query, figures, kind) for kind in kinds]
 
 
 def _contest(query: Simulated, figures: Parts, kinds: Figures) -> TrackReport:
@@ -281,10 +281,10 @@ def test_of_equal_defenses_any_is_told_apart_in_at_most_5_percent_of_studies() -
     wrong, crowned = (dict.fromkeys(("accuracy", "tpr25"), 0) for _ in range(2))
     for seed in range(STUDIES):
         query = Simulated(4, seed, splits=8, spread=0.3, evaluators=4)
-        for first, found in zip(wrong, contests_of(query, 0.01, 0.25), strict=True):
-            assert found.comparisons[0].id == f"defense-wins-{first}"
-            wrong[first] += bool(found.comparisons[0].told.better.any())
-            crowned[first] += bool(found.rankings[0].winner)
+        for first, result in zip(wrong, contests_of(query, 0.01, 0.25), strict=True):
+            assert result.comparisons[0].id == f"defense-wins-{first}"
+            wrong[first] += bool(result.comparisons[0].differences.better.any())
+            crowned[first] += bool(result.rankings[0].winner)
     assert max(wrong.values()) <= most(), wrong
     assert max(crowned.values()) <= most(), crowned
 
@@ -295,23 +295,23 @@ def test_a_defense_that_finds_fewer_members_is_told() -> None:
     By balanced accuracy at least 0.9 of studies tell, and by the rate at 25 % false positives 0.8. Of 40 studies that
     tell in half of the cases, so many do with a probability below 0.001.
     """
-    told, studies = np.zeros(2, np.int64), 40
+    detected, studies = np.zeros(2, np.int64), 40
     for seed in range(studies):
         query = Simulated(2, seed, splits=8, spread=0.1, evaluators=4, gap=(1.0, 0.0))
-        told += [bool(found.comparisons[0].told.better[1, 0]) for found in contests_of(query, 0.01, 0.25)]
-    assert (told >= np.array([0.9, 0.8]) * studies).all(), told
+        detected += [bool(result.comparisons[0].differences.better[1, 0]) for result in contests_of(query, 0.01, 0.25)]
+    assert (detected >= np.array([0.9, 0.8]) * studies).all(), detected
 
 
 def test_an_evaluator_that_one_defense_escaped_leaves_it_without_a_rank() -> None:
     """The only evaluator that sees anything never met x/03, which looks best without it."""
     query = Simulated(4, 0, splits=8)
     query.remove("defense = 'x/03' AND evaluator = 'x/05'")
-    shown = contest_of(query)
-    last, control = shown.tables[0].rows[-2:]
+    result = contest_of(query)
+    last, control = result.tables[0].rows[-2:]
     assert (last.label, control.label) == ("x/03", PLAIN)
     assert last.values["rank"].value is None
     assert last.values["coverage"].value == pytest.approx(100 * 13 / 14)
-    assert not shown.rankings[0].places["x/03"].complete
+    assert not result.rankings[0].places["x/03"].complete
 
 
 def test_a_split_that_one_defense_alone_was_measured_on_takes_nobody_s_place() -> None:
@@ -325,5 +325,5 @@ def test_a_split_that_one_defense_alone_was_measured_on_takes_nobody_s_place() -
     assert further.rankings[0].may_be_best[0] == "x/01"
 
 
-def test_every_sentence_follows_from_the_scores_on_the_board(shown: TrackReport) -> None:
-    assert of_report(shown)
+def test_every_sentence_follows_from_the_scores_on_the_leaderboard(ranked_report: TrackReport) -> None:
+    assert of_report(ranked_report)

@@ -14,17 +14,17 @@ STUDIES, ROWS = 300, 1000
 
 def bounds(epsilon: float, studies: int = STUDIES, rows: int = ROWS) -> np.ndarray:
     """Held-out bounds where one of 20 evaluators sees membership by randomised response, and the others guess."""
-    generator, found = np.random.default_rng(int(10 * epsilon)), []
+    generator, epsilons = np.random.default_rng(int(10 * epsilon)), []
     for _ in range(studies):
         member = generator.random(rows) < 0.5
         scores = generator.normal(size=(20, rows))
-        told = generator.random(rows) < 1 / (1 + np.exp(-epsilon))
-        scores[7] = np.where(told, member, ~member) + 1e-3 * generator.normal(size=rows)
+        truthful = generator.random(rows) < 1 / (1 + np.exp(-epsilon))
+        scores[7] = np.where(truthful, member, ~member) + 1e-3 * generator.normal(size=rows)
         half = np.arange(rows) < rows // 2
         best = max(range(20), key=lambda k: chosen_rule(scores[k][half], member[half])[0])
         rule = chosen_rule(scores[best][half], member[half])[1]
-        found.append(epsilon_if_independent(*counted(rule, scores[best][~half], member[~half])))
-    return np.array(found)
+        epsilons.append(epsilon_if_independent(*counted(rule, scores[best][~half], member[~half])))
+    return np.array(epsilons)
 
 
 def test_noise_has_no_epsilon_in_95_percent_of_the_studies() -> None:
@@ -33,9 +33,9 @@ def test_noise_has_no_epsilon_in_95_percent_of_the_studies() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_the_bound_stays_below_a_known_epsilon_and_comes_near_it(epsilon: float) -> None:
-    found = bounds(epsilon, studies=100, rows=4000)
-    assert np.mean(found > epsilon) <= 0.05
-    assert np.median(found) > 0.7 * epsilon
+    epsilons = bounds(epsilon, studies=100, rows=4000)
+    assert np.mean(epsilons > epsilon) <= 0.05
+    assert np.median(epsilons) > 0.7 * epsilon
 
 
 def test_bounds_are_those_of_clopper_and_pearson() -> None:
@@ -43,8 +43,8 @@ def test_bounds_are_those_of_clopper_and_pearson() -> None:
         low = binomtest(right, 100).proportion_ci(0.95, "exact").low
         high = binomtest(wrong, 100).proportion_ci(0.95, "exact").high
         expected = max(0.0, np.log(max(low - 1e-5, 1e-300) / high))
-        found = epsilon_if_independent(np.array([right]), np.array(100), np.array([wrong]), np.array(100))
-        assert found[0] == pytest.approx(expected)
+        epsilon = epsilon_if_independent(np.array([right]), np.array(100), np.array([wrong]), np.array(100))
+        assert epsilon[0] == pytest.approx(expected)
 
 
 def test_calibration_error_of_a_model_that_is_too_sure_by_a_known_amount() -> None:
@@ -52,11 +52,11 @@ def test_calibration_error_of_a_model_that_is_too_sure_by_a_known_amount() -> No
     generator = torch.Generator().manual_seed(0)
     right = torch.rand(10_000, generator=generator) < 0.7
     labels = (~right).long()
-    said = torch.tensor([[0.9, 0.1]]).expand(10_000, 2)
+    probabilities = torch.tensor([[0.9, 0.1]]).expand(10_000, 2)
     share = float(right.float().mean())
-    assert calibration_error(said, labels) == pytest.approx(0.9 - share, abs=1e-6)
+    assert calibration_error(probabilities, labels) == pytest.approx(0.9 - share, abs=1e-6)
     assert calibration_error(torch.tensor([[share, 1 - share]]).expand(10_000, 2), labels) == pytest.approx(0, abs=1e-6)
-    two = torch.cat([said[:5000], 1 - said[5000:]])
+    two = torch.cat([probabilities[:5000], 1 - probabilities[5000:]])
     mixed = torch.where(torch.arange(10_000) < 5000, labels, 1 - labels)
     assert calibration_error(two, mixed) == pytest.approx(0.9 - share, abs=1e-6)
     with acted_accelerator(MAC):  # which has no float64

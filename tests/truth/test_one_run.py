@@ -9,7 +9,6 @@ from scipy.special import expit
 from scipy.stats import binom, norm
 
 import imharness as ih
-from imharness.questions import CanaryScores
 from imharness_membership.one_run import (
     epsilon_bound,
     epsilon_of_gaussian,
@@ -31,30 +30,30 @@ One that is too large in 15 % of runs, three times as many, exceeds it with a po
 def bounds(
     coins: np.ndarray, scores: np.ndarray, delta: float = DELTA, guesses: int | None = None
 ) -> tuple[float, float, float]:
-    found = one_run_bounds(CanaryScores(scores, coins, delta, 0.95, guesses))
-    return found.any_algorithm.epsilon, found.gaussian.epsilon, found.independent.epsilon
+    result = one_run_bounds(scores, coins, delta, 0.95, guesses)
+    return result.any_algorithm.epsilon, result.gaussian.epsilon, result.independent.epsilon
 
 
 @cache
 def many(mechanism: str, strength: float, *, delta: float = DELTA, guesses: int | None = None) -> np.ndarray:
     """Bounds ``(runs, 3)`` for any algorithm, for Gaussian ones, and for Gaussian ones with independent canaries."""
-    rng, found = np.random.default_rng(7), []
+    rng, results = np.random.default_rng(7), []
     for _ in range(RUNS):
         coins = rng.random(CANARIES) < 0.5
         if mechanism == "gaussian":  # one counter for each canary, with noise of standard deviation 1
             scores = strength * coins + rng.normal(size=CANARIES)
         elif mechanism == "clipped":  # Gaussian of epsilon 1, whose answers tell at most `strength`: pure differential
             scores = rng.choice([-0.5, 0.5], CANARIES) * mu_of(1.0) + rng.normal(size=CANARIES)  # privacy
-            told = rng.random(CANARIES) < expit(np.clip(mu_of(1.0) * scores, -strength, strength))
-            coins = told
+            draws = rng.random(CANARIES) < expit(np.clip(mu_of(1.0) * scores, -strength, strength))
+            coins = draws
         elif mechanism == "all or none":  # in three runs of ten all canaries answer, with `strength` of them rightly
-            told = rng.random(CANARIES) < (strength if rng.random() < 0.3 else 0.5)
-            scores = np.where(told, coins, ~coins).astype(float)
+            draws = rng.random(CANARIES) < (strength if rng.random() < 0.3 else 0.5)
+            scores = np.where(draws, coins, ~coins).astype(float)
         else:  # randomised response; strength is its epsilon
-            told = rng.random(CANARIES) < 1 / (1 + np.exp(-strength))
-            scores = np.where(told, coins, ~coins).astype(float)
-        found.append(bounds(coins, scores, delta, guesses))
-    return np.array(found)
+            draws = rng.random(CANARIES) < 1 / (1 + np.exp(-strength))
+            scores = np.where(draws, coins, ~coins).astype(float)
+        results.append(bounds(coins, scores, delta, guesses))
+    return np.array(results)
 
 
 @cache
@@ -65,8 +64,8 @@ def mu_of(epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("guesses", [None, CANARIES // 8])
 def test_bounds_hold_for_the_gaussian_mechanism(epsilon: float, guesses: int | None) -> None:
-    found = many("gaussian", mu_of(epsilon), guesses=guesses)
-    assert ((found > epsilon).sum(axis=0) <= MOST_FALSE).all()
+    epsilons = many("gaussian", mu_of(epsilon), guesses=guesses)
+    assert ((epsilons > epsilon).sum(axis=0) <= MOST_FALSE).all()
 
 
 @pytest.mark.parametrize("epsilon", [3.0, 4.0, 8.0])
@@ -89,10 +88,10 @@ def test_the_choice_of_the_number_of_guesses_costs_a_twentieth() -> None:
 def test_independent_canaries_show_half_of_the_truth_or_more_and_nearly_what_any_test_can(epsilon: float) -> None:
     """A test that tells mu from a smaller one by 1,000 draws in half of the runs needs a gap of 2 z / sqrt(1,000)."""
     mu = mu_of(epsilon)
-    found = np.median(many("gaussian", mu)[:, 2])
+    epsilon_found = np.median(many("gaussian", mu)[:, 2])
     best = epsilon_of_gaussian(mu - 2 * norm.ppf(0.95) / np.sqrt(CANARIES), DELTA)
-    assert 0.48 * epsilon < found < best + 0.02
-    assert found > 0.83 * best
+    assert 0.48 * epsilon < epsilon_found < best + 0.02
+    assert epsilon_found > 0.83 * best
 
 
 def test_no_test_shows_half_of_an_epsilon_of_a_half() -> None:
@@ -117,26 +116,26 @@ def test_the_p_value_of_independent_canaries_is_the_share_of_the_best_guesses_si
 
 def test_a_clipped_mechanism_has_the_smaller_epsilon_that_the_bound_for_any_algorithm_may_not_pass() -> None:
     """1,000 canaries hardly tell it from the Gaussian mechanism, so that no bound for any algorithm shows much more."""
-    found = many("clipped", 0.27)[:, 0]
-    assert (found > 0.27).sum() <= MOST_FALSE
+    epsilons = many("clipped", 0.27)[:, 0]
+    assert (epsilons > 0.27).sum() <= MOST_FALSE
     assert np.median(many("gaussian", mu_of(1.0))[:, 0]) < 0.27
 
 
 def test_the_bound_of_independent_canaries_is_no_bound_where_canaries_show_together() -> None:
     """In three runs of ten all canaries answer, 80% of them rightly: errors trade off at best as for this mu."""
     truth = epsilon_of_gaussian(norm.ppf(0.3 * 0.8) - norm.ppf(0.3 * 0.2), DELTA)
-    found = many("all or none", 0.8)
-    assert (found[:, 1] > truth).sum() <= MOST_FALSE
-    assert (found[:, 2] > truth).mean() > 0.15
+    epsilons = many("all or none", 0.8)
+    assert (epsilons[:, 1] > truth).sum() <= MOST_FALSE
+    assert (epsilons[:, 2] > truth).mean() > 0.15
 
 
 @pytest.mark.parametrize("right", [0.8, 0.95])
 def test_the_headline_holds_where_canaries_show_together(right: float) -> None:
     """Seen answers are right with odds of e to the epsilon, and nothing else is told."""
     truth = np.log(right / (1 - right))
-    found = many("all or none", right)
-    assert (found[:, 0] > truth).sum() <= MOST_FALSE
-    assert (found[:, 2] > truth).mean() > 0.25
+    epsilons = many("all or none", right)
+    assert (epsilons[:, 0] > truth).sum() <= MOST_FALSE
+    assert (epsilons[:, 2] > truth).mean() > 0.25
     coins, rng = np.random.default_rng(0).random(CANARIES) < 0.5, np.random.default_rng(1)
     scores = np.where(rng.random(CANARIES) < right, coins, ~coins).astype(float)
     audit = ih.audit_one_run(scores, coins)
@@ -146,25 +145,25 @@ def test_the_headline_holds_where_canaries_show_together(right: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_randomised_response_is_bounded_closely_by_the_bound_for_any_algorithm(epsilon: float) -> None:
-    found = many("response", epsilon, delta=0.0, guesses=CANARIES // 2)[:, 0]
-    assert (found > epsilon).sum() <= MOST_FALSE
-    assert np.median(found) > 0.6 * epsilon
+    epsilons = many("response", epsilon, delta=0.0, guesses=CANARIES // 2)[:, 0]
+    assert (epsilons > epsilon).sum() <= MOST_FALSE
+    assert np.median(epsilons) > 0.6 * epsilon
 
 
 def test_scores_that_say_nothing_have_no_epsilon() -> None:
-    found = many("gaussian", 0.0)
-    assert ((found > 0).sum(axis=0) <= MOST_FALSE).all()
+    epsilons = many("gaussian", 0.0)
+    assert ((epsilons > 0).sum(axis=0) <= MOST_FALSE).all()
 
 
 def test_no_privacy_is_seen() -> None:
     """Everything is told: 1,000 right guesses rule out all epsilons at which so many are improbable."""
     coins = np.random.default_rng(0).random(CANARIES) < 0.5
-    found = one_run_bounds(CanaryScores(coins.astype(float), coins, 0.0, 0.95, CANARIES))
-    share = 0.05 ** (1 / found.any_algorithm.guesses)
-    agreed = found.any_algorithm.right / found.any_algorithm.guesses
+    result = one_run_bounds(coins.astype(float), coins, 0.0, 0.95, CANARIES)
+    share = 0.05 ** (1 / result.any_algorithm.guesses)
+    agreed = result.any_algorithm.right / result.any_algorithm.guesses
     if agreed == 1:  # as many coins fell on one side as on the other
-        assert found.any_algorithm.epsilon == pytest.approx(np.log(share / (1 - share)), abs=1e-3)
-    few = one_run_bounds(CanaryScores(coins.astype(float), coins, 0.0, 0.95, 200)).any_algorithm
+        assert result.any_algorithm.epsilon == pytest.approx(np.log(share / (1 - share)), abs=1e-3)
+    few = one_run_bounds(coins.astype(float), coins, 0.0, 0.95, 200).any_algorithm
     assert (few.right, few.guesses) == (200, 200)
     assert few.epsilon == pytest.approx(np.log(0.05 ** (1 / 200) / (1 - 0.05 ** (1 / 200))), abs=1e-3)
 
@@ -179,9 +178,9 @@ def test_without_delta_the_p_value_is_the_binomial_tail_and_with_delta_that_of_t
 
 
 def test_the_gaussian_bound_grows_with_right_guesses_and_its_epsilon_solves_the_equation_of_balle_and_wang() -> None:
-    found = [gaussian_bound(right, 100, 1000, 0.05) for right in range(50, 101, 5)]
-    assert found == sorted(found)
-    assert found[0] == 0
+    epsilons = [gaussian_bound(right, 100, 1000, 0.05) for right in range(50, 101, 5)]
+    assert epsilons == sorted(epsilons)
+    assert epsilons[0] == 0
     for mu in (0.3, 1.0, 3.0):
         epsilon = epsilon_of_gaussian(mu, DELTA)
         delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)

@@ -21,16 +21,16 @@ def components() -> list[Component]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return [
-        own
-        for own in module.components()
-        if own.info.id not in OWN_SIZE and any(trial.check == CHECK for trial in trials(own))
+        component
+        for component in module.components()
+        if component.info.id not in OWN_SIZE and any(trial.check == CHECK for trial in trials(component))
     ]
 
 
-@pytest.mark.parametrize("component", components(), ids=lambda own: own.label)
+@pytest.mark.parametrize("component", components(), ids=lambda component: component.label)
 def test_every_tensor_stays_on_its_device(component: Component) -> None:
     (trial,) = [trial for trial in trials(component) if trial.check == CHECK]
-    found = trial.run()
-    if found.status == "skipped":
-        pytest.skip(found.message)
-    assert found.status == "passed", found.message
+    result = trial.run()
+    if result.status == "skipped":
+        pytest.skip(result.message)
+    assert result.status == "passed", result.message

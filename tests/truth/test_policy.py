@@ -8,16 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imharness.contests import Contest, common, contest, share_of
-from imharness.stats import differences, front
-from imharness.tables import Blocks, Column, Value, Wins
+from imharness.leaderboard import (
+    Blocks,
+    Column,
+    Contest,
+    Value,
+    Wins,
+    Words,
+    common,
+    contest,
+    differences,
+    front,
+    share_of,
+)
 from imharness.tracks import TrackReport
 
 ATTACKS = (("fgsm", "fixed"), ("pgd", "fixed"), ("pgd", "adaptive"))
 PROTECTION = Column(
     "d", "D", "Change of the score, %.", "lower", 2, wins=Wins("wins", "Who", "lower D"), cluster="photograph"
 )
-CLAIM = "{winner} holds D at {protection} where none has {without}; SROCC {utility} of {plain}."
+WORDS = Words("holds best", lambda x: f"{x:.1f}", "D", "takes more than {bound} off the {plain} {of} {without}")
 UTILITY = {"none": 0.9, "good": 0.88, "late": 0.88, "costly": 0.5}
 
 
@@ -44,7 +54,7 @@ def beside(utility: Mapping[str, float], label: str, undefended: str = "none", *
 
 def ranked(scores: Mapping[str, np.ndarray], clusters: int = 10, utility=UTILITY, **more) -> TrackReport:
     gate = share_of("SROCC clean", more.get("undefended", "none"), 0.05, lambda label: beside(utility, label, **more))
-    facts = {"controls": {"none": "undefended"}, "undefended": "none", "claim": CLAIM, "gates": [gate], **more}
+    facts = {"controls": {"none": "undefended"}, "undefended": "none", "words": WORDS, "gates": [gate], **more}
     value = lambda label: Value(value=utility[label]) if label in utility else Value(missing="no model")  # noqa: E731
     column = Column("srocc", "SROCC clean", "Clean.", "higher", value=value)
     rules = Contest(blocks(scores, clusters), PROTECTION, column, **facts)
@@ -58,61 +68,59 @@ def levels(seed: int, *means: float, n: int = 30) -> np.ndarray:
 def test_a_defense_that_one_adaptive_attack_breaks_does_not_win() -> None:
     """In the mean over attacks "late" is better (1, 1, 9 against 5, 5, 5): the attack that knows it breaks it."""
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 9)}
-    found = ranked(scores)
-    (ranking,), rows = found.rankings, {row.label: row.values for row in found.tables[0].rows}
+    result = ranked(scores)
+    (ranking,), rows = result.rankings, {row.label: row.values for row in result.tables[0].rows}
     assert ranking.winner == "good"
     worst = np.max(scores["late"], axis=0).mean()
     assert rows["late"]["worst"].value == pytest.approx(worst)
     assert rows["late"]["aware"].value == pytest.approx(scores["late"][2].mean())
     assert rows["late"]["unaware"].value == pytest.approx(scores["late"][1].mean())
-    assert [row.label for row in found.tables[0].rows] == ["good", "late", "none"]
+    assert [row.label for row in result.tables[0].rows] == ["good", "late", "none"]
     assert list(ranking.places["late"].broken_by) == ["pgd"]
     assert rows["good"]["rank"] == Value(value=1, low=1, high=1)
     assert rows["late"]["behind"].low < worst - np.max(scores["good"], axis=0).mean() < rows["late"]["behind"].high
     good = np.max(scores["good"], axis=0).mean()
     undefended = np.max(scores["none"], axis=0).mean()
-    assert ranking.claim == f"good holds D at {good:.2f} where none has {undefended:.2f}; SROCC 0.880 of 0.900."
+    assert ranking.claim == f"good holds best: {good:.1f} D, {undefended:.1f} without a defense."
 
 
 def test_what_costs_too_much_or_is_a_control_does_not_win() -> None:
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "costly": levels(2, 1, 1, 1)}
-    found = ranked({**scores, "constant": levels(3, 0, 0, 0)}, controls={"none": "undefended", "constant": "constant"})
-    places = found.rankings[0].places
-    assert found.rankings[0].claim == (
-        "No entry that may be best is better than every control: constant (constant) is shown to be better than good "
-        "in D, over 10 photographs."
+    result = ranked({**scores, "constant": levels(3, 0, 0, 0)}, controls={"none": "undefended", "constant": "constant"})
+    places = result.rankings[0].places
+    worst = {
+        label: np.max(values, axis=0).mean() for label, values in {**scores, "constant": levels(3, 0, 0, 0)}.items()
+    }
+    assert result.rankings[0].claim == (
+        f"constant (constant) beats every defense that may win: {worst['constant']:.1f} D, good {worst['good']:.1f}."
     )
     without = ranked(scores).rankings[0]
     assert (without.winner, without.may_be_best) == ("good", ("good",))
-    assert "No other entry may win: costly costs too much." in without.claim
-    assert found.rankings[0].gate == pytest.approx(0.9 * 0.95)
+    assert result.rankings[0].gate == pytest.approx(0.9 * 0.95)
     assert (places["good"].gate, places["costly"].gate, places["constant"].gate) == ("passes", "fails", "not measured")
-    assert {label for label, own in places.items() if own.front} == {"good", "costly", "none"}
+    assert {label for label, position in places.items() if position.front} == {"good", "costly", "none"}
     nobody = ranked({"none": scores["none"], "costly": scores["costly"]}).rankings[0].claim
-    assert nobody == "No entry may win, as costly costs too much: there is no winner."
+    assert nobody == "No defense may win: 1 costs too much."
 
 
 def test_without_a_difference_to_a_control_or_with_few_photographs_there_is_no_winner() -> None:
     same = {"none": levels(0, 20, 20, 20), "good": levels(1, 20, 20, 20) - 0.02}
     assert not ranked(same).rankings[0].winner
-    assert "cannot tell good from none (undefended): 10 photographs do not show a difference" in (
-        ranked(same).rankings[0].claim
-    )
+    assert ranked(same).rankings[0].claim.startswith("No defense that may win takes more than 0.")
     few = ranked({"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5)}, clusters=4, proxies=("labels",))
-    assert few.rankings[0].claim == (
-        "This data cannot tell good from none (undefended): they share 4 photographs, but an interval needs at least "
-        "5. Proxies: labels."
-    )
+    assert few.rankings[0].claim == "4 photographs are too few to compare any defense with no defense."
+    assert few.rankings[0].proxies == ("labels",)
     assert few.tables[0].rows[0].values["rank"] == Value(value=1)
 
 
 def test_of_a_difference_near_zero_no_exact_number_of_units_is_told() -> None:
     none = levels(0, 20, 20, 20)
     sides = np.where(np.arange(none.shape[1]) % 2, 1.0, -1.0)  # half of the photographs are better, half are worse
-    for mean, told in ((0.001, "more than 1,000 would"), (0.2, "; about ")):
-        assert told in ranked({"none": none, "good": none + sides - mean}).rankings[0].claim
-    level = ranked({"none": none, "good": none.copy()}).rankings[0].claim
-    assert level.endswith("over 10 photographs it is not ahead.")
+    for mean, count in ((0.001, "more than 1,000 photographs would settle it"), (0.2, "; about ")):
+        (finding,) = ranked({"none": none, "good": none + sides - mean}).rankings[0].findings
+        assert (finding.kind, count in finding.text) == ("undecided", True)
+    (level,) = ranked({"none": none, "good": none.copy()}).rankings[0].findings
+    assert "would settle it" not in level.text
 
 
 def test_an_entry_that_met_less_has_no_place_stands_on_no_front_and_never_wins() -> None:
@@ -120,16 +128,16 @@ def test_an_entry_that_met_less_has_no_place_stands_on_no_front_and_never_wins()
     lone = np.full((3, 30), np.nan)
     lone[0] = levels(5, 3)[0]
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 1, 5, 5), "late": levels(2, 2, 9, 9), "costly": lone}
-    found = ranked(scores, utility={**UTILITY, "costly": 0.9})
-    rows, places = {row.label: row.values for row in found.tables[0].rows}, found.rankings[0].places
+    result = ranked(scores, utility={**UTILITY, "costly": 0.9})
+    rows, places = {row.label: row.values for row in result.tables[0].rows}, result.rankings[0].places
     assert rows["costly"]["rank"].value is None
     assert "not complete" in rows["costly"]["rank"].missing
     assert rows["costly"]["coverage"].value == pytest.approx(100 / 3)
     assert not places["costly"].complete
-    assert {label for label, own in places.items() if own.front} == {"good", "none"}
-    assert found.rankings[0].winner == "good"
+    assert {label for label, position in places.items() if position.front} == {"good", "none"}
+    assert result.rankings[0].winner == "good"
     assert [rows[label]["rank"] for label in ("good", "late")] == [
-        Value(value=place, low=place, high=place) for place in (1, 2)
+        Value(value=number, low=number, high=number) for number in (1, 2)
     ]
 
 
@@ -137,9 +145,9 @@ def test_a_control_has_no_place_and_takes_none_from_an_entry() -> None:
     """A constant is ahead of both entries, and no defense lies between them."""
     scores = {"constant": levels(0, 1, 1, 1), "good": levels(1, 5, 5, 5), "none": levels(2, 9, 9, 9)}
     controls = {"none": "undefended", "constant": "constant"}
-    found = ranked({**scores, "late": levels(3, 15, 15, 15)}, controls=controls)
-    rows = {row.label: row.values for row in found.tables[0].rows}
-    assert [row.label for row in found.tables[0].rows] == ["good", "late", "constant", "none"]
+    result = ranked({**scores, "late": levels(3, 15, 15, 15)}, controls=controls)
+    rows = {row.label: row.values for row in result.tables[0].rows}
+    assert [row.label for row in result.tables[0].rows] == ["good", "late", "constant", "none"]
     assert rows["good"]["rank"] == Value(value=1, low=1, high=1)
     assert rows["late"]["rank"] == Value(value=2, low=2, high=2)
     for label in controls:
@@ -147,36 +155,37 @@ def test_a_control_has_no_place_and_takes_none_from_an_entry() -> None:
         assert rows[label]["rank"].missing == "controls have no place"
     assert rows["good"]["behind"].missing == "no entry is ahead"
     gap = np.max(scores["none"], axis=0).mean() - np.max(scores["good"], axis=0).mean()
-    assert rows["none"]["behind"].value == pytest.approx(gap)
+    assert rows["none"]["behind"].missing == "controls have no place"
+    assert rows["good"]["gain"].value == pytest.approx(-gap)
 
 
 def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None:
     """The cheat returns NaN for the images on which it would look bad."""
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 1)}
     scores["late"][2, ::2] = np.nan
-    found = ranked(scores)
-    assert found.rankings[0].winner == "good"
-    assert {row.label: row.values["rank"].value for row in found.tables[0].rows}["good"] == 1
+    result = ranked(scores)
+    assert result.rankings[0].winner == "good"
+    assert {row.label: row.values["rank"].value for row in result.tables[0].rows}["good"] == 1
 
 
-@pytest.mark.parametrize("own", ["harness/", "acme/"])
-def test_who_was_measured_on_further_images_takes_nobody_s_place(own: str) -> None:
+@pytest.mark.parametrize("prefix", ["harness/", "acme/"])
+def test_who_was_measured_on_further_images_takes_nobody_s_place(prefix: str) -> None:
     """One image more, which only "bad/late" has, had made every other entry incomplete, and "late" the winner."""
     wide = {
-        f"{own}{label}": np.pad(levels(i, *[mean] * 3), ((0, 0), (0, 1)), constant_values=np.nan)
+        f"{prefix}{label}": np.pad(levels(i, *[mean] * 3), ((0, 0), (0, 1)), constant_values=np.nan)
         for i, (label, mean) in enumerate({"none": 20, "good": 5, "fair": 8}.items())
     }
     scores = {**wide, "bad/late": levels(2, 15, 15, 15, n=31)}
     facts = {
         "utility": dict.fromkeys(scores, 0.9),
-        "undefended": f"{own}none",
-        "controls": {f"{own}none": "undefended"},
+        "undefended": f"{prefix}none",
+        "controls": {f"{prefix}none": "undefended"},
     }
-    found = ranked(scores, **facts)
-    assert {place.complete for place in found.rankings[0].places.values()} == {True}
-    assert found.rankings[0].winner == f"{own}good"
+    result = ranked(scores, **facts)
+    assert {position.complete for position in result.rankings[0].places.values()} == {True}
+    assert result.rankings[0].winner == f"{prefix}good"
     alone = {label: values[:, :30] for label, values in scores.items()}
-    assert found.rankings[0].findings == ranked(alone, **facts).rankings[0].findings
+    assert result.rankings[0].findings == ranked(alone, **facts).rankings[0].findings
 
 
 def test_many_entries_that_withhold_an_attack_do_not_take_it_out_of_the_contest() -> None:
@@ -184,9 +193,13 @@ def test_many_entries_that_withhold_an_attack_do_not_take_it_out_of_the_contest(
     for i in range(4):
         scores[f"silent{i}"] = levels(9 + i, 30, 30, 30)
         scores[f"silent{i}"][2] = np.nan
-    found = ranked(scores, utility=dict.fromkeys(scores, 0.9), undefended="harness/none").rankings[0]
-    assert found.winner == "harness/good"
-    assert {label for label, own in found.places.items() if own.complete} == {"harness/none", "harness/good", "late"}
+    ranking = ranked(scores, utility=dict.fromkeys(scores, 0.9), undefended="harness/none").rankings[0]
+    assert ranking.winner == "harness/good"
+    assert {label for label, position in ranking.places.items() if position.complete} == {
+        "harness/none",
+        "harness/good",
+        "late",
+    }
 
 
 def test_a_setting_counts_by_half_of_the_harness_s_own_entries_or_of_all_where_it_has_none() -> None:
@@ -205,7 +218,7 @@ def test_no_crowd_of_strangers_adds_a_setting_that_the_harness_s_own_entries_nev
         "acme/fair": levels(2, 9, 9, 9),
     }
     alone = np.full((1, 30), np.nan)
-    met = {label: np.concatenate([own, alone]) for label, own in scores.items()}
+    met = {label: np.concatenate([values, alone]) for label, values in scores.items()}
     met |= {f"bad/{i:02d}": levels(9 + i, 12, 12, 12, 1) for i in range(crowd)}
     gate = share_of("U", "harness/none", 0.05, lambda label: (np.ones(20), np.ones(20)))
     rules = Contest(
@@ -213,13 +226,13 @@ def test_no_crowd_of_strangers_adds_a_setting_that_the_harness_s_own_entries_nev
         PROTECTION,
         Column("u", "U", "U.", "higher", value=lambda _: Value(value=1)),
         "harness/none",
-        CLAIM,
+        WORDS,
         [gate],
         controls={"harness/none": "undefended"},
     )
-    found = contest(rules, id="r", title="", caption="", entry="defense")
-    assert {row.values["coverage"].value for row in found.tables[0].rows} == {100}
-    assert found.rankings[0].winner == "harness/good"
+    result = contest(rules, id="r", title="", caption="", entry="defense")
+    assert {row.values["coverage"].value for row in result.tables[0].rows} == {100}
+    assert result.rankings[0].winner == "harness/good"
 
 
 def test_flagged_entries_do_not_win() -> None:
@@ -232,15 +245,15 @@ def test_flagged_entries_do_not_win() -> None:
 def test_a_setting_that_few_entries_have_does_not_count() -> None:
     scores = {name: levels(i, 5, 5, 5) for i, name in enumerate(("none", "good", "late", "costly", "sixth"))}
     alone = np.full_like(scores["good"], np.nan)
-    six = {name: np.concatenate([own, alone[:1]]) for name, own in scores.items()}
+    six = {name: np.concatenate([values, alone[:1]]) for name, values in scores.items()}
     six["late"][3] = 99.0
-    own = blocks(six, 10, (*ATTACKS, ("own", "adaptive")))
+    score_blocks = blocks(six, 10, (*ATTACKS, ("own", "adaptive")))
     rules = Contest(
-        own, PROTECTION, Column("u", "U", "U.", "higher", value=lambda _: Value(value=1)), "none", CLAIM, ()
+        score_blocks, PROTECTION, Column("u", "U", "U.", "higher", value=lambda _: Value(value=1)), "none", WORDS, ()
     )
-    found = contest(rules, id="r", title="", caption="", entry="defense")
-    assert {row.values["coverage"].value for row in found.tables[0].rows} == {100}
-    assert max(row.values["worst"].value for row in found.tables[0].rows) < 10
+    result = contest(rules, id="r", title="", caption="", entry="defense")
+    assert {row.values["coverage"].value for row in result.tables[0].rows} == {100}
+    assert max(row.values["worst"].value for row in result.tables[0].rows) < 10
 
 
 @pytest.mark.parametrize("clusters", [None, 8])
@@ -260,31 +273,32 @@ def test_under_the_null_the_interval_of_a_rank_fails_as_often_as_it_says(cluster
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
 def test_nobody_on_the_front_is_beaten_and_everybody_else_is(points) -> None:
     first, second = np.array(points, dtype=float).T
-    for i, kept in enumerate(front(first, second)):
+    for i, on_front in enumerate(front(first, second)):
         beaten = ((first >= first[i]) & (second >= second[i]) & ((first > first[i]) | (second > second[i]))).any()
-        assert kept == (not beaten)
+        assert on_front == (not beaten)
 
 
 def test_an_attack_that_says_nothing_is_not_withheld_by_the_entry() -> None:
     """On half of the images pgd did not converge for "good": the others count there, and "good" stays complete."""
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 8, 8, 8)}
     scores["good"][2, ::2] = np.nan
-    own = blocks(scores, 10)
+    score_blocks = blocks(scores, 10)
     silent = {name: np.isnan(values).astype(float) for name, values in scores.items()}
-    met = tuple(np.stack([silent[entry][c] for entry in own.entries]) for c in range(3))
+    met = tuple(np.stack([silent[entry][c] for entry in score_blocks.entries]) for c in range(3))
     rules = Contest(
-        replace(own, values={**own.values, "silent": met}),
+        replace(score_blocks, values={**score_blocks.values, "silent": met}),
         PROTECTION,
         Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
         "none",
-        CLAIM,
+        WORDS,
         gates=(),
         controls={"none": "undefended"},
         met="silent",
     )
-    found = contest(rules, id="r", title="", caption="", entry="defense")
-    rows = {row.label: row.values for row in found.tables[0].rows}
-    assert found.rankings[0].winner == "good"
+    result = contest(rules, id="r", title="", caption="", entry="defense")
+    rows = {row.label: row.values for row in result.tables[0].rows}
+    assert result.rankings[0].winner == "good"
+    assert result.rankings[0].silent == {"good": tuple(range(60, 90, 2))}
     assert rows["good"]["coverage"].value == 100
     assert rows["good"]["worst"].value == pytest.approx(np.nanmax(scores["good"], axis=0).mean())
     without = contest(replace(rules, met=""), id="r", title="", caption="", entry="defense")
@@ -293,24 +307,24 @@ def test_an_attack_that_says_nothing_is_not_withheld_by_the_entry() -> None:
 
 def test_an_entry_of_which_nothing_is_known_stands_last_with_its_reason() -> None:
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": np.full((3, 30), np.nan)}
-    own = blocks(scores, 10)
-    silent = tuple(np.isnan(block).astype(float) for block in own.values["d"])
+    score_blocks = blocks(scores, 10)
+    silent = tuple(np.isnan(block).astype(float) for block in score_blocks.values["d"])
     rules = Contest(
-        replace(own, values={**own.values, "silent": silent}),
+        replace(score_blocks, values={**score_blocks.values, "silent": silent}),
         PROTECTION,
         Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
         "none",
-        CLAIM,
+        WORDS,
         gates=(),
         controls={"none": "undefended"},
         met="silent",
         unknown={"late": "no attack converged"},
     )
-    found = contest(rules, id="r", title="", caption="", entry="defense")
-    last = [row for row in found.tables[0].rows if not found.rankings[0].places[row.label].control][-1]
+    result = contest(rules, id="r", title="", caption="", entry="defense")
+    last = [row for row in result.tables[0].rows if not result.rankings[0].places[row.label].control][-1]
     assert (last.label, last.values["worst"].missing) == ("late", "no attack converged")
-    assert not found.rankings[0].places["late"].complete
-    assert found.rankings[0].winner == "good"
+    assert not result.rankings[0].places["late"].complete
+    assert result.rankings[0].winner == "good"
 
 
 @pytest.mark.parametrize("clusters", [False, True])
@@ -320,30 +334,35 @@ def test_families_weigh_the_same_however_many_units_they_have(clusters: bool) ->
     means = {"many": {"large": 1.0, "small": 6.0}, "few": {"large": 3.0, "small": 2.0}, "none": dict.fromkeys(sizes, 9)}
     conditions = tuple({"attack": "a", "attacker": "fixed", "family": name} for name in sizes)
     units = tuple(np.array([f"{name}{k:02d}" for k in range(n)], dtype=object) for name, n in sizes.items())
-    photographs = tuple(np.array([f"p{k % 30}" if clusters else u for k, u in enumerate(own)]) for own in units)
+    photographs = tuple(np.array([f"p{k % 30}" if clusters else u for k, u in enumerate(names)]) for names in units)
     covered, placed = [], []
     for _ in range(40):
         values = tuple(
             np.stack([generator.normal(means[e][name], 1, n) for e in sorted(means)]) for name, n in sizes.items()
         )
-        own = Blocks(tuple(sorted(means)), conditions, units, {"d": values}, {"photograph": photographs})
+        score_blocks = Blocks(tuple(sorted(means)), conditions, units, {"d": values}, {"photograph": photographs})
         rules = Contest(
-            own,
+            score_blocks,
             PROTECTION,
             Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
             "none",
-            CLAIM,
+            WORDS,
             gates=(),
             controls={"none": "undefended"},
             balanced="family",
         )
-        found = contest(rules, id="r", title="", caption="", entry="metric")
-        rows = {row.label: row.values for row in found.tables[0].rows}
+        result = contest(rules, id="r", title="", caption="", entry="metric")
+        rows = {row.label: row.values for row in result.tables[0].rows}
         few = [block[0].mean() for block in values]
         assert rows["few"]["worst"].value == pytest.approx(np.mean(few))
         assert rows["few"]["unaware"].value == pytest.approx(np.mean(few))
         covered.append(rows["many"]["behind"].low <= 1.0 <= rows["many"]["behind"].high)
-        placed.append(found.rankings[0].may_be_best[0] == "few")
+        placed.append(result.rankings[0].may_be_best[0] == "few")
     assert sum(covered) >= 35
     assert all(placed)
-    assert found.rankings[0].balanced == "family"
+    assert result.rankings[0].balanced == "family"
+
+
+def test_of_a_utility_that_is_0_without_a_defense_nothing_may_be_lost() -> None:
+    gate = share_of("U", "none", 0.05, lambda label: (np.full(20, -0.1), np.tile([1.0, -1.0], 10)))
+    np.testing.assert_allclose(gate.above("x"), -0.1 - np.tile([1.0, -1.0], 10))

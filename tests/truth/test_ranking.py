@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
+from imharness.leaderboard import Blocks, Column, Table, Wins, ranking
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.ranking import winner
-from imharness.tables import Blocks, Column, Table, Wins, ranking
 
 from .studies import STUDIES, most
 
@@ -54,14 +54,14 @@ def test_a_known_difference_is_found_as_often_as_the_power_formula_says(
     sources = photographs or n
     power = TTestPower().power(difference, sources * EFFICIENCY, ALPHA / 2, alternative="larger")
     assert 0.6 < power < 0.97
-    found = 0
+    detected = 0
     for seed in range(SEEDS):
         noise = np.random.default_rng(seed).normal(scale=np.sqrt(0.5), size=(2, sources))
         values = np.repeat(noise, n // sources, axis=1)
         values[0] += difference if better == "higher" else -difference
         _, best, equal = table_and_marks(values, better, photographs=photographs)
-        found += best == "a" and equal == ()
-    assert found / SEEDS == pytest.approx(power, abs=0.09)
+        detected += best == "a" and equal == ()
+    assert detected / SEEDS == pytest.approx(power, abs=0.09)
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])

@@ -27,13 +27,13 @@ from imharness.gradients import (
     ReconstructionAttack,
 )
 from imharness.images import FullReferenceMetric, FullReferenceScore, MetricInfo, Scores
+from imharness.leaderboard import Table
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.numerics import fresh_numerics
-from imharness.tables import Table
 from imharness_reconstruction.agreement import Study, agreement
 from imharness_reconstruction.tables import report
 
@@ -65,6 +65,7 @@ class Oracle(ReconstructionAttack):
     """Divides the gradient of the first layer's weights by that of its bias, which gives what went into the layer."""
 
     info = Info(id="acme/oracle", version="1")
+    closed_form = True
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
@@ -139,9 +140,9 @@ class Onlooker(torch.nn.Module):
 
     def forward(self, images: Images) -> torch.Tensor:
         gap = (images[:, None] - pictures()).square().flatten(2).mean(dim=2).sqrt()
-        distance, found = gap.min(dim=1)
-        hidden = distance > FINEST * RATIO ** (found + 0.5)
-        return F.one_hot((found + hidden) % COUNT, COUNT).float()
+        distance, nearest = gap.min(dim=1)
+        hidden = distance > FINEST * RATIO ** (nearest + 0.5)
+        return F.one_hot((nearest + hidden) % COUNT, COUNT).float()
 
 
 class Eyes(Model):
@@ -188,8 +189,8 @@ def run(folder: Path, attacks: list[str], defenses: list[str], metrics: list[str
         "defense": defenses,
         "metric": metrics,
     }
-    part = TrackProfile(select=select, options={"judge": "acme/eyes"})
-    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
+    settings = TrackProfile(select=select, options={"judge": "acme/eyes"})
+    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: settings}), registry)
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
     with fresh_numerics():  # as a worker computes
         records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
@@ -212,10 +213,10 @@ def order(table: Table, column: str) -> list[str]:
 def test_a_metric_that_ranks_backwards_has_rho_minus_one(study: Results) -> None:
     agreement = study.tables()["agreement"]
     rho = next(c.key for c in agreement.columns if c.label.startswith("rho, oracle"))
-    cells = {row.label: row.values for row in agreement.rows}
+    tasks = {row.label: row.values for row in agreement.rows}
     for metric, expected in (("acme/nearness", 1), ("acme/nearness[sign=-1]", -1), ("harness/mse", 1)):
-        assert cells[metric][rho].value == pytest.approx(expected)
-        assert cells[metric][f"{rho} absolute"].value == pytest.approx(1)
+        assert tasks[metric][rho].value == pytest.approx(expected)
+        assert tasks[metric][f"{rho} absolute"].value == pytest.approx(1)
     assert agreement.rows[-1].label == "acme/nearness[sign=-1]"
 
 
@@ -224,9 +225,9 @@ def test_what_gives_the_original_back_leaks_most_and_zeros_leak_least(study: Res
     expected = [SILENT, *SPOILT[::-1], PLAIN]
     assert [row.label.partition(" + ")[2] for row in models.rows] == expected
     for column, turned in (("harness/psnr", 1), ("harness/mse", -1), ("harness/ssim-uniform7", 1), ("recognised", 1)):
-        found = order(models, column)[::turned]
-        assert found[0] == SILENT
-        assert found[-1] == PLAIN
+        labels = order(models, column)[::turned]
+        assert labels[0] == SILENT
+        assert labels[-1] == PLAIN
     plain = models.rows[-1].values
     assert plain["harness/psnr"].value == pytest.approx(58.9, abs=0.3)
     assert plain["harness/ssim-uniform7"].value > 0.999

@@ -22,16 +22,16 @@ class Coarse(MembershipRelease):
     how: str = "labels"
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             if self.how == "labels":
                 return torch.nn.functional.one_hot(outputs.argmax(dim=1), outputs.shape[1]).to(outputs.dtype)
             if self.how == "nearest":
-                return held.reference[torch.cdist(outputs, held.reference).argmin(dim=1)]
+                return defender.reference[torch.cdist(outputs, defender.reference).argmin(dim=1)]
             if self.how == "rounded":
-                shown = (5 * outputs).round() + 1e-3
-                return shown / shown.sum(dim=1, keepdim=True)
+                values = (5 * outputs).round() + 1e-3
+                return values / values.sum(dim=1, keepdim=True)
             digests = [hashlib.sha256((1000 * row).round().numpy().tobytes()).digest()[:4] for row in outputs]
-            streams = (torch.Generator().manual_seed(int.from_bytes(own, "big")) for own in digests)
+            streams = (torch.Generator().manual_seed(int.from_bytes(digest, "big")) for digest in digests)
             noise = torch.stack([torch.randn(outputs.shape[1], generator=stream) for stream in streams])
             return (outputs.clamp(min=1e-12).log() + noise / 2).softmax(dim=1)
 
@@ -40,13 +40,13 @@ class Coarse(MembershipRelease):
 
 def named(component: MembershipRelease) -> int:
     """Return in how many of the checks, one for each seed, a component is said to look members up."""
-    found = 0
+    refused = 0
     for seed in SEEDS:
         try:
             ReleaseProbe(component, seed)._members()
         except ContractError as error:
-            found += "members are looked up" in str(error)
-    return found
+            refused += "members are looked up" in str(error)
+    return refused
 
 
 @pytest.mark.parametrize("how", ["labels", "nearest", "rounded", "hashed"])

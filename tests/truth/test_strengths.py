@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.truth.test_iqa import board_of, ran
+from tests.truth.test_iqa import leaderboard_of, ran
 
 from imharness.components.registry import installed
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
+from imharness.results.store import Store
 
 LIFT = """
 name = "truth"
@@ -26,27 +27,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Path:
     return ran(tmp_path_factory.mktemp("lift"), harness_forked, LIFT)
 
 
-def rows_of(board: dict, id: str) -> dict[str, dict]:
-    (table,) = (own for own in board["tables"] if own["id"] == id)
+def rows_of(leaderboard: dict, id: str) -> dict[str, dict]:
+    (table,) = (candidate for candidate in leaderboard["tables"] if candidate["id"] == id)
     return {
-        row["facets"]["strength"]: {key: own["value"] for key, own in row["values"].items()} for row in table["rows"]
+        row["facets"]["strength"]: {key: value["value"] for key, value in row["values"].items()}
+        for row in table["rows"]
     }
 
 
 def test_the_measured_strengths_are_the_known_ones_and_the_attacks_land_on_their_targets(folder: Path) -> None:
-    board = board_of(folder)
-    strengths = rows_of(board, "strengths")
-    assert {name: own["value"] for name, own in strengths.items()} == KNOWN
-    assert {own["reached"] for own in strengths.values()} == {1.0}
-    for own in rows_of(board, "distortion").values():
-        assert own["achieved"] == pytest.approx(own["target"])
-        assert own["flag"] == 0
+    leaderboard = leaderboard_of(folder)
+    strengths = rows_of(leaderboard, "strengths")
+    assert {name: value["value"] for name, value in strengths.items()} == KNOWN
+    assert {strength_row["reached"] for strength_row in strengths.values()} == {1.0}
+    for row in rows_of(leaderboard, "distortion").values():
+        assert row["achieved"] == pytest.approx(row["target"])
+        assert row["flag"] == 0
 
 
 def test_what_was_measured_is_part_of_the_identity_of_each_attack(folder: Path) -> None:
-    records = [json.loads(file.read_text()) for file in (folder / "store" / "tasks").rglob("*.json")]
-    (measured,) = (own["key"] for own in records if own["spec"]["step"] == "calibrate")
-    attacks = [own["spec"] for own in records if own["spec"]["step"] == "attack"]
+    records = [record.model_dump(mode="json") for _, record in Store(folder / "store").records()]
+    (measured,) = (record["key"] for record in records if record["spec"]["step"] == "calibrate")
+    attacks = [record["spec"] for record in records if record["spec"]["step"] == "attack"]
     assert len(attacks) == 3 * 2  # on the metric alone and through one defense
     assert all(spec["needs"]["calibrated"] == measured for spec in attacks)
 
@@ -58,8 +60,8 @@ def plan(**options: object) -> Graph:
         "metric": ["harness/spaq", "harness/cnniqa"],
         "defense": ["harness/none", "harness/flip"],
     }
-    given = {"strengths": ("weak", "strong"), "calibration_dataset": "harness/thumbnails", **options}
-    profile = Profile(name="p", description="", tracks={"harness/iqa": TrackProfile(select=select, options=given)})
+    settings = {"strengths": ("weak", "strong"), "calibration_dataset": "harness/thumbnails", **options}
+    profile = Profile(name="p", description="", tracks={"harness/iqa": TrackProfile(select=select, options=settings)})
     return plan_track("harness/iqa", profile, installed(), whole=True)
 
 
@@ -76,9 +78,9 @@ def test_strengths_are_measured_only_where_nobody_published_them(tmp_path: Path)
     graph = plan()
     assert measured(graph) == missing
     assert measured(plan(calibration_dataset="")) == set()
-    known = [{"attack": "harness/one-pixel", "metric": "harness/spaq", "field": "pixels", "distortion": "psnr",
+    presets = [{"attack": "harness/one-pixel", "metric": "harness/spaq", "field": "pixels", "distortion": "psnr",
               "strengths": {"weak": 3, "medium": 5, "strong": 9}}]  # fmt: skip
-    (tmp_path / "presets.json").write_text(json.dumps(known))
+    (tmp_path / "presets.json").write_text(json.dumps(presets))
     assert measured(plan(presets=str(tmp_path / "presets.json"))) == missing - {("harness/one-pixel", "harness/spaq")}
     fits = [t for t in graph.tasks.values() if t.spec.step == "fit" and not t.spec.options["adaptive"]]
     assert len(fits) == 2
@@ -88,7 +90,7 @@ def test_strengths_are_measured_only_where_nobody_published_them(tmp_path: Path)
         assert ("calibrated" in spec.needs) == (pair in missing)
 
 
-def test_where_strengths_are_known_an_attack_is_the_same_cell_as_without_the_option() -> None:
+def test_where_strengths_are_known_an_attack_is_the_same_task_as_without_the_option() -> None:
     keys = [
         {key for key, task in graph.tasks.items() if task.spec.step == "attack" and "calibrated" not in task.spec.needs}
         for graph in (plan(), plan(calibration_dataset=""))

@@ -10,8 +10,8 @@ def power(share: float, studies: int = STUDIES) -> float:
 
 
 def test_the_probabilities_that_are_stated_for_a_hundred_studies() -> None:
-    found = [power(share) for share in (0.05, 0.10, 0.15, 0.20)]
-    assert found == pytest.approx([0.012, 0.42, 0.90, 0.994], abs=0.005)
+    powers = [power(share) for share in (0.05, 0.10, 0.15, 0.20)]
+    assert powers == pytest.approx([0.012, 0.42, 0.90, 0.994], abs=0.005)
     assert power(0.30) > 0.9999
 
 

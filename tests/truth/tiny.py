@@ -14,26 +14,25 @@ from pydantic import Field
 
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
-from imharness.contests import Contest, contest, share_of
 from imharness.data import ImageDataset, ImageSet
 from imharness.images import DefenseInfo, Info, Purification, Purifier
+from imharness.leaderboard import Column, Contest, Value, Wins, Words, contest, share_of
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.ranking.board import make_board
 from imharness.ranking.entries import StoreEntries
-from imharness.results.boards import Board
+from imharness.ranking.leaderboard import make_leaderboard
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 from imharness.running.context import BuildCache, run_task
 from imharness.running.merging import merged_sweep
-from imharness.tables import Column, Value, Wins
 from imharness.tracks import Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
 TRACK, PLAIN = "acme/levels", "acme/plain"
 ATTACKS = (("fgsm", "fixed"), ("pgd", "fixed"), ("pgd", "adaptive"))
 TESTED = 200
-CLAIM = "{winner} holds D at {protection} where none has {without}; accuracy {utility} of {plain}."
+WORDS = Words("holds best", lambda x: f"{x:.1f}", "D", "takes more than {bound} off the {plain} {of} {without}")
 
 
 class Dots(ImageDataset):
@@ -47,7 +46,9 @@ class Dots(ImageDataset):
         names = tuple(f"dot-{k:04d}" for k in range(self.images))
         photographs = np.array([f"p{k // self.each:04d}" for k in range(self.images)])
         stack = torch.zeros(self.images, 3, 8, 8)
-        return ImageSet(names, ((8, 8),) * self.images, lambda own: stack[list(own)], {"photograph": photographs})
+        return ImageSet(
+            names, ((8, 8),) * self.images, lambda indices: stack[list(indices)], {"photograph": photographs}
+        )
 
 
 class Shield(Purification):
@@ -80,14 +81,14 @@ class Plain(Shield):
 @step(version="1")
 def attack(context: StepContext) -> StepResult:
     """Return what an attack moves the score of each image by."""
-    own, images, options = context.component("defense"), context.images(), context.options
+    defense, images, options = context.component("defense"), context.images(), context.options
     n, seed = len(images.names), int(options["seed"])
     shared = np.random.default_rng([seed, 0]).normal(0, 1, n)
-    noise = np.random.default_rng([seed, zlib.crc32(f"{own.label} {options['attack']}".encode())]).normal(0, 1, n)
-    level = own.aware if options["attacker"] == "adaptive" else own.unaware
+    noise = np.random.default_rng([seed, zlib.crc32(f"{defense.label} {options['attack']}".encode())]).normal(0, 1, n)
+    level = defense.aware if options["attacker"] == "adaptive" else defense.unaware
     score = level + shared + noise
-    score = np.round(score / own.grain) * own.grain if own.grain else score
-    score[: round(own.missing * n)] = np.nan
+    score = np.round(score / defense.grain) * defense.grain if defense.grain else score
+    score[: round(defense.missing * n)] = np.nan
     facts = {name: [options[name]] * n for name in ("attack", "attacker")}
     return StepResult(
         rows={"name": list(images.names), "photograph": images.columns["photograph"].tolist(), "d": score, **facts}
@@ -97,10 +98,10 @@ def attack(context: StepContext) -> StepResult:
 @step(version="1")
 def test(context: StepContext) -> StepResult:
     """Return which of 200 held-out answers are right."""
-    own, seed = context.component("defense"), int(context.options["seed"])
+    defense, seed = context.component("defense"), int(context.options["seed"])
     plain = np.random.default_rng([seed, 1]).random(TESTED) < 0.9
-    kept = np.random.default_rng([seed, 2, zlib.crc32(own.label.encode())]).random(TESTED) >= own.lost
-    return StepResult(rows={"answer": [f"a{k:03d}" for k in range(TESTED)], "right": (plain & kept).astype(float)})
+    correct = np.random.default_rng([seed, 2, zlib.crc32(defense.label.encode())]).random(TESTED) >= defense.lost
+    return StepResult(rows={"answer": [f"a{k:03d}" for k in range(TESTED)], "right": (plain & correct).astype(float)})
 
 
 class Levels(Track):
@@ -116,10 +117,10 @@ class Levels(Track):
     def plan(self, planner: Planner, selection: Selection) -> None:
         for dataset in selection.of(ImageDataset):
             for defense in selection.of(Shield):
-                own = planner.within({"seed": self.seed}, dataset=dataset, defense=defense)
-                own.task(test)
+                plan = planner.within({"seed": self.seed}, dataset=dataset, defense=defense)
+                plan.task(test)
                 for name, attacker in ATTACKS:
-                    own.within({"attack": name, "attacker": attacker}).task(attack)
+                    plan.within({"attack": name, "attacker": attacker}).task(attack)
 
     def report(self, query: Query) -> TrackReport:
         scores = query.blocks(
@@ -130,8 +131,10 @@ class Levels(Track):
             about=["photograph"],
             measures=["d"],
         )
-        known = query('SELECT defense, answer, "right" FROM test ORDER BY defense, answer')
-        answers = {label: known["right"][known["defense"] == label] for label in scores.entries}
+        answers_by_defense = query('SELECT defense, answer, "right" FROM test ORDER BY defense, answer')
+        answers = {
+            label: answers_by_defense["right"][answers_by_defense["defense"] == label] for label in scores.entries
+        }
         plain = next(label for label in scores.entries if label.startswith(PLAIN))
         facts = query("SELECT label, control FROM components WHERE kind = 'defense'")
         controls = {a: b for a, b in zip(facts["label"], facts["control"], strict=True) if b}
@@ -149,7 +152,7 @@ class Levels(Track):
                 ),
                 Column("accuracy", "accuracy", "A.", "higher", value=lambda e: Value(value=answers[e].mean())),
                 plain,
-                CLAIM,
+                WORDS,
                 [share_of("accuracy", plain, 0.05, lambda e: (answers[e], answers[plain]), answers=True)],
                 controls=controls,
             ),
@@ -167,13 +170,13 @@ def ran(folder: Path, entries: Sequence[Shield], *, seed: int = 0, images: int =
     return graph.track.report(ResultQuery(cache.store, list(records.values()), marks))
 
 
-def boarded(folder: Path, entries: Sequence[Shield], *, seed: int = 0, images: int = 12, each: int = 1) -> Board:
-    """Plan and compute a study of entries, and return its board, which the store in the folder has, too."""
+def boarded(folder: Path, entries: Sequence[Shield], *, seed: int = 0, images: int = 12, each: int = 1) -> Leaderboard:
+    """Plan and compute a study of entries, and return its leaderboard, which the store in the folder has, too."""
     graph, cache, records = computed(folder, entries, seed=seed, images=images, each=each)
     facts = {"profile": "truth", "seed": 0, "limit": None, "command": "harness run"}
     sweep = merged_sweep(cache.store, graph, done=records.keys(), failed={}, **facts)
     cache.store.save_sweep(sweep)
-    return make_board(cache.store, graph.track, sweep, StoreEntries(cache.registry))
+    return make_leaderboard(cache.store, graph.track, sweep, StoreEntries(cache.registry))
 
 
 def computed(
@@ -182,9 +185,9 @@ def computed(
     """Plan a study and compute its tasks one after the other."""
     track, dots = Levels(), Dots(images=images, each=each)
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in (track, dots, *entries)])
-    select = {"dataset": [dots.label], "defense": [own.label for own in entries]}
-    part = TrackProfile(select=select, options={"seed": seed})
-    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
+    select = {"dataset": [dots.label], "defense": [entry.label for entry in entries]}
+    settings = TrackProfile(select=select, options={"seed": seed})
+    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: settings}), registry)
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 64)
     records = {key: run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()}
     assert [record.failure for record in records.values() if record.failure] == []

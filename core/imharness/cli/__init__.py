@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, TextIO
 
@@ -18,7 +18,7 @@ import click
 from imharness.cli.options import Group
 from imharness.errors import HarnessError, UsageError
 from imharness.reading.text import stripped, warning_text
-from imharness.results.version import __version__
+from imharness.results.version import DISTRIBUTION, __version__
 
 COMMANDS = {
     "run": "imharness.cli.run:run",
@@ -29,8 +29,16 @@ COMMANDS = {
     "assets": "imharness.cli.assets:assets",
     "doctor": "imharness.cli.doctor:doctor",
     "completion": "imharness.cli.completion:completion",
-    "docs": "imharness.cli.docs:docs",
 }
+SECTIONS = {
+    "Run": ("run", "train"),
+    "Look": ("status", "results", "site", "papers"),
+    "Your own": ("score", "plugins", "membership", "reconstruction"),
+    "Leaderboard keepers": ("submissions", "evidence", "reproduce", "season", "annotate"),
+    "Machine": ("doctor", "assets", "completion"),
+}
+"""What people come for, and the commands for it; those that stand in no section come last."""
+FURTHER = "Studies and libraries"
 GROUP = "imharness.commands"
 SELDOM = 100_000
 """The number of new objects after which garbage is collected; collecting takes time, and modules and plans stay."""
@@ -54,10 +62,26 @@ class LazyGroup(Group):
         self._lazy, self._prefix = lazy or {}, prefix
 
     def _points(self) -> dict[str, EntryPoint]:
-        own = {name: EntryPoint(name, value, GROUP) for name, value in self._lazy.items()}
-        found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
-        names = {p.name.removeprefix(self._prefix): p for p in found if p.name.startswith(self._prefix)}
-        return {**own, **{name: point for name, point in names.items() if "." not in name and name not in own}}
+        lazy_points = {name: EntryPoint(name, value, GROUP) for name, value in self._lazy.items()}
+        points = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
+        names = dict[str, EntryPoint]()
+        for point in points:
+            name = point.name.removeprefix(self._prefix)
+            is_taken = name in names and (first := names[name].dist) is not None and first.name == DISTRIBUTION
+            if point.name.startswith(self._prefix) and not is_taken:
+                names[name] = point
+        return {
+            **lazy_points,
+            **{name: point for name, point in names.items() if "." not in name and name not in lazy_points},
+        }
+
+    def sections(self, names: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+        """Return the sections of the first level; groups below it have one."""
+        if self._prefix:
+            return super().sections(names)
+        listed = {title: [name for name in members if name in names] for title, members in SECTIONS.items()}
+        listed[FURTHER] = [name for name in names if not any(name in members for members in SECTIONS.values())]
+        return [(title, members) for title, members in listed.items() if members]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*super().list_commands(ctx), *self._points()]
@@ -84,7 +108,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit with 0 (success), 1 (error or failed cells), 2 (wrong usage) or 130 (interrupted)."""
+    """Run the command line; exit with 0 (success), 1 (error or failed tasks), 2 (wrong usage) or 130 (interrupted)."""
     gc.set_threshold(SELDOM)
     warnings.showwarning = _warned
     atexit.register(gc.disable)  # Python collects garbage three times when it ends; this way only twice

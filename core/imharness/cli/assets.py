@@ -46,12 +46,16 @@ def _of_profile(name: str) -> list[Component]:
     return [component for graph in graphs for component in graph.components.values()]
 
 
-def _named(known: Mapping[str, Input], name: str) -> Input:
-    if name not in known:
-        if of := [own.name for own in known.values() if any(name == method_of(user.info.id) for user in own.users)]:
+def _named(resources: Mapping[str, Input], name: str) -> Input:
+    if name not in resources:
+        if of := [
+            resource.name
+            for resource in resources.values()
+            if any(name == method_of(user.info.id) for user in resource.users)
+        ]:
             raise UsageError(f"{name} is no asset; what it needs is {joined(of)}: harness assets get {of[0]}")
-        raise UsageError(unknown_name(f"no asset is called {name!r}", name, sorted(known)))
-    return known[name]
+        raise UsageError(unknown_name(f"no asset is called {name!r}", name, sorted(resources)))
+    return resources[name]
 
 
 @click.group(cls=Group)
@@ -65,21 +69,21 @@ def assets() -> None:
 def list_assets(assets: Path | None, as_json: bool) -> None:
     """List every asset and data set, and where it is or how to get it."""
     facts = []
-    for found in _known(assets).values():
-        gap = found.gap
-        size = f"{found.size / 1e6:.1f} MB" if found.size else "not published"
-        place = f"{gap.reason}; get it with: {found.steps}" if gap else _place(found)
-        facts.append((found.name, size, found.what.licence, place))
+    for resource in _known(assets).values():
+        gap = resource.gap
+        size = f"{resource.size / 1e6:.1f} MB" if resource.size else "not published"
+        location = f"{gap.reason}; get it with: {resource.steps}" if gap else _place(resource)
+        facts.append((resource.name, size, resource.what.licence, location))
     if as_json:
         console.emit([dict(zip(("name", "size", "licence", "place"), fact, strict=True)) for fact in facts])
         return
     console.table("Assets", ["name", "size", "licence", "where"], facts)
 
 
-def _place(found: Input) -> str:
+def _place(resource: Input) -> str:
     from imharness.contracts.assets import Asset, data_folder
 
-    what = found.what
+    what = resource.what
     return str(what.path() if isinstance(what, Asset) else data_folder(what.name, what.page))
 
 
@@ -100,20 +104,20 @@ def get(name: str | None, profile: str | None, assets: Path | None, offline: boo
         raise UsageError("say what to get: a NAME, or --profile NAME.")
     from imharness.components.inputs.needs import inputs_of
 
-    known = _known(assets)
+    resources = _known(assets)
     if name:
-        _get(_named(known, name), offline)
+        _get(_named(resources, name), offline)
         return
     by_hand, failed = [], []
-    for found in inputs_of(_of_profile(str(profile))).values():
-        own = known.get(found.name, found)
-        if not own.downloads and own.gap:
-            by_hand.append((own.name, own.steps))
+    for resource in inputs_of(_of_profile(str(profile))).values():
+        current = resources.get(resource.name, resource)
+        if not current.downloads and current.gap:
+            by_hand.append((current.name, current.steps))
             continue
         try:
-            _get(own, offline)
+            _get(current, offline)
         except HarnessError as error:
-            failed.append((own.name, str(error)))
+            failed.append((current.name, str(error)))
     if by_hand:
         console.table("To be fetched by hand", ["what", "how"], by_hand)
     if failed:
@@ -121,53 +125,55 @@ def get(name: str | None, profile: str | None, assets: Path | None, offline: boo
         sys.exit(1)
 
 
-def _get(found: Input, offline: bool) -> None:
+def _get(resource: Input, offline: bool) -> None:
     from imharness.contracts.assets import cache_folder
     from imharness.results.disk import alone
 
-    if gap := found.gap:
+    if gap := resource.gap:
         if offline:
             raise gap
-        if not found.downloads:
-            raise HarnessError(f"{found.name} has no address to download from. To get it, {found.steps}")
-        place = cache_folder() / GETTING / found.name
-        place.mkdir(parents=True, exist_ok=True)
-        told = f"another process is getting {found.name}; this one continues when it has ended"
-        with alone(place, math.inf, lambda: console.warn(told)):
-            if found.gap:  # the other process may have failed
-                _fetch(found)
+        if not resource.downloads:
+            raise HarnessError(f"{resource.name} has no address to download from. To get it, {resource.steps}")
+        folder = cache_folder() / GETTING / resource.name
+        folder.mkdir(parents=True, exist_ok=True)
+        message = f"another process is getting {resource.name}; this one continues when it has ended"
+        with alone(folder, math.inf, lambda: console.warn(message)):
+            if resource.gap:  # the other process may have failed
+                _fetch(resource)
                 return
-    console.say(_place(found))
+    console.say(_place(resource))
 
 
-def _fetch(found: Input) -> None:
+def _fetch(resource: Input) -> None:
     """Download what is missing, and put it into its place. Only one process at a time may do this."""
     from imharness.cli.download import download
     from imharness.components.inputs.importing import digest_of, import_asset, import_data
     from imharness.contracts.assets import Asset, cache_folder
 
-    what = found.what
+    what = resource.what
     if isinstance(what, Asset):
-        part = what if what.sha256 else what.model_copy(update={"file": f"downloads/{Path(what.file).name}"})
-        with console.progress(found.name) as advance:
-            path = download(part, advance)
+        piece = what if what.sha256 else what.model_copy(update={"file": f"downloads/{Path(what.file).name}"})
+        with console.progress(resource.name) as advance:
+            path = download(piece, advance)
         if not what.sha256:
-            final, _ = import_asset(what, path, lambda: _check(found))
+            final, _ = import_asset(what, path, lambda: _check(resource))
             path.unlink()
             path = final
         console.say(str(path))
         return
     files = []
-    for part in what.downloads():
-        here = cache_folder() / part.file  # it may be complete while another file of the data set is not
-        if not here.is_file() or not part.fits(digest_of(here)):
+    for piece in what.downloads():
+        here = cache_folder() / piece.file  # it may be complete while another file of the data set is not
+        if not here.is_file() or not piece.fits(digest_of(here)):
             with console.progress(here.name) as advance:
-                download(part, advance)
+                download(piece, advance)
         files.append(here)
     try:
-        folder, _ = import_data(what, files, lambda: _check(found))
+        folder, _ = import_data(what, files, lambda: _check(resource))
     except UsageError:  # a file without a published digest may be the wrong one, and is fetched again
-        for file in (own for part, own in zip(what.downloads(), files, strict=True) if not part.sha256):
+        for file in (
+            fetched for published, fetched in zip(what.downloads(), files, strict=True) if not published.sha256
+        ):
             file.unlink(missing_ok=True)
         raise
     for file in files:
@@ -175,14 +181,14 @@ def _fetch(found: Input) -> None:
     console.say(str(folder))
 
 
-def _check(found: Input) -> None:
+def _check(resource: Input) -> None:
     from imharness.components.inputs.checking import check_asset, check_data
     from imharness.contracts.assets import Asset
 
-    if isinstance(found.what, Asset):
-        check_asset(found.users, found.name)
+    if isinstance(resource.what, Asset):
+        check_asset(resource.users, resource.name)
     else:
-        check_data(found.users, found.what)
+        check_data(resource.users, resource.what)
 
 
 @assets.command("import")
@@ -197,15 +203,15 @@ def import_files(name: str, files: Sequence[Path]) -> None:
     from imharness.components.inputs.importing import import_asset, import_data
     from imharness.contracts.assets import Asset, import_folder
 
-    found = _named(_known(None), name)
-    if isinstance(found.what, Asset):
+    resource = _named(_known(None), name)
+    if isinstance(resource.what, Asset):
         if len(files) != 1:
             raise UsageError(f"{name} is one file, but {len(files)} were given.")
-        place, digest = import_asset(found.what, files[0], lambda: _check(found), import_folder())
-        console.say(f"{place}\nsha256 {digest}")
+        location, digest = import_asset(resource.what, files[0], lambda: _check(resource), import_folder())
+        console.say(f"{location}\nsha256 {digest}")
         return
-    place, digests = import_data(found.what, files, lambda: _check(found), import_folder())
-    console.say("\n".join([str(place), *(f"sha256 {digest}  {file}" for file, digest in digests.items())]))
+    location, digests = import_data(resource.what, files, lambda: _check(resource), import_folder())
+    console.say("\n".join([str(location), *(f"sha256 {digest}  {file}" for file, digest in digests.items())]))
 
 
 @assets.command()
@@ -213,10 +219,10 @@ def import_files(name: str, files: Sequence[Path]) -> None:
 def verify(assets: Path | None) -> None:
     """Check the sha256 of every asset that is here; exit with 1 if one is damaged."""
     damaged = 0
-    for found in _known(assets).values():
-        error = found.gap
+    for resource in _known(assets).values():
+        error = resource.gap
         if error is None:
-            console.say(f"ok       {_place(found)}")
+            console.say(f"ok       {_place(resource)}")
         elif isinstance(error, Unavailable):
             damaged += "damaged" in error.reason
             console.say(f"{'damaged' if 'damaged' in error.reason else 'absent '}  {error}")

@@ -60,22 +60,22 @@ def check(names: tuple[str, ...], seed: int | None, as_json: bool) -> None:
     from imharness.testing.importing import check_imports
 
     drawn = secrets.randbelow(2**31) if seed is None else seed
-    found = [part for name in names for part in _named(name)]
-    modules = sorted({type(component).__module__ for component in found})
+    components = [component for name in names for component in _named(name)]
+    modules = sorted({type(component).__module__ for component in components})
     roots = [path for name in names for path in _roots(name)]
-    with console.progress("checking", shown=not as_json) as advance:
+    with console.progress("checking", visible=not as_json) as advance:
         imported: list[CheckResult] = check_imports(modules, roots)
-        parts = [(module, [o for o in imported if o.component == module]) for module in modules]
-        for number, component in enumerate(found):
-            parts.append((component.label, check_component(component, drawn)))
-            advance(number + 1, len(found))
-    outcomes = [o for _, own in parts for o in own]
+        groups = [(module, [o for o in imported if o.component == module]) for module in modules]
+        for number, component in enumerate(components):
+            groups.append((component.label, check_component(component, drawn)))
+            advance(number + 1, len(components))
+    outcomes = [o for _, group in groups for o in group]
     failed = [o for o in outcomes if o.status == "failed"]
     if as_json:
         console.emit({"seed": drawn, "checks": [vars(o) for o in outcomes]})
     else:
-        for label, own in parts:
-            console.table(label, ["check", "", "what was found"], [(o.check, o.status, o.message) for o in own])
+        for label, results in groups:
+            console.table(label, ["check", "", "what was found"], [(o.check, o.status, o.message) for o in results])
         counts = {status: sum(o.status == status for o in outcomes) for status in ("passed", "failed", "skipped")}
         console.say(
             ", ".join(f"{n} {status}" for status, n in counts.items()) + f"; --seed {drawn} draws the same inputs"
@@ -101,13 +101,13 @@ def _named(name: str) -> list[Component]:
     of_package = [e.component for e in registry.entries.values() if e.provenance.distribution == name]
     if of_package:
         return of_package
-    found: list[Component] = []
+    components: list[Component] = []
     for kind in KINDS:
         try:
-            found += registry.find(kind, name)
+            components += registry.find(kind, name)
         except HarnessError:
             continue
-    if not found:
+    if not components:
         ids = [entry.component.info.id for entry in registry.entries.values()]
         folder = name.replace("/", "-")
         hint = (
@@ -118,4 +118,4 @@ def _named(name: str) -> list[Component]:
         raise UsageError(
             f"{name!r} is neither a component nor an installed package nor a folder with a pyproject.toml.{hint}"
         )
-    return found
+    return components

@@ -1,6 +1,6 @@
 """What packages that add a command use: they find components, run a step by hand, and add results of others.
 
-The public door is `imharness.commands`, which imports this module only when a command runs.
+The public door is `imharness.extending`, which imports this module only when a command runs.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from imharness.contracts.component import Component
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext
 from imharness.errors import StoreError
 from imharness.exports.printing import page_file, writable, write_page
-from imharness.ranking.board import make_board, records_of
 from imharness.ranking.entries import known_entries
-from imharness.results.boards import Board
+from imharness.ranking.leaderboard import make_leaderboard, records_of
 from imharness.results.identity import digest
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
@@ -42,12 +42,12 @@ def component(kind: str, name: str) -> Component:
 
 def find(kind: str, name: str) -> Component:
     """Return one component that can be built here; raises `Unavailable` if something that it needs is missing."""
-    found = component(kind, name)
-    found.require()
-    return found
+    chosen = component(kind, name)
+    chosen.require()
+    return chosen
 
 
-def place(device: str) -> torch.device:
+def device_of(device: str) -> torch.device:
     """Return the device that a name means: cpu, cuda, cuda:N or auto."""
     return torch.device(resolve_devices([device])[0])
 
@@ -130,13 +130,13 @@ def context(
         seed=seed,
         needs={},
     )
-    cache = BuildCache(installed(), Store(Path()), place(device), batch_size)
+    cache = BuildCache(installed(), Store(Path()), device_of(device), batch_size)
     return _ByHand(cache, spec, progress, needs or {})
 
 
 def add_external(
     address: str | Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
-) -> Board:
+) -> Leaderboard:
     """Add rows that someone else measured to a track; return its tables. A later import of this name replaces them."""
     store, track = Store(address), installed().track(track_name)
     store.prepare()
@@ -164,16 +164,16 @@ def add_external(
         limit=None,
         command="",
         finished=now,
-        cells={},
+        tasks={},
         missing=(),
     )
     with store.alone():
         old = store.sweep(track.info.id, EXTERNAL)
-        cells = {**(old.cells if old else {}), f"external file={name}": key}
-        store.save_sweep(empty.model_copy(update={"cells": cells}))
-        own = store.ranked_from(track.info.id)
-        assert own is not None
-        return make_board(store, track, own, known_entries(store))
+        tasks = {**(old.tasks if old else {}), f"external file={name}": key}
+        store.save_sweep(empty.model_copy(update={"tasks": tasks}))
+        sweep = store.ranked_from(track.info.id)
+        assert sweep is not None
+        return make_leaderboard(store, track, sweep, known_entries(store))
 
 
 __all__ = [
@@ -184,11 +184,11 @@ __all__ = [
     "component",
     "console",
     "context",
+    "device_of",
     "every",
     "find",
     "finished",
     "page_file",
-    "place",
     "query",
     "writable",
     "write_page",

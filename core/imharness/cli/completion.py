@@ -31,15 +31,15 @@ class ComponentName(StringParamType):
         """Return the methods that begin like the text, each once, or ids with their owner if it has a slash."""
         from imharness.cli.index import kept
 
-        found = dict[str, CompletionItem]()
+        items = dict[str, CompletionItem]()
         for one in kept():
             id = id_of(one.label)
             name = id if "/" in incomplete else id.rpartition("/")[2]
             if self._kind in ("", one.kind) and name.startswith(incomplete):
-                found.setdefault(name, CompletionItem(name, help=one.summary))
-        if self._files and not found:
+                items.setdefault(name, CompletionItem(name, help=one.summary))
+        if self._files and not items:
             return [CompletionItem(incomplete, type="file")]
-        return [found[name] for name in sorted(found)]
+        return [items[name] for name in sorted(items)]
 
 
 def with_names(command: click.Command) -> click.Command:
@@ -73,6 +73,6 @@ def completion(shell: str) -> None:
 
     with suppress(HarnessError):
         index()  # this keeps the list that names are completed from
-    made = get_completion_class(shell)
-    assert made is not None
-    click.echo(made(cli, {}, "harness", VARIABLE).source())
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    click.echo(completion_class(cli, {}, "harness", VARIABLE).source())

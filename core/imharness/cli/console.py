@@ -49,6 +49,12 @@ def say(text: str) -> None:
     out.print(_shown(text), soft_wrap=True)
 
 
+def screen(lines: Iterable[tuple[str, str]]) -> None:
+    """Print lines, each with a style that a terminal shows and a pipe leaves out."""
+    for text, style in lines:
+        out.print(_shown(text), style=style, soft_wrap=True)
+
+
 def warn(text: str) -> None:
     """Print one line to the error stream."""
     err.print(f"[yellow]warning:[/] {_shown(text)}", soft_wrap=True)
@@ -69,24 +75,20 @@ def emit_each(facts: Iterable[object]) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; every cell is plain text."""
-    grid = Table(title=_shown(title), title_justify="left", header_style="bold")
-    for column in columns:
-        grid.add_column(_shown(column), overflow="fold")
-    for row in rows:
-        grid.add_row(*(_shown(str(cell)) for cell in row))
-    out.print(grid)
-
-
-def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: with borders on a terminal, and elsewhere as plain lines in columns, for other programs."""
+    """Print a table: with borders on a terminal, and elsewhere a line for each row, in columns, for other programs."""
     if out.is_terminal:
-        table(title, columns, rows)
+        grid = Table(title=_shown(title), title_justify="left", header_style="bold")
+        for column in columns:
+            grid.add_column(_shown(column), overflow="fold")
+        for row in rows:
+            grid.add_row(*(_shown(str(text)) for text in row))
+        out.print(grid)
         return
     say(title)
-    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    for row in (columns, *rows):
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    texts = [[" ".join(str(text).split()) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    for line in (columns, *texts) if any(columns) else texts:
+        say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 
 
 def note(text: str) -> None:
@@ -110,12 +112,12 @@ def bars(*columns: ProgressColumn) -> Progress:
 
 
 @contextmanager
-def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+def progress(title: str, *, visible: bool = True) -> Iterator[Callable[[int, int], None]]:
     """Show progress on the error stream while the block runs; yields a function to call with (done, total).
 
     A terminal shows a bar with an estimate; a log gets a line every `LINE_EVERY_S` seconds.
     """
-    form = progress_form("auto", quiet=not shown)
+    form = progress_form("auto", quiet=not visible)
     if form == "plain":
         with _lines(title) as advance:
             yield advance

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import platform
 import shutil
+from typing import TYPE_CHECKING
 
 import click
 
 from imharness.cli import console
 from imharness.cli.options import json_option
 from imharness.errors import Unavailable
+from imharness.results.naming import brief
+from imharness.results.tables import several
+
+if TYPE_CHECKING:
+    from imharness.components.registry import Registry
+
+PROFILE = "embedded"
+"""The profile of the data and weights that ship."""
 
 
 @click.command()
@@ -45,16 +54,41 @@ def doctor(as_json: bool) -> None:
     failures = [*registry.failures, *checks.failures]
     for plugin in checks.plugins:
         try:
-            for found in checks.ask(plugin):
-                facts |= found
+            for answer in checks.ask(plugin):
+                facts |= answer
         except Exception as error:
             failures.append(LoadFailure(plugin.name, f"doctor() raised {type(error).__name__}: {reason(error)}"))
     if as_json:
         left_out = {f.name: f.reason for f in failures}
         console.emit(facts | {"left_out": left_out, "missing_assets": missing})
         return
-    console.table("This machine", ["", ""], list(facts.items()))
+    console.say(_verdict(registry))
+    across = max(map(len, facts))
+    for name, value in facts.items():
+        console.say(f"  {name:<{across}}  {value}")
     if failures:
-        console.table("Plugins left out", ["plugin", "why"], [(f.name, f.reason) for f in failures])
+        console.say(f"{several(len(failures), 'plugin')} left out:")
+    for failure in failures:
+        console.say(f"  {failure.name}: {failure.reason}")
     if missing:
-        console.table("Assets missing", ["asset", "what to do"], list(missing.items()))
+        console.say(f"{several(len(missing), 'asset')} of other profiles or entries missing; to get one:")
+    across = max(map(len, missing), default=0)
+    for name, why in missing.items():
+        console.say(f"  {name:<{across}}  {why.partition('get it with: ')[2] or why}")
+
+
+def _verdict(registry: Registry) -> str:
+    """Say whether a run of the embedded profile would compute everything, and otherwise what it would leave out."""
+    from imharness.planning.plan import plan_track
+    from imharness.planning.profiles import load_profile
+
+    profile = load_profile(PROFILE)
+    graphs = (plan_track(id, profile, registry) for id in profile.tracks)
+    gaps = {gap.what: gap for graph in graphs for gap in graph.missing.values()}
+    if not gaps:
+        return f"Everything the {PROFILE} profile needs is here."
+    first = next(iter(gaps.values()))
+    return (
+        f"The {PROFILE} profile runs and leaves out {several(len(gaps), 'component')}, such as {brief(first.what)}: "
+        f"{first.reason}. harness run --all --dry-run lists each."
+    )

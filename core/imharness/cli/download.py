@@ -29,35 +29,35 @@ def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
     final = cache_folder() / asset.file
     if not asset.address:
         raise HarnessError(f"{asset.name} has no address; get it from {asset.source} and put it at {final}")
-    part = final.with_name(final.name + ".part")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    while not asset.size or _length(part) < asset.size:
-        before = _length(part)
-        broke = _fetch(asset, part, before, progress)
+    partial_file = final.with_name(final.name + ".part")
+    partial_file.parent.mkdir(parents=True, exist_ok=True)
+    while not asset.size or _length(partial_file) < asset.size:
+        before = _length(partial_file)
+        broke = _fetch(asset, partial_file, before, progress)
         if broke is None:
             break
-        if _length(part) <= before:
+        if _length(partial_file) <= before:
             raise HarnessError(
                 f"download of {asset.name} from {asset.address} broke off: {broke}; run the command again to continue"
             )
         time.sleep(PAUSE_S)
-    with part.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if not asset.fits(found):
-        part.unlink()
+    with partial_file.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if not asset.fits(digest):
+        partial_file.unlink()
         raise HarnessError(
-            f"{asset.address} did not give {asset.name}: expected sha256 {asset.sha256[:12]}…, got {found[:12]}… "
+            f"{asset.address} did not give {asset.name}: expected sha256 {asset.sha256[:12]}…, got {digest[:12]}… "
             "(a web page instead of the file?); nothing was kept, try again or fetch it by hand"
         )
-    part.replace(final)
+    partial_file.replace(final)
     return final
 
 
-def _length(part: Path) -> int:
-    return part.stat().st_size if part.exists() else 0
+def _length(partial_file: Path) -> int:
+    return partial_file.stat().st_size if partial_file.exists() else 0
 
 
-def _fetch(asset: Asset, part: Path, have: int, progress: Callable[[int, int], None]) -> str | None:
+def _fetch(asset: Asset, partial_file: Path, have: int, progress: Callable[[int, int], None]) -> str | None:
     """Append what one connection brings to a part of a file; return why it broke, or None at the end of the file."""
     request = urllib.request.Request(asset.address)
     if have:
@@ -68,7 +68,7 @@ def _fetch(asset: Asset, part: Path, have: int, progress: Callable[[int, int], N
             done = have if resumed else 0
             promised = answer.headers.get("Content-Length", "")
             whole = done + int(promised) if promised.isdigit() else 0
-            with part.open("ab" if resumed else "wb") as file:
+            with partial_file.open("ab" if resumed else "wb") as file:
                 while chunk := answer.read(CHUNK):
                     file.write(chunk)
                     done += len(chunk)

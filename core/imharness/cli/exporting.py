@@ -1,4 +1,4 @@
-"""`harness results export`: tables for papers and spreadsheets, or all rows."""
+"""`harness results export`: tables for papers and spreadsheets, or the rows behind them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import click
 
 from imharness.cli import console
 from imharness.cli.options import Choice, store_option
-from imharness.errors import DamagedError, UsageError, unknown_name
+from imharness.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from imharness.exports import Sheet
-    from imharness.results.boards import Board
+    from imharness.results.leaderboards import Leaderboard
     from imharness.results.store import Store
     from imharness.results.tasks import TaskRecord
 
@@ -46,7 +46,9 @@ SINGLE = ("csv", "parquet")
     help="These columns, by key or label; may be given several times. Default: all.",
 )
 @click.option("--caption", metavar="TEXT", help="Caption. Default: that of each table.")
-@click.option("--rows", is_flag=True, help="Write all rows behind the tables, one file per track and step.")
+@click.option(
+    "--rows", is_flag=True, help="Write the rows of the latest run and of imports, one file per track and step."
+)
 @click.option(
     "--to",
     "target",
@@ -64,10 +66,10 @@ def export(
     rows: bool,
     target: Path | None,
 ) -> None:
-    """Write tables with their intervals, marks and notes, ready to paste; or all rows.
+    """Write tables with their intervals, marks and notes, ready to paste; or the rows behind them.
 
-    LaTeX needs the package booktabs, and `xlsx` the extra of this name. A table that does not fit a page is printed
-    smaller or in several parts.
+    LaTeX needs the packages adjustbox and booktabs, and `xlsx` the extra of this name. A table that does not fit a
+    page is printed smaller or in several parts.
     """
     from imharness.cli.stores import existing
 
@@ -77,7 +79,7 @@ def export(
             raise UsageError("--rows does not write tables; leave out --table, --columns and --caption.")
         _export_rows(store, form, tracks, target or Path("export"))
         return
-    sheets = _sheets(_boards(store, tracks), tables, columns, caption)
+    sheets = _sheets(_leaderboards(store, tracks), tables, columns, caption)
     if target is not None and (target.is_dir() or not target.suffix):
         target.mkdir(parents=True, exist_ok=True)
         for sheet in sheets:
@@ -85,8 +87,10 @@ def export(
             _write(target / f"{name}.{SUFFIXES[form]}", _content(form, [sheet]))
         return
     if len(sheets) > 1 and form in SINGLE:
-        known = ", ".join(f"{sheet.track} {sheet.id}" for sheet in sheets)
-        raise UsageError(f"a {form} file holds one table: choose with --track and --table, or --to FOLDER: {known}.")
+        table_names = ", ".join(f"{sheet.track} {sheet.id}" for sheet in sheets)
+        raise UsageError(
+            f"a {form} file holds one table: choose with --track and --table, or --to FOLDER: {table_names}."
+        )
     if target is None and form in BINARY:
         raise UsageError(f"{form} cannot be printed; say where to write it with --to FILE.{SUFFIXES[form]}.")
     content = _content(form, sheets)
@@ -96,30 +100,32 @@ def export(
         _write(target, content)
 
 
-def chosen_tracks(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
+def chosen_tracks(wanted: Sequence[str], available: Sequence[str]) -> list[str]:
     """Return the ids of tracks in a store, given with or without owner, or all; raises `UsageError` for other names."""
-    by_name = {id.rpartition("/")[2]: id for id in known} | {id: id for id in known}
+    by_name = {id.rpartition("/")[2]: id for id in available} | {id: id for id in available}
     for name in wanted:
         if name not in by_name:
-            raise UsageError(unknown_name(f"the store has no track {name!r}", name, known, "It has"))
-    return [by_name[name] for name in wanted] if wanted else list(known)
+            raise UsageError(unknown_name(f"the store has no track {name!r}", name, available, "It has"))
+    return [by_name[name] for name in wanted] if wanted else list(available)
 
 
-def _boards(store: Store, tracks: Sequence[str]) -> list[Board]:
-    found = [store.board(id) for id in chosen_tracks(tracks, store.ranked())]
-    boards = [board for board in found if board is not None]
-    if not boards:
+def _leaderboards(store: Store, tracks: Sequence[str]) -> list[Leaderboard]:
+    stored = [store.leaderboard(id) for id in chosen_tracks(tracks, store.ranked())]
+    leaderboards = [leaderboard for leaderboard in stored if leaderboard is not None]
+    if not leaderboards:
         raise UsageError(f"store {store.address} has no tables; `harness results rank` makes them.")
-    return boards
+    return leaderboards
 
 
-def _sheets(boards: Sequence[Board], tables: Sequence[str], columns: Sequence[str], caption: str | None) -> list[Sheet]:
+def _sheets(
+    leaderboards: Sequence[Leaderboard], tables: Sequence[str], columns: Sequence[str], caption: str | None
+) -> list[Sheet]:
     from imharness.exports import chosen_tables, sheet_of
 
-    chosen = chosen_tables(boards, tables)
+    chosen = chosen_tables(leaderboards, tables)
     if caption and len(chosen) > 1:
         raise UsageError(f"--caption is for one table, but there are {len(chosen)}: choose with --track and --table.")
-    return [sheet_of(table, board, columns=columns, caption=caption or "") for board, table in chosen]
+    return [sheet_of(table, leaderboard, columns=columns, caption=caption or "") for leaderboard, table in chosen]
 
 
 def _content(form: str, sheets: Sequence[Sheet]) -> bytes:
@@ -143,17 +149,19 @@ def _write(path: Path, content: bytes) -> None:
 
 def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -> None:
     """Write one file per track and step; each row also has the components and options of its task."""
+    from imharness.ranking.leaderboard import records_of
     from imharness.results.query import ResultQuery
+    from imharness.results.seasons import check_published
 
+    check_published(store, "rows")
     if form not in ROWS:
         raise UsageError(f"--rows writes {', '.join(ROWS)}, not {form}.")
-    wanted = chosen_tracks(tracks, store.tracks()) if tracks else None
     groups: dict[tuple[str, str], list[TaskRecord]] = {}
-    for _, record in store.records():
-        if isinstance(record, DamagedError):
-            raise record
-        if record.rows is not None and (wanted is None or record.spec.track in wanted):
-            groups.setdefault((record.spec.track, record.spec.step), []).append(record)
+    for track in chosen_tracks(tracks, store.rankable()):
+        if sweep := store.ranked_from(track):
+            for record in records_of(store, sweep):
+                if record.rows:
+                    groups.setdefault((track, record.spec.step), []).append(record)
     folder.mkdir(parents=True, exist_ok=True)
     for (track, step), records in sorted(groups.items()):
         path = folder / f"{track.partition('/')[2]}-{step}.{form}"

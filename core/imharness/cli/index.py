@@ -63,10 +63,10 @@ def index() -> Index:
     with suppress(OSError, ValidationError):
         if path.stat().st_size <= MOST_BYTES:
             return Index.model_validate_json(path.read_bytes())
-    found = _imported()
-    if not found.left_out:
-        _keep(path, found)
-    return found
+    plugin_index = _imported()
+    if not plugin_index.left_out:
+        _keep(path, plugin_index)
+    return plugin_index
 
 
 def kept() -> tuple[Listed, ...]:
@@ -104,12 +104,12 @@ def _imported() -> Index:
     return Index(components=tuple(components), left_out=tuple(left_out))
 
 
-def _keep(path: Path, found: Index) -> None:
+def _keep(path: Path, plugin_index: Index) -> None:
     """Write the list completely, and remove the oldest lists; if that fails, the next command imports again."""
     temporary = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(found.model_dump_json(), encoding="utf-8")
+        temporary.write_text(plugin_index.model_dump_json(), encoding="utf-8")
         temporary.replace(path)
         for old in sorted(path.parent.glob("*.json"), key=lambda old: -old.stat().st_mtime_ns)[KEPT:]:
             old.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ def _digest() -> str:
     points = [(p.dist.name if p.dist else "", p.name, p.value) for p in points_of(COMPONENTS)]
     folders = sorted({folder for _, _, value in points for folder in _package(value)} | set(_harness()))
     files = [[str(folder), sorted(_files(folder))] for folder in folders]
-    facts = [sys.version, sys.path, sorted(points), [_installed(place) for place in sys.path], files]
+    facts = [sys.version, sys.path, sorted(points), [_installed(folder) for folder in sys.path], files]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -135,14 +135,14 @@ def _harness() -> list[Path]:
     return sorted(Path(__file__).parents[2].glob("imharness*"))
 
 
-def _files(place: Path) -> Iterator[tuple[str, int, int]]:
+def _files(path: Path) -> Iterator[tuple[str, int, int]]:
     """Yield name, size and time of change of each file, except byte code."""
     with suppress(OSError):
-        if place.is_file():
-            found = place.stat()
-            yield place.name, found.st_size, found.st_mtime_ns
+        if path.is_file():
+            status = path.stat()
+            yield path.name, status.st_size, status.st_mtime_ns
             return
-        for entry in os.scandir(place):
+        for entry in os.scandir(path):
             if entry.is_dir() and entry.name != "__pycache__":
                 for name, size, changed in _files(Path(entry.path)):
                     yield f"{entry.name}/{name}", size, changed
@@ -151,9 +151,9 @@ def _files(place: Path) -> Iterator[tuple[str, int, int]]:
                 yield entry.name, stat.st_size, stat.st_mtime_ns
 
 
-def _installed(place: str) -> list[tuple[str, int]]:
+def _installed(folder: str) -> list[tuple[str, int]]:
     """Return what is installed in a folder of packages, each with the time of its last change."""
     with suppress(OSError):
-        found = [entry for entry in os.scandir(place or ".") if entry.name.endswith(INSTALLED)]
-        return sorted((entry.name, entry.stat().st_mtime_ns) for entry in found)
+        entries = [entry for entry in os.scandir(folder or ".") if entry.name.endswith(INSTALLED)]
+        return sorted((entry.name, entry.stat().st_mtime_ns) for entry in entries)
     return []

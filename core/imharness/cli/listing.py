@@ -31,17 +31,26 @@ class Filter:
     def takes(self, record: TaskRecord) -> bool:
         """Return whether a task is wanted."""
         spec = record.spec
-        tracks, names = {spec.track, spec.track.rpartition("/")[2]}, set[str]()
-        for ref in spec.components.values():
-            names |= {ref.label, ref.id, name_of(ref.label), ref.id.rpartition("/")[2]}
-        self._note("track", [spec.track.rpartition("/")[2]])
-        self._note("step", [spec.step])
-        self._note("component", names)
+        names = {name for ref in spec.components.values() for name in (ref.label, ref.id)}
+        return self._takes(spec.track, spec.step, names, record.status)
+
+    def takes_failed(self, track: str, address: str) -> bool:
+        """Return whether a task that failed without a record is wanted; see `imharness.results.tasks.address_of`."""
+        step, *words = address.split(" ")
+        labels = [word.partition("=")[2] for word in words]
+        names = {name for label in labels if "/" in label for name in (label, label.partition("[")[0])}
+        return self._takes(track, step, names, "failed")
+
+    def _takes(self, track: str, step: str, names: set[str], status: str) -> bool:
+        short = {name_of(name) for name in names} | {n.rpartition("/")[2] for n in names if "[" not in n}
+        self._note("track", [track.rpartition("/")[2]])
+        self._note("step", [step])
+        self._note("component", names | short)
         wanted = (
-            self.track in (None, *tracks)
-            and self.step in (None, spec.step)
-            and names.issuperset(self.components)
-            and self.status in (None, record.status)
+            self.track in (None, track, track.rpartition("/")[2])
+            and self.step in (None, step)
+            and (names | short).issuperset(self.components)
+            and self.status in (None, status)
         )
         self._took |= wanted
         return wanted
@@ -52,10 +61,10 @@ class Filter:
             return
         track = (self.track or "").rpartition("/")[2]
         for kind, names in (("track", [track]), ("step", [self.step or ""]), ("component", self.components)):
-            known = self._met.get(kind, {})
+            seen_names = self._met.get(kind, {})
             for name in filter(None, names):
-                if name not in known:
-                    plain = sorted(word for word in known if not {"/", "["} & set(word))
+                if name not in seen_names:
+                    plain = sorted(word for word in seen_names if not {"/", "["} & set(word))
                     raise UsageError(unknown_name(f"no task has the {kind} {name!r}", name, plain, "There are"))
 
     def _note(self, kind: str, names: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,17 +22,21 @@ class Group(click.Group):
         """Write the commands and what they do, over several lines if necessary."""
         named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, _sentence(command)) for name, command in named if command is not None and not command.hidden]
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        for title, names in self.sections([name for name, _ in rows]):
+            with formatter.section(title):
+                formatter.write_dl([row for name in names for row in rows if row[0] == name])
+
+    def sections(self, names: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+        """Return titles and the commands below each, of these commands; a title without commands is left out."""
+        return [("Commands", names)] if names else []
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return name, command and the remaining words; raises `click.UsageError` for an unknown command."""
-        known = self.list_commands(ctx)
-        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], known)}", ctx)
+        commands = self.list_commands(ctx)
+        if args[0] not in commands and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], commands)}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -55,10 +59,10 @@ class Share(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number; raises `click.BadParameter`."""
-        found = super().convert(value, param, ctx)
-        if not 0 <= found <= 1:
+        share = super().convert(value, param, ctx)
+        if not 0 <= share <= 1:
             self.fail(f"{value} is not a number from 0 to 1.", param, ctx)
-        return found
+        return share
 
 
 class Seed(click.IntRange):

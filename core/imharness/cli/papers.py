@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from imharness.cli import console
-from imharness.cli.options import Group, json_option, store_option
+from imharness.cli.options import Group, assets_option, json_option, site_option, store_option
+from imharness.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,19 +27,39 @@ def papers() -> None:
     """Show the tables of the published studies, and compare the numbers of a store with them."""
 
 
-@papers.command("list")
+@papers.command()
+@click.argument("name", metavar="[TABLE]", required=False)
 @_json
-def list_tables(as_json: bool) -> None:
-    """List the published tables, including those that are not transcribed, with the reason."""
-    from imharness.papers.facts import table_facts
-    from imharness.papers.published import published_tables
+def show(name: str | None, as_json: bool) -> None:
+    """Show TABLE, such as iqa/2, as it is printed; without TABLE, list all, with the reason for those left out."""
+    from imharness.papers.comparison import compare as compare_with
+    from imharness.papers.facts import cited, table_facts
+    from imharness.papers.published import find_table, published_tables
 
-    tables = published_tables()
-    if as_json:
-        console.emit([{k: v for k, v in table_facts(t).items() if k not in ("rows", "columns")} for t in tables])
+    if name is None:
+        tables = published_tables()
+        if as_json:
+            console.emit([{k: v for k, v in table_facts(t).items() if k not in ("rows", "columns")} for t in tables])
+            return
+        rows = [(t.address, t.title, _size(t), t.left_out or _notes(t)) for t in tables]
+        console.table(f"{len(tables)} published tables", ["table", "what it holds", "size", "notes"], rows)
         return
-    rows = [(t.address, t.title, _size(t), t.left_out or _notes(t)) for t in tables]
-    console.table(f"{len(tables)} published tables", ["table", "what it holds", "size", "notes"], rows)
+    table = find_table(name)
+    if as_json:
+        console.emit(table_facts(table))
+        return
+    console.say(cited(table))
+    if table.left_out:
+        console.say(f"not transcribed: {table.left_out}")
+        return
+    lines = [(row.label, *(value.text for value in row.values)) for row in table.rows]
+    console.table(table.title, ["", *(column.label for column in table.columns)], lines)
+    console.say(f"setting: {table.setting}")
+    noted = [(row.label, row.note) for row in table.rows] + [(column.label, column.note) for column in table.columns]
+    for note in (*table.notes, *(f"{label}: {note}" for label, note in noted if note)):
+        console.say(f"note: {note}")
+    for line in compare_with(table, None).otherwise:
+        console.say(f"computed otherwise by the authors' code: {line}")
 
 
 def _size(table: PublishedTable) -> str:
@@ -47,30 +70,6 @@ def _size(table: PublishedTable) -> str:
 def _notes(table: PublishedTable) -> str:
     noted = len(table.notes) + sum(bool(row.note) for row in table.rows) + sum(bool(c.note) for c in table.columns)
     return f"{noted}, see `harness papers show {table.address}`" if noted else ""
-
-
-@papers.command()
-@click.argument("name", metavar="TABLE")
-@_json
-def show(name: str, as_json: bool) -> None:
-    """Show TABLE, such as iqa/2, as it is printed."""
-    from imharness.papers.facts import cited, table_facts
-    from imharness.papers.published import find_table
-
-    table = find_table(name)
-    if as_json:
-        console.emit(table_facts(table))
-        return
-    console.say(cited(table))
-    if table.left_out:
-        console.say(f"not transcribed: {table.left_out}")
-        return
-    rows = [(row.label, *(value.text for value in row.values)) for row in table.rows]
-    console.table(table.title, ["", *(column.label for column in table.columns)], rows)
-    console.say(f"setting: {table.setting}")
-    noted = [(row.label, row.note) for row in table.rows] + [(column.label, column.note) for column in table.columns]
-    for note in (*table.notes, *(f"{label}: {note}" for label, note in noted if note)):
-        console.say(f"note: {note}")
 
 
 @papers.command()
@@ -89,50 +88,89 @@ def compare(name: str | None, address: str, as_json: bool) -> None:
 
     tables = [find_table(name)] if name else [table for table in published_tables() if table.rows]
     store = Store(address)
-    boards = {track: store.board(track) for track in sorted({table.track for table in tables})}
-    found = [beside(table, boards[table.track]) for table in tables]
+    leaderboards = {track: store.leaderboard(track) for track in sorted({table.track for table in tables})}
+    comparisons = [beside(table, leaderboards[table.track]) for table in tables]
     if as_json:
-        console.emit([comparison_facts(comparison) for comparison in found])
+        console.emit([comparison_facts(comparison) for comparison in comparisons])
     elif name:
-        _tell(found[0])
+        _tell(comparisons[0])
     else:
-        _tell_all(found)
+        _tell_all(comparisons)
 
 
-def _tell_all(found: Sequence[Comparison]) -> None:
+@papers.command()
+@click.argument("name", metavar="TABLE")
+@store_option("address")
+@site_option()
+@assets_option()
+@click.option("--offline", is_flag=True, help="Do not download.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be got and run, and what is missing.")
+def reproduce(name: str, address: str, site_dir: Path, assets: Path | None, offline: bool, dry_run: bool) -> None:
+    """Compute the numbers of TABLE that the store lacks, with the paper's profile, and compare them with the paper's.
+
+    What has an address is downloaded first. What cannot be got or computed is named at the end, with the command that
+    gets it; exit code 1 says that there is some.
+    """
+    from imharness.cli.reproducing import Reproduction
+    from imharness.papers.comparison import compare as beside
+    from imharness.papers.published import find_table
+    from imharness.results.store import Store
+
+    table, store = find_table(name), Store(address)
+    if table.left_out:
+        raise UsageError(f"{name} is not transcribed: {table.left_out}")
+    needed = beside(table, store.leaderboard(table.track)).runs
+    missing = list[tuple[str, str]]()
+    for command in needed.commands:
+        attempt = Reproduction(command, address, site_dir, assets)
+        missing += attempt.prepare(offline=offline or dry_run)
+        if dry_run:
+            console.say(f"would run: {command}")
+        elif reason := attempt.run():
+            missing.append((command, reason))
+    missing += [(pointer, "it is not in the profile") for pointer in needed.without]
+    _tell(beside(table, store.leaderboard(table.track)))
+    if missing:
+        console.table("Missing", ["what", "get it with, or why"], list(dict.fromkeys(missing)))
+        sys.exit(1)
+
+
+def _tell_all(comparisons: Sequence[Comparison]) -> None:
     from imharness.papers.facts import counts
 
-    rows = [(c.table.address, c.table.title, c.verdict if c.series else "", counts(c)) for c in found]
+    rows = [(c.table.address, c.table.title, c.verdict if c.series else "", counts(c)) for c in comparisons]
     console.table("Published and ours", ["table", "what it holds", "verdict", "quantities"], rows)
     console.say("`harness papers compare TABLE` shows the numbers.")
 
 
-def _tell(found: Comparison) -> None:
+def _tell(comparison: Comparison) -> None:
     """Print the verdict on each quantity, the numbers, and why they may differ."""
     from imharness.papers.facts import cited, counts
     from imharness.papers.verdicts import NOT_RUN
 
-    console.say(cited(found.table))
-    if not found.table.rows:
-        console.say(f"not transcribed: {found.table.left_out}")
+    console.say(cited(comparison.table))
+    if not comparison.table.rows:
+        console.say(f"not transcribed: {comparison.table.left_out}")
         return
-    rows = [(s.label, s.ours, s.verdict, s.says, *_order(s.order)) for s in found.series]
+    rows = [(s.label, s.ours, s.verdict, s.says, *_order(s.order)) for s in comparison.series]
     console.table("Quantities", ["quantity", "our table", "verdict", "says", "tau-b", "95 %", "p", "entries"], rows)
-    cells = [(s.label, c) for s in found.series for c in s.cells if c.verdict != NOT_RUN]
+    cells = [(s.label, c) for s in comparison.series for c in s.cells if c.verdict != NOT_RUN]
     if cells:
         columns = ["quantity", "entry", "published", "ours", "95 %", "difference", "verdict", "ours is"]
         console.table("Numbers", columns, [(label, *_numbers(cell)) for label, cell in cells])
-    for reason, entries in found.not_run.items():
+    for reason, entries in comparison.not_run.items():
         console.say(f"not run: {', '.join(entries)}: {reason}")
-    for command in found.runs.commands:
+    for command in comparison.runs.commands:
         console.say(f"run it with: {command}")
-    if found.runs.without:
-        console.say(f"not in the profile: {', '.join(found.runs.without)}")
-    for line in (*found.differs, *found.entries_differ):
+    if comparison.runs.without:
+        console.say(f"not in the profile: {', '.join(comparison.runs.without)}")
+    for line in (*comparison.differs, *comparison.entries_differ):
         console.say(f"may differ: {line}")
-    for note in (*(own.note for own in found.series if own.note), *found.table.notes):
+    for line in comparison.otherwise:
+        console.say(f"computed otherwise by the authors' code: {line}")
+    for note in (*(series.note for series in comparison.series if series.note), *comparison.table.notes):
         console.say(f"note: {note}")
-    console.say(counts(found))
+    console.say(counts(comparison))
 
 
 def _order(order: Order) -> tuple[str, str, str, str]:
@@ -143,8 +181,8 @@ def _order(order: Order) -> tuple[str, str, str, str]:
 
 
 def _numbers(cell: Cell) -> tuple[str, ...]:
-    shown = f"{cell.published:g}" + (f" ({cell.text})" if "±" in cell.text else "")
-    return cell.entry, shown, *_ours(cell), f"{cell.difference:+.4g}", cell.verdict, cell.label
+    published = f"{cell.published:g}" + (f" ({cell.text})" if "±" in cell.text else "")
+    return cell.entry, published, *_ours(cell), f"{cell.difference:+.4g}", cell.verdict, cell.label
 
 
 def _ours(cell: Cell) -> tuple[str, str]:

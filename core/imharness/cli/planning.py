@@ -1,6 +1,6 @@
 """What `harness run --dry-run` shows: what there is to do, what it will cost, and what a plan amounts to.
 
-The last is told where something is missing on this machine: cells, rows, and hours on a GPU of a stated rate.
+The last is told where something is missing on this machine: tasks, rows, and hours on a GPU of a stated rate.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from imharness.components.inputs.needs import Input, inputs_of
 from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.table_dataset import TableDataset
-from imharness.contracts.track import Track, Work
+from imharness.contracts.track import Track, Workload
 from imharness.errors import Unavailable
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
 from imharness.results.tasks import TaskSpec
 from imharness.running.budget import finished
-from imharness.running.schedule.estimates import Left, Times, bytes_of, left_of
+from imharness.running.schedule.estimates import Left, Times, cost_of
+from imharness.running.views import short
 
 RATE = 20e12
 """Floating-point operations per second of the GPU that hours are stated for."""
@@ -32,7 +33,9 @@ ASSUMED = (
     "passes through networks alone, without filters, codecs and searches on the CPU"
 )
 OVERHEAD = 2000
-"""Bytes that the file of a cell's rows takes beside the rows."""
+"""Bytes that the file of a task's rows takes beside the rows."""
+NOT_MEASURED = "not measured here"
+"""What is said of the time of steps of which the store has no finished task of the same size on this device."""
 DEAREST = 8
 """The number of entries of a track that are listed with what each of them costs; JSON has all."""
 
@@ -54,77 +57,93 @@ def dry_run_report(
     missing; it is called if something is missing and the size of it can be told.
     """
     facts, waiting = list[dict[str, Any]](), dict[str, Task]()
-    costs = list[str]()
+    costs = dict[str, str]()
     for graph in graphs:
         done = set[str]() if fresh else finished(store, graph.tasks)
         waiting |= {key: task for key, task in graph.tasks.items() if key not in done}
         for step, count in graph.by_step().items():
-            own = {key: task for key, task in graph.tasks.items() if task.spec.step == step}
-            left = {key: task for key, task in own.items() if key not in done}
-            facts.append({"track": graph.track.info.id, "step": step, "cells": count, "done": len(own) - len(left)})
-            cost = left_of(left, times) if left else None
-            costs.append(duration(cost.seconds) if cost else "unknown" if left else "-")
+            step_tasks = {key: task for key, task in graph.tasks.items() if task.spec.step == step}
+            remaining = {key: task for key, task in step_tasks.items() if key not in done}
+            facts.append(
+                {"track": graph.track.info.id, "step": step, "tasks": count, "done": len(step_tasks) - len(remaining)}
+            )
+        todo = [task for key, task in graph.tasks.items() if key not in done]
+        takes = cost_of(todo, times) if todo else None
+        costs[graph.track.info.id] = duration(takes.seconds) if takes else NOT_MEASURED if todo else "-"
     missing = [gap for graph in graphs for gap in graph.missing.values()]
-    counts, cost = Counter(gap.what for gap in missing), left_of(waiting, times) if waiting else None
-    size = bytes_of(waiting.values(), times)
-    gaps = [gap.model_dump() | {"cells": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
+    counts, cost = Counter(gap.what for gap in missing), cost_of(waiting.values(), times) if waiting else None
+    gaps = [gap.model_dump() | {"tasks": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
     lacking = any(graph.missing for graph in graphs)
     if as_json:
         amounts = outlook_facts(whole() if lacking else graphs)
-        estimate = {"estimate": _estimate(cost, times.device, workers, size), "outlook": amounts}
-        console.emit({"cells": facts, "unavailable": gaps, **estimate})
+        estimate = {"estimate": _estimate(cost, times.device, workers), "outlook": amounts}
+        console.emit({"tasks": facts, "unavailable": gaps, **estimate})
         return
-    columns, rows = ["track", "step", "cells", "done", "to run"], list[tuple[object, ...]]()
-    for fact, takes in zip(facts, costs, strict=True):
-        row = (fact["track"], fact["step"], fact["cells"], fact["done"], fact["cells"] - fact["done"])
-        rows.append((*row, takes) if cost else row)
-    console.table("Cells", [*columns, "takes"] if cost else columns, rows)
+    forecast = outlook_facts(whole() if lacking else graphs) if any(map(tells_size, graphs)) else None
+    console.say(_first_line(profile, sum(len(graph.tasks) for graph in graphs), forecast, cost))
+    columns, rows = ["track", "tasks", "done", "to run"], list[list[str]]()
+    for track, takes_text in costs.items():
+        count, done_count = (sum(fact[name] for fact in facts if fact["track"] == track) for name in ("tasks", "done"))
+        row = [short(track), f"{count:,}", f"{done_count:,}", f"{count - done_count:,}"]
+        rows.append([*row, takes_text] if cost else row)
+    console.table("Tasks", [*columns, "takes"] if cost else columns, rows)
     if gaps:
-        shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
-        console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
-    if lacking and any(map(tells_size, graphs)):
-        say_outlook(outlook_facts(whole()), profile)
-    console.say(_told(cost, times.device, workers, size) if waiting else _why_nothing(graphs))
+        gap_rows = [(g["what"], g["tasks"], g["reason"], g["remedy"]) for g in gaps]
+        console.table("Unavailable", ["what", "tasks", "why", "get it with"], gap_rows)
+    if lacking and forecast is not None:
+        say_outlook(forecast, profile)
+    console.say(_told(cost, times.device, workers) if waiting else _why_nothing(graphs))
+
+
+def _first_line(profile: str, tasks: int, forecast: dict[str, Any] | None, cost: Left | None) -> str:
+    """Return what a whole run costs, in one line: tasks, time of a GPU where the sizes of the data are known, and what
+    the store has measured."""
+    tracks = forecast["tracks"] if forecast else []
+    count = sum(track["tasks"] for track in tracks) or tasks
+    seconds = 3600 * sum(track["gpu_hours"] for track in tracks if track["counted"])
+    gpu = f", {duration(seconds)} of a GPU at {RATE / 1e12:g} TFLOP/s" if seconds else ""
+    here = f"; left here: {duration(cost.seconds)}" if cost else ""
+    return f"profile {profile} costs {count:,} tasks{gpu}{here}"
 
 
 def _why_nothing(graphs: Sequence[Graph]) -> str:
     if any(graph.tasks for graph in graphs):
         return "nothing is left to compute"
     if any(graph.missing for graph in graphs):
-        return "nothing can be computed: every cell needs something that is unavailable"
-    return "there is no cell with all that was asked for"
+        return "nothing can be computed: every task needs something that is unavailable"
+    return "there is no task with all that was asked for"
 
 
-def _estimate(cost: Left | None, device: str, workers: int, size: float) -> dict[str, Any] | None:
+def _estimate(cost: Left | None, device: str, workers: int) -> dict[str, Any] | None:
     if cost is None:
         return None
     return {
         "device": device,
-        "cells": cost.cells,
-        "cells_of_unknown_steps": cost.unknown,
+        "tasks": cost.tasks,
+        "tasks_of_unknown_steps": cost.unknown,
         "at_least": cost.unknown > 0,
         "device_hours": cost.seconds / 3600,
         "workers": workers,
-        "hours": cost.wall_s(workers) / 3600,
-        "bytes": round(size),
+        "hours": cost.seconds / max(workers, 1) / 3600,
+        "bytes": round(cost.bytes),
     }
 
 
-def _told(cost: Left | None, device: str, workers: int, size: float) -> str:
+def _told(cost: Left | None, device: str, workers: int) -> str:
     if cost is None:
-        return "no estimate: the store has no finished cells like these"
+        return f"time: {NOT_MEASURED}; the store has no finished tasks of these steps"
     how = "at least" if cost.unknown else "about"
-    some = f"; nothing is known about the steps of {cost.unknown:,} cells" if cost.unknown else ""
+    some = f"; {cost.unknown:,} tasks are of steps {NOT_MEASURED}" if cost.unknown else ""
     return (
-        f"{how} {duration(cost.seconds)} of {device}, {duration(cost.wall_s(workers))} with {workers} "
-        f"worker{'' if workers == 1 else 's'}; {size / 1e6:,.0f} MB in the store{some}"
+        f"{how} {duration(cost.seconds)} of {device}, {duration(cost.seconds / max(workers, 1))} with {workers} "
+        f"worker{'' if workers == 1 else 's'}; {cost.bytes / 1e6:,.0f} MB in the store{some}"
     )
 
 
 class Share(NamedTuple):
-    """What an entry costs: cells, operations, and bytes in the store."""
+    """What an entry costs: tasks, operations, and bytes in the store."""
 
-    cells: int = 0
+    tasks: int = 0
     operations: float = 0.0
     size: float = 0.0
 
@@ -135,27 +154,27 @@ class Share(NamedTuple):
 
     def plus(self, other: Share) -> Share:
         """Return the sum of both."""
-        return Share(self.cells + other.cells, self.operations + other.operations, self.size + other.size)
+        return Share(self.tasks + other.tasks, self.operations + other.operations, self.size + other.size)
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the cells of one track amount to.
+    """What the tasks of one track amount to.
 
-    `counted`: of the `cells`, those whose rows and operations the track knows. `rows`, `operations`, `size` (bytes in
-    the store): of these. `entries`: what is ranked -> what the cells amount to in which it takes part. Who enters one
-    more has to compute as much: everything else is there already. `dear`: the entries that may cost more than the
-    profile's `entry_hours`, and why.
+    `counted`: of the `tasks`, those whose rows and operations the track knows. `rows`, `operations`, `size` (bytes in
+    the store): of these. `entries`: what is ranked -> what the tasks amount to in which it takes part. Who enters one
+    more has to compute as much: everything else is there already. `over_budget`: the entries that may cost more than
+    the profile's `entry_hours`, and why.
     """
 
     track: str
-    cells: int
+    tasks: int
     counted: int
     rows: int
     operations: float
     size: float
     entries: Mapping[str, Share]
-    dear: Mapping[str, str] = field(default_factory=dict)
+    over_budget: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def hours(self) -> float:
@@ -176,21 +195,21 @@ def outlook(graph: Graph) -> Outlook:
     for task in graph.tasks.values():
         spec = task.spec
         dataset = spec.components.get("dataset")
-        known = units.get(f"dataset {dataset.label}", 0) if dataset else 0
-        found = _work(graph.track, spec, known if spec.limit is None else min(known, spec.limit))
-        own = Share(1) if found is None else Share(1, found.operations, found.size + OVERHEAD)
-        if found is not None:
-            counted, rows = counted + 1, rows + found.rows
-            operations, size = operations + own.operations, size + own.size
+        available = units.get(f"dataset {dataset.label}", 0) if dataset else 0
+        workload = _workload(graph.track, spec, available if spec.limit is None else min(available, spec.limit))
+        share = Share(1) if workload is None else Share(1, workload.operations, workload.size + OVERHEAD)
+        if workload is not None:
+            counted, rows = counted + 1, rows + workload.rows
+            operations, size = operations + share.operations, size + share.size
         for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
-            entries[label] = entries.get(label, Share()).plus(own)
-    return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.dear)
+            entries[label] = entries.get(label, Share()).plus(share)
+    return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.over_budget)
 
 
-def _work(track: Track, spec: TaskSpec, units: int) -> Work | None:
+def _workload(track: Track, spec: TaskSpec, units: int) -> Workload | None:
     """Return what a task costs, or None where a stranger's component has other fields than the track counts by."""
     try:
-        return track.work(spec, units)
+        return track.workload(spec, units)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
@@ -205,19 +224,19 @@ def _units(component: Component) -> int:
 
 
 def waiting_for(graph: Graph, inputs: Sequence[Collection[Component]]) -> list[int]:
-    """Return how many cells wait for each input, given the components that need it; a cell may wait for several.
+    """Return how many tasks wait for each input, given the components that need it; a task may wait for several.
 
-    A cell waits for what its own components need, and for what the cells need that it depends on.
+    A task waits for what its own components need, and for what the tasks need that it depends on.
     """
-    place = {f"{component.kind} {component.label}": 0 for component in graph.components.values()}
+    user_masks = {f"{component.kind} {component.label}": 0 for component in graph.components.values()}
     for number, users in enumerate(inputs):
         for user in users:
-            place[f"{user.kind} {user.label}"] = place.get(f"{user.kind} {user.label}", 0) | 1 << number
+            user_masks[f"{user.kind} {user.label}"] = user_masks.get(f"{user.kind} {user.label}", 0) | 1 << number
     masks, counts = dict[str, int](), Counter[int]()
     for key, task in graph.tasks.items():  # every task stands behind those it needs
         mask = 0
         for ref in task.spec.components.values():
-            mask |= place[f"{ref.kind} {ref.label}"]
+            mask |= user_masks[f"{ref.kind} {ref.label}"]
         for need in task.spec.needs.values():
             mask |= masks[need]
         masks[key] = mask
@@ -238,64 +257,66 @@ def outlook_facts(graphs: Sequence[Graph]) -> dict[str, Any]:
 
 def say_outlook(facts: dict[str, Any], profile: str) -> None:
     """Print the facts as tables, unless no size is known before the data are read, as for data that ship."""
-    if not any(own["counted"] for own in facts["tracks"]):
+    if not any(track["counted"] for track in facts["tracks"]):
         return
     rows = [
         (
-            own["track"],
-            f"{own['cells']:,}",
-            _of(own, "rows", "{:,}"),
-            _of(own, "gpu_hours", "{:,.1f} h"),
-            size_of(own["bytes"]) if own["counted"] else "unknown",
+            track["track"],
+            f"{track['tasks']:,}",
+            _of(track, "rows", "{:,}"),
+            _of(track, "gpu_hours", "{:,.1f} h"),
+            size_of(track["bytes"]) if track["counted"] else "unknown",
         )
-        for own in facts["tracks"]
+        for track in facts["tracks"]
     ]
-    console.table("If nothing were missing", ["track", "cells", "rows", "GPU", "store"], rows)
-    whole = sum(own["gpu_hours"] for own in facts["tracks"])
+    console.table("If nothing were missing", ["track", "tasks", "rows", "GPU", "store"], rows)
+    whole = sum(track["gpu_hours"] for track in facts["tracks"])
     console.say(f"GPU: {whole:,.1f} hours for all, on one that computes {facts['rate']}")
-    costs = [row for own in facts["tracks"] if own["counted"] and (row := _spread(own))]
+    costs = [row for track in facts["tracks"] if track["counted"] and (row := _spread(track))]
     if costs:
-        console.table("What one entry costs", ["track", "entries", "cells", "least", "median", "most", ""], costs)
-        named = [_named(own["track"], entry) for own in facts["tracks"] if own["counted"] for entry in _dearest(own)]
+        console.table("What one entry costs", ["track", "entries", "tasks", "least", "median", "most", ""], costs)
+        named = [
+            _named(track["track"], entry) for track in facts["tracks"] if track["counted"] for entry in _dearest(track)
+        ]
         console.table(
-            "The dearest entries", ["track", "entry", "cells", "GPU", "store", "above the limit because"], named
+            "The dearest entries", ["track", "entry", "tasks", "GPU", "store", "above the limit because"], named
         )
-    fetched = [own for own in facts["inputs"] if own["downloads"]]
-    by_hand = [own for own in facts["inputs"] if not own["downloads"]]
+    fetched = [resource for resource in facts["inputs"] if resource["downloads"]]
+    by_hand = [resource for resource in facts["inputs"] if not resource["downloads"]]
     if fetched:
-        known = sum(own["bytes"] for own in fetched)
-        unknown = sum(not own["bytes"] for own in fetched)
+        total_bytes = sum(resource["bytes"] for resource in fetched)
+        unknown = sum(not resource["bytes"] for resource in fetched)
         more = f", and {unknown} whose sizes are not published" if unknown else ""
-        console.table("To download", ["what", "bytes", "cells", "how"], [_row(own) for own in fetched])
+        console.table("To download", ["what", "bytes", "tasks", "how"], [_row(resource) for resource in fetched])
         console.say(
-            f"{len(fetched)} downloads: {known / 1e9:,.2f} GB{more}; all: harness assets get --profile {profile}"
+            f"{len(fetched)} downloads: {total_bytes / 1e9:,.2f} GB{more}; all: harness assets get --profile {profile}"
         )
     if by_hand:
-        console.table("To fetch by hand", ["what", "bytes", "cells", "how"], [_row(own) for own in by_hand])
+        console.table("To fetch by hand", ["what", "bytes", "tasks", "how"], [_row(resource) for resource in by_hand])
     if facts["to_install"]:
         console.table("To install", ["what", "how"], list(facts["to_install"].items()))
     if facts["weights_to_train"]:
         console.table("To train first", ["command"], [(command,) for command in facts["weights_to_train"]])
 
 
-def _spread(own: dict[str, Any]) -> tuple[object, ...]:
+def _spread(track: dict[str, Any]) -> tuple[object, ...]:
     """Return what the entries of a track cost, and which one costs most; empty without entries."""
-    entries = sorted(own["entries"], key=lambda entry: (entry["gpu_hours"], entry["entry"]))
+    entries = sorted(track["entries"], key=lambda entry: (entry["gpu_hours"], entry["entry"]))
     if not entries:
         return ()
     hours = [entry["gpu_hours"] for entry in entries]
-    cells = int(median(entry["cells"] for entry in entries))
-    shown = (f"{value:,.2f} h" for value in (hours[0], median(hours), hours[-1]))
-    return own["track"], len(entries), f"{cells:,}", *shown, entries[-1]["entry"]
+    tasks = int(median(entry["tasks"] for entry in entries))
+    hours_text = (f"{value:,.2f} h" for value in (hours[0], median(hours), hours[-1]))
+    return track["track"], len(entries), f"{tasks:,}", *hours_text, entries[-1]["entry"]
 
 
-def _dearest(own: dict[str, Any]) -> list[dict[str, Any]]:
-    return sorted(own["entries"], key=lambda entry: (-entry["gpu_hours"], entry["entry"]))[:DEAREST]
+def _dearest(track: dict[str, Any]) -> list[dict[str, Any]]:
+    return sorted(track["entries"], key=lambda entry: (-entry["gpu_hours"], entry["entry"]))[:DEAREST]
 
 
 def _named(track: str, entry: dict[str, Any]) -> tuple[object, ...]:
     hours, size = f"{entry['gpu_hours']:,.2f} h", size_of(entry["bytes"])
-    return track, entry["entry"], f"{entry['cells']:,}", hours, size, entry.get("reason", "")
+    return track, entry["entry"], f"{entry['tasks']:,}", hours, size, entry.get("reason", "")
 
 
 def size_of(bytes_: float) -> str:
@@ -303,57 +324,62 @@ def size_of(bytes_: float) -> str:
     return f"{bytes_ / 1e9:,.1f} GB" if bytes_ >= 1e9 else f"{bytes_ / 1e6:,.1f} MB"
 
 
-def _row(own: dict[str, Any]) -> tuple[object, ...]:
-    return own["name"], f"{own['bytes']:,}" if own["bytes"] else "not published", f"{own['cells']:,}", own["how"]
+def _row(resource: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        resource["name"],
+        f"{resource['bytes']:,}" if resource["bytes"] else "not published",
+        f"{resource['tasks']:,}",
+        resource["how"],
+    )
 
 
-def _of(own: dict[str, Any], name: str, form: str) -> str:
-    if not own["counted"]:
+def _of(track: dict[str, Any], name: str, form: str) -> str:
+    if not track["counted"]:
         return "unknown"
-    return form.format(own[name]) + ("" if own["counted"] == own["cells"] else " and more")
+    return form.format(track[name]) + ("" if track["counted"] == track["tasks"] else " and more")
 
 
-def _track(found: Outlook) -> dict[str, Any]:
+def _track(outlook: Outlook) -> dict[str, Any]:
     return {
-        "track": found.track,
-        "cells": found.cells,
-        "counted": found.counted,
-        "rows": found.rows,
-        "operations": found.operations,
-        "gpu_hours": found.hours,
-        "bytes": round(found.size),
-        "entries": [_entry(found, label, own) for label, own in sorted(found.entries.items())],
+        "track": outlook.track,
+        "tasks": outlook.tasks,
+        "counted": outlook.counted,
+        "rows": outlook.rows,
+        "operations": outlook.operations,
+        "gpu_hours": outlook.hours,
+        "bytes": round(outlook.size),
+        "entries": [_entry(outlook, label, share) for label, share in sorted(outlook.entries.items())],
     }
 
 
-def _entry(found: Outlook, label: str, own: Share) -> dict[str, Any]:
-    facts = {"entry": label, "cells": own.cells, "gpu_hours": own.hours, "bytes": round(own.size)}
-    return facts | ({"reason": found.dear[label]} if label in found.dear else {})
+def _entry(outlook: Outlook, label: str, share: Share) -> dict[str, Any]:
+    facts = {"entry": label, "tasks": share.tasks, "gpu_hours": share.hours, "bytes": round(share.size)}
+    return facts | ({"reason": outlook.over_budget[label]} if label in outlook.over_budget else {})
 
 
 def _inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
-    """Return what is missing on this machine, and how many cells wait for it."""
+    """Return what is missing on this machine, and how many tasks wait for it."""
     components = [component for graph in graphs for component in graph.components.values()]
-    missing = [found for found in inputs_of(components).values() if found.gap is not None]
-    waiting = [waiting_for(graph, [found.users for found in missing]) for graph in graphs]
-    cells = [sum(own) for own in zip(*waiting, strict=True)]
-    return [_input(found, count) for found, count in zip(missing, cells, strict=True)]
+    missing = [resource for resource in inputs_of(components).values() if resource.gap is not None]
+    waiting = [waiting_for(graph, [resource.users for resource in missing]) for graph in graphs]
+    tasks = [sum(counts) for counts in zip(*waiting, strict=True)]
+    return [_input(resource, count) for resource, count in zip(missing, tasks, strict=True)]
 
 
-def _input(found: Input, cells: int) -> dict[str, Any]:
+def _input(resource: Input, tasks: int) -> dict[str, Any]:
     return {
-        "name": found.name,
-        "downloads": found.downloads,
-        "bytes": found.size,
-        "cells": cells,
-        "how": found.steps,
-        "licence": found.what.licence,
+        "name": resource.name,
+        "downloads": resource.downloads,
+        "bytes": resource.size,
+        "tasks": tasks,
+        "how": resource.steps,
+        "licence": resource.what.licence,
     }
 
 
 def _to_install(graphs: Sequence[Graph]) -> dict[str, str]:
     """Return what needs a package, or files that only the package itself fetches, and the command."""
-    found = dict[str, str]()
+    remedies = dict[str, str]()
     for component in (component for graph in graphs for component in graph.components.values()):
         if component.assets() or component.data_sources():
             continue
@@ -361,18 +387,18 @@ def _to_install(graphs: Sequence[Graph]) -> dict[str, str]:
             component.require()
         except Unavailable as error:
             if not error.remedy.startswith("harness train"):
-                found[component.label] = error.remedy
-    return dict(sorted(found.items()))
+                remedies[component.label] = error.remedy
+    return dict(sorted(remedies.items()))
 
 
 def _to_train(graphs: Sequence[Graph]) -> list[str]:
     """Return the commands that train weights which nobody published."""
-    found = dict[str, None]()
+    remedies = dict[str, None]()
     for graph in graphs:
         for component in graph.components.values():
             try:
                 component.require()
             except Unavailable as error:
                 if error.remedy.startswith("harness train"):
-                    found[error.remedy] = None
-    return list(found)
+                    remedies[error.remedy] = None
+    return list(remedies)

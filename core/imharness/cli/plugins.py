@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,11 @@ from imharness.cli.completion import ComponentName
 from imharness.cli.options import json_option
 from imharness.contracts.component import KINDS, Component
 from imharness.errors import UsageError, unknown_name
+from imharness.exports.sheets import printed
+from imharness.results.identity import DISTRIBUTION
+from imharness.results.tables import several
+
+WIDEST_KIND = max(map(len, KINDS))
 
 
 @click.group(cls=LazyGroup, prefix="plugins.")
@@ -28,16 +34,22 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 
     if kind is not None and kind not in KINDS:
         raise UsageError(unknown_name(f"{kind!r} is not a kind of component", kind, KINDS, "Kinds"))
-    found = index()
-    listed = [component for component in found.components if kind in (None, component.kind)]
+    plugin_index = index()
+    listed = [component for component in plugin_index.components if kind in (None, component.kind)]
     if as_json:
         facts = [component.model_dump(include={"kind", "label", "plugin"}) for component in listed]
-        console.emit({"components": facts, "left_out": [gap.model_dump() for gap in found.left_out]})
+        console.emit({"components": facts, "left_out": [gap.model_dump() for gap in plugin_index.left_out]})
         return
-    rows = [(one.kind, one.label, one.summary, one.distribution) for one in listed]
-    console.table("Components", ["kind", "name", "what it is", "package"], rows)
-    if found.left_out:
-        console.table("Left out", ["plugin", "why"], [(gap.name, gap.reason) for gap in found.left_out])
+    counts = Counter(component.kind for component in listed)
+    console.say(f"{several(len(listed), 'component')}: {', '.join(several(n, name) for name, n in counts.items())}")
+    across = max((len(printed(one.label)) for one in listed), default=0)
+    for one in listed:
+        package = "" if one.distribution == DISTRIBUTION else f" ({one.distribution})"
+        console.say(f"{one.kind:<{WIDEST_KIND}} {printed(one.label):<{across}} {one.summary}{package}")
+    if plugin_index.left_out:
+        console.say(f"{several(len(plugin_index.left_out), 'plugin')} left out:")
+    for gap in plugin_index.left_out:
+        console.say(f"{gap.name} {gap.reason}")
 
 
 @plugins.command()
@@ -49,14 +61,14 @@ def show(name: str, as_json: bool) -> None:
     from imharness.components.registry import installed
     from imharness.reading.credits import credits
 
-    registry, found = installed(), list[Component]()
+    registry, components = installed(), list[Component]()
     for kind in KINDS:
         with suppress(UsageError):
-            found.append(registry.one(kind, name))
-    if not found:
-        known = [e.component.info.id for e in registry.entries.values()]
-        raise UsageError(unknown_name(f"no component is called {name!r}", name, known))
-    for component in found:
+            components.append(registry.one(kind, name))
+    if not components:
+        ids = [e.component.info.id for e in registry.entries.values()]
+        raise UsageError(unknown_name(f"no component is called {name!r}", name, ids))
+    for component in components:
         origin = registry.provenance(component).provenance
         info = component.info.model_copy(update={"paper": paper_of(component)})
         properties = type(component).model_json_schema().get("properties", {})
@@ -77,22 +89,6 @@ def show(name: str, as_json: bool) -> None:
             console.table("Parameters", ["name", "type", "default", "bounds", "meaning"], rows)
 
 
-@plugins.command("credits")
-@json_option()
-def show_credits(as_json: bool) -> None:
-    """Show where photographs and weights come from, who is to be named, and under which licences."""
-    from dataclasses import asdict
-
-    from imharness.reading.credits import credits
-
-    found = credits()
-    if as_json:
-        console.emit({"credits": [asdict(one) | {"files": dict(one.files)} for one in found]})
-        return
-    rows = [(one.title, one.attribution, one.licence, one.standing, one.address) for one in found]
-    console.table("Credits", ["what", "who", "licence", "where", "source"], rows)
-
-
 def _shown(value: object) -> str:
     if isinstance(value, dict) and {"title", "authors", "year"} <= set(value):
         return f"{value['authors']}: {value['title']} ({value['year']}) {value['url']}".strip()
@@ -101,5 +97,5 @@ def _shown(value: object) -> str:
 
 def _bounds(schema: dict[str, Any]) -> str:
     signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
-    parts = [f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema]
-    return ", ".join(parts) or "|".join(map(str, schema.get("enum", [])))
+    limits = [f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema]
+    return ", ".join(limits) or "|".join(map(str, schema.get("enum", [])))

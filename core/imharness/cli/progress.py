@@ -19,7 +19,7 @@ NOTE_WIDTH = 60
 LEAST_S = 90.0
 """A lower bound of fewer seconds is not shown: the first task of each step also prepares, which the others do not."""
 NAMED = 4
-"""A line names at most this many running cells, those that have run longest."""
+"""A line names at most this many running tasks, those that have run longest."""
 
 
 def view_of(form: str) -> View:
@@ -47,7 +47,7 @@ class JsonLines(Nothing):
 
 
 class Bars:
-    """Shows a bar for each track, with its running cells, and one for all tracks."""
+    """Shows a bar for each track, with its running tasks, and one for all tracks."""
 
     every_s = BAR_EVERY_S
 
@@ -57,11 +57,11 @@ class Bars:
         self._rows.start()
 
     def show(self, state: RunState) -> None:
-        for track, part in state.tracks.items():
-            busy = [own.task for own in state.running if own.track == track]
-            self._row(short(track), part.done, part.total, shortened(", ".join(busy)))
-        left = [elapsed_of(state), left_of(state), *([f"{state.failed} failed"] if state.failed else [])]
-        self._row("all", state.done, state.total, ", ".join(part for part in left if part))
+        for track, counts in state.tracks.items():
+            busy = [running.task for running in state.running if running.track == track]
+            self._row(short(track), counts.done, counts.total, shortened(", ".join(busy)))
+        remarks = [elapsed_of(state), left_of(state), *([f"{state.failed} failed"] if state.failed else [])]
+        self._row("all", state.done, state.total, ", ".join(remark for remark in remarks if remark))
 
     def _row(self, name: str, done: int, total: int, note: str) -> None:
         if name not in self._ids:
@@ -74,15 +74,15 @@ class Bars:
 
 def line_of(state: RunState) -> str:
     """Return one line that says how far a run is, what is left, what failed and what it is computing."""
-    tracks = ", ".join(f"{short(track)} {part.done:,}/{part.total:,}" for track, part in state.tracks.items())
-    parts = [f"{elapsed_of(state)}: {state.done:,} of {state.total:,} cells ({tracks})", left_of(state)]
+    tracks = ", ".join(f"{short(track)} {counts.done:,}/{counts.total:,}" for track, counts in state.tracks.items())
+    phrases = [f"{elapsed_of(state)}: {state.done:,} of {state.total:,} tasks ({tracks})", left_of(state)]
     if state.failed:
-        parts.append(f"{state.failed:,} failed")
+        phrases.append(f"{state.failed:,} failed")
     if state.running:
-        longest = sorted(state.running, key=lambda own: -own.seconds)[:NAMED]
+        longest = sorted(state.running, key=lambda running: -running.seconds)[:NAMED]
         more = [f"{len(state.running) - NAMED:,} more"] if len(state.running) > NAMED else []
-        parts.append("now " + "; ".join([*(f"{own.task} ({own.seconds:.0f} s)" for own in longest), *more]))
-    return ", ".join(part for part in parts if part)
+        phrases.append("now " + "; ".join([*(f"{now.task} ({now.seconds:.0f} s)" for now in longest), *more]))
+    return ", ".join(phrase for phrase in phrases if phrase)
 
 
 def elapsed_of(state: RunState) -> str:

@@ -11,15 +11,14 @@ from imharness.cli import console
 from imharness.cli.options import log_option, store_option
 from imharness.errors import UsageError
 from imharness.results.identity import LEFT_HERE
+from imharness.results.tables import several
 
 if TYPE_CHECKING:
     from imharness.exports import Sheet
-    from imharness.results.boards import Board
+    from imharness.results.leaderboards import Leaderboard
 
 SHOWN = 40
 """The most rows of a ranking that are printed."""
-COLUMNS = ("rank", "worst", "utility")
-"""The columns of a ranking that fit on a narrow terminal."""
 
 
 @click.command()
@@ -27,53 +26,83 @@ COLUMNS = ("rank", "worst", "utility")
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
 @log_option()
 def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
-    """Make the tables again from the raw rows, without computing cells, and print the ranking of each track."""
+    """Make the tables again from the raw rows, without computing tasks, and print the ranking of each track."""
+    from imharness.cli.standings import LEGEND
     from imharness.cli.stores import existing
+    from imharness.components.registry import installed
+    from imharness.ranking.entries import other_code
     from imharness.ranking.entries import rank as ranked
+    from imharness.ranking.leaderboard import GONE
     from imharness.ranking.listeners import announce, open_listeners
 
-    store, listeners, boards = existing(address), open_listeners(log_to), list["Board"]()
+    store, listeners, leaderboards = existing(address), open_listeners(log_to), list["Leaderboard"]()
     if not tracks and not store.rankable():
         raise UsageError(f"store {address} has no run; `harness run --all` makes one.")
-    for board in ranked(store, tracks, lambda title: console.progress(title)):
-        console.say(f"{board.track}: {len(board.tables)} tables of {board.cells_done} cells")
-        for gap in board.left_out:
+    for leaderboard in ranked(store, tracks, lambda title: console.progress(title), console.warn):
+        console.say(
+            f"{leaderboard.track}: {len(leaderboard.tables)} tables from {several(leaderboard.tasks_done, 'task')}"
+        )
+        if leaderboard.tasks_failed:
+            console.say(
+                f"  {several(leaderboard.tasks_failed, 'task')} failed: harness results list --failed shows each"
+            )
+        for gap in leaderboard.left_out:
             console.say(f"  left out: {gap.what} {gap.reason}")
-        for gap in board.missing:
-            if LEFT_HERE in gap.reason:
-                console.say(f"  left out: {gap.what}, {LEFT_HERE}")
-        show(board)
-        boards.append(board)
-    announce(address, boards, None, listeners, console.warn)
+        for gap in leaderboard.missing:
+            if LEFT_HERE in gap.reason or gap.reason == GONE:
+                console.say(f"  left out: {gap.what}, {LEFT_HERE if LEFT_HERE in gap.reason else GONE}")
+        show(leaderboard)
+        for line in other_code(leaderboard, installed()):
+            console.warn(line)
+        leaderboards.append(leaderboard)
+    if any(leaderboard.rankings for leaderboard in leaderboards):
+        console.say("")
+        console.screen((line, "dim") for line in LEGEND)
+    announce(address, leaderboards, None, listeners, console.warn)
 
 
-def show(board: Board) -> None:
-    """Print the main ranking of a board in few columns, with the meaning of its marks and the headline."""
+def show(leaderboard: Leaderboard) -> None:
+    """Print the rankings of a leaderboard with their headlines, or its main table."""
+    from imharness.cli.standings import names_in, screen_width, sentence_lines, track_lines
+    from imharness.results.findings import first_sentences
+    from imharness.results.naming import in_names
+
+    width = screen_width(console.out.width)
+    if not leaderboard.rankings:
+        if leaderboard.tables:
+            _table(leaderboard)
+        return
+    console.say("")
+    console.screen(track_lines(leaderboard, width, whole=True))
+    tables = {table.id: table for table in leaderboard.tables}
+    for ranking in leaderboard.rankings:
+        names = names_in(tables[ranking.table])
+        sentences = first_sentences(ranking.findings, "on the page of the track")
+        if sentences:
+            console.say("")
+            console.screen([(in_names(tables[ranking.table].title, names), "bold")])
+        for text in sentences:
+            console.screen(sentence_lines(in_names(text, names), width))
+
+
+def _table(leaderboard: Leaderboard) -> None:
     from imharness.exports import sheet_of
     from imharness.exports.sheets import printed
-    from imharness.results.findings import first_sentences
 
-    main = board.rankings[0].table if board.rankings else board.tables[0].id if board.tables else ""
-    for table in (table for table in board.tables if table.id == main):
-        known = [column.key for column in table.columns]
-        wanted = [key for key in COLUMNS if key in known] if board.rankings else [table.ranked_by or known[0]]
-        sheet = sheet_of(table, board, columns=wanted)
-        rows = _rows(sheet)
-        console.listing(table.title, [sheet.entry, *sheet.facets, *sheet.heads, ""], rows[:SHOWN])
-        if len(rows) > SHOWN:
-            console.say(f"{len(rows) - SHOWN} more: harness results export --format markdown --table {table.id}")
-        for letter, text in sheet.notes:
-            console.say(f"  {letter}: {printed(text)}")
-    for ranking in board.rankings[:1]:
-        console.say(printed(ranking.claim))
-        for text in first_sentences(ranking.findings, "on the page of the track"):
-            console.say(f"  {printed(text)}")
+    table = leaderboard.tables[0]
+    sheet = sheet_of(table, leaderboard, columns=[table.ranked_by or table.columns[0].key])
+    rows = _rows(sheet)
+    console.table(table.title, [sheet.entry, *sheet.facets, *sheet.heads, ""], rows[:SHOWN])
+    if len(rows) > SHOWN:
+        console.say(f"{len(rows) - SHOWN} more: harness results export --format markdown --table {table.id}")
+    for letter, text in sheet.notes:
+        console.say(f"  {letter}: {printed(text)}")
 
 
 def _rows(sheet: Sheet) -> list[list[str]]:
-    found = []
+    rows = []
     for line in sheet.lines:
         cells = [f"{cell.text} [{cell.low}, {cell.high}]" if cell.low else cell.text for cell in line.cells]
         noted = dict.fromkeys([*line.notes, *(letter for cell in line.cells for letter in cell.notes)])
-        found.append([line.name, *line.facets, *cells, " ".join((["winner"] if line.won else []) + list(noted))])
-    return found
+        rows.append([line.name, *line.facets, *cells, " ".join((["winner"] if line.won else []) + list(noted))])
+    return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +25,7 @@ COMMANDS = {"export": "imharness.cli.exporting:export", "rank": "imharness.cli.r
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, prefix="results.")
 def results() -> None:
-    """List, show, verify, export, rank, pack and copy stored results."""
+    """List, show, verify, export, rank and copy stored results."""
 
 
 @results.command("list")
@@ -66,22 +67,32 @@ def list_results(
     from imharness.cli.listing import Filter, name_of
     from imharness.cli.stores import existing
 
-    wanted = Filter(track, step, tuple(components), "failed" if failed else status)
-    found = (record for record in _records(existing(address)) if wanted.takes(record))
+    wanted, store = Filter(track, step, tuple(components), "failed" if failed else status), existing(address)
+    recorded = set[tuple[str, str]]()
+    selected = (record for record in _records(store, recorded) if wanted.takes(record))
     if as_json:
-        console.emit_each(record.model_dump(mode="json") for record in found)
+        others = (
+            {"track": track_name, "address": task, "status": "failed", "why": why}
+            for track_name, task, why in _unrecorded(store, recorded)
+            if wanted.takes_failed(track_name, task)
+        )
+        console.emit_each(chain((record.model_dump(mode="json") for record in selected), others))
         wanted.check()
         return
-    rows = sorted(
-        (name_of(r.spec.track), r.spec.step, _task(r), r.status, f"{r.seconds:.2f}", r.key[:12]) for r in found
-    )
+    rows = [(name_of(r.spec.track), r.spec.step, _task(r), r.status, f"{r.seconds:.2f}", r.key[:12]) for r in selected]
+    for track_id, task, why in _unrecorded(store, recorded):
+        if wanted.takes_failed(track_id, task):
+            which, _, names = task.partition(" ")
+            task = f"{', '.join(map(name_of, names.split(' ')))}: {why}"
+            rows.append((name_of(track_id), which, task, "failed", "-", "-"))
+    rows.sort()
     wanted.check()
     pages = max(1, -(-len(rows) // PAGE))
     if page > pages:
         raise UsageError(f"there is no page {page}; the last one is {pages}.")
     title = f"{len(rows)} tasks" + (f", page {page} of {pages}" if pages > 1 else "")
-    shown = [(track, step, *rest, task) for track, step, task, *rest in rows[(page - 1) * PAGE : page * PAGE]]
-    console.listing(title, ["track", "step", "status", "s", "key", "task"], shown)
+    page_rows = [(track, step, *rest, task) for track, step, task, *rest in rows[(page - 1) * PAGE : page * PAGE]]
+    console.table(title, ["track", "step", "status", "s", "key", "task"], page_rows)
     if page < pages:
         console.note(f"more: --page {page + 1}")
 
@@ -93,13 +104,29 @@ def _task(record: TaskRecord) -> str:
     return ", ".join(map(name_of, record.spec.describe().partition(": ")[2].split(", ")))
 
 
-def _records(store: Store) -> Iterator[TaskRecord]:
-    """Yield the records that can be read, one at a time, and warn about the others."""
+def _records(store: Store, failed: set[tuple[str, str]]) -> Iterator[TaskRecord]:
+    """Yield the records that can be read, one at a time, and warn about the others.
+
+    The track and the address of each one that failed are added to `failed`.
+    """
     for _, record in store.records():
         if isinstance(record, DamagedError):
             console.warn(str(record))
         else:
+            if record.status == "failed":
+                failed.add((record.spec.track, record.spec.address))
             yield record
+
+
+def _unrecorded(store: Store, recorded: set[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield track, address and reason of each failed task of a run that has no record: it was never computed."""
+    seen = set(recorded)
+    for track in store.tracks():
+        for sweep in store.sweeps(track):
+            for task, why in sweep.failed.items():
+                if (track, task) not in seen:
+                    seen.add((track, task))
+                    yield track, task, " ".join(why.split())
 
 
 @results.command()
@@ -115,13 +142,17 @@ def show(key: str, address: str, as_json: bool) -> None:
     from imharness.cli.stores import existing
 
     store = existing(address)
-    found = found_task(store, key)
+    details = found_task(store, key)
+    for line in details.damaged:
+        console.warn(line)
     if as_json:
-        log = found.log.model_dump(mode="json") if found.log else None
-        record = found.record.model_dump(mode="json") if found.record else {"key": found.key, "status": "no result"}
+        log = details.log.model_dump(mode="json") if details.log else None
+        record = (
+            details.record.model_dump(mode="json") if details.record else {"key": details.key, "status": "no result"}
+        )
         console.emit(record | {"log": log})
         return
-    for line in (*(_told(found.record) if found.record else ()), *log_lines(found)):
+    for line in (*(_told(details.record) if details.record else ()), *log_lines(details)):
         console.say(line)
 
 
@@ -132,7 +163,9 @@ def _told(record: TaskRecord) -> Iterator[str]:
     yield record.spec.describe()
     yield f"{record.started}, {record.seconds:.2f} s on {record.device}, isolation: {record.isolation}"
     yield from (f"needs {name}: {need}" for name, need in record.spec.needs.items())
-    yield from (f"{file.file}: {file.size:,} bytes" for file in (record.rows, record.arrays) if file is not None)
+    yield f"{record.n_rows:,} rows, {record.size:,} bytes"
+    if record.arrays is not None:
+        yield f"{record.arrays.file}: {record.arrays.size:,} bytes"
     yield from (f"{name} = {value:g}" for name, value in record.facts.items())
     yield ", ".join(f"{name} {version}" for name, version in record.versions.items())
     yield from (f"note: {note}" for note in record.notes)
@@ -154,19 +187,6 @@ def verify(address: str) -> None:
         console.say(line)
     console.say(f"{len(list(store.all_keys()))} records, {len(damaged)} damaged")
     sys.exit(1 if damaged else 0)
-
-
-@results.command()
-@_store
-def compact(address: str) -> None:
-    """Pack the small files of finished cells into segments of a few thousand cells; results stay the same."""
-    from imharness.cli.stores import compact as pack
-    from imharness.cli.stores import existing
-
-    store = existing(address)
-    with console.progress("packing") as advance:
-        packed = pack(store, advance)
-    console.say(f"{packed} cells packed; {len(store.segments.all)} segments")
 
 
 @results.command()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +28,17 @@ from imharness.cli.options import (
 )
 from imharness.cli.secret import profile_of, secret_option
 from imharness.contracts.component import SELECTABLE
-from imharness.errors import UsageError
+from imharness.errors import Unavailable, UsageError
+from imharness.running.views import short
 
 SHOWN_CAUSES = 30
+COMMAND = 37
+"""The width of a command on the last screen; what follows a longer one stands further right."""
 if TYPE_CHECKING:
     from imharness.planning.plan import Graph
-    from imharness.results.boards import Board
+    from imharness.results.leaderboards import Leaderboard
     from imharness.running.sweep import RunResult
+    from imharness.running.views import View
 
 
 def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +64,7 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Number of processes; 0 computes in this one. Default: one per GPU, or one per core (at most 8) on the CPU.",
 )
 @click.option(
-    "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the cells."
+    "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the tasks."
 )
 @seed_option()
 @store_option("address")
@@ -77,7 +82,7 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--budget",
     metavar="TIME",
-    help="Run only what fits into this time of one worker, such as 90m or 40h; every entry gets a few cells first. "
+    help="Run only what fits into this time of one worker, such as 90m or 40h; every entry gets a few tasks first. "
     "Default: everything.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would run, and how long it would take.")
@@ -120,7 +125,7 @@ def run(
     as_json: bool,
     **others: Any,
 ) -> None:
-    """Compute the cells of one or more tracks, rank the entries and build the site."""
+    """Compute the tasks of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
     if everything and tracks:
@@ -130,12 +135,12 @@ def run(
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
     from imharness.planning.selection import refuse_missing, refuse_unused, with_precision
+    from imharness.ranking.entries import other_code
     from imharness.ranking.listeners import open_listeners
     from imharness.results.findings import cannot_win
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor
-    from imharness.running.metrics import Metrics
     from imharness.running.session import Session
     from imharness.running.views import Watcher
     from imharness.testing.examination import examine
@@ -143,9 +148,14 @@ def run(
     if assets:
         add_folder(assets.resolve())
     find_executor(executor)
+    begun = time.monotonic()
     listeners = open_listeners(log_to)
     settings, only = executor_settings(click.get_current_context()), {kind: others[kind] for kind in SELECTABLE}
-    places, setup, registry = resolve_devices(devices), profile_of(profile, secret), installed()
+    places, setup, registry = resolve_devices(devices), profile_of(profile, secret, address), installed()
+    if only["dataset"]:
+        from imharness.results.seasons import check_ranked_alone
+
+        check_ranked_alone(Store(address))
     if precision:
         setup = with_precision(setup, registry, precision)
     for failure in registry.failures:
@@ -175,16 +185,18 @@ def run(
         return
     for label, failed in examine(session.store, registry, graphs, seed).items():
         console.warn(f"{label} {cannot_win(failed)}")
-    shown = console.progress_form(form, quiet=as_json)
+    style = console.progress_form(form, quiet=as_json)
     watcher = Watcher(
-        view_of(shown),
-        [Metrics(metrics)] if metrics else [],
-        note=console.note if shown in ("bar", "plain") else lambda line: None,
+        view_of(style),
+        [_served(metrics)] if metrics else [],
+        note=console.note if style in ("bar", "plain") else lambda line: None,
         warn=console.warn,
         listeners=listeners,
     )
     ran = session.run(graphs, site=site_dir, fresh=fresh, watcher=watcher)
-    _report(graphs, ran.boards, ran.result, site_dir, as_json)
+    for line in (line for leaderboard in ran.leaderboards for line in other_code(leaderboard, registry)):
+        console.warn(line)
+    _report(graphs, ran.leaderboards, ran.result, site_dir, address, time.monotonic() - begun, as_json)
     if ran.result.failed:
         sys.exit(1)
 
@@ -200,62 +212,98 @@ def _processes(places: Sequence[str], workers: int | None, settings: Mapping[str
     return len(places) * int(settings.get("workers_per_gpu", 1))
 
 
-def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:
-    from imharness.exports.sheets import printed
-    from imharness.results.sweeps import LEFT_OUT, causes_of
+def _report(
+    graphs: Sequence[Graph],
+    leaderboards: Sequence[Leaderboard],
+    result: RunResult,
+    site: Path,
+    address: str,
+    seconds: float,
+    as_json: bool,
+) -> None:
+    from imharness.cli.standings import LEGEND, heading, rule, screen_width, track_lines
+    from imharness.results.sweeps import causes_of
     from imharness.results.tables import several
 
     total = sum(len(graph.tasks) for graph in graphs)
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}
     index = site / "index.html"
     if as_json:
-        facts: dict[str, Any] = {"cells": total, "done": len(result.done), "reused": result.reused}
+        facts: dict[str, Any] = {"tasks": total, "done": len(result.done), "reused": result.reused}
         facts |= {"failed": {addresses[key]: line for key, line in result.failed.items()}}
-        facts |= {"winners": {board.track: _winner(board) for board in boards}}
-        facts |= {"claims": {board.track: _claim(board) for board in boards}}
-        facts |= {"findings": {board.track: _findings(board) for board in boards}}
+        facts |= {"headlines": {leaderboard.track: _headlines(leaderboard) for leaderboard in leaderboards}}
+        facts |= {"findings": {leaderboard.track: _findings(leaderboard) for leaderboard in leaderboards}}
         console.emit(facts | {"site": str(index)})
         return
     if result.failed:
         causes = causes_of(result.failed)
-        rows = [(len(own.cells), own.cells[0][:12], addresses[own.cells[0]], own.why) for own in causes]
-        title = f"{several(len(result.failed), 'cell')} failed; harness results list --failed shows each"
-        console.table(title, ["cells", "first key", "first cell", "why"], rows[:SHOWN_CAUSES])
+        rows = [(len(cause.tasks), cause.tasks[0][:12], addresses[cause.tasks[0]], cause.why) for cause in causes]
+        title = f"{several(len(result.failed), 'task')} failed; harness results list --failed shows each"
+        console.table(title, ["tasks", "first key", "first task", "why"], rows[:SHOWN_CAUSES])
         if len(rows) > SHOWN_CAUSES:
             console.say(f"... and {len(rows) - SHOWN_CAUSES} more reasons")
-    gaps = {m.what: m for board in boards for m in board.missing}
-    if gaps:
-        shown = [(m.what, m.reason, m.remedy) for m in gaps.values()]
-        console.table("Unavailable", ["what", "why", "get it with"], shown)
-    told = [(board.track, _winner(board) or "-", _claim(board)) for board in boards]
-    console.table("Winners", ["track", "winner", "what the board says"], [list(map(printed, row)) for row in told])
-    console.say(
-        f"{len(result.done)} of {total} cells done ({result.reused} were already there), {len(result.failed)} failed"
-    )
+    width = screen_width(console.out.width)
+    console.say("")
+    console.screen(heading(leaderboards, width))
+    for leaderboard in leaderboards:
+        console.screen(track_lines(leaderboard, width))
+    console.screen([rule(width)])
+    if any(leaderboard.rankings for leaderboard in leaderboards):
+        console.screen((line, "dim") for line in LEGEND)
+    for line in _totals(graphs, leaderboards, result, total, seconds):
+        console.say(f" {line}")
+    console.screen(_next(graphs, leaderboards, site, address))
+
+
+def _totals(
+    graphs: Sequence[Graph], leaderboards: Sequence[Leaderboard], result: RunResult, total: int, seconds: float
+) -> Iterator[str]:
+    """Yield how much was computed, and what is missing."""
+    from imharness.results.sweeps import LEFT_OUT
+    from imharness.results.tables import several
+
+    failed = f"{len(result.failed):,} failed" if result.failed else "none failed"
+    reused = f", {result.reused:,} were there before" if result.reused else ""
+    minutes, rest = divmod(round(seconds), 60)
+    gaps = {gap.what for leaderboard in leaderboards for gap in leaderboard.missing}
+    lacking = f" {several(len(gaps), 'component')} not available here: harness doctor" if gaps else ""
+    yield f"{several(total, 'task')} in {minutes}:{rest:02}, {failed}{reused}.{lacking}"
     left_out = sum(gap.reason.startswith(LEFT_OUT) for graph in graphs for gap in graph.missing.values())
     if left_out:
-        console.say(f"{left_out:,} cells were left out by the budget; a larger one continues where this one ended")
-    console.say(f"site: {index}")
+        yield f"{left_out:,} tasks were left out by the budget; a larger one continues where this one ended"
 
 
-def _winner(board: Board) -> str:
-    """Return the winner of the first ranking, or "" without one: in a table, a control may come first."""
-    return board.rankings[0].winner if board.rankings else ""
+def _next(
+    graphs: Sequence[Graph], leaderboards: Sequence[Leaderboard], site: Path, address: str
+) -> Iterator[tuple[str, str]]:
+    """Yield what a reader may want to do next: commands that work as they stand here."""
+    there = "" if address == "store" else f" --store {shlex.quote(address)}"
+    pages = "" if site == Path("site") else f" --site {shlex.quote(str(site))}"
+    commands = [(f"harness site serve{pages}", "look at all of it")]
+    if leaderboards:
+        track = short(leaderboards[0].track)
+        commands.append((f"harness results rank --track {track}{there}", "the whole table and findings"))
+    commands += dict.fromkeys(graph.track.next_command for graph in graphs if graph.track.next_command)
+    commands.append(("harness plugins new defense acme/mine", "your method on this leaderboard"))
+    for number, (command, purpose) in enumerate(commands):
+        yield f" {'NEXT' if not number else '':<4}  {command:<{COMMAND}}  {purpose}", ""
 
 
-def _findings(board: Board) -> list[dict[str, Any]]:
-    return [own.model_dump(mode="json") for ranking in board.rankings[:1] for own in ranking.findings]
+def _headlines(leaderboard: Leaderboard) -> list[dict[str, str]]:
+    return [
+        {"table": ranking.table, "outcome": ranking.outcome, "winner": ranking.winner, "claim": ranking.claim}
+        for ranking in leaderboard.rankings
+    ]
 
 
-def _claim(board: Board) -> str:
-    if board.rankings:
-        return board.rankings[0].claim
-    main = board.tables[0] if board.tables and board.tables[0].rows else None
-    if main is None:
-        return ""
-    column = next((c for c in main.columns if c.key == main.ranked_by), None)
-    value = main.rows[0].values.get(main.ranked_by)
-    if column is None or value is None or value.value is None:
-        return ""
-    said = f"first in the table: {main.rows[0].label}, {column.label} {value.value:.{column.decimals}f}"
-    return said + (f", {column.count(value)}" if value.n else "")
+def _findings(leaderboard: Leaderboard) -> list[dict[str, Any]]:
+    return [finding.model_dump(mode="json") for ranking in leaderboard.rankings for finding in ranking.findings]
+
+
+def _served(address: str) -> View:
+    try:
+        from imharness.running.metrics import Metrics
+    except ModuleNotFoundError as error:
+        remedy = "pip install 'image-privacy-harness[prometheus]'"
+        raise Unavailable(f"--metrics-port: the package {error.name} is not installed", remedy) from None
+    return Metrics(address)

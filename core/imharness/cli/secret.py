@@ -1,4 +1,4 @@
-"""The option `--secret` of commands that compute cells."""
+"""The option `--secret` of commands that compute tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,18 @@ secret_option = click.option(
 )
 
 
-def profile_of(name: str, secret: Path | None) -> Profile:
-    """Return a profile by name, with the seed in the file `secret` if one is given."""
+def profile_of(name: str, secret: Path | None, address: str) -> Profile:
+    """Return what the store at an address computes of a profile, with the seed in the file `secret` if one is given.
+
+    In a season on unpublished photographs they take the place of the profile's data sets.
+    """
+    from imharness.components.registry import installed
+    from imharness.planning.photographs import in_season
     from imharness.planning.profiles import load_profile
     from imharness.planning.secret import read_seed
+    from imharness.results.store import Store
 
-    found = load_profile(name)
-    return found if secret is None else found.model_copy(update={"secret": read_seed(secret)})
+    profile = load_profile(name)
+    if secret is not None:
+        profile = profile.model_copy(update={"secret": read_seed(secret)})
+    return in_season(profile, Store(address), installed())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from imharness.running.schedule.state import RunState
 
 SHOWN = 20
-"""At most this many running cells are listed, those that have run longest."""
+"""At most this many running tasks are listed, those that have run longest."""
 
 
 @click.command()
@@ -25,14 +25,14 @@ SHOWN = 20
 def status(address: str, as_json: bool) -> None:
     """Show the runs of a store that are going on, on any machine, and the last one that ended.
 
-    `harness results show KEY` says more about one cell and prints its log.
+    `harness results show KEY` says more about one task and prints its log.
     """
     from imharness.cli.progress import duration, line_of
     from imharness.cli.stores import existing
     from imharness.running.schedule.state import SILENT_S, run_states
     from imharness.running.views import short
 
-    now, states = datetime.now(UTC), run_states(existing(address))
+    now, states = datetime.now(UTC), run_states(existing(address), console.warn)
     going = [s for s in states if s.state == "running" and s.silent_s(now) < SILENT_S and not _is_gone(s)]
     others = [state for state in states if state not in going]
     if as_json:
@@ -48,20 +48,25 @@ def status(address: str, as_json: bool) -> None:
         console.say(f"{state.host}, process {state.pid}, since {state.started}{lost}: {state.command}")
         console.say(f"  {line_of(state)}")
         if state.rate is not None and state in going:
-            console.say(f"  {state.rate:.0f} cells per minute; {state.reused:,} were there before")
+            console.say(f"  {state.rate:.0f} tasks per minute; {state.reused:,} were there before")
         if state.page:
             console.say(f"  tables so far: {state.page}")
         if state.running and state in going:
-            longest = sorted(state.running, key=lambda own: -own.seconds)[:SHOWN]
-            rows = [(own.key[:12], f"{short(own.track)} {own.task}", f"{own.seconds:.0f}") for own in longest]
-            console.table(f"{_cells(len(state.running))} running", ["key", "cell", "s"], rows)
+            longest = sorted(state.running, key=lambda running: -running.seconds)[:SHOWN]
+            rows = [
+                (running.key[:12], f"{short(running.track)} {running.task}", f"{running.seconds:.0f}")
+                for running in longest
+            ]
+            console.table(f"{_tasks(len(state.running))} running", ["key", "task", "s"], rows)
         if state.failing:
-            failed = [(state.failing_keys.get(cell, "")[:12], cell, why) for cell, why in state.failing.items()]
-            console.table(f"{_cells(state.failed)} failed", ["key", "cell", "why"], failed)
+            failed = [(state.failing_keys.get(task, "")[:12], task, why) for task, why in state.failing.items()]
+            console.table(f"{_tasks(state.failed)} failed", ["key", "task", "why"], failed)
+            if state.failed > len(failed):
+                console.say(f"{state.failed - len(failed):,} more: harness results list --failed shows each")
 
 
-def _cells(count: int) -> str:
-    return f"{count:,} cell" + "s" * (count != 1)
+def _tasks(count: int) -> str:
+    return f"{count:,} task" + "s" * (count != 1)
 
 
 def _is_gone(state: RunState) -> bool:

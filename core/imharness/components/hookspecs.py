@@ -1,9 +1,10 @@
 """The hooks: the questions that a package may answer, and the events that it may be told about.
 
 A package names its modules by entry points in the group ``imharness``. An entry point ``NAME`` is a module that
-implements `components`, or a package whose ``PLUGIN_MODULES`` lists the modules (or packages of modules) that do. An
-entry point ``NAME.HOOK`` is a module that implements another hook, such as ``acme.board_finished``; it is imported only
-when that hook is called.
+implements `components`, or a package whose ``PLUGIN_MODULES`` lists the modules (or packages of modules) that do; or
+``module:attribute``, an object with the hook as a method, or the function itself. An entry point
+``NAME.HOOK`` names what implements another hook, such as ``acme.leaderboard_finished``; it is imported only when that
+hook is called.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import pluggy
 if TYPE_CHECKING:
     from imharness.components.standings import Standings
     from imharness.contracts.component import Component
-    from imharness.results.boards import Board
+    from imharness.results.leaderboards import Leaderboard
     from imharness.results.store import Store
 
-API_VERSION = "2.1"
+API_VERSION = "1.0"
 """The version of the public modules, MAJOR.MINOR; a plugin module may state the one it needs as ``IMHARNESS_API``."""
 PROJECT = "imharness"
 
@@ -38,11 +39,11 @@ def components() -> list[Component]:
 
 
 @hookspec
-def board_finished(store: str, boards: Sequence[Board], release: str | None) -> None:
+def leaderboard_finished(store: str, leaderboards: Sequence[Leaderboard], release: str | None) -> None:
     """Take note of new tables: called once after a run, after `harness results rank` and after a release.
 
-    `store` is the address of the store, `boards` has the tables of each track with new ones, and `release` is the name
-    of the release, or None if nothing was published. An exception in an implementation becomes a warning.
+    `store` is the address of the store, `leaderboards` has the tables of each track with new ones, and `release` is the
+    name of the release, or None if nothing was published. An exception in an implementation becomes a warning.
     """
 
 
@@ -51,8 +52,8 @@ def listeners() -> Mapping[str, Callable[[str], object]]:
     """Return destinations for ``--log-to NAME:ADDRESS``, by name.
 
     Each is a function of the address, which is "" if none was given. It returns an object with a method
-    `board_finished` that is marked with `hookimpl`. If nothing can be sent to the address, it raises `Unavailable` or
-    `UsageError`. It is called before anything runs.
+    `leaderboard_finished` that is marked with `hookimpl`. If nothing can be sent to the address, it raises
+    `Unavailable` or `UsageError`. It is called before anything runs.
     """
 
 

@@ -5,17 +5,28 @@ Only the modules that implement the hook to be called are imported: entry points
 
 import importlib
 import importlib.metadata
+import inspect
 import pkgutil
+import signal
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import ModuleType
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from types import FrameType, ModuleType
 from typing import Any
 
 import pluggy
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from imharness.components import hookspecs
+from imharness.components.code import code_of
 from imharness.components.provenance import Provenance, provenance
 from imharness.errors import PluginError, unknown_name
+from imharness.reading.text import reason
+from imharness.results.identity import DISTRIBUTION
+from imharness.results.version import __version__
 
 GROUP = "imharness"
 COMPONENTS = hookspecs.components.__name__
@@ -26,7 +37,7 @@ Points = Iterable[importlib.metadata.EntryPoint]
 
 @dataclass(frozen=True)
 class Plugin:
-    """A loaded plugin module; its name is ``distribution:module``."""
+    """A loaded plugin module; its name is ``distribution:module``, or ``distribution:module:attribute``."""
 
     name: str
     module: ModuleType
@@ -54,11 +65,38 @@ class Loaded:
     plugins: list[Plugin] = field(default_factory=list)
     failures: list[LoadFailure] = field(default_factory=list)
 
-    def ask(self, plugin: Plugin, **given: Any) -> list[Any]:
+    def ask(self, plugin: Plugin, **arguments: Any) -> list[Any]:
         """Return what the hook of one plugin returns, and raise what it raises."""
         others = [other.module for other in self.plugins if other is not plugin]
-        found: list[Any] = self.manager.subset_hook_caller(self.hook, remove_plugins=others)(**given)
-        return found
+        answers: list[Any] = self.manager.subset_hook_caller(self.hook, remove_plugins=others)(**arguments)
+        return answers
+
+
+@contextmanager
+def isolated(failed: str) -> Iterator[None]:
+    """Turn whatever a plugin's code raises in the block into a `PluginError`, even a `BaseException`.
+
+    Only the person who presses Ctrl-C ends the program, not a module that raises a `KeyboardInterrupt` of its own.
+    """
+    pressed = list[int]()
+    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+
+    def noted(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        if callable(before):
+            before(number, frame)
+
+    if callable(before):
+        signal.signal(signal.SIGINT, noted)
+    try:
+        yield
+    except BaseException as error:
+        if pressed or isinstance(error, PluginError):
+            raise
+        raise PluginError(f"{failed} {type(error).__name__}: {reason(error)}") from error
+    finally:
+        if callable(before):
+            signal.signal(signal.SIGINT, before)
 
 
 def hook_of(entry: str) -> str:
@@ -68,8 +106,8 @@ def hook_of(entry: str) -> str:
 
 def points_of(hook: str, entry_points: Points | None = None) -> list[importlib.metadata.EntryPoint]:
     """Return the entry points whose modules implement a hook, without importing any of them."""
-    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
-    return [point for point in found if hook_of(point.name) == hook]
+    points = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    return [point for point in points if hook_of(point.name) == hook]
 
 
 def load_plugins(entry_points: Points | None = None, only: str = "", *, hook: str = COMPONENTS) -> Loaded:
@@ -79,75 +117,123 @@ def load_plugins(entry_points: Points | None = None, only: str = "", *, hook: st
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    found = list(importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points)
+    points = list(importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points)
     declared: dict[str, set[str]] = {}
-    for point in found:
-        declared.setdefault(point.value, set()).add(hook_of(point.name))
+    for point in points:
+        declared.setdefault(module_of(point.value), set()).add(hook_of(point.name))
     loaded = Loaded(manager, hook, declared)
     if hook == COMPONENTS:
-        loaded.failures += _misnamed(manager, found)
-    named = sorted((_owner(point), point.name, point.value, point) for point in points_of(hook, found))
+        loaded.failures += _misnamed(manager, points)
+    named = sorted((_owner(point), point.name, point.value, point) for point in points_of(hook, points))
     seen: dict[str, str] = {}
+    origins: dict[str, Provenance | None] = {}
     for distribution, entry, value, point in named[:1] if only else named:
         name = f"{distribution}:{entry}"
-        if name not in seen:
+        if distribution not in origins:
+            origins[distribution] = _origin(loaded, point, hook)
+        origin = origins[distribution]
+        if name not in seen and origin is not None:
             seen[name] = value
-            _load(loaded, provenance(point.dist), distribution, only or value, depth=2 if only else 0)
-        elif seen[name] != value:  # if they are equal, two entries of the path show one installation
+            _load(loaded, origin, distribution, only or value, depth=2 if only else 0)
+        elif seen.get(name, value) != value:  # if they are equal, two entries of the path show one installation
             reason = f"the entry point {entry!r} is declared twice ({seen[name]} and {value}); rename one"
             loaded.failures.append(LoadFailure(name, reason))
     return loaded
+
+
+def module_of(value: str) -> str:
+    """Return the module that the value of an entry point, ``module`` or ``module:attribute``, names."""
+    return value.partition("[")[0].partition(":")[0].strip()
+
+
+def _origin(loaded: Loaded, point: importlib.metadata.EntryPoint, hook: str) -> Provenance | None:
+    """Return the provenance of a package, or None, with a failure, for one that fits no such harness."""
+    origin = provenance(point.dist)
+    try:
+        if point.dist is None or origin.distribution == DISTRIBUTION:
+            return origin
+        _check_requirement(point.dist)
+        return replace(origin, code=code_of(point.dist)) if hook == COMPONENTS else origin
+    except (PluginError, OSError) as error:
+        loaded.failures.append(LoadFailure(origin.distribution, str(error)))
+        return None
+
+
+def _check_requirement(distribution: importlib.metadata.Distribution) -> None:
+    """Raise `PluginError` if a package requires another version of the harness."""
+    for line in distribution.requires or ():
+        try:
+            wanted = Requirement(line)
+        except InvalidRequirement:
+            raise PluginError(f"its metadata require {line!r}, which is no requirement; build it again") from None
+        if canonicalize_name(wanted.name) != DISTRIBUTION or (wanted.marker and not wanted.marker.evaluate()):
+            continue
+        if not wanted.specifier.contains(__version__, prereleases=True):
+            raise PluginError(f"requires {line}, this is {__version__}; install a release of it that fits")
 
 
 def _owner(point: importlib.metadata.EntryPoint) -> str:
     return point.dist.name if point.dist else "unknown"
 
 
-def _known(manager: pluggy.PluginManager) -> list[str]:
+def _hook_names(manager: pluggy.PluginManager) -> list[str]:
     return [name for name, hook in vars(manager.hook).items() if hook.has_spec()]
 
 
 def _misnamed(manager: pluggy.PluginManager, points: Points) -> Iterator[LoadFailure]:
     """Yield a failure for each entry point that names a module for an unknown hook."""
-    known = _known(manager)
+    hooks = _hook_names(manager)
     for point in points:
         hook = hook_of(point.name)
-        if hook not in known:
-            why = unknown_name(f"the entry point {point.name!r}: no hook is called {hook!r}", hook, known)
+        if hook not in hooks:
+            why = unknown_name(f"the entry point {point.name!r}: no hook is called {hook!r}", hook, hooks)
             yield LoadFailure(f"{_owner(point)}:{point.name}", why)
 
 
 def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, depth: int = 0) -> None:
-    """Load one module or those that it stands for: the modules of a package's list, or all of a listed package."""
+    """Load one target or those that it stands for: the modules of a package's list, or all of a listed package."""
     name = f"{distribution}:{path}"
     try:
-        module = importlib.import_module(path)
-    except (Exception, SystemExit) as error:
-        reason = f"import of {path} failed: {type(error).__name__}: {error}"
-        loaded.failures.append(LoadFailure(name, reason))
+        with isolated(f"import of {path} failed:"):
+            target = _imported(path)
+        if depth == 0 and loaded.hook == COMPONENTS and hasattr(target, MODULES):
+            modules = list(getattr(target, MODULES))
+        elif depth == 1 and hasattr(target, "__path__"):
+            modules = sorted(one.name for one in pkgutil.iter_modules(target.__path__))
+        else:
+            modules = []
+            _register(loaded, name, target)
+            loaded.plugins.append(Plugin(name, target, origin))
+    except PluginError as error:
+        loaded.failures.append(LoadFailure(name, str(error)))
         return
-    if depth == 0 and loaded.hook == COMPONENTS and hasattr(module, MODULES):
-        parts = getattr(module, MODULES)
-    elif depth == 1 and hasattr(module, "__path__"):
-        parts = sorted(found.name for found in pkgutil.iter_modules(module.__path__))
-    else:
-        parts = ()
-        try:
-            _register(loaded, name, path, module)
-            loaded.plugins.append(Plugin(name, module, origin))
-        except PluginError as error:
-            loaded.failures.append(LoadFailure(name, str(error)))
-    for part in parts:
-        _load(loaded, origin, distribution, f"{path}.{part}", depth + 1)
+    for module in modules:
+        _load(loaded, origin, distribution, f"{target.__name__}.{module}", depth + 1)
 
 
-def _register(loaded: Loaded, name: str, path: str, module: ModuleType) -> None:
+def _imported(path: str) -> ModuleType:
+    """Return what ``module`` or ``module:attribute`` names; an object or a function as a module that has its hooks."""
+    name, attributes = module_of(path), path.partition("[")[0].partition(":")[2].strip()
+    target: Any = importlib.import_module(name)
+    if attributes:
+        target = reduce(getattr, attributes.split("."), target)
+    if isinstance(target, ModuleType):
+        return target
+    if isinstance(target, type):
+        raise PluginError(f"{path} is a class; name an instance of it")
+    hooks = {target.__name__: target} if inspect.isroutine(target) else {n: getattr(target, n) for n in dir(target)}
+    module = ModuleType(name)
+    vars(module).update({name: hook for name, hook in hooks.items() if not name.startswith("_")})
+    return module
+
+
+def _register(loaded: Loaded, name: str, target: ModuleType) -> None:
     """Register one module; raises `PluginError` if it cannot be used."""
     manager = loaded.manager
-    _check_version(str(getattr(module, "IMHARNESS_API", hookspecs.API_VERSION)))
+    _check_version(str(getattr(target, "IMHARNESS_API", hookspecs.API_VERSION)))
     try:
-        manager.register(module, name=name)
-        _check_hooks(loaded, path, [hook.name for hook in manager.get_hookcallers(module) or []])
+        manager.register(target, name=name)
+        _check_hooks(loaded, target.__name__, [hook.name for hook in manager.get_hookcallers(target) or []])
     except (pluggy.PluginValidationError, ValueError) as error:
         manager.unregister(name=name)
         raise PluginError(f"wrong signature or registered twice: {_one_line(error)}") from None
@@ -158,10 +244,10 @@ def _register(loaded: Loaded, name: str, path: str, module: ModuleType) -> None:
 
 def _check_hooks(loaded: Loaded, path: str, implemented: Sequence[str]) -> None:
     """Raise `PluginError` unless a module implements the hook that it was loaded for, and no hook it does not state."""
-    known = _known(loaded.manager)
+    hooks = _hook_names(loaded.manager)
     for hook in implemented:
-        if hook not in known:
-            raise PluginError(unknown_name(f"no hook is called {hook!r}", hook, known))
+        if hook not in hooks:
+            raise PluginError(unknown_name(f"no hook is called {hook!r}", hook, hooks))
     if loaded.hook not in implemented:
         raise PluginError(f"does not implement the hook; write a function {loaded.hook}() and mark it with @hookimpl")
     unheard = sorted(set(implemented) - {loaded.hook, *loaded.declared.get(path, ())})

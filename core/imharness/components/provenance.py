@@ -5,18 +5,27 @@ from __future__ import annotations
 import importlib.metadata
 from dataclasses import dataclass
 
+from imharness.components.code import Code
 from imharness.contracts.component import Component
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The installed package that a plugin comes from, as the package's metadata describe it."""
+    """The installed package that a plugin comes from, as the package's metadata describe it.
+
+    `code` is None for the harness's own packages, whose components count by their versions.
+    """
 
     distribution: str
     version: str
     author: str = ""
     licence: str = ""
     home: str = ""
+    code: Code | None = None
+
+    def numbered(self, version: str) -> str:
+        """Return the version of a component or step of the package for the identity of results: with its code."""
+        return version if self.code is None else f"{version}+{self.code.digest}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from pydantic import ValidationError
 
-from imharness.components.loading import Loaded, LoadFailure, load_plugins
+from imharness.components.loading import Loaded, LoadFailure, isolated, load_plugins
 from imharness.components.papers import paper_of
 from imharness.components.provenance import Registered
 from imharness.components.soundness import check_parameters, check_sound
@@ -28,19 +28,19 @@ class Registry:
 
     def __init__(self, entries: Iterable[Registered], failures: Iterable[LoadFailure] = ()) -> None:
         labelled = [(e.component.kind, e.component.label, e) for e in entries]
-        labelled.sort(key=lambda found: (KINDS.index(found[0]), found[1]))
+        labelled.sort(key=lambda pair: (KINDS.index(pair[0]), pair[1]))
         self.entries = {(kind, label): e for kind, label, e in labelled}
         self.failures = list(failures)
         self._classes = {(kind, e.component.info.id): e for kind, _, e in labelled}
 
     def joined(self, further: Iterable[Registered]) -> Registry:
         """Return a registry with further entries; raises `PluginError` if the name of one is taken."""
-        found = list(further)
-        for entry in found:
+        entries = list(further)
+        for entry in entries:
             taken = self._classes.get((entry.component.kind, entry.component.info.id))
             if taken is not None:
                 raise PluginError(f"{entry.component.info.id} is already registered by {taken.plugin}; rename it")
-        return Registry([*self.entries.values(), *found], self.failures)
+        return Registry([*self.entries.values(), *entries], self.failures)
 
     def superseded_by(self, further: Iterable[Registered]) -> Registry:
         """Return a registry with further entries, which stand for all that their packages registered here.
@@ -48,10 +48,10 @@ class Registry:
         So a package that is installed can be measured as a wheel, too. Names of packages may be written with "-", "_"
         or ".". Raises `PluginError` if the name of an entry is taken by another package.
         """
-        found = list(further)
-        packages = {_canonical(entry.provenance.distribution) for entry in found} - {DISTRIBUTION}
-        kept = [e for e in self.entries.values() if _canonical(e.provenance.distribution) not in packages]
-        return Registry(kept, self.failures).joined(found)
+        entries = list(further)
+        packages = {_canonical(entry.provenance.distribution) for entry in entries} - {DISTRIBUTION}
+        remaining = [e for e in self.entries.values() if _canonical(e.provenance.distribution) not in packages]
+        return Registry(remaining, self.failures).joined(entries)
 
     def track(self, name: str) -> Track:
         """Return the track with this label, id or method; raises `UsageError` if there is none."""
@@ -69,36 +69,59 @@ class Registry:
         """Return where a component comes from, whatever its parameters are."""
         return self._classes[component.kind, component.info.id]
 
+    def ref(self, component: Component) -> ComponentRef:
+        """Return a component as pure data, from which `revive` restores it; its version names its package's code."""
+        return component.ref().model_copy(update={"version": self.numbered(component, component.info.version)})
+
+    def numbered(self, component: Component, version: str) -> str:
+        """Return the version of a component, or of a step of a track, with the code of the package that it is from."""
+        entry = self._classes.get((component.kind, component.info.id))
+        return version if entry is None else entry.provenance.numbered(version)
+
+    def version(self, kind: str, id: str) -> str:
+        """Return the version of an installed component, with its package's code; "" if there is no such component."""
+        entry = self._classes.get((kind, id))
+        return "" if entry is None else entry.provenance.numbered(entry.component.info.version)
+
+    def check_code(self, components: Iterable[Component]) -> None:
+        """Raise `HarnessError` if files of the components' packages changed since this process imported them."""
+        codes = {self.provenance(component).provenance.code: None for component in components}
+        for code in codes:
+            if code is not None:
+                code.check()
+
     def find(self, kind: str, name: str) -> list[Component]:
         """Return the components that a name means: a label, an id, a method without its owner, or ``id[field=value]``.
 
-        ``id[*]`` means all values of the parameter study; ``id:value`` sets the address to the text after the colon.
-        Raises `UsageError` if the name is unknown, fits several owners, or has invalid parameters, and `PluginError` if
-        it is unknown but may belong to a package that did not load.
+        A method of the harness has its short name, whoever else uses it. ``id[*]`` means all values of the parameter
+        study; ``id:value`` sets the address to the text after the colon. Raises `UsageError` if the name is unknown,
+        fits several owners, or has invalid parameters, and `PluginError` if it is unknown but may belong to a package
+        that did not load.
         """
         if (kind, name) in self.entries:
             return [self.entries[kind, name].component]
-        read, known = read_name(name), sorted(id for k, id in self._classes if k == kind)
+        read, registered = read_name(name), sorted(id for k, id in self._classes if k == kind)
         wanted = read.id if read else ""
-        ids = [wanted] if wanted in known else [id for id in known if method_of(id) == wanted]
+        ids = [wanted] if wanted in registered else [id for id in registered if method_of(id) == wanted]
+        ids = [id for id in ids if owner_of(id) == HARNESS] or ids
         if len(ids) > 1:
             raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
-        found = [c for c in self.of_kind(kind) if c.info.id in ids]
-        if read is None or not found or (read.address and not found[-1].address):
+        matches = [c for c in self.of_kind(kind) if c.info.id in ids]
+        if read is None or not matches or (read.address and not matches[-1].address):
             wrong = PluginError if self.failures else UsageError
-            raise wrong(unknown_name(f"no {kind} is called {name!r}", wanted or name, known))
+            raise wrong(unknown_name(f"no {kind} is called {name!r}", wanted or name, registered))
         if read.address:
-            return [_valid(found[-1], {found[-1].address: read.address})]
+            return [_valid(matches[-1], {matches[-1].address: read.address})]
         if read.settings is None:
-            return found
+            return matches
         if read.settings == "*":
-            return [variant for component in found for variant in component.variants()]
-        return [_valid(found[-1], read_settings(read.settings, found[-1].info.id))]
+            return [variant for component in matches for variant in component.variants()]
+        return [_valid(matches[-1], read_settings(read.settings, matches[-1].info.id))]
 
     def one(self, kind: str, name: str) -> Component:
         """Return the one component that a name means; an id alone means its first label."""
-        found = self.find(kind, name)
-        return next((c for c in found if c.label == c.info.id), found[0])
+        matches = self.find(kind, name)
+        return next((c for c in matches if c.label == c.info.id), matches[0])
 
     def revive(self, ref: ComponentRef) -> Component:
         """Return the component of a reference."""
@@ -116,13 +139,13 @@ def _canonical(distribution: str) -> str:
 
 def _valid(template: Component, changes: Mapping[str, Any]) -> Component:
     try:
-        found = type(template).model_validate(changes)
-        check_parameters(found)
+        adjusted = type(template).model_validate(changes)
+        check_parameters(adjusted)
     except ValidationError as error:
         raise UsageError(f"{template.info.id}: {explain(error, type(template))}") from None
     except PluginError as error:
         raise UsageError(str(error)) from None
-    return found
+    return adjusted
 
 
 def build_registry(loaded: Loaded) -> Registry:
@@ -131,19 +154,21 @@ def build_registry(loaded: Loaded) -> Registry:
     entries: dict[tuple[str, str], Registered] = {}
     for plugin in loaded.plugins:
         try:
-            offered = [item for offers in loaded.ask(plugin) for item in offers]
-        except (Exception, SystemExit) as error:
-            failures.append(LoadFailure(plugin.name, f"components() raised {type(error).__name__}: {error}"))
+            with isolated("components() raised"):
+                offered = [item for offers in loaded.ask(plugin) for item in offers]
+        except PluginError as error:
+            failures.append(LoadFailure(plugin.name, str(error)))
             continue
         for item in offered:
             try:
-                component = checked_offer(item)
+                with isolated("components() returned what raises"):
+                    component = checked_offer(item)
                 if owner_of(component.info.id) == HARNESS and plugin.provenance.distribution != DISTRIBUTION:
                     raise PluginError(f"{component.info.id}: the owner {HARNESS!r} is reserved; use your own")
-                place = (component.kind, component.label)
-                if place in entries:
-                    raise PluginError(f"{place[1]} is already registered by {entries[place].plugin}; rename it")
-                entries[place] = Registered(component, plugin.name, plugin.provenance)
+                key = (component.kind, component.label)
+                if key in entries:
+                    raise PluginError(f"{key[1]} is already registered by {entries[key].plugin}; rename it")
+                entries[key] = Registered(component, plugin.name, plugin.provenance)
             except PluginError as error:
                 failures.append(LoadFailure(plugin.name, str(error)))
     return Registry(entries.values(), failures)
@@ -152,8 +177,8 @@ def build_registry(loaded: Loaded) -> Registry:
 def checked_offer(item: object) -> Component:
     """Return `item` if it is a component that can be registered; raises `PluginError` otherwise."""
     if not isinstance(item, Component) or getattr(type(item), "kind", None) not in KINDS:
-        shown = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
-        raise PluginError(f"expected a component of a contract such as Purification, got {shown:.120}")
+        text = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
+        raise PluginError(f"expected a component of a contract such as Purification, got {text:.120}")
     info = getattr(type(item), "info", None)
     wanted = info_class(type(item))
     if not isinstance(info, wanted):

@@ -30,8 +30,8 @@ def check_sound(component: Component) -> None:
     try:
         for text in texts_in([component.control, component.info.model_dump(mode="json", exclude={"grid"})]):
             _check_text(text, f"{who}: what it says of itself", LONGEST_FACT)
-        for known in (component, *_variants(component)):
-            check_parameters(known)
+        for variant in (component, *_variants(component)):
+            check_parameters(variant)
     except PluginError:
         raise
     except ValidationError as error:
@@ -42,18 +42,18 @@ def check_sound(component: Component) -> None:
 
 def check_parameters(component: Component) -> None:
     """Raise `PluginError` for parameters of which no label or digest can be made."""
-    who, shown = component.info.id, component.label
-    if not isinstance(shown, str) or id_of(shown) != who:
-        raise PluginError(f"{who}: its label {str(shown)!r:.80} does not begin with its id; do not override label")
-    _check_text(shown, f"{who}: its label", LONGEST_LABEL)
+    who, label = component.info.id, component.label
+    if not isinstance(label, str) or id_of(label) != who:
+        raise PluginError(f"{who}: its label {str(label)!r:.80} does not begin with its id; do not override label")
+    _check_text(label, f"{who}: its label", LONGEST_LABEL)
     try:
         text = canonical_json(component.model_dump(mode="json"))
         text.encode()
         if component.kind in SELECTABLE:  # these are parts of tasks
             hash(component)
     except (ValueError, TypeError) as error:
-        told = "use finite numbers, texts and tuples"
-        raise PluginError(f"{who}: its parameters have no digest: {reason(error)}; {told}") from None
+        hint = "use finite numbers, texts and tuples"
+        raise PluginError(f"{who}: its parameters have no digest: {reason(error)}; {hint}") from None
     if len(text) > LONGEST_PARAMETERS:
         raise PluginError(f"{who}: parameters of {len(text)} characters; at most {LONGEST_PARAMETERS} are taken")
 
@@ -63,10 +63,10 @@ def _variants(component: Component) -> Iterator[Component]:
     many = f"{component.info.id}: a parameter study of more than {MOST_VARIANTS} values"
     if sum(map(len, getattr(component.info, "grid", {}).values())) > MOST_VARIANTS:
         raise PluginError(many)
-    found = component.variants()
-    if len(found) > MOST_VARIANTS:
+    variants = component.variants()
+    if len(variants) > MOST_VARIANTS:
         raise PluginError(many)
-    for variant in found:
+    for variant in variants:
         if not isinstance(variant, type(component)):
             raise PluginError(f"{component.info.id}: variants() must return components of its own class")
         yield variant

@@ -69,7 +69,7 @@ def cache_folder() -> Path:
 
 def folders() -> list[Path]:
     """Return the folders that are searched for assets, in this order."""
-    listed = [Path(part) for part in os.environ.get("HARNESS_ASSETS", "").split(os.pathsep) if part]
+    listed = [Path(folder) for folder in os.environ.get("HARNESS_ASSETS", "").split(os.pathsep) if folder]
     return [*listed, cache_folder()]
 
 
@@ -91,10 +91,10 @@ def data_folder(name: str, source: str) -> Path:
     raise Unavailable(f"data set {name} is not on this machine", f"harness assets get {name} (from {source})")
 
 
-def place(path: str) -> Path:
+def asset_path(path: str) -> Path:
     """Return the file or folder that a path names: as it is, or else inside the first asset folder that has it."""
     inside = (folder / path for folder in folders())
-    return next((found for found in (Path(path), *inside) if found.exists()), Path(path))
+    return next((candidate for candidate in (Path(path), *inside) if candidate.exists()), Path(path))
 
 
 def add_folder(folder: Path) -> None:

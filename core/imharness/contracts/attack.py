@@ -110,18 +110,18 @@ class BaseAttack(Component):
             UsageError: the attack declares no such strength.
         """
         if strength not in self.info.strengths:
-            known, said = self.info.strengths, f"{self.info.id} has no strength {strength!r}"
-            raise UsageError(unknown_name(said, strength, known, "It declares"))
+            strengths, problem = self.info.strengths, f"{self.info.id} has no strength {strength!r}"
+            raise UsageError(unknown_name(problem, strength, strengths, "It declares"))
         return self.with_parameters(**self.info.strengths[strength])
 
 
 class AttackCall(Call):
     """A call whose result must lie within the attack's budget."""
 
-    def check(self, component: Any, result: Any, given: Mapping[str, Any]) -> Images:
+    def check(self, component: Any, result: Any, arguments: Mapping[str, Any]) -> Images:
         """Return the attacked images."""
-        attacked: Images = super().check(component, result, given)
-        check_budget(component, given["images"], attacked)
+        attacked: Images = super().check(component, result, arguments)
+        check_budget(component, arguments["images"], attacked)
         return attacked
 
 

@@ -47,13 +47,13 @@ class Call:
         self.arguments, self.returns = arguments, returns
         self.by_row, self.own_gradients, self.direct = by_row, own_gradients, direct
 
-    def given(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+    def named_arguments(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Return the arguments by name."""
         return dict(zip(self.arguments, arguments, strict=True))
 
-    def rows(self, given: Mapping[str, Any]) -> int:
+    def rows(self, arguments: Mapping[str, Any]) -> int:
         """Return how many rows the arguments have, or 1 if none of them has rows."""
-        return next((kind.count(given[name]) for name, kind in self.arguments.items() if kind.rows), 1)
+        return next((kind.count(arguments[name]) for name, kind in self.arguments.items() if kind.rows), 1)
 
     def checked(self, component: Component, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function with its results checked; it runs without gradients unless it takes them itself."""
@@ -62,13 +62,13 @@ class Call:
             with torch.set_grad_enabled(self.own_gradients):
                 result = function(*arguments)
             with torch.no_grad():
-                return self.check(component, result, self.given(arguments))
+                return self.check(component, result, self.named_arguments(arguments))
 
         return call
 
-    def check(self, component: Component, result: Any, given: Mapping[str, Any]) -> Any:
+    def check(self, component: Component, result: Any, arguments: Mapping[str, Any]) -> Any:
         """Return a checked result; raises `ContractError` if it breaks the contract."""
-        return self.returns.check(result, given, self.rows(given), component.label)
+        return self.returns.check(result, arguments, self.rows(arguments), component.label)
 
 
 class Data(Call):
@@ -81,8 +81,8 @@ class Data(Call):
 
 def call_of(component: type[Component], method: str = "build") -> Call:
     """Return the `Call` of the function that a method returns: `call` for `build`, ``<method>_call`` for another."""
-    found: Call = getattr(component, "call" if method == "build" else f"{method}_call")
-    return found
+    call: Call = getattr(component, "call" if method == "build" else f"{method}_call")
+    return call
 
 
 def checked(component: Component, built: Any, method: str = "build") -> Any:

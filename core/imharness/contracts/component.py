@@ -56,7 +56,7 @@ class Info(BaseModel):
 @functools.lru_cache(maxsize=1000)
 def _defaults(component: type[BaseModel]) -> dict[str, Any]:
     """Return the default of each field, made once: plans ask for a hundred thousand labels."""
-    return {name: own.get_default(call_default_factory=True) for name, own in component.model_fields.items()}
+    return {name: field.get_default(call_default_factory=True) for name, field in component.model_fields.items()}
 
 
 class Component(BaseModel):
@@ -67,13 +67,13 @@ class Component(BaseModel):
     kind: ClassVar[str]
     info: ClassVar[Info]
     call: ClassVar[Any] = None
-    """How the function that `build` returns is called. Every contract states its own; see `imharness.values`."""
+    """How the function that `build` returns is called. Every contract states its own; see `imharness.extending`."""
     declares: ClassVar[tuple[str, ...]] = ()
     """The names of class attributes, tuples or sets of words, that components of a contract may set beside `info`."""
     address: ClassVar[str] = ""
     """The field that ``--dataset method:VALUE`` sets, if there is one."""
-    by_name: ClassVar[bool] = False
-    """Whether only its name selects it: ``*`` leaves it out, so that boards of profiles with ``*`` stay as they are."""
+    opt_in: ClassVar[bool] = False
+    """Whether only its name selects it: ``*`` leaves it out, so that profiles with ``*`` stay as they are."""
 
     @property
     def label(self) -> str:

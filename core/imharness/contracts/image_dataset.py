@@ -56,10 +56,10 @@ class ImageSet:
         return ImageSet(
             tuple(self.names[p] for p in places),
             tuple(self.shapes[p] for p in places),
-            lambda own: self.load([places[p] for p in own]),
+            lambda positions: self.load([places[p] for p in positions]),
             columns,
             self.proxy,
-            None if originals is None else lambda own: originals([places[p] for p in own]),
+            None if originals is None else lambda positions: originals([places[p] for p in positions]),
         )
 
     def batches(self, size: int) -> Iterator[list[int]]:
@@ -72,22 +72,22 @@ class ImageSet:
 class ImageSetKind(Only):
     """An image set with unique names and columns of the right length; its images are checked when they are loaded."""
 
-    def check(self, value: Any, given: Mapping[str, Any], n: int, who: str) -> ImageSet:
-        found: ImageSet = super().check(value, given, n, who)
-        if len(set(found.names)) != len(found.names) or not found.names:
+    def check(self, value: Any, arguments: Mapping[str, Any], n: int, who: str) -> ImageSet:
+        image_set: ImageSet = super().check(value, arguments, n, who)
+        if len(set(image_set.names)) != len(image_set.names) or not image_set.names:
             raise ContractError(f"{who}: names of images must be unique, and there must be at least one image")
-        for name, column in (*found.columns.items(), ("shapes", found.shapes)):
-            if len(column) != len(found):
-                raise ContractError(f"{who}: column {name} has {len(column)} values for {len(found)} images")
+        for name, column in (*image_set.columns.items(), ("shapes", image_set.shapes)):
+            if len(column) != len(image_set):
+                raise ContractError(f"{who}: column {name} has {len(column)} values for {len(image_set)} images")
 
         def checked(load: Callable[[Sequence[int]], Images], positions: Sequence[int]) -> Images:
             images = load(positions)
-            shape = {"shape": (3, *found.shapes[positions[0]])} if len(positions) else {}
+            shape = {"shape": (3, *image_set.shapes[positions[0]])} if len(positions) else {}
             ImageBatch("shape").check(images, shape, len(positions), who)
             return images
 
-        own = None if found.originals is None else partial(checked, found.originals)
-        return replace(found, load=partial(checked, found.load), originals=own)
+        originals = None if image_set.originals is None else partial(checked, image_set.originals)
+        return replace(image_set, load=partial(checked, image_set.load), originals=originals)
 
 
 class ImageDataset(Component, Builds[ImageSet]):

@@ -78,10 +78,10 @@ evaluation mode on return.
 class TogetherCall(Call):
     """A call that trains the networks it is given."""
 
-    def check(self, component: Component, result: Any, given: Mapping[str, Any]) -> None:
+    def check(self, component: Component, result: Any, arguments: Mapping[str, Any]) -> None:
         """Raise `ContractError` unless all networks are in evaluation mode."""
-        for network in given["networks"]:
-            self.returns.check(network, given, 1, component.label)
+        for network in arguments["networks"]:
+            self.returns.check(network, arguments, 1, component.label)
 
 
 class MembershipTraining(Component, Builds[TrainPrivately]):

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import torch
 
 
-def derive_seed(*parts: object) -> int:
+def derive_seed(*values: object) -> int:
     """Return a seed in [0, 2**63) that depends on every part and on their order."""
-    text = "\x1f".join(str(part) for part in parts)
+    text = "\x1f".join(str(value) for value in values)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
@@ -52,8 +52,8 @@ class ImageRng:
 
     def states(self) -> torch.Tensor:
         """Return the states of the streams, uint8 ``(N, bytes)``."""
-        held = [stream.get_state() for stream in self._streams]
-        return torch.stack(held) if held else torch.empty(0, 0, dtype=torch.uint8)
+        states = [stream.get_state() for stream in self._streams]
+        return torch.stack(states) if states else torch.empty(0, 0, dtype=torch.uint8)
 
     def restore(self, states: torch.Tensor) -> None:
         """Set the streams to `states`; raises `RuntimeError` if these are not states of this device."""
@@ -62,9 +62,9 @@ class ImageRng:
 
     def slice(self, start: int, stop: int) -> ImageRng:
         """Return the streams of images `start` to `stop`; they are shared: a draw from the part advances this batch."""
-        part = ImageRng([], self.device)
-        part._streams = self._streams[start:stop]
-        return part
+        subset = ImageRng([], self.device)
+        subset._streams = self._streams[start:stop]
+        return subset
 
     def repeated(self, copies: int) -> ImageRng:
         """Return a batch in which each image occurs `copies` times in succession, each copy with a new stream."""

@@ -17,8 +17,9 @@ Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, i
 
 Gradients are those of the mean cross-entropy with respect to each parameter, by its name: float32
 ``(B, *parameter.shape)``, one for each batch of `ReconstructionAttack.batches`. The model is the one that gave them, in
-evaluation mode; the attack may use it but not change it. `shape` is (3, H, W). The result is float32 ``(N, 3, H, W)``
-in [0, 1], one image for each stream.
+evaluation mode; the attack may use it but not change it. `shape` is (3, H, W), or (1, H, W) for a network of grey
+images. The result is float32 ``(N, *shape)`` in [0, 1], one image for each stream. Gradients of parameters that were
+not shared, as those of frozen layers, are left out; the parameters of the output layer may stand anywhere.
 
 An attack with a `ReconstructionAttack.round` gets what each participant shared in that round instead, with one stream
 for each of its images: the images of the first participant come first, in any order within a participant.
@@ -60,11 +61,18 @@ class ReconstructionAttack(Component, Builds[Reconstruct]):
     @property
     def threat(self) -> str:
         """The threat model under which the attack is possible, in a few words; defenses are ranked within one."""
-        own = self.round()
-        if own is None:
+        federated_round = self.round()
+        if federated_round is None:
             return HONEST
-        known = [name for name, told in (("labels", own.labels_known), ("statistics", own.statistics_known)) if told]
-        return f"{HONEST}, {' and '.join(known)} known" if known else HONEST
+        revealed = [
+            name
+            for name, is_known in (
+                ("labels", federated_round.labels_known),
+                ("statistics", federated_round.statistics_known),
+            )
+            if is_known
+        ]
+        return f"{HONEST}, {' and '.join(revealed)} known" if revealed else HONEST
 
     @property
     def assumes(self) -> str:

@@ -26,12 +26,12 @@ class TableSet:
     classes: int
 
 
-def _check_rows(found: TableSet, who: str) -> None:
-    if not len(found.features) or len(found.features) != len(found.labels):
+def _check_rows(table: TableSet, who: str) -> None:
+    if not len(table.features) or len(table.features) != len(table.labels):
         raise ContractError(
-            f"{who}: got {len(found.features)} rows and {len(found.labels)} labels; give one label to each row"
+            f"{who}: got {len(table.features)} rows and {len(table.labels)} labels; give one label to each row"
         )
-    finite(found.features, who)
+    finite(table.features, who)
 
 
 class TableDataset(Component, Builds[TableSet]):

@@ -1,4 +1,4 @@
-"""A track: which cells there are, how each is computed, and which tables are made from them."""
+"""A track: which tasks there are, how each is computed, and which tables are made from them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
-    from imharness.contracts.model_audit import AuditAnswer, AuditRequest, AuditSubject, ModelAudit
-    from imharness.contracts.one_run import CanaryScores, OneRunBounds
     from imharness.contracts.purification import Purifier
     from imharness.contracts.randomness import ImageRng
-    from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
     from imharness.contracts.table_dataset import TableSet
     from imharness.contracts.values import Images
     from imharness.results.blocks import Blocks
@@ -70,8 +67,8 @@ class Planner(Protocol):
     ) -> Planned:
         """Add a task to the graph. The same task is added only once, however often it is asked for.
 
-        `step` is one of the track's steps, or its name. `components` (role -> component) say which cell this is.
-        `measures` (group -> name -> component) are components that measure the cell but do not say which it is; a step
+        `step` is one of the track's steps, or its name. `components` (role -> component) say which task this is.
+        `measures` (group -> name -> component) are components that measure the task but do not say which it is; a step
         gets them by `StepContext.measures`. `needs` (name -> task) are tasks planned before. If something is not on
         this machine, no task is added: the result says ``available = False``, and so does every task that needs it.
         """
@@ -106,11 +103,11 @@ class StepContext(Protocol):
     def component(self, role: str) -> Any:
         """Return the component that plays a role."""
 
-    def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
+    def build(self, role: str | Component, *arguments: Any, method: str = "build") -> Any:
         """Return the function or data that a method of a component gives, checked against its contract.
 
-        `role` may be a component itself. `given` are the method's arguments after the device. `method` is "build" or
-        another one that the contract names, such as "smooth" of a certification or "fit" of an attack.
+        `role` may be a component itself. `arguments` are the method's arguments after the device. `method` is "build"
+        or another one that the contract names, such as "smooth" of a certification or "fit" of an attack.
         """
 
     def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
@@ -168,7 +165,7 @@ class StepContext(Protocol):
         A batch is halved if memory runs out. Every tensor that the function returns has one row per image.
         """
 
-    def parts(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
+    def chunks(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
         """Call `function(start, stop)` for ranges of at most `size` out of `total`, and join its arrays row by row."""
 
     def time_per_image(self, function: Callable[[Images], object], images: ImageSet) -> float:
@@ -190,12 +187,16 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of task: a function of the context, the version of its numbers, its name, and whether it is shared."""
+    """One kind of task: a function of the context, the version of its numbers, its name, and whether it is shared.
+
+    `doing` says what it computes, for people who wait; see `step`.
+    """
 
     run: Callable[[StepContext], StepResult]
     version: str
     name: str
     shared: bool = False
+    doing: str = ""
 
     def __call__(self, context: StepContext, /) -> StepResult:
         """Run the step."""
@@ -203,7 +204,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """What a task is expected to cost.
 
     `rows`: that it leaves; `operations`: of its networks, floating-point; `size`: bytes that it leaves in the store.
@@ -214,14 +215,20 @@ class Work:
     size: float = 0.0
 
 
-def step(*, version: str, shared: bool = False) -> Callable[[Callable[[StepContext], StepResult]], Step]:
+def step(
+    *, version: str, shared: bool = False, doing: str = ""
+) -> Callable[[Callable[[StepContext], StepResult]], Step]:
     """Make a function a step of a track, named after the function: ``@step(version="2")``.
 
-    Name and version are part of the identity of the results, so a new version computes every cell of the step again.
-    `shared` says that the first call of `StepContext.map` or `parts` takes most of the time. If a cell takes long,
+    Name and version are part of the identity of the results, so a new version computes every task of the step again.
+    `shared` says that the first call of `StepContext.map` or `parts` takes most of the time. If a task takes long,
     several workers each do a part of that call, and each of them first does everything that the step does before it.
+
+    `doing` says in words of the track what a task computes, as in "attacking {count}photographs with {attack}[ behind
+    {defense}]": a role stands for the name of its component, ``{count}`` for the number of images with a space, where
+    it is known before the data are read, and what is in square brackets is left out where its role is not there.
     """
-    return lambda run: Step(run, version, run.__name__, shared)
+    return lambda run: Step(run, version, run.__name__, shared, doing)
 
 
 class Query(Protocol):
@@ -267,11 +274,10 @@ class Query(Protocol):
 
 
 class Track(Component):
-    """One benchmark: a plan, the steps that compute its cells, and its tables.
+    """One benchmark: a plan, the steps that compute its tasks, and its tables.
 
-    A track may also answer the questions of notebooks: `profiles`, `own_objects`, `folder_dataset` and
-    `takes_bare_images` say what `imharness.evaluate` takes, and `imharness.audit`, `imharness.audit_one_run` and
-    `imharness.reconstruct` call the methods of the same names. A track that does not answer leaves these as they are.
+    `profiles`, `own_objects`, `folder_dataset` and `accepts_unlabelled` say what `imharness.evaluate` takes, and
+    `imharness.reconstruct` calls the method of this name; a track that does not answer leaves these as they are.
     """
 
     kind: ClassVar[str] = "track"
@@ -279,7 +285,7 @@ class Track(Component):
     measures: ClassVar[str]
     """What the track measures, in one sentence."""
     question: ClassVar[str] = ""
-    """What a reader wants to know of its board, as a question; it is the title of the board's page."""
+    """What a reader wants to know of its leaderboard, as a question; it is the title of the leaderboard's page."""
     steps: ClassVar[tuple[Step, ...]]
     """The kinds of task, made by `step`."""
     profiles: ClassVar[tuple[str, ...]] = ("quick", "embedded")
@@ -287,68 +293,53 @@ class Track(Component):
     ranks: ClassVar[tuple[str, ...]] = ("defense",)
     """The kinds of the entries. Other components, but data sets and models, judge them: those that do not belong to the
     harness or to the owner of the track decide no place before a person accepts them."""
-    untold: ClassVar[tuple[str, ...]] = ()
-    """The names of steps whose cells ask for what nothing in them tells, with columns ``member``, bool, and ``score``.
+    chance_level_steps: ClassVar[tuple[str, ...]] = ()
+    """The names of steps whose tasks ask for what nothing in them tells, with columns ``member``, bool, and ``score``.
 
     Whoever tells members from others there, better than chance, knows what it was not given."""
-    handed_in: ClassVar[tuple[str, ...]] = ()
-    """Two steps, where images can be handed in as evidence against an entry: the one whose cells they are held against,
+    evidence_steps: ClassVar[tuple[str, ...]] = ()
+    """Two steps, where images can be handed in as evidence against an entry: the one whose tasks they are held against,
     and the one that measures them.
 
-    The latter gets the components of a cell of the former, the need ``evidence`` with the rows ``name`` and the arrays
+    The latter gets the components of a task of the former, the need ``evidence`` with the rows ``name`` and the arrays
     ``0``, ``1``, ... (uint8 ``(3, H, W)``), and the options ``evidence`` (a digest), ``draws`` (how often a random
     entry is asked) and ``fresh`` (what its streams follow from). Its rows are ``name``, ``draw``, ``score``, ``clean``
     (sha256 of the image as 8 bits ``(H, W, 3)``), ``distance`` from it and the greatest ``allowed`` one. The contest of
-    the track takes them in by `imharness.contests.with_evidence`."""
+    the track takes them in by `imharness.leaderboard.with_evidence`."""
     own_objects: ClassVar[Mapping[str, type[Component]]] = {}
     """Kind -> the contract of a notebook's objects of this kind; kinds that are left out are refused.
 
     If the mapping is empty, a defense purifies images, an attack moves the score of a metric, and a metric is what it
     declares to be.
     """
-    yardsticks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    secondary_measures: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Kind -> names of components that a notebook evaluates beside a user's object of this kind, for comparison."""
     folder_dataset: ClassVar[str] = ""
     """The id of the data set whose address is a folder of images; "" if there is none."""
-    takes_bare_images: ClassVar[bool] = False
+    season_datasets: ClassVar[Mapping[str, str]] = {}
+    """Who labels a folder of unpublished photographs, "people" or a "ladder" of severities -> the id of the data set
+    that reads it in a season on them, by its address. A track is left out of seasons with labels that are not here."""
+    accepts_unlabelled: ClassVar[bool] = False
     """Whether images without any labels can be its data set."""
+    next_command: ClassVar[tuple[str, str] | None] = None
+    """A command that a reader of its results may want to run on a model or data of their own, and what it is for."""
     utility_loss: float = Field(default=0.05, ge=0, le=1, description="Share of utility that a winner may cost.")
 
     def step(self, name: str) -> Step:
         """Return a step by name; raises `UsageError` for a name that the track does not have."""
-        known = {step.name: step for step in self.steps}
-        if name not in known:
-            raise UsageError(unknown_name(f"track {self.info.id} has no step {name!r}", name, known, "It has"))
-        return known[name]
+        steps = {step.name: step for step in self.steps}
+        if name not in steps:
+            raise UsageError(unknown_name(f"track {self.info.id} has no step {name!r}", name, steps, "It has"))
+        return steps[name]
 
     @abstractmethod
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Add the tasks for a selection; reads no data and loads no weights."""
 
-    def work(self, spec: TaskSpec, units: int) -> Work | None:
+    def workload(self, spec: TaskSpec, units: int) -> Workload | None:
         """Return what a task costs on a data set of `units` images or rows, or None if the track does not know."""
         return None
 
     @abstractmethod
     def report(self, query: Query) -> TrackReport:
-        """Return the tables, rankings and charts of the finished cells."""
-
-    def audit(self, asked: AuditRequest) -> AuditAnswer:
-        """Return what adversaries find out about one model; raises `UsageError` for outputs that do not fit."""
-        raise UsageError(f"track {self.info.id} audits no models.")
-
-    def audit_page(self, found: ModelAudit, name: str) -> str:
-        """Return all numbers of an audit, with pictures, as HTML that makes no request; `name` is the model's."""
-        raise UsageError(f"track {self.info.id} audits no models.")
-
-    def audit_report(self, found: ModelAudit, subject: AuditSubject) -> str:
-        """Return an audit for readers who are no statisticians, as one printable page of HTML without a request."""
-        raise UsageError(f"track {self.info.id} audits no models.")
-
-    def audit_one_run(self, asked: CanaryScores) -> OneRunBounds:
-        """Return lower bounds of epsilon from one training run; raises `UsageError` for canaries that do not fit."""
-        raise UsageError(f"track {self.info.id} audits no training runs.")
-
-    def reconstruct(self, asked: SharedGradients) -> Reconstructed:
-        """Return the images that an attack rebuilds from gradients; raises `UsageError` if these do not fit."""
-        raise UsageError(f"track {self.info.id} rebuilds no images.")
+        """Return the tables, rankings and charts of the finished tasks."""

@@ -50,8 +50,8 @@ class TrainableMetric(NoReferenceMetric):
     )
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **given: Any) -> None:
-        super().__pydantic_init_subclass__(**given)
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
         if cls.scale_free and cls.rescale is TrainableMetric.rescale:
             raise TypeError(f"{cls.__name__} is scale_free and needs rescale, which gives scores the scale of labels")
 
@@ -91,7 +91,7 @@ class TrainableMetric(NoReferenceMetric):
     @property
     def weights_name(self) -> str:
         """The name of the file with the weights of `training`, without its extension."""
-        return "--".join(re.sub(r"[^a-z0-9.]+", "-", part).strip("-") for part in (self.info.id, self.training))
+        return "--".join(re.sub(r"[^a-z0-9.]+", "-", text).strip("-") for text in (self.info.id, self.training))
 
     def require(self) -> None:
         """Raise `Unavailable` unless the metric and the weights of `training` are on this machine."""
@@ -110,9 +110,9 @@ class TrainableMetric(NoReferenceMetric):
         name = f"{self.weights_name}.safetensors"
         places = [folder / "trained" / name for folder in folders()]
         packaged = [files(self.weights_package) / name] if self.weights_package else []
-        for place in [*places, *packaged]:
-            if place.is_file():
-                return place.read_bytes()
+        for path in [*places, *packaged]:
+            if path.is_file():
+                return path.read_bytes()
         raise Unavailable(
             f"weights of {self.training} are not on this machine",
             f"harness train '{self.training}' --metric {self.info.id}",

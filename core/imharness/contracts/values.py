@@ -43,11 +43,11 @@ class ValueKind:
         """Return how many rows a value has."""
         return len(value)
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> Any:
-        """Return a checked result; raises `ContractError`. `n` is the number of rows of the `given` arguments."""
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> Any:
+        """Return a checked result; raises `ContractError`. `n` is the number of rows of the `arguments` arguments."""
         return value
 
-    def check_size(self, value: Any, given: Given, who: str) -> None:
+    def check_size(self, value: Any, arguments: Given, who: str) -> None:
         """Raise `ContractError` for a result that is larger than the contract allows, before anything else uses it."""
 
 
@@ -62,24 +62,25 @@ class ImageBatch(ValueKind):
     def __init__(self, like: str = "", bound: str = "") -> None:
         self.like, self.bound = like, bound
 
-    def check_size(self, value: Any, given: Given, who: str) -> None:
+    def check_size(self, value: Any, arguments: Given, who: str) -> None:
         if not self.bound or not isinstance(value, torch.Tensor) or value.ndim != 4:
             return
-        most = LARGER * given[self.bound].shape[-1] * given[self.bound].shape[-2]
+        most = LARGER * arguments[self.bound].shape[-1] * arguments[self.bound].shape[-2]
         if value.shape[-1] * value.shape[-2] > most:
             raise ContractError(
                 f"{who}: images of {value.shape[-2]} x {value.shape[-1]} px; at most {LARGER} times the pixels of the "
                 f"{self.bound} are allowed, which is {most} here"
             )
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> Images:
-        if not isinstance(value, torch.Tensor) or value.ndim != 4 or len(value) != n or value.shape[1] != 3:
-            raise ContractError(f"{who}: expected {n} images ({n}, 3, H, W), got {shown(value)}")
-        model = given.get(self.like, value)
-        shape = tuple(model.shape[1:] if isinstance(model, torch.Tensor) else model)
-        if tuple(value.shape[1:]) != shape:
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> Images:
+        model = arguments.get(self.like)
+        shape = None if model is None else tuple(model.shape[1:] if isinstance(model, torch.Tensor) else model)
+        colours = 3 if shape is None else shape[0]
+        if not isinstance(value, torch.Tensor) or value.ndim != 4 or len(value) != n or value.shape[1] != colours:
+            raise ContractError(f"{who}: expected {n} images ({n}, {colours}, H, W), got {description(value)}")
+        if shape is not None and tuple(value.shape[1:]) != shape:
             raise ContractError(f"{who}: expected images of shape {shape}, got {tuple(value.shape[1:])}")
-        self.check_size(value, given, who)
+        self.check_size(value, arguments, who)
         if value.dtype != torch.float32:
             raise ContractError(f"{who}: expected float32, got {value.dtype}")
         in_unit_range(value, who)
@@ -91,10 +92,10 @@ class ScoreVector(ValueKind):
 
     annotation, rows = "Scores", True
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> Scores:
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> Scores:
         if not isinstance(value, torch.Tensor) or value.shape != (n,):
             raise ContractError(
-                f"{who}: expected scores of shape ({n},), got {shown(value)}; return one number per row"
+                f"{who}: expected scores of shape ({n},), got {description(value)}; return one number per row"
             )
         finite(value, who, "scores")
         return value.detach().to(torch.float32)
@@ -121,18 +122,18 @@ class Rows(ValueKind):
         self.annotation, self.draw = annotation, draw
         self.like, self.dimensions, self.unit, self.gaps = like, dimensions, unit, gaps
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> torch.Tensor:
-        wanted = tuple(given[self.like].shape) if self.like else None
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> torch.Tensor:
+        wanted = tuple(arguments[self.like].shape) if self.like else None
         shape = tuple(value.shape) if isinstance(value, torch.Tensor) else ()
         if shape != wanted if wanted else (len(shape), *shape[:1]) != (self.dimensions, n):
             text = wanted or f"({', '.join([str(n), *['any'] * (self.dimensions - 1)])})"
-            raise ContractError(f"{who}: expected numbers of shape {text}, got {shown(value)}")
+            raise ContractError(f"{who}: expected numbers of shape {text}, got {description(value)}")
         if not self.gaps:
             finite(value, who)
         if self.unit and value.numel():
             in_unit_range(value, who)
-        found: torch.Tensor = value.detach()
-        return found
+        tensor: torch.Tensor = value.detach()
+        return tensor
 
 
 class NamedTensors(ValueKind):
@@ -144,10 +145,10 @@ class NamedTensors(ValueKind):
     def count(self, value: Any) -> int:
         return len(next(iter(value.values())))
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> Tensors:
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> Tensors:
         if not isinstance(value, Mapping) or not all(isinstance(t, torch.Tensor) for t in value.values()):
-            raise ContractError(f"{who}: expected tensors by name, got {shown(value)}")
-        model = given.get(self.like, value)
+            raise ContractError(f"{who}: expected tensors by name, got {description(value)}")
+        model = arguments.get(self.like, value)
         if {name: t.shape for name, t in value.items()} != {name: t.shape for name, t in model.items()}:
             raise ContractError(f"{who}: expected {self.like} of the same names and shapes")
         for name, tensor in value.items():
@@ -169,34 +170,37 @@ class Record(ValueKind):
     def __init__(self, cls: type, rows_of: str = "", **kinds: ValueKind) -> None:
         self.annotation, self.rows, self.cls, self._rows_of = cls.__name__, bool(rows_of), cls, rows_of
         hints = get_type_hints(cls)
-        self.parts = {part.name: kinds.get(part.name) or _kind_of(hints[part.name]) for part in fields(cls)}
+        self.members = {field.name: kinds.get(field.name) or _kind_of(hints[field.name]) for field in fields(cls)}
 
     def count(self, value: Any) -> int:
         return len(getattr(value, self._rows_of))
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> Any:
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> Any:
         _check_class(value, self.cls, who)
-        held = {name: kind.check(getattr(value, name), given, n, f"{who}: {name}") for name, kind in self.parts.items()}
-        return self.cls(**held)
+        checked = {
+            name: kind.check(getattr(value, name), arguments, n, f"{who}: {name}")
+            for name, kind in self.members.items()
+        }
+        return self.cls(**checked)
 
 
 def _kind_of(hint: Any) -> ValueKind:
-    held = next((part for part in get_args(hint) if is_dataclass(part)), hint)
-    return Record(held) if is_dataclass(held) and isinstance(held, type) else ValueKind()
+    record_class = next((argument for argument in get_args(hint) if is_dataclass(argument)), hint)
+    return Record(record_class) if is_dataclass(record_class) and isinstance(record_class, type) else ValueKind()
 
 
 class Several(ValueKind):
     """A tuple of values."""
 
     def __init__(self, **kinds: ValueKind) -> None:
-        self.parts, self.annotation = kinds, f"tuple[{', '.join(kind.annotation for kind in kinds.values())}]"
+        self.members, self.annotation = kinds, f"tuple[{', '.join(kind.annotation for kind in kinds.values())}]"
         self.crosses = all(kind.crosses for kind in kinds.values())
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> tuple[Any, ...]:
-        if not isinstance(value, tuple) or len(value) != len(self.parts):
-            raise ContractError(f"{who}: expected a tuple of {', '.join(self.parts)}, got {shown(value)}")
-        parts = zip(self.parts.items(), value, strict=True)
-        return tuple(kind.check(part, given, n, f"{who}: {name}") for (name, kind), part in parts)
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> tuple[Any, ...]:
+        if not isinstance(value, tuple) or len(value) != len(self.members):
+            raise ContractError(f"{who}: expected a tuple of {', '.join(self.members)}, got {description(value)}")
+        pairs = zip(self.members.items(), value, strict=True)
+        return tuple(kind.check(element, arguments, n, f"{who}: {name}") for (name, kind), element in pairs)
 
 
 class Numbers(ValueKind):
@@ -205,14 +209,14 @@ class Numbers(ValueKind):
     def __init__(self, annotation: str, *, whole: bool = False, many: bool = False) -> None:
         self.annotation, self.dtype, self.many = annotation, torch.int64 if whole else torch.float64, many
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> Any:
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> Any:
         try:
-            found = torch.as_tensor(value.cpu() if isinstance(value, torch.Tensor) else value, dtype=self.dtype)
+            numbers = torch.as_tensor(value.cpu() if isinstance(value, torch.Tensor) else value, dtype=self.dtype)
         except (TypeError, ValueError, RuntimeError):
-            found = torch.empty(0)
-        if not found.numel() or (found.numel() > 1 and not self.many):
-            raise ContractError(f"{who}: expected {self.annotation}, got {shown(value)}")
-        finite(found, who)
+            numbers = torch.empty(0)
+        if not numbers.numel() or (numbers.numel() > 1 and not self.many):
+            raise ContractError(f"{who}: expected {self.annotation}, got {description(value)}")
+        finite(numbers, who)
         return value
 
 
@@ -226,20 +230,20 @@ class Only(ValueKind):
     ) -> None:
         self.annotation, self._cls, self._check = annotation, cls, check
 
-    def check(self, value: Any, given: Given, n: int, who: str) -> Any:
+    def check(self, value: Any, arguments: Given, n: int, who: str) -> Any:
         _check_class(value, self._cls, who)
         self._check(value, who)
         return value
 
 
-def shown(value: object) -> str:
+def description(value: object) -> str:
     """Return how a message describes a wrong value: its shape or its type."""
     return f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
 
 
 def _check_class(value: object, cls: type, who: str) -> None:
     if not isinstance(value, cls):
-        raise ContractError(f"{who}: expected a {cls.__name__}, got {shown(value)}")
+        raise ContractError(f"{who}: expected a {cls.__name__}, got {description(value)}")
 
 
 def finite(numbers: torch.Tensor, who: str, what: str = "numbers") -> None:

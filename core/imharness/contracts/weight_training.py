@@ -45,7 +45,7 @@ class Loop(Protocol):
     """
 
     def __call__(
-        self, parts: Mapping[str, Stateful], steps: int, step: Callable[[int], None], *, every: int
+        self, components: Mapping[str, Stateful], steps: int, step: Callable[[int], None], *, every: int
     ) -> None: ...
 
 

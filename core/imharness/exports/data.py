@@ -35,25 +35,25 @@ def columns_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, li
     Columns without content are left out. If two columns have the same label, the later one has its key after it.
     """
     facets = list(dict.fromkeys(name for row in table.rows for name in row.facets))
-    found: dict[str, list[Any]] = {table.entry: [row.label for row in table.rows]}
-    found |= {f"facet {name}": [row.facets.get(name, "") for row in table.rows] for name in facets}
+    data: dict[str, list[Any]] = {table.entry: [row.label for row in table.rows]}
+    data |= {f"facet {name}": [row.facets.get(name, "") for row in table.rows] for name in facets}
     labels = labels_of(table, columns)
     for column in columns or table.columns:
         values = [row.values.get(column.key) for row in table.rows]
         label = labels[column.key]
-        found |= {label + suffix: [getattr(v, name, None) for v in values] for name, suffix in PARTS.items()}
-    return {name: column for name, column in found.items() if any(v not in (None, "") for v in column)}
+        data |= {label + suffix: [getattr(v, name, None) for v in values] for name, suffix in PARTS.items()}
+    return {name: column for name, column in data.items() if any(v not in (None, "") for v in column)}
 
 
 def labels_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, str]:
     """Return key -> label of each column; labels are distinct and differ from those of other parts of the table."""
     taken = {table.entry, *(f"facet {name}" for row in table.rows for name in row.facets), *_ADDED}
-    found = dict[str, str]()
+    labels = dict[str, str]()
     for column in columns or table.columns:
         label = column.label if column.label not in taken else f"{column.label} ({column.key})"
         taken |= {label + suffix for suffix in (*PARTS.values(), MARK)}
-        found[column.key] = label
-    return found
+        labels[column.key] = label
+    return labels
 
 
 def sheet_columns(sheet: Sheet) -> dict[str, list[Any]]:
@@ -61,17 +61,18 @@ def sheet_columns(sheet: Sheet) -> dict[str, list[Any]]:
 
     A mark is "best" or "tied".
     """
-    found, texts = columns_of(sheet.table, sheet.columns), dict(sheet.notes)
+    data, texts = columns_of(sheet.table, sheet.columns), dict(sheet.notes)
     labels = labels_of(sheet.table, sheet.columns)
     marks = {name: list(column) for name, column in sheet.standing.items()}
     marks["winner"] = ["winner" if line.won else "" for line in sheet.lines]
     marks["notes"] = [" ".join(texts[letter] for letter in line.notes) for line in sheet.lines]
     marks["findings"] = [
-        " ".join(f"{own.tier}: {own.text}" for own in sheet.findings if own.entry == line.label) for line in sheet.lines
+        " ".join(f"{finding.tier}: {finding.text}" for finding in sheet.findings if finding.entry == line.label)
+        for line in sheet.lines
     ]
     for position, column in enumerate(sheet.columns):
         marks[labels[column.key] + MARK] = [line.cells[position].mark for line in sheet.lines]
-    return found | {name: column for name, column in marks.items() if any(column)}
+    return data | {name: column for name, column in marks.items() if any(column)}
 
 
 def csv_bytes(columns: Mapping[str, Sequence[object]]) -> bytes:
@@ -139,7 +140,7 @@ def _facts(sheet: Sheet) -> dict[str, Any]:
         "remarks": list(sheet.remarks),
         "proxies": list(sheet.proxies),
         "claim": sheet.claim,
-        "findings": [own.model_dump(mode="json") for own in sheet.findings],
+        "findings": [finding.model_dump(mode="json") for finding in sheet.findings],
     }
 
 
@@ -177,14 +178,14 @@ def _write_page(page: Any, sheet: Sheet, formats: Mapping[str, Any]) -> None:
         if cell.best
     }
     page.write_string(0, 0, sheet.caption)
-    for place, (name, values) in enumerate(columns.items()):
-        page.write_string(2, place, name, formats["head"])
+    for index, (name, values) in enumerate(columns.items()):
+        page.write_string(2, index, name, formats["head"])
         for row, value in enumerate(values):
             style = [formats["best"]] if (row, name) in best else []
             if isinstance(value, str):
-                page.write_string(3 + row, place, value, *style)
+                page.write_string(3 + row, index, value, *style)
             elif value is not None:
-                page.write_number(3 + row, place, value, *style)
+                page.write_number(3 + row, index, value, *style)
     for row, text in enumerate(sheet.remarks):
         page.write_string(4 + len(sheet.lines) + row, 0, text)
     page.freeze_panes(3, 1)

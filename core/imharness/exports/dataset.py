@@ -1,4 +1,4 @@
-"""Writes the boards of a store as a Hugging Face dataset repository: Parquet files, a card, and Croissant metadata.
+"""Writes the leaderboards of a store as a Hugging Face dataset repository: Parquet, a card, and Croissant metadata.
 
 Croissant: https://docs.mlcommons.org/croissant/docs/croissant-spec.html, version 1.0; the card:
 https://huggingface.co/docs/hub/datasets-cards.
@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from imharness.errors import UsageError
 from imharness.exports.markup import markdown_text
 from imharness.reading.text import plain
-from imharness.results.boards import Board
 from imharness.results.findings import first_sentences
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.storage import sha256_of
 from imharness.results.tables import Value
 
@@ -31,7 +31,7 @@ ABOUT = (
     "Rankings of attacks, defenses, metrics and membership-inference evaluators by image-privacy-harness: every number "
     "of every table, with its 95% interval."
 )
-_RANKED = ("rank", "worst", "unaware", "aware", "utility", "behind", "coverage")
+_RANKED = ("rank", "worst", "gain", "p", "unaware", "aware", "utility", "behind", "coverage")
 _TYPES = {pa.string(): "sc:Text", pa.float64(): "sc:Float", pa.int64(): "sc:Integer", pa.bool_(): "sc:Boolean"}
 
 
@@ -59,24 +59,24 @@ class File:
 
 def repository_in(address: str) -> str:
     """Return ``OWNER/NAME`` of ``hf://datasets/OWNER/NAME``; raises `UsageError` for another address."""
-    found = ADDRESS.fullmatch(address)
-    if found is None or ".." in address or "--" in address:
+    matched = ADDRESS.fullmatch(address)
+    if matched is None or ".." in address or "--" in address:
         raise UsageError(f"{address} does not name a dataset repository; write hf://datasets/OWNER/NAME.")
-    return found[1]
+    return matched[1]
 
 
-def dataset_files(boards: Sequence[Board], repository: str, release: str) -> dict[str, bytes]:
+def dataset_files(leaderboards: Sequence[Leaderboard], repository: str, release: str) -> dict[str, bytes]:
     """Return path -> content of the files in the repository of a release."""
-    files = [rankings_of(boards), findings_of(boards), numbers_of(boards), entries_of(boards)]
+    files = [rankings_of(leaderboards), findings_of(leaderboards), numbers_of(leaderboards), entries_of(leaderboards)]
     contents = {file.path: file.content() for file in files}
-    facts = croissant(boards, files, contents, repository, release)
+    facts = croissant(leaderboards, files, contents, repository, release)
     return contents | {
-        "README.md": card(boards, files, repository, release).encode(),
+        "README.md": card(leaderboards, files, repository, release).encode(),
         "croissant.json": (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode(),
     }
 
 
-def rankings_of(boards: Sequence[Board]) -> File:
+def rankings_of(leaderboards: Sequence[Leaderboard]) -> File:
     """Return the file of rankings, with a row for each entry of each ranking."""
     fields = {"track": (pa.string(), "Track."), "table": (pa.string(), "Ranking."), "entry": (pa.string(), "Entry.")}
     for key in _RANKED:
@@ -87,30 +87,35 @@ def rankings_of(boards: Sequence[Board]) -> File:
         fields |= {f"{key}_{end}": (pa.float64(), f"The {end} end of its 95% interval.") for end in ("low", "high")}
     fields |= {
         "winner": (pa.bool_(), "Whether it is the winner."),
+        "against": (pa.string(), "Against no defense: better, undecided or worse."),
         "control": (pa.string(), "What control it is; a control never wins. Empty for an entry."),
         "complete": (pa.bool_(), "Whether it was measured in every setting."),
-        "may_be_best": (pa.bool_(), "Whether no entry that can win is shown to be better, by some yardstick."),
-        "gate": (pa.string(), "Whether it keeps what a winner must: passes, fails, doubtful, not told, not measured."),
+        "may_be_best": (pa.bool_(), "Whether it may win and no such entry is shown to be better."),
+        "gate": (pa.string(), "Whether it keeps what a winner must: passes, fails, doubtful, undecided, not measured."),
         "flags": (pa.string(), "Why its protection is only an upper bound."),
     }
     rows = []
-    for board in boards:
-        for ranking in board.rankings:
-            for row in next((table.rows for table in board.tables if table.id == ranking.table), ()):
-                place, facts = ranking.places.get(row.label), dict[str, Any](track=board.track, table=ranking.table)
+    for leaderboard in leaderboards:
+        for ranking in leaderboard.rankings:
+            for row in next((table.rows for table in leaderboard.tables if table.id == ranking.table), ()):
+                standing, facts = (
+                    ranking.places.get(row.label),
+                    dict[str, Any](track=leaderboard.track, table=ranking.table),
+                )
                 facts |= {"entry": row.label, "winner": row.label == ranking.winner}
                 facts["may_be_best"] = row.label in ranking.may_be_best
                 for key in _RANKED:
                     value = row.values.get(key) or Value()
                     facts |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
-                if place is not None:
-                    facts |= {"control": place.control, "complete": place.complete, "gate": place.gate}
-                    facts["flags"] = "; ".join(place.flags)
+                if standing is not None:
+                    facts |= {"control": standing.control, "complete": standing.complete, "gate": standing.gate}
+                    facts["against"] = standing.against.verdict if standing.against else ""
+                    facts["flags"] = "; ".join(standing.flags)
                 rows.append(facts)
     return File("rankings", "an entry of a ranking", fields, rows)
 
 
-def findings_of(boards: Sequence[Board]) -> File:
+def findings_of(leaderboards: Sequence[Leaderboard]) -> File:
     """Return the file of findings, with a row for every sentence that a ranking states."""
     fields = {
         "track": (pa.string(), "Track."),
@@ -123,22 +128,22 @@ def findings_of(boards: Sequence[Board]) -> File:
     }
     rows = [
         {
-            "track": board.track,
+            "track": leaderboard.track,
             "table": ranking.table,
-            "tier": own.tier,
-            "kind": own.kind,
-            "entry": own.entry,
-            "text": own.text,
-            "numbers": own.model_dump_json(exclude={"tier", "kind", "entry", "text"}),
+            "tier": finding.tier,
+            "kind": finding.kind,
+            "entry": finding.entry,
+            "text": finding.text,
+            "numbers": finding.model_dump_json(exclude={"tier", "kind", "entry", "text"}),
         }
-        for board in boards
-        for ranking in board.rankings
-        for own in ranking.findings
+        for leaderboard in leaderboards
+        for ranking in leaderboard.rankings
+        for finding in ranking.findings
     ]
     return File("findings", "a sentence that a ranking states", fields, rows)
 
 
-def numbers_of(boards: Sequence[Board]) -> File:
+def numbers_of(leaderboards: Sequence[Leaderboard]) -> File:
     """Return the file of numbers, with a row for every number of every table."""
     fields = {
         "track": (pa.string(), "Track."),
@@ -159,7 +164,7 @@ def numbers_of(boards: Sequence[Board]) -> File:
     }
     rows = [
         {
-            "track": board.track,
+            "track": leaderboard.track,
             "table": table.id,
             "title": table.title,
             "entry": row.label,
@@ -170,15 +175,15 @@ def numbers_of(boards: Sequence[Board]) -> File:
             "facets": json.dumps(dict(row.facets), ensure_ascii=False),
             **(row.values.get(column.key) or Value(missing="not measured")).model_dump(),
         }
-        for board in boards
-        for table in board.tables
+        for leaderboard in leaderboards
+        for table in leaderboard.tables
         for row in table.rows
         for column in table.columns
     ]
     return File("numbers", "a number of a table", fields, rows)
 
 
-def entries_of(boards: Sequence[Board]) -> File:
+def entries_of(leaderboards: Sequence[Leaderboard]) -> File:
     """Return the file of entries, with a row for every component that took part and its origin."""
     about = {
         "kind": "What it is: attack, defense, metric and so on.", "id": "Its id, owner/method.",
@@ -188,12 +193,20 @@ def entries_of(boards: Sequence[Board]) -> File:
         "paper_url": "Address of the paper.",
     }  # fmt: skip
     fields = {"track": (pa.string(), "Track."), **{name: (pa.string(), text) for name, text in about.items()}}
-    rows = [{"track": board.track, **{k: getattr(own, k) for k in about}} for board in boards for own in board.entries]
+    rows = [
+        {"track": leaderboard.track, **{k: getattr(entry, k) for k in about}}
+        for leaderboard in leaderboards
+        for entry in leaderboard.entries
+    ]
     return File("entries", "a component that took part", fields, rows)
 
 
 def croissant(
-    boards: Sequence[Board], files: Sequence[File], contents: Mapping[str, bytes], repository: str, release: str
+    leaderboards: Sequence[Leaderboard],
+    files: Sequence[File],
+    contents: Mapping[str, bytes],
+    repository: str,
+    release: str,
 ) -> dict[str, Any]:
     """Return the metadata as JSON-LD in the format Croissant 1.0."""
     home, cited = f"https://huggingface.co/datasets/{repository}", re.sub(r"[^A-Za-z0-9]+", "-", repository)
@@ -206,7 +219,7 @@ def croissant(
         "url": home,
         "license": LICENCE_URL,
         **_version(release),
-        "datePublished": max((board.finished for board in boards), default="")[:10],
+        "datePublished": max((leaderboard.finished for leaderboard in leaderboards), default="")[:10],
         "creator": {"@type": "sc:Organization", "name": "The image-privacy-harness authors"},
         "citeAs": f"@misc{{{cited}, title={{{TITLE}}}, url={{{home}}}, note={{{release}}}}}",
         "distribution": [
@@ -248,11 +261,11 @@ def _version(release: str) -> dict[str, str]:
     """Return the version as Croissant requires it, MAJOR.MINOR.PATCH, if the release's name is up to three numbers."""
     if not re.fullmatch(r"\d+([.-]\d+){0,2}", release, re.ASCII):
         return {}
-    parts = [int(part) for part in re.split("[.-]", release)]
-    return {"version": ".".join(map(str, [*parts, 0, 0][:3]))}
+    numbers = [int(digits) for digits in re.split("[.-]", release)]
+    return {"version": ".".join(map(str, [*numbers, 0, 0][:3]))}
 
 
-def card(boards: Sequence[Board], files: Sequence[File], repository: str, release: str) -> str:
+def card(leaderboards: Sequence[Leaderboard], files: Sequence[File], repository: str, release: str) -> str:
     """Return the dataset card: its YAML header, who won, what the files hold, and how the numbers were made."""
     rows = sum(len(file.rows) for file in files)
     size = next((name for name, most in _SIZES if rows < most), "n>1T")
@@ -288,18 +301,20 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
     esc = markdown_text
     won = [
         line
-        for board in boards
-        for ranking in board.rankings[:1]
+        for leaderboard in leaderboards
+        for ranking in leaderboard.rankings
         for line in (
-            f"- **{esc(board.title)}** ({esc(board.track)}): {esc(ranking.claim)}",
+            f"- **{esc(leaderboard.title)}** ({esc(leaderboard.track)}, {esc(ranking.table)}): {esc(ranking.claim)}",
             *(f"  - {esc(text)}" for text in first_sentences(ranking.findings, "in the file findings")),
         )
     ]
-    made = [
-        f"- {esc(board.track)}: `{_code(board.command)}`, profile {esc(board.profile)}, seed {board.seed}, "
-        f"{board.cells_done:,} cells, {board.cells_failed:,} failed, {board.cells_missing:,} parts missing, "
-        f"{esc(board.finished)}"
-        for board in boards
+    run_lines = [
+        f"- {esc(leaderboard.track)}: `{_code(leaderboard.command)}`, profile {esc(leaderboard.profile)}, "
+        f"seed {leaderboard.seed}, "
+        f"{leaderboard.tasks_done:,} tasks, {leaderboard.tasks_failed:,} failed, "
+        f"{leaderboard.tasks_missing:,} parts missing, "
+        f"{esc(leaderboard.finished)}"
+        for leaderboard in leaderboards
     ]
     fields = [
         line
@@ -324,7 +339,7 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
             "",
             f"{ABOUT} This is release {esc(release)}.",
             "",
-            "## What the boards say",
+            "## What the leaderboards say",
             "",
             *won,
             "",
@@ -341,7 +356,7 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
             "",
             "## How the numbers were made",
             "",
-            *made,
+            *run_lines,
             "",
             "`croissant.json` says the same for programs, with the sha256 of each file.",
             "",

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from imharness.exports.layout import DIVIDED, Page, Part, parts_of
+from imharness.exports.layout import HEAD, NAME, Part, parts_of, wrapped
 from imharness.exports.sheets import Cell, Line, Sheet, printed
 from imharness.reading.text import plain
 from imharness.results.findings import by_tier
@@ -25,11 +25,6 @@ _LATEX = {
 _LATEX_HAS = "‐‒‘’“”†‡•…€™"
 _LATEX_LACKS = "«»ÐÞðþĄąĐđĘęĦħĮįĸĿŀŉŊŋŦŧŲųſ\xad"
 """The letters of Latin-1 and Latin Extended-A that the default fonts of pdfLaTeX lack."""
-_LATEX_SIZES = {9.0: r"\small", 8.0: r"\footnotesize", 7.0: r"\scriptsize"}
-LATEX_PAGE = Page(width=345.0, height=500.0, gap=6.0, leading=1.25)
-"""The page of the class article in its smallest print; other classes have wider pages."""
-TYPST_PAGE = Page(width=450.0, height=680.0, gap=4.0, leading=1.4)
-"""A4 with the default margins of Typst."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
 _LINKED = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 """Finds what Markdown would turn into a link."""
@@ -54,32 +49,33 @@ def _latex_sign(sign: str) -> str:
     if ord(sign) < 0x80 or sign in _LATEX_HAS or (0xA0 < ord(sign) < 0x180 and sign not in _LATEX_LACKS):
         return sign
     near = unicodedata.normalize("NFKD", sign)
-    signs = [own for own in near if ord(own) < 0x80 or own in _LATEX]
-    return "".join(_LATEX.get(own, own) for own in signs) if signs else f"[U+{ord(sign):04X}]"
+    signs = [character for character in near if ord(character) < 0x80 or character in _LATEX]
+    return "".join(_LATEX.get(character, character) for character in signs) if signs else f"[U+{ord(sign):04X}]"
 
 
 def latex(sheet: Sheet) -> str:
-    """Return a sheet as LaTeX tables for the package booktabs, each of which fits `LATEX_PAGE`."""
-    parts = [_latex_part(part) for part in parts_of(sheet, LATEX_PAGE)]
+    """Return a sheet as LaTeX tables for the packages adjustbox and booktabs, which shrink to fit the page."""
+    blocks = [_latex_part(piece) for piece in parts_of(sheet)]
     for tier, texts in _found(sheet):
         items = [rf"\item {latex_text(text)}" for text in texts]
-        parts += [rf"\paragraph{{{latex_text(tier)}}}", r"\begin{itemize}", *items, r"\end{itemize}"]
-    return "\n".join(["% Needs \\usepackage{booktabs}.", *parts]) + "\n"
+        blocks += [rf"\paragraph{{{latex_text(tier)}}}", r"\begin{itemize}", *items, r"\end{itemize}"]
+    return "\n".join(["% Needs \\usepackage{adjustbox,booktabs}.", *blocks]) + "\n"
 
 
 def _found(sheet: Sheet) -> list[tuple[str, list[str]]]:
     """Return what the ranking of a sheet says and found, by tier; papers print labels without first-party owners."""
-    claim = [("What the board says", [sheet.claim])] if sheet.claim else []
-    tiers = [(tier.capitalize(), [own.text for own in found]) for tier, found in by_tier(sheet.findings).items()]
+    claim = [("What the leaderboard says", [sheet.claim])] if sheet.claim else []
+    tiers = [
+        (tier.capitalize(), [finding.text for finding in findings])
+        for tier, findings in by_tier(sheet.findings).items()
+    ]
     return [(tier, [printed(text) for text in texts]) for tier, texts in [*claim, *tiers]]
 
 
-def _latex_part(part: Part) -> str:
-    esc, sheet = latex_text, part.sheet
-    heads = [_latex_lines(part.name(text), "l") for text in _text_heads(sheet)]
-    heads += [
-        rf"\multicolumn{{1}}{{c}}{{{_latex_lines(part.head(head, i), 'c')}}}" for i, head in enumerate(sheet.heads)
-    ]
+def _latex_part(piece: Part) -> str:
+    esc, sheet = latex_text, piece.sheet
+    heads = [_latex_lines(wrapped(text, NAME), "l") for text in _text_heads(sheet)]
+    heads += [rf"\multicolumn{{1}}{{c}}{{{_latex_lines(wrapped(head, HEAD), 'c')}}}" for head in sheet.heads]
     alignment = "l" * len(_text_heads(sheet)) + "r" * len(sheet.columns)
     notes = [rf"\textsuperscript{{{letter}}} {esc(text)}" for letter, text in sheet.notes]
     notes += [esc(text) for text in sheet.remarks]
@@ -95,16 +91,18 @@ def _latex_part(part: Part) -> str:
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{esc(sheet.caption)}}}",
-            rf"\label{{tab:{_key(sheet)}{part.key}}}",
-            *([_LATEX_SIZES[part.size]] if part.size in _LATEX_SIZES else []),
+            rf"\label{{tab:{_key(sheet)}{piece.key}}}",
+            r"\small",
             r"\setlength{\tabcolsep}{3pt}",
+            r"\begin{adjustbox}{max width=\linewidth, max totalheight=0.7\textheight}",
             rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
             r"\toprule",
             " & ".join(heads) + r" \\",
             r"\midrule",
-            *(_latex_row(line, part) + r" \\" for line in sheet.lines),
+            *(_latex_row(line, piece.below) + r" \\" for line in sheet.lines),
             r"\bottomrule",
             r"\end{tabular}",
+            r"\end{adjustbox}",
             *(below if notes else []),
             r"\end{table}",
         ]
@@ -120,30 +118,29 @@ def _stacked(texts: Sequence[str], side: str) -> str:
     return joined if len(texts) == 1 else rf"\shortstack[{side}]{{{joined}}}"
 
 
-def _latex_row(line: Line, part: Part) -> str:
-    texts = [latex_text(text) for text in part.name(line.name)]
+def _latex_row(line: Line, below: bool) -> str:
+    texts = [latex_text(text) for text in wrapped(line.name, NAME)]
     texts = [rf"\textbf{{{text}}}" for text in texts] if line.won else texts
     first = _stacked(texts, "l") + (rf"\textsuperscript{{{','.join(line.notes)}}}" if line.notes else "")
     return " & ".join(
         [
             first,
-            *(_latex_lines(part.name(own), "l") for own in line.facets),
-            *(_latex_cell(cell, part) for cell in line.cells),
+            *(_latex_lines(wrapped(facet, NAME), "l") for facet in line.facets),
+            *(_latex_cell(cell, below) for cell in line.cells),
         ]
     )
 
 
-def _latex_cell(cell: Cell, part: Part) -> str:
-    text, low, high = (own.replace("-", "$-$") for own in (cell.text, cell.low, cell.high))
-    shown = rf"\textbf{{{text}}}" if cell.best else text.replace("–", "--")
+def _latex_cell(cell: Cell, below: bool) -> str:
+    text, low, high = (value.replace("-", "$-$") for value in (cell.text, cell.low, cell.high))
+    styled = rf"\textbf{{{text}}}" if cell.best else text.replace("–", "--")
     marks = ["*"] if cell.tied else []
     marks += [",".join(cell.notes)] if cell.notes else []
-    small = r"\scriptsize" if part.size > DIVIDED else r"\tiny"
-    number = shown + "".join(rf"\textsuperscript{{{mark}}}" for mark in marks)
+    number = styled + "".join(rf"\textsuperscript{{{mark}}}" for mark in marks)
     if not low:
         return number
-    interval = rf"{{{small} [{low}, {high}]}}"
-    return _stacked([number, interval], "r") if part.below else f"{number} {interval}"
+    interval = rf"{{\scriptsize [{low}, {high}]}}"
+    return _stacked([number, interval], "r") if below else f"{number} {interval}"
 
 
 def typst_text(text: str) -> str:
@@ -152,17 +149,17 @@ def typst_text(text: str) -> str:
 
 
 def typst(sheet: Sheet) -> str:
-    """Return a sheet as Typst figures of tables with their notes below, each of which fits `TYPST_PAGE`."""
-    parts = [_typst_part(part) for part in parts_of(sheet, TYPST_PAGE)]
+    """Return a sheet as Typst figures of tables with their notes below, which shrink to fit the page."""
+    blocks = [_typst_part(piece) for piece in parts_of(sheet)]
     for tier, texts in _found(sheet):
-        parts += [f"#strong({typst_text(tier)})", f"#list({', '.join(f'text({typst_text(own)})' for own in texts)})"]
-    return "\n".join(parts) + "\n"
+        blocks += [f"#strong({typst_text(tier)})", f"#list({', '.join(f'text({typst_text(text)})' for text in texts)})"]
+    return "\n".join(blocks) + "\n"
 
 
-def _typst_part(part: Part) -> str:
-    esc, sheet = typst_text, part.sheet
-    heads = [_typst_lines(part.name(text)) for text in _text_heads(sheet)]
-    heads += [_typst_lines(part.head(head, i)) for i, head in enumerate(sheet.heads)]
+def _typst_part(piece: Part) -> str:
+    esc, sheet = typst_text, piece.sheet
+    heads = [_typst_lines(wrapped(text, NAME)) for text in _text_heads(sheet)]
+    heads += [_typst_lines(wrapped(head, HEAD)) for head in sheet.heads]
     alignment = ["left"] * len(_text_heads(sheet)) + ["right"] * len(sheet.columns)
     notes = [f'super({esc(letter)}) + " " + {esc(text)}' for letter, text in sheet.notes]
     notes += [esc(text) for text in sheet.remarks]
@@ -172,8 +169,8 @@ def _typst_part(part: Part) -> str:
             "  kind: table,",
             f"  caption: text({esc(sheet.caption)}),",
             "  {",
-            f"    set text(size: {part.size:g}pt)",
-            "    table(",
+            "    set text(size: 9pt)",
+            "    let rows = table(",
             f"      columns: {len(heads)},",
             f"      align: ({', '.join(alignment)},),",
             "      stroke: none,",
@@ -181,12 +178,13 @@ def _typst_part(part: Part) -> str:
             "      table.hline(),",
             f"      table.header({', '.join(f'strong({head})' for head in heads)}),",
             "      table.hline(stroke: 0.5pt),",
-            *(f"      {_typst_row(line, part)}," for line in sheet.lines),
+            *(f"      {_typst_row(line, piece.below)}," for line in sheet.lines),
             "      table.hline(),",
             "    )",
+            "    layout(page => scale(calc.min(100%, page.width / measure(rows).width * 100%), reflow: true, rows))",
             *(f"    block(width: 100%, align(left, text(size: 8pt, {note})))" for note in notes),
             "  },",
-            f") <tab:{_key(sheet)}{part.key}>",
+            f") <tab:{_key(sheet)}{piece.key}>",
         ]
     )
 
@@ -196,20 +194,20 @@ def _typst_lines(lines: Sequence[str]) -> str:
     return texts if len(lines) == 1 else f"({texts})"
 
 
-def _typst_row(line: Line, part: Part) -> str:
-    name = _typst_lines(part.name(line.name))
-    shown = f"strong({name})" if line.won else name
-    first = shown + (f" + super({typst_text(','.join(line.notes))})" if line.notes else "")
-    cells = [_typst_cell(cell, part.below) for cell in line.cells]
-    return ", ".join([first, *(_typst_lines(part.name(own)) for own in line.facets), *cells])
+def _typst_row(line: Line, below: bool) -> str:
+    name = _typst_lines(wrapped(line.name, NAME))
+    styled = f"strong({name})" if line.won else name
+    first = styled + (f" + super({typst_text(','.join(line.notes))})" if line.notes else "")
+    cells = [_typst_cell(cell, below) for cell in line.cells]
+    return ", ".join([first, *(_typst_lines(wrapped(facet, NAME)) for facet in line.facets), *cells])
 
 
 def _typst_cell(cell: Cell, below: bool) -> str:
-    shown = f"strong({typst_text(cell.text)})" if cell.best else typst_text(cell.text)
+    styled = f"strong({typst_text(cell.text)})" if cell.best else typst_text(cell.text)
     marks = [mark for mark in ("*" if cell.tied else "", ",".join(cell.notes)) if mark]
     between = "linebreak()" if below else '" "'
     interval = [f"{between} + text(size: 0.8em, {typst_text(f'[{cell.low}, {cell.high}]')})"] if cell.low else []
-    return " + ".join([shown, *(f"super({typst_text(mark)})" for mark in marks), *interval])
+    return " + ".join([styled, *(f"super({typst_text(mark)})" for mark in marks), *interval])
 
 
 def markdown_text(text: str) -> str:
@@ -232,12 +230,12 @@ def markdown(sheet: Sheet) -> str:
         _paragraph(text) for text in sheet.remarks
     ]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    found = [
-        part
+    findings = [
+        paragraph
         for tier, texts in _found(sheet)
-        for part in (f"**{esc(tier)}**", "\n".join(f"- {_paragraph(text)}" for text in texts))
+        for paragraph in (f"**{esc(tier)}**", "\n".join(f"- {_paragraph(text)}" for text in texts))
     ]
-    return "\n\n".join([f"**{esc(sheet.caption)}**", table, *notes, *found]) + "\n"
+    return "\n\n".join([f"**{esc(sheet.caption)}**", table, *notes, *findings]) + "\n"
 
 
 def _markdown_row(line: Line) -> list[str]:
@@ -247,9 +245,9 @@ def _markdown_row(line: Line) -> list[str]:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    shown = f"**{cell.text}**" if cell.best else cell.text
+    styled = f"**{cell.text}**" if cell.best else cell.text
     notes = _raised(",".join(cell.notes)) if cell.notes else ""
-    return shown + (r"\*" if cell.tied else "") + notes + (rf" \[{cell.low}, {cell.high}\]" if cell.low else "")
+    return styled + (r"\*" if cell.tied else "") + notes + (rf" \[{cell.low}, {cell.high}\]" if cell.low else "")
 
 
 def _raised(text: str) -> str:

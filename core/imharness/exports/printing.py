@@ -63,13 +63,13 @@ def write_page(file: Path, page: str) -> None:
 
 
 def _browser() -> str:
-    found = next((there for name in BROWSERS if (there := shutil.which(name))), None)
-    if found is None:
+    browser = next((there for name in BROWSERS if (there := shutil.which(name))), None)
+    if browser is None:
         raise Unavailable(
             "a PDF is printed by Chromium, Chrome or Edge, and none is on this machine",
             "apt-get install chromium, or write .html and print it from any browser",
         )
-    return found
+    return browser
 
 
 def _printed(page: str) -> bytes:
@@ -94,8 +94,8 @@ def _printed(page: str) -> bytes:
             raise HarnessError(f"{words[0]} did not print the PDF in {PATIENCE_S:g} s; write .html instead") from None
         if not target.is_file():
             last = plain(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
-            told = f"exit status {done.returncode}{f': {last:.200}' if last else ''}"
-            raise HarnessError(f"{words[0]} printed no PDF ({told}); write .html instead")
+            outcome = f"exit status {done.returncode}{f': {last:.200}' if last else ''}"
+            raise HarnessError(f"{words[0]} printed no PDF ({outcome}); write .html instead")
         return target.read_bytes()
 
 

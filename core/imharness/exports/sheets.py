@@ -1,4 +1,4 @@
-"""Turns a table of a board into a sheet: the text of each cell, the marked numbers, and the notes below.
+"""Turns a table of a leaderboard into a sheet: the text of each cell, the marked numbers, and the notes below.
 
 Every writer of this package works from a sheet, so that all formats say the same. Nothing here is escaped.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from imharness.errors import UsageError, did_you_mean
 from imharness.exports.marks import Mark, Marks, places_of, proxies_of, standing_in
-from imharness.results.boards import Board
 from imharness.results.findings import Finding
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Place
 from imharness.results.tables import ColumnSpec, Row, Table, Value, joined, several
 
@@ -72,7 +72,7 @@ class Sheet:
 
     `notes` are pairs of a letter and a sentence; `remarks` are sentences on the whole table. `claim` and `findings` are
     those of the ranking that the table has, if any. `standing` has what no number of a row says, column by column (see
-    `imharness.exports.marks.standing_in`), and `proxies` what stands in for something real on the board.
+    `imharness.exports.marks.standing_in`), and `proxies` what stands in for something real on the leaderboard.
     """
 
     id: str
@@ -94,30 +94,41 @@ class Sheet:
     @property
     def heads(self) -> tuple[str, ...]:
         """The header of each column of numbers, with an arrow in the better direction."""
-        return tuple(f"{printed(own.label)} {ARROWS[own.better]}".strip() for own in self.columns)
+        return tuple(f"{printed(column.label)} {ARROWS[column.better]}".strip() for column in self.columns)
 
 
-def chosen_tables(boards: Sequence[Board], names: Sequence[str]) -> list[tuple[Board, Table]]:
-    """Return the tables with these ids and the board of each, or the main table of each board if no name is given.
+def chosen_tables(leaderboards: Sequence[Leaderboard], names: Sequence[str]) -> list[tuple[Leaderboard, Table]]:
+    """Return the tables with these ids and the leaderboard of each, or each main table if no name is given.
 
-    Raises `UsageError` for a name that no board has.
+    Raises `UsageError` for a name that no leaderboard has.
     """
     if not names:
-        return [(board, board.tables[0]) for board in boards if board.tables]
-    known = list(dict.fromkeys(table.id for board in boards for table in board.tables))
+        return [(leaderboard, leaderboard.tables[0]) for leaderboard in leaderboards if leaderboard.tables]
+    table_ids = list(dict.fromkeys(table.id for leaderboard in leaderboards for table in leaderboard.tables))
     for name in names:
-        if name not in known:
-            own = "; ".join(f"{board.track}: {', '.join(table.id for table in board.tables)}" for board in boards)
-            raise UsageError(f"no table is called {name!r}.{did_you_mean(name, known)} Tables by track: {own}.")
-    return [(board, table) for board in boards for name in names for table in board.tables if table.id == name]
+        if name not in table_ids:
+            listing = "; ".join(
+                f"{leaderboard.track}: {', '.join(table.id for table in leaderboard.tables)}"
+                for leaderboard in leaderboards
+            )
+            raise UsageError(f"no table is called {name!r}.{did_you_mean(name, table_ids)} Tables by track: {listing}.")
+    return [
+        (leaderboard, table)
+        for leaderboard in leaderboards
+        for name in names
+        for table in leaderboard.tables
+        if table.id == name
+    ]
 
 
-def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str] = (), caption: str = "") -> Sheet:
+def sheet_of(
+    table: Table, leaderboard: Leaderboard | None = None, *, columns: Sequence[str] = (), caption: str = ""
+) -> Sheet:
     """Return a table as a sheet.
 
     Args:
         table: the table.
-        board: its board, which tells controls, incomplete entries and how far the run was.
+        leaderboard: its leaderboard, which tells controls, incomplete entries and how far the run was.
         columns: keys or labels of the wanted columns in order; one text may hold several, separated by commas. By
             default all columns.
         caption: a caption instead of the table's own.
@@ -126,15 +137,19 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
         UsageError: the table does not have a wanted column.
     """
     specs = _wanted(table, columns)
-    marks = Marks(table, board)
-    writer = _Lines(table, places_of(table, board) if board else {}, marks)
+    marks = Marks(table, leaderboard)
+    writer = _Lines(table, places_of(table, leaderboard) if leaderboard else {}, marks)
     lines = tuple(writer.line(row, specs) for row in table.rows)
     few = marks.few(specs)
-    ranking = next((own for own in board.rankings if own.table == table.id), None) if board else None
+    ranking = (
+        next((candidate for candidate in leaderboard.rankings if candidate.table == table.id), None)
+        if leaderboard
+        else None
+    )
     own_caption = f"{table.title.rstrip('.')}. {table.caption}".strip()
     return Sheet(
         id=table.id,
-        track=board.track if board else "",
+        track=leaderboard.track if leaderboard else "",
         title=table.title,
         caption=caption or own_caption,
         entry=table.entry,
@@ -142,24 +157,27 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
         columns=specs,
         lines=lines,
         notes=tuple((letter, text) for text, letter in writer.letters.items()),
-        remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])),
+        remarks=(*_remarks(table, leaderboard, specs, lines), *([few] if few else [])),
         table=table,
         claim=ranking.claim if ranking else "",
         findings=ranking.findings if ranking else (),
-        standing=standing_in(table, board),
-        proxies=tuple(proxies_of(board)) if board else (),
+        standing=standing_in(table, leaderboard),
+        proxies=tuple(proxies_of(leaderboard)) if leaderboard else (),
     )
 
 
 def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
-    by_name = {own.label: own for own in table.columns} | {own.key: own for own in table.columns}
-    whole = [[name] if name in by_name else [part.strip() for part in name.split(",")] for name in names]
+    by_name = {column.label: column for column in table.columns} | {column.key: column for column in table.columns}
+    whole = [[name] if name in by_name else [word.strip() for word in name.split(",")] for name in names]
     wanted = list(itertools.chain.from_iterable(whole))
     for name in wanted:
         if name not in by_name:
-            known = ", ".join(own.key if own.key == own.label else f"{own.key} ({own.label})" for own in table.columns)
+            choices = ", ".join(
+                column.key if column.key == column.label else f"{column.key} ({column.label})"
+                for column in table.columns
+            )
             hint = did_you_mean(name, by_name)
-            raise UsageError(f"table {table.id} has no column {name!r}.{hint} It has: {known}.")
+            raise UsageError(f"table {table.id} has no column {name!r}.{hint} It has: {choices}.")
     return tuple(by_name[name] for name in wanted) if wanted else table.columns
 
 
@@ -176,18 +194,20 @@ class _Lines:
     def line(self, row: Row, columns: Iterable[ColumnSpec]) -> Line:
         notes = tuple(self._letter(text) for text in self._said_of(self._places.get(row.label)))
         facets = tuple(row.facets.get(name, "") for name in self.facets)
-        return Line(row.label, facets, tuple(self._cell(row, own) for own in columns), notes, self._marks.won(row))
+        return Line(
+            row.label, facets, tuple(self._cell(row, column) for column in columns), notes, self._marks.won(row)
+        )
 
-    def _said_of(self, place: Place | None) -> Iterable[str]:
-        if place is None:
+    def _said_of(self, standing: Place | None) -> Iterable[str]:
+        if standing is None:
             return
-        if place.control:
-            yield f"Control ({place.control}): measured for comparison, never the winner."
-        if not place.complete:
+        if standing.control:
+            yield f"Control ({standing.control}): measured for comparison, never the winner."
+        if not standing.complete:
             yield "Incomplete: not measured in every setting, and without a place."
-        if not place.able:
-            yield f"Cannot win: {_lost(place)}."
-        yield from (f"Its protection is only an upper bound: {flag}." for flag in place.flags)
+        if not standing.able:
+            yield f"Cannot win: {_lost(standing)}."
+        yield from (f"Its protection is only an upper bound: {flag}." for flag in standing.flags)
 
     def _cell(self, row: Row, column: ColumnSpec) -> Cell:
         value = row.values.get(column.key)
@@ -196,27 +216,35 @@ class _Lines:
             return Cell(NONE, notes=(self._letter(f"No number: {reason.rstrip('.')}."),), value=value)
         low, high = ("" if end is None else number_text(end, column) for end in (value.low, value.high))
         mark = self._marks.of(row, column)
-        shown = low and high
+        has_interval = low and high
         return Cell(
-            number_text(value.value, column), low if shown else "", high if shown else "", mark=mark, value=value
+            number_text(value.value, column),
+            low if has_interval else "",
+            high if has_interval else "",
+            mark=mark,
+            value=value,
         )
 
     def _letter(self, text: str) -> str:
         return self.letters.setdefault(text, _letters(len(self.letters)))
 
 
-def _lost(place: Place) -> str:
+def _lost(standing: Place) -> str:
     """Say what an entry does not keep, or what of it was not measured."""
-    found = [own for own in place.kept if own.state == place.gate]
-    names = " and ".join(f"{own.label}, {own.least}" for own in found)
+    measures = [measure for measure in standing.gate_numbers if measure.state == standing.gate]
+    names = " and ".join(f"{measure.label}, {measure.least}" for measure in measures)
     words = {"fails": "it does not keep", "doubtful": "tested alone it does not keep"}
-    return " ".join([words.get(place.gate, "not measured on every unit:"), names])
+    return (
+        " ".join([words.get(standing.gate, "not measured on every unit:"), names])
+        if measures
+        else "it was not measured"
+    )
 
 
 def _letters(position: int) -> str:
     """Return the letter of a position: a, b, ..., z, A, ..., Z, and then a1, b1 and so on."""
-    turn, place = divmod(position, len(string.ascii_letters))
-    return string.ascii_letters[place] + (str(turn) if turn else "")
+    turn, index = divmod(position, len(string.ascii_letters))
+    return string.ascii_letters[index] + (str(turn) if turn else "")
 
 
 def number_text(value: float, column: ColumnSpec) -> str:
@@ -225,24 +253,28 @@ def number_text(value: float, column: ColumnSpec) -> str:
     return text.lstrip("-") if text.startswith("-") and not text.strip("-0.") else text
 
 
-def _remarks(table: Table, board: Board | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[str]:
+def _remarks(
+    table: Table, leaderboard: Leaderboard | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]
+) -> Iterable[str]:
     cells = [cell for line in lines for cell in line.cells]
     legend = []
     if any(column.better for column in columns):
         legend.append("Arrows point to better numbers.")
     if any(cell.best for cell in cells):
-        ranked_here = board is not None and any(own.table == table.id for own in board.rankings)
+        ranked_here = leaderboard is not None and any(ranking.table == table.id for ranking in leaderboard.rankings)
         apart = ", apart from controls and incomplete entries" if ranked_here else ""
         legend.append(f"Bold: the best number of a column{apart}.")
     if any(cell.tied for cell in cells):
-        left = Marks(table, board).untested(columns)
-        legend.append(f"*: not shown to be worse than the best{f'; not tested: {joined(left)}' if left else ''}.")
+        untested = Marks(table, leaderboard).untested(columns)
+        legend.append(
+            f"*: not shown to be worse than the best{f'; not tested: {joined(untested)}' if untested else ''}."
+        )
     if any(cell.low for cell in cells):
         legend.append("Brackets: 95% intervals.")
     yield from [" ".join(legend)] if legend else []
     yield from _counts(columns, lines)
     yield from [table.note.rstrip(".") + "."] if table.note else []
-    yield from _state(board) if board else ()
+    yield from _state(leaderboard) if leaderboard else ()
 
 
 def _counts(columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[str]:
@@ -260,17 +292,23 @@ def _counts(columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[st
         yield f"n of {'; '.join(labels)}: {text}."
 
 
-def _state(board: Board) -> Iterable[str]:
+def _state(leaderboard: Leaderboard) -> Iterable[str]:
     """Yield what readers must know about the run: what is missing, and its settings."""
-    if proxies := proxies_of(board):
+    if proxies := proxies_of(leaderboard):
         yield f"Proxies: {'; '.join(proxies)}; do not cite."
-    if board.waiting:
-        yield f"Not finished: {board.cells_done:,} of {board.cells_done + board.waiting:,} cells; nothing is marked."
-    if board.cells_failed:
-        yield f"{several(board.cells_failed, 'cell')} failed."
-    if board.cells_missing:
-        yield f"{several(board.cells_missing, 'part')} of the run could not be computed."
-    if board.stale:
-        yield f"Outdated: {board.stale.rstrip('.')}."
-    images = "all images" if board.limit is None else f"at most {several(board.limit, 'image')} of each data set"
-    yield f"{board.title}, profile {board.profile}, seed {board.seed}, {images}; {board.finished}."
+    if leaderboard.waiting:
+        total = leaderboard.tasks_done + leaderboard.waiting
+        yield f"Not finished: {leaderboard.tasks_done:,} of {total:,} tasks; nothing is marked."
+    if leaderboard.tasks_failed:
+        yield f"{several(leaderboard.tasks_failed, 'task')} failed."
+    if leaderboard.tasks_missing:
+        yield f"{several(leaderboard.tasks_missing, 'part')} of the run could not be computed."
+    if leaderboard.stale:
+        yield f"Outdated: {leaderboard.stale.rstrip('.')}."
+    images = (
+        "all images" if leaderboard.limit is None else f"at most {several(leaderboard.limit, 'image')} of each data set"
+    )
+    yield (
+        f"{leaderboard.title}, profile {leaderboard.profile}, seed {leaderboard.seed}, {images}; "
+        f"{leaderboard.finished}."
+    )

@@ -22,7 +22,7 @@ SHOWN = 60
 """The number of characters of a wrong value that a message shows."""
 
 
-def shown(value: object) -> str:
+def short(value: object) -> str:
     """Return a value as one short line."""
     try:
         return plain(repr(value))[:SHOWN]
@@ -32,7 +32,7 @@ def shown(value: object) -> str:
 
 def wrong(argument: str, expected: str, value: object) -> UsageError:
     """Return the error for a value that does not fit."""
-    return UsageError(f"{argument}: expected {expected}, got {shown(value)}.")
+    return UsageError(f"{argument}: expected {expected}, got {short(value)}.")
 
 
 @contextmanager
@@ -70,10 +70,10 @@ def whole(argument: str, value: Any) -> int:
 
 def seed_of(value: Any) -> int:
     """Return a seed such as `harness run --seed` takes."""
-    found = whole("seed", value)
-    if not 0 <= found <= LARGEST_SEED:
+    number = whole("seed", value)
+    if not 0 <= number <= LARGEST_SEED:
         raise wrong("seed", "a whole number from 0 to 2^63 - 1", value)
-    return found
+    return number
 
 
 def real(argument: str, value: Any, expected: str = "a number") -> float:
@@ -86,10 +86,10 @@ def real(argument: str, value: Any, expected: str = "a number") -> float:
     raise wrong(argument, expected, value)
 
 
-def one_of(argument: str, value: Any, known: tuple[str, ...]) -> str:
+def one_of(argument: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of the known words."""
-    if not isinstance(value, str) or value not in known:
-        raise UsageError(f"{argument}: {shown(value)} is none of {', '.join(known)}.")
+    if not isinstance(value, str) or value not in choices:
+        raise UsageError(f"{argument}: {short(value)} is none of {', '.join(choices)}.")
     return value
 
 
@@ -100,8 +100,8 @@ def listed(argument: str, value: Any, expected: str) -> list[Any]:
     return list(value)
 
 
-def place(argument: str, value: Any, expected: str) -> str:
+def address_of(argument: str, value: Any, expected: str) -> str:
     """Return a path or an address as text."""
-    if not isinstance(value, str | os.PathLike) or not isinstance(found := os.fspath(value), str):
+    if not isinstance(value, str | os.PathLike) or not isinstance(path := os.fspath(value), str):
         raise wrong(argument, expected, value)
-    return found
+    return path

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import UsageError, unknown_name
 from imharness.exports.sheets import printed
-from imharness.notebook.arguments import shown, text
+from imharness.notebook.arguments import short, text
 from imharness.notebook.result import Paired, Result, ResultRow
 from imharness.results.comparisons import Comparison, Condition
 from imharness.results.identity import LOCAL
+from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
 from imharness.results.tables import several
-from imharness.results.told import groups_of, places, unit_gains, weights_of
 from imharness.statistics import NotTestable, head_to_head
 from imharness.statistics.bootstrap import LEVEL, Interval
 from imharness.statistics.clusters import FEWEST
@@ -39,21 +39,28 @@ class HeadToHead(head_to_head.HeadToHead):
     """What units come from, such as "photograph"."""
     doubts: tuple[str, ...] = ()
     """Why the numbers of one of the two are not to be trusted; see `Result.flags`."""
+    stated: str | None = None
+    """What the ranking says of the two, see `Ranking.stated`; the interval is then that of its question."""
+    holds: str = "an interval that holds for all entries of the table at once"
+    """What the interval answers."""
 
     @property
     def winner(self) -> str:
-        """The label of the entry that is better by the interval, or "" if the data cannot tell or a check failed."""
+        """The label of the entry that is better, as the ranking or the interval says, or "" if that is undecided or a
+        check failed."""
         if self.doubts:
             return ""
+        if self.stated is not None:
+            return self.stated
         return self.first if self.difference.low > 0 else self.second if self.difference.high < 0 else ""
 
     @property
-    def untold(self) -> str:
-        """Why the data cannot tell anything, or "" if they can."""
-        found = self.difference
-        independent = found.n if found.clusters is None else found.clusters
+    def undecided(self) -> str:
+        """Why nothing can be said of the two, or "" if something can."""
+        difference = self.difference
+        independent = difference.n if difference.clusters is None else difference.clusters
         if independent < FEWEST:
-            what = self.unit if found.clusters is None else self.source
+            what = self.unit if difference.clusters is None else self.source
             return f"{several(independent, what)}, but an interval needs at least {FEWEST}"
         return f"the two differ on no {self.unit}" if np.isnan(self.better) else ""
 
@@ -63,16 +70,16 @@ class HeadToHead(head_to_head.HeadToHead):
             return (
                 f"{head}: no claim is made. {' '.join(self.doubts)} Advantage of the first {_shown(self.difference)}."
             )
-        if self.untold:
-            return f"{head}: cannot tell: {self.untold}. Advantage of the first {_shown(self.difference)}."
+        if self.undecided:
+            return f"{head}: undecided: {self.undecided}. Advantage of the first {_shown(self.difference)}."
         sources = (
             f" of {several(self.difference.clusters, self.source)}" if self.difference.clusters is not None else ""
         )
-        claim = f"{printed(self.winner)} is better" if self.winner else "this data cannot tell which is better"
+        claim = f"{printed(self.winner)} is better" if self.winner else "neither is shown to be better"
         return (
-            f"{head}: {claim}. Advantage of the first {_shown(self.difference)}, an interval that holds for all "
-            f"entries of the table at once, {several(self.difference.n, self.unit)}{sources}. {self._tested} Rank-"
-            f"biserial correlation {self.effect:.2f}; ahead in {self.ahead} of {several(self.met, 'condition')}."
+            f"{head}: {claim}. Advantage of the first {_shown(self.difference)}, {self.holds}, "
+            f"{several(self.difference.n, self.unit)}{sources}. {self._tested} Rank-biserial correlation "
+            f"{self.effect:.2f}; ahead in {self.ahead} of {several(self.met, 'condition')}."
         )
 
     @property
@@ -80,12 +87,12 @@ class HeadToHead(head_to_head.HeadToHead):
         """The result of Wilcoxon's test, and whether it contradicts the interval."""
         side, p = ("first", self.better) if self.better <= self.worse else ("second", self.worse)
         text = f"Wilcoxon's test that the {side} is better: p {p:.3g}, {self.corrected(p):.3g} for {self.tests} tests"
-        found = (self.first if side == "first" else self.second) if self.corrected(p) < ALPHA else ""
-        if found == self.winner:
+        better_side = (self.first if side == "first" else self.second) if self.corrected(p) < ALPHA else ""
+        if better_side == self.winner:
             return f"{text}."
-        if found and self.winner:
-            return f"{text}, so it finds {printed(found)} better, unlike the interval."
-        return f"{text}, so {'it tells' if found else 'it does not tell'} them apart, unlike the interval."
+        if better_side and self.winner:
+            return f"{text}, so it finds {printed(better_side)} better, unlike the interval."
+        return f"{text}, so it {'separates' if better_side else 'does not separate'} them, unlike the interval."
 
 
 def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = None) -> HeadToHead:
@@ -101,7 +108,7 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
             else its first row.
         on: the name of a comparison, as ``result.comparisons`` lists them; by default the one of the main ranking.
 
-    Raises a `UsageError` that names the argument, and `imharness.stats.NotTestable` if the two share no unit.
+    Raises a `UsageError` that names the argument, and `imharness.leaderboard.NotTestable` if the two share no unit.
     """
     on = None if on is None else text("on", on)
     one, other = _paired(a, "a", on), _paired(b, "b", on)
@@ -118,25 +125,26 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     gains = unit_gains([group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups], n)[0]
     if np.isnan(gains).all():
         raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
-    tails = [own.tail for own, _ in (one, other) if own.tail is not None]
-    entries = max(len(own.entries) - len(own.incomplete) for own, _ in (one, other))
-    found = head_to_head.head_to_head(
+    levels = [c.pairwise_alpha for c, _ in (one, other) if c.pairwise_alpha is not None]
+    entries = max(len(comparison.entries) - len(comparison.incomplete) for comparison, _ in (one, other))
+    outcome = head_to_head.head_to_head(
         gains,
         where[2],
         weights_of(joined, where),
-        tail=min(tails, default=1 - LEVEL),
-        reach=max(one[0].reach, other[0].reach),
+        alpha=min(levels, default=1 - LEVEL),
+        value_range=max(one[0].value_range, other[0].value_range),
         tests=max(entries * (entries - 1), 2),
     )
+    difference, stated = _stated(a, b, one[0], outcome.difference, first, second)
     sign, starts = 1 if joined.better == "higher" else -1, joined.starts()
     means = [sign * (block[0] - block[1]) for block in np.split(numbers, starts[1:-1], axis=1)]
-    means = [known.mean() for own in means if len(known := own[np.isfinite(own)])]
+    means = [finite.mean() for values in means if len(finite := values[np.isfinite(values)])]
     return HeadToHead(
-        found.difference,
-        found.better,
-        found.worse,
-        found.tests,
-        found.effect,
+        difference,
+        outcome.better,
+        outcome.worse,
+        outcome.tests,
+        outcome.effect,
         first=first,
         second=second,
         measure=joined.measure,
@@ -145,7 +153,34 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
         met=len(means),
         source=joined.cluster_unit or "source",
         doubts=tuple(doubt for of, label in ((a, first), (b, second)) for doubt in _doubts(of, label)),
+        **stated,
     )
+
+
+def _stated(
+    a: Result | ResultRow, b: Result | ResultRow, comparison: Comparison, among_all: Interval, first: str, second: str
+) -> tuple[Interval, dict[str, str]]:
+    """Return the interval and the verdict of the ranking of both entries, if it says something of the two.
+
+    Against no defense it is the interval that holds for all entries against it; a winner was asked alone, and its lead
+    over each other entry is above 0.
+    """
+    results = [of.result if isinstance(of, ResultRow) else of for of in (a, b)]
+    ranking = next((r for r in results[0].rankings if r.comparison == comparison.id), None)
+    verdict = ranking.stated(first, second) if ranking is not None and results[0] is results[1] else None
+    if ranking is None or verdict is None:
+        return among_all, {}
+    for entry, plain, sign in ((first, second, 1), (second, first, -1)):
+        position = ranking.places.get(entry) if plain == ranking.baseline else None
+        against = position.against if position is not None else None
+        if against is not None and against.low is not None and against.high is not None:
+            low, high = sorted((sign * against.low, sign * against.high))
+            holds = f"an interval that holds for all entries against {printed(plain)} at once"
+            return replace(among_all, low=low, high=high), {"stated": verdict, "holds": holds}
+    low = max(among_all.low, 0.0) if verdict == first else among_all.low
+    high = min(among_all.high, 0.0) if verdict == second else among_all.high
+    holds = "of which the headline asks without the other pairs"
+    return replace(among_all, low=low, high=high), {"stated": verdict, "holds": holds}
 
 
 def _doubts(of: Result | ResultRow, label: str) -> list[str]:
@@ -157,20 +192,27 @@ def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
     """Return the comparison of a result that was asked for."""
     result = of.result if isinstance(of, ResultRow) else of
     if not isinstance(result, Result):
-        raise UsageError(f'{argument}: expected a result or an entry of one, as result["jpeg"], got {shown(of)}.')
-    known = {comparison.id: (comparison, numbers) for comparison, numbers in result.paired}
-    wanted = on or next((r.comparison for r in result.rankings if r.comparison in known), None) or next(iter(known), "")
-    if wanted not in known:
-        raise UsageError(unknown_name(f"on: no comparison is called {shown(wanted)}", wanted, known))
-    return known[wanted]
+        raise UsageError(f'{argument}: expected a result or an entry of one, as result["jpeg"], got {short(of)}.')
+    comparisons = {comparison.id: (comparison, numbers) for comparison, numbers in result.paired}
+    ranked = [ranking for ranking in result.rankings if ranking.comparison in comparisons]
+    if isinstance(of, ResultRow):
+        ranked = [ranking for ranking in ranked if of.label in ranking.places]
+        ranked.sort(key=lambda ranking: ranking.table != of.table)
+        having = [name for name, (comparison, _) in comparisons.items() if of.label in comparison.entries]
+    else:
+        having = []
+    wanted = on or next((ranking.comparison for ranking in ranked), None) or next(iter([*having, *comparisons]), "")
+    if wanted not in comparisons:
+        raise UsageError(unknown_name(f"on: no comparison is called {short(wanted)}", wanted, comparisons))
+    return comparisons[wanted]
 
 
 def _label(of: Result | ResultRow, argument: str, comparison: Comparison) -> str:
     if isinstance(of, ResultRow):
         label = of.label
     else:
-        own = [entry for entry in comparison.entries if entry.startswith(f"{LOCAL}/")]
-        label = own[0] if len(own) == 1 else of.table().labels[0]
+        local_entries = [entry for entry in comparison.entries if entry.startswith(f"{LOCAL}/")]
+        label = local_entries[0] if len(local_entries) == 1 else of.table().labels[0]
     if label not in comparison.entries:
         raise UsageError(f"{argument}: {label} takes no part in the comparison {comparison.id}.")
     return label
@@ -178,16 +220,16 @@ def _label(of: Result | ResultRow, argument: str, comparison: Comparison) -> str
 
 def _joined(*sides: tuple[Paired, str]) -> Paired:
     """Return two entries of two comparisons as one comparison, with the conditions and units of both."""
-    keys = dict.fromkeys(_key(condition) for (own, _), _ in sides for condition in own.conditions)
+    keys = dict.fromkeys(_key(condition) for (comparison, _), _ in sides for condition in comparison.conditions)
     units, clusters, rows = list[tuple[str, ...]](), list[tuple[str, ...]](), []
     for key in keys:
-        parts = [_part(paired, label, key) for paired, label in sides]
-        names, first = np.unique(np.concatenate([own for own, _, _ in parts]), return_index=True)
+        triples = [_part(paired, label, key) for paired, label in sides]
+        names, first = np.unique(np.concatenate([units for units, _, _ in triples]), return_index=True)
         block = np.full((len(sides), len(names)), np.nan)
-        for row, (own, _, numbers) in zip(block, parts, strict=True):
-            row[np.searchsorted(names, own)] = numbers
+        for row, (unit_names, _, numbers) in zip(block, triples, strict=True):
+            row[np.searchsorted(names, unit_names)] = numbers
         units.append(tuple(names.tolist()))
-        clusters.append(tuple(np.concatenate([own for _, own, _ in parts])[first].tolist()))
+        clusters.append(tuple(np.concatenate([sources for _, sources, _ in triples])[first].tolist()))
         rows.append(block)
     comparison = sides[0][0][0]
     joined = comparison.model_copy(
@@ -210,15 +252,15 @@ def _part(
     paired: Paired, label: str, key: tuple[tuple[str, str], ...]
 ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_], npt.NDArray[np.floating]]:
     """Return the units of an entry under a condition, their clusters, and its numbers; all empty without it."""
-    own, numbers = paired
-    c = next((c for c, condition in enumerate(own.conditions) if _key(condition) == key), None)
+    comparison, numbers = paired
+    c = next((c for c, condition in enumerate(comparison.conditions) if _key(condition) == key), None)
     if c is None:
         return np.array([], dtype=str), np.array([], dtype=str), np.zeros(0)
-    chosen = own.conditions[c].units
-    units = np.array(own.unit_sets[chosen])
-    start = own.starts()[c]
-    row = numbers[own.entries.index(label), start : start + len(units)]
-    return units, np.array(own.clusters[chosen]) if own.clusters else units, row
+    chosen = comparison.conditions[c].units
+    units = np.array(comparison.unit_sets[chosen])
+    start = comparison.starts()[c]
+    row = numbers[comparison.entries.index(label), start : start + len(units)]
+    return units, np.array(comparison.clusters[chosen]) if comparison.clusters else units, row
 
 
 def _shown(interval: Interval) -> str:

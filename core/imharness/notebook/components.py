@@ -1,11 +1,12 @@
 """Makes components of a track's contracts from objects of a notebook or script, for one evaluation.
 
 The parameters of a component are data, so that a plan can be pure; the object itself stays in this process, as an
-attribute of a class that is made for it. Results depend on the object through the digest that `content` returns.
+attribute of a class that is made for it. Results depend on the object through the text that `content` returns.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ from imharness.contracts.membership_evaluator import MembershipEvaluator, Member
 from imharness.contracts.membership_release import DefenderOutputs, MembershipDefenseInfo, MembershipRelease
 from imharness.contracts.metric import MetricInfo
 from imharness.contracts.metric_defense import DefenseInfo
+from imharness.contracts.near_duplicates import by_looks, thumbnails
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng
@@ -31,10 +33,12 @@ from imharness.contracts.reconstruction_attack import ReconstructionAttack
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Gradients, Images, Scores
 from imharness.errors import ContractError, UsageError
-from imharness.notebook.digest import digest_of
+from imharness.notebook.arguments import short
 from imharness.notebook.objects import Own, built, called
+from imharness.notebook.outputs import output_of
 from imharness.notebook.randomness import watched
 from imharness.results.identity import LOCAL, digest
+from imharness.results.storage import sha256_of
 
 ALIKE: Mapping[str, Mapping[str, Any]] = {"weak": {}, "medium": {}, "strong": {}}
 """Your own attack has only one strength, whatever it is called."""
@@ -42,13 +46,13 @@ NOBODY = "nobody judged these images"
 
 
 class _Local(Component):
-    """What all components of this module share: the object, and the digest of its code and state."""
+    """What all components of this module share: the object, and a digest that stands for its code and state."""
 
     own: ClassVar[Own]
     identity: ClassVar[str]
 
     def content(self) -> str:
-        """Return the digest of the object."""
+        """Return the digest that stands for the object."""
         return self.identity
 
     def function(self, device: torch.device, least: int) -> Callable[..., Any]:
@@ -138,7 +142,7 @@ class LocalEvaluator(_Local, MembershipEvaluator):
 class LocalImages(ImageDataset):
     """Images from a notebook or script."""
 
-    info = Info(id=f"{LOCAL}/images", version="1")
+    info = Info(id=f"{LOCAL}/images", version="2")
     pixels: ClassVar[npt.NDArray[np.uint8]]
     identity: ClassVar[str]
 
@@ -147,14 +151,20 @@ class LocalImages(ImageDataset):
         return self.identity
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return the images with the names image-0000, image-0001 and so on."""
+        """Return the images, image-0000, image-0001 and so on; those that look alike are of one photograph."""
         n, _, height, width = self.pixels.shape
         names = tuple(f"image-{i:04}" for i in range(n))
+        images = (torch.from_numpy(image[None]).float() / 255 for image in self.pixels)
+        looks = by_looks(names, lambda: thumbnails(images))
+        if looks.sentence:
+            warnings.warn(
+                f"{looks.sentence}; if that is wrong, give a folder with mos.csv, which says it", stacklevel=2
+            )
         return ImageSet(
             names,
             ((height, width),) * n,
             lambda places: torch.from_numpy(self.pixels[list(places)]).float() / 255,
-            {"mos": np.full(n, np.nan), "reference": np.array(names)},
+            {"mos": np.full(n, np.nan), "reference": np.array(names), "photograph": np.array(looks.photographs)},
             NOBODY,
         )
 
@@ -172,18 +182,18 @@ _LOCAL: Mapping[type[Component], type[_Local]] = {
 """The contracts that an object of a notebook can have, and the class for each."""
 
 
-def component_of(own: Own, track: str, identity: str) -> Registered:
+def component_of(user_object: Own, track: str, identity: str) -> Registered:
     """Return an object as a component of a track; `identity` stands for its code and state.
 
     Raises `UsageError` if the track has no use for such an object.
     """
     wanted = installed().track(track).own_objects
-    if wanted and own.kind not in wanted:
+    if wanted and user_object.kind not in wanted:
         raise UsageError(
-            f"objects: track {track} does not take your own {own.kind}; it takes: {', '.join(sorted(wanted))}."
+            f"objects: track {track} does not take your own {user_object.kind}; it takes: {', '.join(sorted(wanted))}."
         )
-    contract = wanted.get(own.kind)
-    if contract in (FullReferenceMetric, NoReferenceMetric) and contract is not _says(own):
+    contract = wanted.get(user_object.kind)
+    if contract in (FullReferenceMetric, NoReferenceMetric) and contract is not _says(user_object):
         compares = contract is FullReferenceMetric
         form = (
             "with a reference: write metric(..., reference=True)"
@@ -192,42 +202,51 @@ def component_of(own: Own, track: str, identity: str) -> Registered:
         )
         raise UsageError(f"objects: track {track} takes metrics {form}.")
     if contract is not None and contract not in _LOCAL:
-        raise UsageError(f"objects: track {track} takes a {own.kind} as {contract.__name__}; write a plugin for it.")
-    return local_component(own, contract, identity)
+        raise UsageError(
+            f"objects: track {track} takes a {user_object.kind} as {contract.__name__}; write a plugin for it."
+        )
+    return local_component(user_object, contract, identity)
 
 
-def _says(own: Own) -> type[Component]:
+def _says(user_object: Own) -> type[Component]:
     """Return the contract that an object has by default."""
-    if own.kind == "metric":
-        return FullReferenceMetric if own.facts["reference"] else NoReferenceMetric
-    return {"defense": Purification, "attack": Attack, "evaluator": MembershipEvaluator}[own.kind]
+    if user_object.kind == "metric":
+        return FullReferenceMetric if user_object.facts["reference"] else NoReferenceMetric
+    return {"defense": Purification, "attack": Attack, "evaluator": MembershipEvaluator}[user_object.kind]
 
 
-def local_component(own: Own, wanted: type[Component] | None, identity: str) -> Registered:
+def local_component(user_object: Own, wanted: type[Component] | None, identity: str) -> Registered:
     """Return an object as a component of a contract, by default of the one that it declares."""
-    contract = _LOCAL[wanted or _says(own)]
-    about = f"{(contract.__doc__ or '').rstrip('.')}: {own.name}."
-    facts = digest([identity, own.kind, dict(own.facts)])
-    made = type(
-        f"Own{own.kind.title()}",
+    contract = _LOCAL[wanted or _says(user_object)]
+    about = f"{(contract.__doc__ or '').rstrip('.')}: {user_object.name}."
+    facts = digest([identity, user_object.kind, dict(user_object.facts)])
+    component_class = type(
+        f"Own{user_object.kind.title()}",
         (contract,),
-        {"__doc__": about, "__module__": __name__, "own": own, "identity": facts, "info": _info(own, contract)},
+        {
+            "__doc__": about,
+            "__module__": __name__,
+            "own": user_object,
+            "identity": facts,
+            "info": _info(user_object, contract),
+        },
     )
-    return Registered(made(), LOCAL, Provenance(LOCAL, ""))
+    return Registered(component_class(), LOCAL, Provenance(LOCAL, ""))
 
 
 def images_of(pixels: npt.NDArray[np.uint8]) -> Registered:
     """Return images, uint8 ``(n, 3, H, W)``, as a data set."""
-    members = {"__doc__": LocalImages.__doc__, "__module__": __name__, "pixels": pixels, "identity": digest_of(pixels)}
+    identity = digest([pixels.shape, sha256_of(pixels.tobytes())])
+    members = {"__doc__": LocalImages.__doc__, "__module__": __name__, "pixels": pixels, "identity": identity}
     return Registered(type("OwnImages", (LocalImages,), members)(), LOCAL, Provenance(LOCAL, ""))
 
 
-def _info(own: Own, contract: type[_Local]) -> Info:
-    named: dict[str, Any] = {"id": f"{LOCAL}/{own.name}", "version": "1"}
-    facts = own.facts
-    if own.kind == "metric":
-        known = {name: facts[name] for name in ("bounds", "higher_means", "differentiable")}
-        return MetricInfo(**named, **known, labelled="an object of this session, measured here alone")
+def _info(user_object: Own, contract: type[_Local]) -> Info:
+    named: dict[str, Any] = {"id": f"{LOCAL}/{user_object.name}", "version": "1"}
+    facts = user_object.facts
+    if user_object.kind == "metric":
+        metric_facts = {name: facts[name] for name in ("bounds", "higher_means", "differentiable")}
+        return MetricInfo(**named, **metric_facts, labelled="an object of this session, measured here alone")
     if contract is LocalPurification:
         return DefenseInfo(**named, group="local", differentiable=facts["differentiable"], random=facts["random"])
     if contract is LocalRelease:
@@ -237,9 +256,13 @@ def _info(own: Own, contract: type[_Local]) -> Info:
     return Info(**named)
 
 
-def _scores(found: Any, n: int, device: torch.device) -> Scores:
+def _scores(output: Any, n: int, device: torch.device) -> Scores:
     """Return scores ``(n,)`` on the device from a tensor or an array ``(n,)`` or ``(n, 1)``."""
-    scores = found if isinstance(found, torch.Tensor) else torch.as_tensor(found)
+    alone = output_of(output, "its function", dimensions=1)
+    try:
+        scores = torch.as_tensor(alone)
+    except (TypeError, ValueError, RuntimeError):
+        raise ContractError(f"expected {n} scores, one per row, got {short(alone)}") from None
     if scores.numel() != n:
         mean = "; it is one number for all rows, so turn its mean off, as with reduction='none'"
         raise ContractError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import uuid
-import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,27 @@ import platformdirs
 from imharness.components.provenance import Registered
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
-from imharness.errors import ContractError, Unavailable, UsageError, unknown_name
-from imharness.notebook import components, given
-from imharness.notebook.arguments import flag, listed, naming, place, seed_of, shown, text, whole, wrong
-from imharness.notebook.digest import Undigestible, digest_of
+from imharness.errors import ContractError, StoreError, Unavailable, UsageError, unknown_name
+from imharness.notebook import coercion, components
+from imharness.notebook.arguments import address_of, flag, listed, naming, seed_of, short, text, whole, wrong
 from imharness.notebook.objects import Own
 from imharness.notebook.progress import view_of_run
 from imharness.notebook.randomness import noted, notes_of_task, say_who_drew
 from imharness.notebook.result import Result
 from imharness.notebook.source import result_of
+from imharness.notebook.writing import is_users
 from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
 from imharness.planning.selection import refuse_unused
 from imharness.ranking.entries import StoreEntries, examined_in
-from imharness.results.identity import digest
+from imharness.results.identity import HARNESS, digest, owner_of
 from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
 from imharness.results.sweeps import causes_of
 from imharness.results.tables import joined
 from imharness.results.tasks import TaskRecord
+from imharness.results.version import SCHEMA
 from imharness.running.executor import Preparation
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
@@ -47,8 +48,6 @@ _here: dict[str, Sequence[Registered]] = {}
 """The user's objects of the evaluations that are going on, by a name that a worker in this process is given."""
 _drawing = set[str]()
 """User's objects that drew from global randomness, so that earlier results do not tell what they would do now."""
-_said = set[str]()
-_uncached = 0
 
 
 def evaluate(
@@ -73,12 +72,13 @@ def evaluate(
     and a small network in five splits, with simple evaluators.
     reconstruction: thumbnails of 20 px, rebuilt from the gradient of an untrained LeNet.
 
-    Your objects are computed in this process on one thread, like cells of a run, and give the same numbers as the same
+    Your objects are computed in this process on one thread, like tasks of a run, and give the same numbers as the same
     code in a plugin. Before that they are examined for a few seconds, like every component from outside: is the
     gradient true, is each row computed alone, is the answer to the same input the same, do bounds hold the scores? What
     fails stands in `Result.flags`, is said first in the result, and neither wins nor decides who wins. The draws of
-    random components depend on their names. Finished cells are kept by what they depend on, which for your own object
-    is its code, the values that it closes over and its state.
+    random components depend on their names. Finished tasks of entries are kept and used again. Those with an object of
+    yours are computed at each call, because nothing can tell whether its code, or a file that it reads, has changed;
+    where you give it a `cache_key`, they are kept as long as that is the same.
 
     Args:
         objects: what `imharness.metric`, `defense`, `attack` or `evaluator` return, and names of components as on the
@@ -91,19 +91,20 @@ def evaluate(
         limit: use only this many images of the data set; None means all.
         seed: the seed of all randomness.
         device: "auto" for the first GPU, or the CPU if there is none; "cpu"; "cuda:N"; or "mps".
-        store: the folder or address where cells are kept; by default a folder of the user's cache.
+        store: the folder or address where tasks are kept; by default a folder of the user's cache, in which those with
+            an object without a `cache_key` stay until this process ends.
         progress: whether to show a bar.
 
     Raises:
         UsageError: an argument makes no sense; the message names it.
-        ContractError: no cell with any of the objects could be computed; the message says why.
+        ContractError: no task with any of the objects could be computed; the message says why.
         StoreError: the store cannot be read or written.
     """
-    seed, progress, device = seed_of(seed), flag("progress", progress), given.device_of(device)
+    seed, progress, device = seed_of(seed), flag("progress", progress), coercion.device_of(device)
     limit = None if limit is None else whole("limit", limit)
     if limit is not None and limit < 1:
         raise wrong("limit", "at least 1, or None for all images", limit)
-    store = None if store is None else place("store", store, "a folder or an address")
+    store = None if store is None else address_of("store", store, "a folder or an address")
     if against is not None:
         if isinstance(against, str):
             raise UsageError(f"against: expected a list of names; write [{against!r}].")
@@ -112,23 +113,23 @@ def evaluate(
         raise UsageError("objects: give at least one, such as imharness.defense(function, differentiable=True).")
     id = _track(track)
     profile = _profile(id)
-    own = _own_components([o for o in objects if not isinstance(o, str)], id)
+    user_components = _own_components([o for o in objects if not isinstance(o, str)], id)
     data, pixels = _data(dataset, id)
-    extra = [*(entry for entry, _ in own), *([pixels] if pixels else [])]
+    extra = [*(entry for entry, _ in user_components), *([pixels] if pixels else [])]
     registry = installed().joined(extra)
     kinds = _kinds(registry, [o for o in objects if isinstance(o, str)], "objects", profile.tracks[id])
     named = {kind: list(names) for kind, names in kinds.items()}
-    for entry, _ in own:
+    for entry, _ in user_components:
         kinds.setdefault(entry.component.kind, []).append(entry.component.label)
     rivals = _kinds(registry, against or (), "against", profile.tracks[id])
-    for kind in {entry.component.kind for entry, _ in own}:
+    for kind in {entry.component.kind for entry, _ in user_components}:
         if kind not in rivals:
-            kinds[kind] += registry.track(id).yardsticks.get(kind, ())
-    part = _selected(profile.tracks[id], registry, kinds, None if against is None else rivals, data)
+            kinds[kind] += registry.track(id).secondary_measures.get(kind, ())
+    track_profile = _selected(profile.tracks[id], registry, kinds, None if against is None else rivals, data)
     places, name = _store(store), uuid.uuid4().hex
     session = Session(
         places,
-        profile.model_copy(update={"tracks": {id: part}}),
+        profile.model_copy(update={"tracks": {id: track_profile}}),
         registry,
         seed,
         limit,
@@ -142,13 +143,16 @@ def evaluate(
     for argument, names in (("objects", named), ("against", rivals)):
         refuse_unused([graph], registry, names, f"{argument}:")
     if not graph.tasks:
-        raise UsageError(f"objects: track {id} planned no cell with what was asked for: {_gap(graph)}.")
-    _used(graph, [entry.component for entry, _ in own], id)
+        raise UsageError(f"objects: track {id} planned no task with what was asked for: {_gap(graph)}.")
+    _used(graph, [entry.component for entry, _ in user_components], id)
     places.prepare()
-    ours = {entry.component.label for entry, _ in own}
+    ours = {entry.component.label for entry, _ in user_components}
     examine(places, registry, [graph], seed)
-    kept = {entry.component.label for entry, cached in own if cached and _name(entry) not in _drawing}
-    _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
+    cached = {entry.component.label for entry, is_cached in user_components if is_cached}
+    drawing = {entry.component.label for entry, _ in user_components if _name(entry) in _drawing}
+    _forget(places, graph, cached & (drawing | _drew_before(places, graph, cached)))
+    if store is None:
+        atexit.register(_discard, places, _with(graph, ours - cached))
     _here[name] = extra
     try:
         outcome = session.compute([graph], view_of_run(progress))
@@ -156,12 +160,12 @@ def evaluate(
         del _here[name]
     _some_done(graph, outcome, ours)
     drew = set(say_who_drew())
-    _drawing.update(_name(entry) for entry, _ in own if entry.component.label in drew)
-    return _result(session, graph, outcome, named=store is not None, own=ours)
+    _drawing.update(_name(entry) for entry, _ in user_components if entry.component.label in drew)
+    return _result(session, graph, outcome, named=store is not None)
 
 
 def _some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
-    """Raise `ContractError` if cells failed, and no cell with any of the user's objects was computed.
+    """Raise `ContractError` if tasks failed, and no task with any of the user's objects was computed.
 
     The message has the first reason of each object.
     """
@@ -170,10 +174,10 @@ def _some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
     failed = {key: line for key, line in outcome.failed.items() if key in mine}
     if not failed or mine & outcome.done:
         return
-    parts = [{key: line for key, line in failed.items() if label in users[key]} for label in sorted(labels)]
-    why = dict.fromkeys(causes_of(part)[0].why for part in parts or [failed] if part)
+    groups = [{key: line for key, line in failed.items() if label in users[key]} for label in sorted(labels)]
+    why = dict.fromkeys(causes_of(group)[0].why for group in groups or [failed] if group)
     of = f" with {joined(sorted(labels))}" if labels else ""
-    raise ContractError(f"no cell{of} could be computed: {'; '.join(why)}")
+    raise ContractError(f"no task{of} could be computed: {'; '.join(why)}")
 
 
 def own_components(facts: Mapping[str, Any]) -> Preparation:
@@ -197,40 +201,25 @@ def _profile(track: str) -> Profile:
 
 
 def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
-    """Return the user's objects as components, each with whether its results may be kept."""
-    found: dict[tuple[str, str], tuple[Registered, bool]] = {}
-    for own in objects:
-        if not isinstance(own, Own):
+    """Return the user's objects as components, each with whether its results are kept for further calls."""
+    registered: dict[tuple[str, str], tuple[Registered, bool]] = {}
+    for user_object in objects:
+        if not isinstance(user_object, Own):
             raise UsageError(
-                f"objects: {shown(own)} is neither a name nor an object that says what it is; wrap it, as in "
+                f"objects: {short(user_object)} is neither a name nor an object that says what it is; wrap it, as in "
                 "imharness.defense(it, differentiable=...), or with metric, attack or evaluator."
             )
-        if (own.kind, own.name) in found:
-            raise UsageError(f"name: two objects are called {own.name!r}; give one of them another name=...")
-        identity, cached = _identity(own)
-        found[own.kind, own.name] = components.component_of(own, track, identity), cached
-    return list(found.values())
+        if (user_object.kind, user_object.name) in registered:
+            raise UsageError(f"name: two objects are called {user_object.name!r}; give one of them another name=...")
+        cached = user_object.cache_key is not None
+        identity = f"key {user_object.cache_key}" if cached else f"without a key {uuid.uuid4().hex}"
+        registered[user_object.kind, user_object.name] = components.component_of(user_object, track, identity), cached
+    return list(registered.values())
 
 
 def _name(entry: Registered) -> str:
     """Return a text that differs for objects with the same label and other code or state."""
     return f"{entry.component.label} {entry.component.content()}"
-
-
-def _identity(own: Own) -> tuple[str, bool]:
-    """Return a text that stands for an object's code and state, and whether its results may be kept."""
-    global _uncached
-    if own.cache_key is not None:
-        return f"key {own.cache_key}", True
-    try:
-        return digest_of(own.function), True
-    except Undigestible as error:
-        line = f"{own!r} is computed every time, because its state cannot be digested: {error}. Set cache_key=... ."
-        if line not in _said:
-            _said.add(line)
-            warnings.warn(line, stacklevel=4)
-    _uncached += 1
-    return f"uncached {_uncached}", False
 
 
 def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
@@ -256,7 +245,7 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
         except UsageError as error:
             raise UsageError(f"{error} Nor is there a folder {dataset!r:.100}.") from error
         return dataset, None
-    if not installed().track(track).takes_bare_images:
+    if not installed().track(track).accepts_unlabelled:
         raise UsageError(f"dataset: track {track} cannot use images without labels; give a name or a folder.")
     entry = components.images_of(_pixels(dataset))
     return entry.component.label, entry
@@ -264,7 +253,7 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
 
 def _pixels(dataset: Any) -> npt.NDArray[np.uint8]:
     """Return images as uint8 ``(n, 3, H, W)``."""
-    return np.asarray(np.rint(given.images_of("dataset", dataset).numpy() * 255), dtype=np.uint8)
+    return np.asarray(np.rint(coercion.images_of("dataset", dataset).numpy() * 255), dtype=np.uint8)
 
 
 def _found(registry: Registry, kind: str, name: str, argument: str) -> list[Component]:
@@ -272,20 +261,27 @@ def _found(registry: Registry, kind: str, name: str, argument: str) -> list[Comp
         return registry.find(kind, name)
 
 
-def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackProfile) -> dict[str, list[str]]:
+def _kinds(
+    registry: Registry, names: Iterable[str], argument: str, track_profile: TrackProfile
+) -> dict[str, list[str]]:
     """Return kind of component -> the names that mean one, for the kinds that a track selects."""
-    found: dict[str, list[str]] = {}
+    chosen: dict[str, list[str]] = {}
     for name in names:
         text(argument, name, "names of components")
-        kinds = [kind for kind in part.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
+        kinds = [kind for kind in track_profile.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
         if not kinds:
-            known = sorted({method_of(c.info.id) for kind in part.select for c in registry.of_kind(kind)})
-            said = f"{argument}: no component that the track takes is called {name!r}"
-            raise UsageError(unknown_name(said, name, known))
+            method_names = sorted(
+                {method_of(c.info.id) for kind in track_profile.select for c in registry.of_kind(kind)}
+            )
+            problem = f"{argument}: no component that the track takes is called {name!r}"
+            raise UsageError(unknown_name(problem, name, method_names))
+        kinds = [
+            kind for kind in kinds if owner_of(_found(registry, kind, name, argument)[0].info.id) == HARNESS
+        ] or kinds
         if len(kinds) > 1:
             raise UsageError(f"{argument}: {name!r} is a {' and a '.join(kinds)}; give the owner too, as owner/name.")
-        found.setdefault(kinds[0], []).append(name)
-    return found
+        chosen.setdefault(kinds[0], []).append(name)
+    return chosen
 
 
 def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
@@ -295,34 +291,34 @@ def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
 
 
 def _selected(
-    part: TrackProfile,
+    track_profile: TrackProfile,
     registry: Registry,
     kinds: Mapping[str, Sequence[str]],
     rivals: Mapping[str, Sequence[str]] | None,
     data: str | None,
 ) -> TrackProfile:
     """Return what takes part: the objects, their rivals, if any were named, and the profile's choice of other kinds."""
-    select = {kind: list(names) for kind, names in part.select.items()}
+    select = {kind: list(names) for kind, names in track_profile.select.items()}
     if rivals is not None:
         for kind in {*rivals, *kinds}:
-            select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
+            select[kind] = [*_controls_among(registry, kind, track_profile.select.get(kind, ())), *rivals.get(kind, ())]
     for kind, names in kinds.items():
         if kind not in select:
             raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")
         select[kind] = [*select[kind], *names]
-    return part.model_copy(update={"select": select | ({"dataset": [data]} if data else {})})
+    return track_profile.model_copy(update={"select": select | ({"dataset": [data]} if data else {})})
 
 
 def _controls_among(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if not name.startswith("!") and any(c.control for c in registry.find(kind, name))]
 
 
-def _used(graph: Graph, own: Sequence[Component], track: str) -> None:
-    """Raise `UsageError` if one of the user's objects takes part in no cell."""
+def _used(graph: Graph, components: Sequence[Component], track: str) -> None:
+    """Raise `UsageError` if one of the user's objects takes part in no task."""
     taken = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
-    for component in own:
+    for component in components:
         if component.label not in taken:
-            raise UsageError(f"objects: track {track} planned no cell with {component.label}: {_gap(graph)}.")
+            raise UsageError(f"objects: track {track} planned no task with {component.label}: {_gap(graph)}.")
 
 
 def _gap(graph: Graph) -> str:
@@ -333,7 +329,8 @@ def _gap(graph: Graph) -> str:
 
 
 def _store(store: str | None) -> Store:
-    return Store(store or Path(platformdirs.user_cache_dir("image-privacy-harness")) / "evaluations")
+    # A cache of an earlier format is left alone: nobody has to clear what was never asked for.
+    return Store(store or Path(platformdirs.user_cache_dir("image-privacy-harness")) / f"evaluations-{SCHEMA}")
 
 
 def _drew_before(store: Store, graph: Graph, labels: Set[str]) -> set[str]:
@@ -344,16 +341,32 @@ def _drew_before(store: Store, graph: Graph, labels: Set[str]) -> set[str]:
     return {label for record in records for label in noted(record.notes, labels)}
 
 
-def _forget(store: Store, graph: Graph, uncached: set[str]) -> None:
-    """Remove earlier results of objects whose results cannot be kept, and results of tasks that need these."""
-    gone = set[str]()
+def _with(graph: Graph, labels: Set[str]) -> list[str]:
+    """Return the keys of tasks with one of these components, and of those that need them."""
+    keys = dict[str, None]()
     for key, task in graph.tasks.items():
-        if uncached & {ref.label for ref in task.spec.components.values()} or gone & set(task.spec.needs.values()):
-            gone.add(key)
+        if labels & {ref.label for ref in task.spec.components.values()} or keys.keys() & set(task.spec.needs.values()):
+            keys[key] = None
+    return list(keys)
+
+
+def _forget(store: Store, graph: Graph, drawing: Set[str]) -> None:
+    """Remove earlier results of objects that draw from global randomness, and results of tasks that need these."""
+    for key in _with(graph, drawing):
+        store.forget(key)
+
+
+def _discard(store: Store, keys: Sequence[str]) -> None:
+    """Remove results that no further call can use, with their files, as far as the store can be reached."""
+    with suppress(StoreError):
+        for key in keys:
+            record = store.record(key)
             store.forget(key)
+            if record is not None and record.arrays is not None:
+                store.backend.delete(record.arrays.file)
 
 
-def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool, own: Set[str]) -> Result:
+def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool) -> Result:
     """Return the tables, those with the user's objects first.
 
     A store that the user named keeps them, unless they would replace the tables of a run.
@@ -361,7 +374,7 @@ def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool, 
     store = session.store
     with store.alone() if named else nullcontext():
         keep = named and all(before.command == COMMAND for before in store.sweeps(graph.track.info.id))
-        known = StoreEntries(session.registry, examined=examined_in(store))
-        board, numbers, sweep = session.rank(graph, outcome, known=known, keep=keep)
-    tables = sorted(board.tables, key=lambda table: not own & {row.label for row in table.rows})
-    return result_of(board.model_copy(update={"tables": tuple(tables)}), numbers, store, sweep)
+        store_entries = StoreEntries(session.registry, examined=examined_in(store))
+        leaderboard, numbers, sweep = session.rank(graph, outcome, catalogue=store_entries, keep=keep)
+    tables = sorted(leaderboard.tables, key=lambda table: not any(is_users(row.label) for row in table.rows))
+    return result_of(leaderboard.model_copy(update={"tables": tuple(tables)}), numbers, store, sweep)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 
 from imharness.errors import UsageError
-from imharness.notebook.arguments import flag, one_of, real, shown, text, whole, wrong
+from imharness.notebook.arguments import flag, one_of, real, short, text, whole, wrong
 
 Function = Callable[..., Any]
 
@@ -27,7 +27,7 @@ class Own:
     """An object that can take part in an evaluation.
 
     `kind` is "metric", "defense", "attack" or "evaluator". `facts` are the declared facts, for the `info` of its
-    component. `cache_key` stands for the object's code and state if these cannot be digested.
+    component. `cache_key` stands for the object's code and state; without one its results are not used again.
     """
 
     kind: Literal["metric", "defense", "attack", "evaluator"]
@@ -61,7 +61,8 @@ def metric(
         reference: whether it compares images with references.
         differentiable: whether attacks may read its gradient.
         name: its name in tables; by default the object's own name.
-        cache_key: stands for code and state if these cannot be digested; change it when they change.
+        cache_key: any text that stands for its code, its state and the files that it reads: results are used again as
+            long as it is the same, so change it with them. Without one they are computed at each call.
 
     Raises a `UsageError` that names the argument.
     """
@@ -157,11 +158,11 @@ def built(function: Function, device: torch.device) -> Function:
     import copy
 
     try:
-        own = copy.deepcopy(function)
+        duplicate = copy.deepcopy(function)
     except Exception as error:
         name = type(function).__name__
         raise UsageError(f"module {name} cannot be copied ({error}); wrap it in a function that calls it.") from error
-    return own.eval().requires_grad_(False).to(device)
+    return duplicate.eval().requires_grad_(False).to(device)
 
 
 def _limits(bounds: Any) -> tuple[float, float]:
@@ -181,7 +182,7 @@ def _own(kind: Any, function: Function, name: str | None, cache_key: str | None,
     wanted = name if name is not None else _name_of(function) or kind
     slug = re.sub(r"[^a-z0-9._-]+", "-", wanted.lower()).strip("-._")
     if not slug:
-        raise UsageError(f"name: {shown(wanted)} has no ASCII letter or digit; choose another.")
+        raise UsageError(f"name: {short(wanted)} has no ASCII letter or digit; choose another.")
     return Own(kind, function, slug, facts, cache_key)
 
 
@@ -214,6 +215,8 @@ def _counts(function: Any) -> tuple[int, int]:
     except (TypeError, ValueError):  # compiled code
         return 0, 100
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    own = [parameter for parameter in signature.parameters.values() if parameter.kind in kinds]
+    parameters = [parameter for parameter in signature.parameters.values() if parameter.kind in kinds]
     many = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in signature.parameters.values())
-    return sum(parameter.default is inspect.Parameter.empty for parameter in own), 100 if many else len(own)
+    return sum(parameter.default is inspect.Parameter.empty for parameter in parameters), 100 if many else len(
+        parameters
+    )

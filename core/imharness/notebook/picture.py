@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from imharness.errors import UsageError, unknown_name
-from imharness.notebook.writing import heading
+from imharness.notebook.writing import heading, measured
 from imharness.reading.text import NO_MARKUP
 from imharness.results.tables import Table, Value
 
@@ -25,8 +25,6 @@ WIDTH, ROW = 7.0, 0.32
 DPI = 200
 FORMATS: Mapping[str, Mapping[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 """The end of a file's name -> what is written into it as metadata."""
-PLACES = "rank"
-"""The key of the column that holds the places of a ranking."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Picture:
         """Write the picture to a file, as SVG, PDF or PNG by the end of its name; raises `UsageError` for another."""
         form = Path(path).suffix.lower().removeprefix(".")
         if form not in FORMATS:
-            ends = ", ".join(f".{own}" for own in FORMATS)
+            ends = ", ".join(f".{ending}" for ending in FORMATS)
             raise UsageError(f"path: {Path(path).name!r} does not end in one of {ends}.")
         with Path(path).open("wb") as out:
             self._write(out, form)
@@ -67,36 +65,27 @@ def dots(table: Table, key: str | None = None) -> Picture:
 
     By default this is the column that ranks the table, or the measure behind it if that column holds places.
     """
-    wanted = key or _measured(table)
-    column = next((own for own in table.columns if own.key == wanted), None)
+    wanted = key or measured(table)
+    column = next((column for column in table.columns if column.key == wanted), None)
     if column is None:
-        known = [own.key for own in table.columns]
-        raise UsageError(unknown_name(f"column: no column is called {wanted!r}", wanted, known))
+        keys = [column.key for column in table.columns]
+        raise UsageError(unknown_name(f"column: no column is called {wanted!r}", wanted, keys))
     rows = [(row.title or row.label, row.values.get(wanted, Value())) for row in table.rows]
-    shown = [(label, value) for label, value in rows if value.value is not None]
-    if not shown:
+    present = [(label, value) for label, value in rows if value.value is not None]
+    if not present:
         raise UsageError(f"column: {wanted!r} has no number in table {table.id}.")
-    middle = np.array([value.value for _, value in shown], dtype=np.float64)
-    low = np.array([value.value if value.low is None else value.low for _, value in shown], dtype=np.float64)
-    high = np.array([value.value if value.high is None else value.high for _, value in shown], dtype=np.float64)
+    middle = np.array([value.value for _, value in present], dtype=np.float64)
+    low = np.array([value.value if value.low is None else value.low for _, value in present], dtype=np.float64)
+    high = np.array([value.value if value.high is None else value.high for _, value in present], dtype=np.float64)
     with matplotlib.rc_context(NO_MARKUP):
-        figure = Figure(figsize=(WIDTH, 1.2 + ROW * len(shown)), layout="constrained")
-        axes, places = figure.add_subplot(), np.arange(len(shown))[::-1]
+        figure = Figure(figsize=(WIDTH, 1.2 + ROW * len(present)), layout="constrained")
+        axes, places = figure.add_subplot(), np.arange(len(present))[::-1]
         axes.hlines(places, low, high, color="#7a8794", linewidth=2)
         axes.plot(middle, places, "o", color="#1f5f99")
-        axes.set_yticks(places, [label for label, _ in shown])
+        axes.set_yticks(places, [label for label, _ in present])
         axes.set_xlabel(heading(column))
         axes.set_title(table.title)
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         if not column.decimals:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return Picture(figure)
-
-
-def _measured(table: Table) -> str:
-    """Return the key of the column that ranks a table; if it holds places, the first one with other numbers."""
-    ranked = table.ranked_by or (table.columns[0].key if table.columns else "")
-    if ranked != PLACES:
-        return ranked
-    others = [own.key for own in table.columns if own.key != PLACES]
-    return next((key for key in others if any(row.number(key) is not None for row in table.rows)), ranked)

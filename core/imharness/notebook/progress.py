@@ -16,12 +16,12 @@ from imharness.running.views import View, short
 
 @contextmanager
 def shown_progress(title: str, wanted: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how many cells are done while the block runs; yields a function to call with (done, total)."""
+    """Show how many tasks are done while the block runs; yields a function to call with (done, total)."""
     if wanted and in_notebook():
         with _in_notebook() as show:
             yield lambda done, total: show(_bar(title, done, total))
     else:
-        with console.progress(title, shown=wanted) as advance:
+        with console.progress(title, visible=wanted) as advance:
             yield advance
 
 
@@ -33,7 +33,7 @@ def view_of_run(wanted: bool) -> View:
 
 
 class NotebookBar:
-    """Shows a run as a bar in the output of a notebook's cell, and removes it at the end."""
+    """Shows a run as a bar in the output of a notebook's task, and removes it at the end."""
 
     every_s = BAR_EVERY_S
 
@@ -43,8 +43,8 @@ class NotebookBar:
 
     def show(self, state: RunState) -> None:
         tracks = ", ".join(short(track) for track in state.tracks)
-        told = ", ".join(part for part in (elapsed_of(state), left_of(state)) if part)
-        self._show(_bar(tracks, state.done + state.failed, state.total, told))
+        timing = ", ".join(phrase for phrase in (elapsed_of(state), left_of(state)) if phrase)
+        self._show(_bar(tracks, state.done + state.failed, state.total, timing))
 
     def close(self) -> None:
         self._opened.__exit__(None, None, None)
@@ -58,15 +58,15 @@ def in_notebook() -> bool:
 
 @contextmanager
 def _in_notebook() -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows HTML in the output of a cell, in place of the last; the block's end removes it."""
+    """Yield a function that shows HTML in the output of a task, in place of the last; the block's end removes it."""
     display: Any = sys.modules["IPython"].display
     handle = display.display(display.HTML(""), display_id=True)
     try:
-        yield lambda shown: handle.update(display.HTML(shown))
+        yield lambda markup: handle.update(display.HTML(markup))
     finally:
         handle.update(display.HTML(""))
 
 
-def _bar(title: str, done: int, total: int, told: str = "") -> str:
-    bar = f"{html.escape(title)} <progress value='{done}' max='{total}'></progress> {done:,} of {total:,} cells"
-    return f"{bar}, {html.escape(told)}" if told else bar
+def _bar(title: str, done: int, total: int, timing: str = "") -> str:
+    bar = f"{html.escape(title)} <progress value='{done}' max='{total}'></progress> {done:,} of {total:,} tasks"
+    return f"{bar}, {html.escape(timing)}" if timing else bar

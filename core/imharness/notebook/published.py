@@ -1,4 +1,4 @@
-"""`load_board`: a published board, from the folder of its site or from its address. Imports no torch."""
+"""`load_leaderboard`: a published leaderboard, from the folder of its site or from its address. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from imharness.errors import UsageError
 from imharness.exports.marks import standing_of
-from imharness.notebook.arguments import place as path_of
-from imharness.notebook.load import TABLES, boards_in, joined, of_board
+from imharness.notebook.arguments import address_of
+from imharness.notebook.load import TABLES, joined, leaderboards_in, of_leaderboard
 from imharness.notebook.result import Result
 from imharness.notebook.writing import pandas_module
 from imharness.reading.opening import MIB, read_bytes
@@ -36,8 +36,8 @@ HERE = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, repr=False)
-class PublishedBoard(Result):
-    """A published board: its tables, as a result has them, with who stands where and what was found as data frames.
+class PublishedLeaderboard(Result):
+    """A published leaderboard: its tables, as a result has them, with ranks and findings as data frames.
 
     Args:
         release: the name of the published state; "" for a site that was built but not published.
@@ -57,43 +57,43 @@ class PublishedBoard(Result):
             (
                 ranking.table,
                 label,
-                _tier(place, label in ranking.may_be_best),
+                _tier(standing, label in ranking.may_be_best),
                 label == ranking.winner,
-                place.control,
-                place.complete,
-                place.gate,
-                place.front,
-                "; ".join(place.flags),
-                standing_of(place),
+                standing.control,
+                standing.complete,
+                standing.gate,
+                standing.front,
+                "; ".join(standing.flags),
+                standing_of(standing),
             )
             for ranking in self.rankings
-            for label, place in ranking.places.items()
+            for label, standing in ranking.places.items()
         ]
         return _frame(columns, rows)
 
     def found(self) -> pandas.DataFrame:
-        """Return what the board found, a row for each sentence; raises `Unavailable` without pandas.
+        """Return what the leaderboard found, a row for each sentence; raises `Unavailable` without pandas.
 
         ``tier`` is "shown", "ruled out" or "open"; ``entry`` is of whom the sentence ``text`` speaks, ``measure`` what
         was measured, and ``unit`` what an independent unit is.
         """
         columns = ("table", "tier", "kind", "entry", "measure", "unit", "text")
         rows = [
-            (ranking.table, own.tier, own.kind, own.entry, own.measure, own.unit, own.text)
+            (ranking.table, finding.tier, finding.kind, finding.entry, finding.measure, finding.unit, finding.text)
             for ranking in self.rankings
-            for own in ranking.findings
+            for finding in ranking.findings
         ]
         return _frame(columns, rows)
 
 
-def load_board(site: str | os.PathLike[str]) -> PublishedBoard:
-    """Return a published board from the folder of its site, or from its address.
+def load_leaderboard(site: str | os.PathLike[str]) -> PublishedLeaderboard:
+    """Return a published leaderboard from the folder of its site, or from its address.
 
-        board = ih.load_board("https://example.org/leaderboard")
-        board.to_dataframe(), board.standings(), board.found()
+        leaderboard = ih.load_leaderboard("https://example.org/leaderboard")
+        leaderboard.to_dataframe(), leaderboard.standings(), leaderboard.found()
 
     `to_dataframe` returns the main table or a named one; its units are those that a result's tables have, see
-    ``help(board.table().to_dataframe)``.
+    ``help(leaderboard.table().to_dataframe)``.
 
     Read is the one file of results that each site has, ``data/results.json``, of at most 64 MiB. If several tracks have
     tables, the names of tables begin with the track, as in ``iqa/ranking``.
@@ -105,42 +105,42 @@ def load_board(site: str | os.PathLike[str]) -> PublishedBoard:
     Raises:
         UsageError: the place is no site, the site is not reached, or it was made by another version of the format.
     """
-    place = path_of("site", site, "a folder, or the address of a site")
-    if "://" in place:
-        where = _results_of(place)
+    location = address_of("site", site, "a folder, or the address of a site")
+    if "://" in location:
+        where = _results_of(location)
         content = _fetched(where)
     else:
-        file = Path(place) / TABLES
+        file = Path(location) / TABLES
         if not file.is_file():
-            raise UsageError(f"site: {place} has no {TABLES.as_posix()}; give the folder of a site that was built.")
+            raise UsageError(f"site: {location} has no {TABLES.as_posix()}; give the folder of a site that was built.")
         where, content = str(file), read_bytes(file, LARGEST)
-    found = parsed_json(content, f"site: {where}")
-    version = found.get("schema_version") if isinstance(found, dict) else None
+    facts = parsed_json(content, f"site: {where}")
+    version = facts.get("schema_version") if isinstance(facts, dict) else None
     if version != SCHEMA:
         raise UsageError(f"site: {where} has the format {version!r}; this version of the harness reads {SCHEMA!r}.")
-    boards = boards_in(found, f"site: {where}")
-    if not boards:
-        raise UsageError(f"site: {where} has no board.")
-    parts = [of_board(board) for board in boards]
-    whole = joined(parts, place)
-    return PublishedBoard(
+    leaderboards = leaderboards_in(facts, f"site: {where}")
+    if not leaderboards:
+        raise UsageError(f"site: {where} has no leaderboard.")
+    results = [of_leaderboard(leaderboard) for leaderboard in leaderboards]
+    whole = joined(results, location)
+    return PublishedLeaderboard(
         whole.title,
         whole.made,
         failed=whole.failed,
         missing=whole.missing,
-        boards=whole.boards,
-        release=str(found.get("release", "")),
+        leaderboards=whole.leaderboards,
+        release=str(facts.get("release", "")),
     )
 
 
-def _tier(place: Any, may_be_best: bool) -> str:
-    if place.control:
+def _tier(standing: Any, may_be_best: bool) -> str:
+    if standing.control:
         return "control"
-    if not place.complete:
+    if not standing.complete:
         return "incomplete"
-    if place.flags:
+    if standing.flags:
         return "flagged"
-    if not place.able:
+    if not standing.able:
         return "costs too much"
     return "may be best" if may_be_best else "behind"
 
@@ -151,24 +151,24 @@ def _frame(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pandas.Da
 
 def _results_of(address: str) -> str:
     """Return the address of the results of a site; raises `UsageError` for one that is not encrypted."""
-    parts = _allowed(address)
-    path = parts.path.removesuffix("index.html").removesuffix("/")
+    url = _allowed(address)
+    path = url.path.removesuffix("index.html").removesuffix("/")
     path = path if path.endswith(".json") else f"{path}/{TABLES.as_posix()}"
-    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+    return urllib.parse.urlunsplit((url.scheme, url.netloc, path, "", ""))
 
 
 def _allowed(address: str) -> urllib.parse.SplitResult:
     try:
-        parts = urllib.parse.urlsplit(address)
-        host = parts.hostname
-        port_is_number = parts.port is None or parts.port >= 0
+        url = urllib.parse.urlsplit(address)
+        host = url.hostname
+        port_is_number = url.port is None or url.port >= 0
     except ValueError:
         host, port_is_number = None, False
-    if not host or not port_is_number or parts.username is not None:
+    if not host or not port_is_number or url.username is not None:
         raise UsageError(f"site: {address!r:.200} is not the address of a site.")
-    if parts.scheme != "https" and not (parts.scheme == "http" and host in HERE):
+    if url.scheme != "https" and not (url.scheme == "http" and host in HERE):
         raise UsageError(f"site: {address!r:.200} must begin with https://.")
-    return parts
+    return url
 
 
 class _StaysEncrypted(urllib.request.HTTPRedirectHandler):

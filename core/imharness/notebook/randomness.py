@@ -48,36 +48,36 @@ def watched(kind: str, label: str) -> Iterator[None]:
     outer = _calls[-1] if _calls else None
     if outer is not None:
         outer.look()
-    own = _Call()
-    _calls.append(own)
+    call = _Call()
+    _calls.append(call)
     try:
         yield
     finally:
-        _calls.remove(own)
-        own.look()
+        _calls.remove(call)
+        call.look()
         if outer is not None:
-            outer.before = own.before
-        if own.drew:
+            outer.before = call.before
+        if call.drew:
             _drew[label] = _drew_in_task[label] = (
-                f"{label}{DRAWS}{' and '.join(own.drew)}, which no seed reaches: "
+                f"{label}{DRAWS}{' and '.join(call.drew)}, which no seed reaches: "
                 f"computed again, its numbers may differ. Let it {HOW.get(kind, OTHERWISE)}."
             )
 
 
 def say_who_drew() -> list[str]:
     """Warn about each object that has drawn since the last call, and return their labels."""
-    found = dict(_drew)
+    notes = dict(_drew)
     _drew.clear()
-    for line in found.values():
+    for line in notes.values():
         warnings.warn(line, stacklevel=3)
-    return list(found)
+    return list(notes)
 
 
 def notes_of_task() -> list[str]:
     """Return the notes for the record of a task that has ended: a line for each object that drew in it."""
-    found = list(_drew_in_task.values())
+    notes = list(_drew_in_task.values())
     _drew_in_task.clear()
-    return found
+    return notes
 
 
 def noted(notes: Iterable[str], labels: Iterable[str]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,26 @@ from imharness.errors import UsageError, unknown_name
 from imharness.exports import Sheet, latex, markdown, sheet_of
 from imharness.exports.sheets import printed
 from imharness.notebook.arguments import listed, naming, text
-from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
-from imharness.results.boards import Board
+from imharness.notebook.writing import (
+    WIDEST,
+    as_frame,
+    as_html,
+    as_text,
+    folded,
+    is_users,
+    leading,
+    pandas_module,
+    users_first,
+)
+from imharness.ranking.headline import headline_of_row
 from imharness.results.comparisons import Comparison
 from imharness.results.findings import Finding, cannot_win, first_sentences
-from imharness.results.labels import method_of
+from imharness.results.labels import components_in, method_of, without_settings
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import display_names, in_names
 from imharness.results.rankings import Ranking
 from imharness.results.sweeps import Cause, Missing, causes_of
-from imharness.results.tables import Table, several
+from imharness.results.tables import Table, joined, several
 
 if TYPE_CHECKING:
     import pandas
@@ -39,11 +51,11 @@ SHOWN_FAILURES = 5
 class ResultTable:
     """One table: entries in rows, best first, and numbers with intervals in columns.
 
-    `spec` is the whole table as data, `board` the board that it belongs to, if any.
+    `spec` is the whole table as data, `leaderboard` the leaderboard that it belongs to, if any.
     """
 
     spec: Table
-    board: Board | None = None
+    leaderboard: Leaderboard | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -61,13 +73,13 @@ class ResultTable:
     def column(self, key: str) -> npt.NDArray[np.float64]:
         """Return the numbers of a column, float64 ``(rows,)``, NaN where there is none."""
         _known("column", key, self.columns)
-        found = [row.values[key].value if key in row.values else None for row in self.spec.rows]
-        return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+        values = [row.values[key].value if key in row.values else None for row in self.spec.rows]
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a data frame with a row for each entry, the best first; raises `Unavailable` without pandas.
 
-        Its columns, here and in `imharness.load_board`, are for each column KEY of the table:
+        Its columns, here and in `imharness.load_leaderboard`, are for each column KEY of the table:
 
         - ``KEY``: the number, in the unit that the column's label has: a label with % counts to 100, one with dB, ms,
           GB or px has that unit, and a number whose label has none is a plain one, such as a share or a correlation.
@@ -81,7 +93,7 @@ class ResultTable:
         return as_frame(self.spec)
 
     def to_latex(self, *, columns: Sequence[str] = (), caption: str = "") -> str:
-        """Return LaTeX for the package booktabs; see `imharness.exports.sheet_of`."""
+        """Return LaTeX for the packages adjustbox and booktabs; see `imharness.exports.sheet_of`."""
         return latex(self._sheet(columns, caption))
 
     def to_markdown(self, *, columns: Sequence[str] = (), caption: str = "") -> str:
@@ -93,32 +105,53 @@ class ResultTable:
         wanted = [text("columns", name, "names of columns") for name in named]
         text("caption", caption)
         with naming("columns"):
-            return sheet_of(self.spec, self.board, columns=wanted, caption=caption)
+            return sheet_of(self.spec, self.leaderboard, columns=wanted, caption=caption)
 
     def short(self) -> Sheet:
-        """Return the leading columns as a sheet."""
-        return sheet_of(self.spec, self.board, columns=leading(self.spec))
+        """Return the leading columns as a sheet, the rows of the user's objects first."""
+        return self._with(leading(self.spec))
+
+    def _with(self, columns: Sequence[str]) -> Sheet:
+        return sheet_of(users_first(self.spec), self.leaderboard, columns=columns)
+
+    @property
+    def _baseline(self) -> str:
+        """The entry that all others are compared with, "" where the table has no ranking."""
+        rankings = self.leaderboard.rankings if self.leaderboard is not None else ()
+        return next((ranking.baseline for ranking in rankings if ranking.table == self.spec.id), "")
+
+    def _html(self, sheet: Sheet, notes: Sequence[str] = ()) -> str:
+        """Return a sheet in HTML, with its caption, its notes and further ones folded."""
+        notes = [sheet.caption, *(f"{letter}: {line}" for letter, line in sheet.notes), *notes]
+        return as_html(sheet, self._baseline) + folded(f"Notes ({len(notes)})", notes)
 
     def _repr_html_(self) -> str:
-        return as_html(sheet_of(self.spec, self.board))
+        return self._html(self._with([]))
 
     def __repr__(self) -> str:
-        return as_text(self.short())
+        keys = leading(self.spec)
+        while len(keys) > 1 and len(max(self._rows(keys), key=len)) > WIDEST:
+            keys.pop()
+        return as_text(self._with(keys), self._baseline)
+
+    def _rows(self, keys: Sequence[str]) -> list[str]:
+        return as_text(self._with(keys), self._baseline).split("\n")[1 : len(self) + 2]
 
 
 @dataclass(frozen=True, repr=False)
 class ResultRow:
-    """One entry of a result: its numbers in the main table, and an argument of `imharness.compare`."""
+    """One entry of a result: its numbers in a table, by default the main one; `imharness.compare` takes it."""
 
     result: Result
     label: str
+    table: str | None = None
 
     @property
     def values(self) -> dict[str, float]:
-        """The numbers of the entry by column of the main table, NaN where there is none."""
-        table = self.result.table()
-        place = table.labels.index(self.label)
-        return {key: float(table.column(key)[place]) for key in table.columns}
+        """The numbers of the entry by column of its table, NaN where there is none."""
+        table = self.result.table(self.table)
+        index = table.labels.index(self.label)
+        return {key: float(table.column(key)[index]) for key in table.columns}
 
     def __repr__(self) -> str:
         return f"{self.label}: " + ", ".join(f"{key} {value:.4g}" for key, value in self.values.items())
@@ -135,7 +168,8 @@ class Result:
         failed: what has no result because it failed -> why, in one line.
         missing: what was not planned because something is not on this machine.
         paired: scores of entries on the same units, for `imharness.compare`.
-        boards: table -> the board that it belongs to, if any; it tells controls, winners and how far the run was.
+        leaderboards: table -> the leaderboard that it belongs to, if any; it tells controls, winners and how far the
+        run was.
     """
 
     title: str
@@ -144,20 +178,28 @@ class Result:
     failed: Mapping[str, str] = field(default_factory=dict)
     missing: Sequence[Missing] = ()
     paired: Sequence[Paired] = ()
-    boards: Mapping[str, Board] = field(default_factory=dict)
+    leaderboards: Mapping[str, Leaderboard] = field(default_factory=dict)
 
     @property
     def flags(self) -> dict[str, tuple[str, ...]]:
         """Label -> why its numbers are not to be trusted: quick checks that it failed, and what an audit found."""
-        places = {label: place.flags for ranking in self.rankings for label, place in ranking.places.items()}
-        checks = {own.label: own.failed_checks for board in self.boards.values() for own in board.entries}
-        found = {label: places.get(label) or checks.get(label, ()) for label in {**places, **checks}}
-        return {label: lines for label, lines in found.items() if lines}
+        places = {label: standing.flags for ranking in self.rankings for label, standing in ranking.places.items()}
+        checks = {
+            entry.label: entry.failed_checks
+            for leaderboard in self.leaderboards.values()
+            for entry in leaderboard.entries
+        }
+        flags = {label: places.get(label) or checks.get(label, ()) for label in {**places, **checks}}
+        return {label: lines for label, lines in flags.items() if lines}
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
         """Who wins, and how certain that is, the main ranking first."""
-        return tuple(own for board in {id(b): b for b in self.boards.values()}.values() for own in board.rankings)
+        return tuple(
+            ranking
+            for leaderboard in {id(b): b for b in self.leaderboards.values()}.values()
+            for ranking in leaderboard.rankings
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -167,7 +209,7 @@ class Result:
     @property
     def tables(self) -> dict[str, ResultTable]:
         """All tables by name, the main one first."""
-        return {table.id: ResultTable(table, self.boards.get(table.id)) for table in self.made}
+        return {table.id: ResultTable(table, self.leaderboards.get(table.id)) for table in self.made}
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -186,19 +228,48 @@ class Result:
         return self.tables[self.made[0].id if name is None else _known("table", name, self.tables)]
 
     def __getitem__(self, name: str) -> ResultRow:
-        """Return an entry of the main table, by its label or by its label without the owner.
+        """Return an entry, by its label, by its label without the owner or without settings, or by its display name.
 
-        The name of a function, such as ``my_blur``, means the entry ``my-blur`` that was made of it.
+        It is looked for in all tables, the main one first. The name of a function, such as ``my_blur``, means the entry
+        ``my-blur`` that was made of it. If the result is of several tracks that have the entry, put the track before
+        the name, as in ``iqa/none``. Raises `UsageError` for a name that no entry has, or several.
         """
-        labels = self.table().labels
-        names = {text("entry", name, "a name"), name.replace("_", "-")}
-        found = [label for label in labels if names & {label, method_of(label)}]
-        if len(found) != 1:
-            raise _unknown("entry", name, list(map(printed, labels)))
-        return ResultRow(self, found[0])
+        wanted = text("entry", name, "a name")
+        tracks = dict.fromkeys(table.id.rpartition("/")[0] for table in self.made)
+        track, slash, rest = wanted.partition("/")
+        chosen, wanted = ([track], rest) if slash and track in tracks else (list(tracks), wanted)
+        entries = {track: row for track in chosen if (row := self._entry(track, wanted)) is not None}
+        if len(entries) > 1:
+            written = " or ".join(repr(f"{track}/{wanted}") for track in entries)
+            raise UsageError(f"entry: {wanted!r} is in {joined(entries)}; write {written}.")
+        if not entries:
+            labels = dict.fromkeys(row.label for table in self.made for row in table.rows)
+            raise (
+                _unknown("entry", name, list(map(printed, labels)))
+                if labels
+                else UsageError(f"{self.title} has no table{self._why()}.")
+            )
+        return next(iter(entries.values()))
+
+    def _entry(self, track: str, name: str) -> ResultRow | None:
+        """Return the entry of a track that a name means, from the first table in which it means one."""
+        names = {name, name.replace("_", "-")}
+        for table in (table for table in self.made if table.id.rpartition("/")[0] == track):
+            labels = list(dict.fromkeys(row.label for row in table.rows))
+            called = display_names(labels)
+            for names_of in (
+                lambda label: {label},
+                lambda label: {method_of(label)},
+                lambda label: {called[label], *map(method_of, components_in(label))},  # noqa: B023
+                lambda label: {method_of(component) for component in components_in(without_settings(label))},
+            ):
+                matches = [label for label in labels if names & names_of(label)]
+                if len(matches) == 1:
+                    return ResultRow(self, matches[0], table.id)
+        return None
 
     def rows(self, step: str | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Return the rows of a step as columns of one length, each with the components and options of its cell.
+        """Return the rows of a step as columns of one length, each with the components and options of its task.
 
         Without a name, these are the rows of the only step. Raises `UsageError` for a step without rows.
         """
@@ -218,7 +289,7 @@ class Result:
         return pandas_module().DataFrame(rows)
 
     def to_latex(self, name: str | None = None, *, columns: Sequence[str] = (), caption: str = "") -> str:
-        """Return a table in LaTeX for the package booktabs, with all columns or the named ones."""
+        """Return a table in LaTeX for the packages adjustbox and booktabs, with all columns or the named ones."""
         return self.table(name).to_latex(columns=columns, caption=caption)
 
     def to_markdown(self, name: str | None = None, *, columns: Sequence[str] = (), caption: str = "") -> str:
@@ -231,14 +302,44 @@ class Result:
 
         return dots(self.table(name).spec, None if column is None else text("column", column))
 
-    def _is_about(self, ranking: Ranking) -> bool:
-        """Say whether a ranking is about entries of the main table, as one of defenses is not about metrics."""
-        first = {row.label for own in self.made[:1] for row in own.rows}
-        return not first or bool(first & set(ranking.places))
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """What is said first: of each object of the user's what each ranking says of it, or else the headlines.
+
+        A sentence has at most 20 words, but for the reason of a check that failed. Where an object is in no ranking,
+        its place in the first table that has it is said.
+        """
+        users = dict.fromkeys(row.label for table in self.made for row in table.rows if is_users(row.label))
+        if not users:
+            return tuple(dict.fromkeys(in_names(claim, self._names) for claim in self._claims()))
+        doubts = [f"{label} {cannot_win(lines)}." for label, lines in self.flags.items() if label in users]
+        return tuple(in_names(line, self._names) for line in [*doubts, *self._about(users)])
+
+    def _about(self, labels: Iterable[str]) -> Iterator[str]:
+        for label in labels:
+            stated = [ranking for ranking in self.rankings if ranking.places.get(label) is not None]
+            titles = {table.id: table.title for table in self.made}
+            for ranking in stated:
+                first = f"{titles.get(ranking.table, ranking.table)}: " if len(stated) > 1 else ""
+                yield first + " ".join(ranking.places[label].headline)
+            if not stated:
+                tables = [table for table in self.made if any(row.label == label for row in table.rows)]
+                yield from filter(None, [headline_of_row(tables[0], label)])
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return display_names(list(dict.fromkeys(row.label for table in self.made for row in table.rows)))
+
+    def _claims(self) -> Iterator[str]:
+        """Yield the headline of each ranking; before that of another table than the main one stands its name."""
+        main = self.made[0].id if self.made else ""
+        for ranking in self.rankings:
+            claim = ranking.claim or f"See the table {ranking.table}."
+            yield claim if ranking.table == main else f"{ranking.table}: {claim}"
 
     def _why(self) -> str:
         if self.failed:
-            return f": {several(len(self.failed), 'cell')} failed, such as {_cause(causes_of(self.failed)[0])}"
+            return f": {several(len(self.failed), 'task')} failed, such as {_cause(causes_of(self.failed)[0])}"
         if self.missing:
             return f": {self.missing[0].what} is missing ({self.missing[0].reason}; {self.missing[0].remedy})"
         return ""
@@ -246,53 +347,67 @@ class Result:
     def _units(self) -> str:
         """Say how many independent units the main ranking rests on; empty without a ranking."""
         ranked = next((ranking.comparison for ranking in self.rankings), "")
-        own = next((comparison for comparison, _ in self.paired if comparison.id == ranked), None)
-        if own is None or not own.unit:
+        ranked_comparison = next((comparison for comparison, _ in self.paired if comparison.id == ranked), None)
+        if ranked_comparison is None or not ranked_comparison.unit:
             return ""
-        units = {name for names in own.unit_sets for name in names}
-        sources = {name for names in own.clusters for name in names}
-        source = own.cluster_unit or "source"
-        of = f" of {several(len(sources), source)}" if sources and source != own.unit else ""
-        return f"{several(len(units), own.unit)}{of}"
+        units = {name for names in ranked_comparison.unit_sets for name in names}
+        sources = {name for names in ranked_comparison.clusters for name in names}
+        source = ranked_comparison.cluster_unit or "source"
+        of = f" of {several(len(sources), source)}" if sources and source != ranked_comparison.unit else ""
+        return f"{several(len(units), ranked_comparison.unit)}{of}"
+
+    def _failures(self) -> list[str]:
+        lines = list(map(_cause, causes_of(self.failed)))[:SHOWN_FAILURES]
+        return [f"{several(len(self.failed), 'task')} failed:", *lines] if self.failed else []
 
     def _notes(self) -> list[str]:
-        """Return what readers of the main table must know: the claim, what was found, what failed, what is missing."""
-        doubts = [f"{label} {cannot_win(lines)}." for label, lines in self.flags.items()]
-        claims = []
-        for ranking in self.rankings[:1]:
-            if not self._is_about(ranking):
-                claims.append(f"What else was ranked stands in the table {ranking.table}.")
-                continue
-            claims += [ranking.claim] if ranking.claim else []
-            claims += first_sentences(ranking.findings, "in `findings`")
-        lines = list(map(_cause, causes_of(self.failed)))[:SHOWN_FAILURES]
-        failed = [f"{several(len(self.failed), 'cell')} failed:", *lines] if self.failed else []
+        """Return what readers of the main table must know besides: who wins, the findings, what is missing."""
+        users = {row.label for table in self.made for row in table.rows if is_users(row.label)}
+        lines = [f"{label} {cannot_win(lines)}." for label, lines in self.flags.items() if label not in users]
+        lines += self._claims() if users else []
+        for ranking in self.rankings:
+            if self._is_about(ranking):
+                lines += [f"Stand-ins: {'; '.join(ranking.proxies)}."] if ranking.proxies else []
+                lines += first_sentences(ranking.findings, "in `findings`")
         gaps = list(dict.fromkeys(f"Missing: {gap.what} ({gap.reason})" for gap in self.missing))
         others = [f"Tables: {', '.join(self.tables)}."] if len(self.made) > 1 else []
-        return [*map(printed, [*doubts, *claims]), *failed, *gaps[:SHOWN_FAILURES], *others]
+        return [*map(printed, dict.fromkeys(lines)), *gaps[:SHOWN_FAILURES], *others]
+
+    def _is_about(self, ranking: Ranking) -> bool:
+        """Say whether a ranking is about entries of the main table, as one of defenses is not about metrics."""
+        first = {row.label for table in self.made[:1] for row in table.rows}
+        return not first or bool(first & set(ranking.places))
 
     def _repr_html_(self) -> str:
-        table = as_html(self.table().short()) if self.made else f"<p>{html.escape(self.title)}: no table</p>"
-        units = self._units()
-        head = f"<p>{html.escape(f'{self.title}: {units}')}</p>" if units else ""
-        return head + table + "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        def paragraph(line: str) -> str:
+            return f"<p>{html.escape(line)}</p>"
+
+        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in self.verdicts)
+        head = paragraph(f"{self.title}: {units}") if (units := self._units()) else ""
+        failures = "".join(map(paragraph, self._failures()))
+        if not self.made:
+            nothing = paragraph(f"{self.title}: no table")
+            return verdicts + head + nothing + failures + folded("Notes", self._notes())
+        main = self.table()
+        return verdicts + head + failures + main._html(main.short(), self._notes())
 
     def __repr__(self) -> str:
         head = [f"{self.title}: {units}"] if (units := self._units()) else []
-        return "\n".join([*head, repr(self.table()) if self.made else f"{self.title}: no table", *self._notes()])
+        table = repr(self.table()) if self.made else f"{self.title}: no table"
+        return "\n".join([*self.verdicts, *head, table, *self._failures(), *self._notes()])
 
 
 def _cause(cause: Cause) -> str:
-    first, *others = cause.cells
-    return f"{first}: {cause.why}" + (f" (so did {several(len(others), 'other cell')})" if others else "")
+    first, *others = cause.tasks
+    return f"{first}: {cause.why}" + (f" (so did {several(len(others), 'other task')})" if others else "")
 
 
-def _known(what: str, name: Any, known: Mapping[str, object] | Sequence[str]) -> str:
+def _known(what: str, name: Any, choices: Mapping[str, object] | Sequence[str]) -> str:
     """Return a name; raises `UsageError` if it is unknown."""
-    if text(what, name, "a name") not in known:
-        raise _unknown(what, name, known)
+    if text(what, name, "a name") not in choices:
+        raise _unknown(what, name, choices)
     return str(name)
 
 
-def _unknown(what: str, name: str, known: Mapping[str, object] | Sequence[str]) -> UsageError:
-    return UsageError(unknown_name(f"{what}: no {what} is called {name!r}", name, known))
+def _unknown(what: str, name: str, choices: Mapping[str, object] | Sequence[str]) -> UsageError:
+    return UsageError(unknown_name(f"{what}: no {what} is called {name!r}", name, choices))

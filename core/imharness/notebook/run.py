@@ -10,7 +10,7 @@ from typing import Any
 
 from imharness.cli import console
 from imharness.errors import UsageError
-from imharness.notebook.arguments import flag, listed, naming, place, seed_of, text, whole, wrong
+from imharness.notebook.arguments import address_of, flag, listed, naming, seed_of, text, whole, wrong
 from imharness.notebook.load import joined, stored
 from imharness.notebook.progress import view_of_run
 from imharness.notebook.result import Result
@@ -47,9 +47,9 @@ def run(
     fresh: bool = False,
     progress: bool = True,
 ) -> Result:
-    """Run a profile, or a part of it: compute the cells that the store lacks, and rank the entries of its tracks.
+    """Run a profile, or a part of it: compute the tasks that the store lacks, and rank the entries of its tracks.
 
-    The cells, their rows and the tables are those of `harness run` with the same arguments. Finished cells stay in the
+    The tasks, their rows and the tables are those of `harness run` with the same arguments. Finished tasks stay in the
     store, even if the run is interrupted; repeat the call to continue.
 
     Args:
@@ -70,22 +70,22 @@ def run(
     Returns:
         The tables of the tracks, as `imharness.load` returns them: if several tracks ran, the names of tables and steps
         begin with the track, as in ``iqa/ranking``. ``result.table().to_dataframe()`` is the main table, and
-        `Result.failed` says which cells failed, and why.
+        `Result.failed` says which tasks failed, and why.
 
     Raises:
         UsageError: an argument makes no sense; the message names it.
         Unavailable: something that was asked for is not on this machine; the message says how to get it.
         StoreError: the store cannot be read or written.
     """
-    asked = {"attack": attack, "defense": defense, "metric": metric}
-    asked |= {"evaluator": evaluator, "model": model, "dataset": dataset}
-    only = {kind: _names(kind, given) for kind, given in asked.items()}
+    requested = {"attack": attack, "defense": defense, "metric": metric}
+    requested |= {"evaluator": evaluator, "model": model, "dataset": dataset}
+    only = {kind: _names(kind, value) for kind, value in requested.items()}
     with naming("profile"):
-        chosen = load_profile(place("profile", profile, "the name of a profile or a file"))
+        chosen = load_profile(address_of("profile", profile, "the name of a profile or a file"))
     with naming("device"):
         devices = resolve_devices(_names("device", device))
     session = Session(
-        Store(place("store", store, "a folder or an address")),
+        Store(address_of("store", store, "a folder or an address")),
         chosen,
         seed=seed_of(seed),
         limit=None if limit is None else _at_least(1, "limit", limit),
@@ -93,7 +93,7 @@ def run(
         devices=devices,
         workers=None if workers is None else _at_least(0, "workers", workers),
     )
-    pages = None if site is None else Path(place("site", site, "a folder"))
+    pages = None if site is None else Path(address_of("site", site, "a folder"))
     fresh, view = flag("fresh", fresh), view_of_run(flag("progress", progress))
     graphs = _planned(session, None if track is None else _names("track", track), only)
     for failure in session.registry.failures:
@@ -101,7 +101,7 @@ def run(
     for label, failed in examine(session.store, session.registry, graphs, session.seed).items():
         console.warn(f"{label} {cannot_win(failed)}")
     ran = session.run(graphs, site=pages, fresh=fresh, watcher=Watcher(view, warn=console.warn))
-    return joined([stored(session.store, board) for board in ran.boards], str(session.store.address))
+    return joined([stored(session.store, leaderboard) for leaderboard in ran.leaderboards], str(session.store.address))
 
 
 def _planned(session: Session, tracks: Sequence[str] | None, only: Mapping[str, Sequence[str]]) -> Sequence[Graph]:
@@ -130,13 +130,13 @@ def _without_dashes() -> Iterator[None]:
         raise UsageError(str(error).removeprefix("--")) from None
 
 
-def _names(argument: str, given: Any) -> list[str]:
-    names = [given] if isinstance(given, str) else listed(argument, given, "a name or a list of names")
+def _names(argument: str, value: Any) -> list[str]:
+    names = [value] if isinstance(value, str) else listed(argument, value, "a name or a list of names")
     return [text(argument, name, "a name or a list of names") for name in names]
 
 
-def _at_least(lowest: int, argument: str, given: Any) -> int:
-    found = whole(argument, given)
-    if found < lowest:
-        raise wrong(argument, f"a whole number from {lowest} or None", given)
-    return found
+def _at_least(lowest: int, argument: str, value: Any) -> int:
+    number = whole(argument, value)
+    if number < lowest:
+        raise wrong(argument, f"a whole number from {lowest} or None", value)
+    return number

@@ -17,8 +17,8 @@ from imharness.contracts.distribution_metric import DistributionMetric
 from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.metric import Metric
 from imharness.errors import UsageError
-from imharness.notebook.arguments import shown
-from imharness.notebook.given import component_from, device_of, images_of
+from imharness.notebook.arguments import short
+from imharness.notebook.coercion import component_from, device_of, images_of
 from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
 from imharness.running.memory import in_chunks
@@ -54,27 +54,27 @@ def score(
         UsageError: an argument does not fit; the message names it.
         Unavailable: weights or a package are not on this machine; the message has the command that gets them.
     """
-    found = metric_of("metric", metric)
+    chosen = metric_of("metric", metric)
     batch = images_of("images", images)
-    place = torch.device(device_of(device))
-    scores = scores_of(found, batch, _references(found, batch, reference), place)
+    torch_device = torch.device(device_of(device))
+    scores = scores_of(chosen, batch, _references(chosen, batch, reference), torch_device)
     if isinstance(metric, Own):  # after what cannot be scored at all: its error says more than a check does
-        warn_of_failed(found, metric)
+        warn_of_failed(chosen, metric)
     say_who_drew()
     return scores
 
 
-def warn_of_failed(metric: Metric, own: Own) -> None:
+def warn_of_failed(metric: Metric, user_object: Own) -> None:
     """Warn of the quick checks that a metric fails; each is examined once in a process, on random images.
 
     That it draws from global randomness is said elsewhere.
     """
-    key = id(own.function), metric.content()
-    there, known = _examined.get(key, (None, ()))
-    if there is None or there() is not own.function:
-        known = tuple(failed_checks(metric))
-        _examined[key] = _kept(own.function), known
-    lines = [line for line in known if RANDOM_STATE not in line]
+    key = id(user_object.function), metric.content()
+    there, failed = _examined.get(key, (None, ()))
+    if there is None or there() is not user_object.function:
+        failed = tuple(failed_checks(metric))
+        _examined[key] = _kept(user_object.function), failed
+    lines = [line for line in failed if RANDOM_STATE not in line]
     if lines:
         warnings.warn(
             f"{metric.label} {'; it '.join(lines)}. Its scores may be wrong here or on another device.", stacklevel=3
@@ -91,44 +91,44 @@ def _kept(function: Callable[..., Any]) -> Callable[[], object]:
 
 def metric_of(argument: str, metric: str | Component | Own) -> Metric:
     """Return a metric that can be built here; `argument` is its name in messages."""
-    found = component_from("metric", metric, argument)
-    if not isinstance(found, Metric):
-        raise UsageError(f"{argument}: {shown(metric)} is not a metric; name one, or make one with ih.metric.")
-    return found
+    chosen = component_from("metric", metric, argument)
+    if not isinstance(chosen, Metric):
+        raise UsageError(f"{argument}: {short(metric)} is not a metric; name one, or make one with ih.metric.")
+    return chosen
 
 
 def scores_of(
-    metric: Metric, images: torch.Tensor, reference: torch.Tensor | None, place: torch.device
+    metric: Metric, images: torch.Tensor, reference: torch.Tensor | None, device: torch.device
 ) -> npt.NDArray[np.float32]:
     """Return the scores ``(n,)`` of images ``(n, 3, h, w)`` in [0, 1], or ``(1,)`` for a metric of whole sets."""
-    built = checked(metric, metric.build(place))  # type: ignore[attr-defined]
+    built = checked(metric, metric.build(device))  # type: ignore[attr-defined]
 
     def one(start: int, stop: int) -> npt.NDArray[np.float32]:
-        compared = () if reference is None else (reference[start:stop].to(place),)
-        return np.asarray(built(images[start:stop].to(place), *compared).float().cpu().numpy())
+        compared = () if reference is None else (reference[start:stop].to(device),)
+        return np.asarray(built(images[start:stop].to(device), *compared).float().cpu().numpy())
 
     with torch.no_grad():
         if isinstance(metric, DistributionMetric):
             assert reference is not None
-            return np.array([float(built(images.to(place), reference.to(place)))], dtype=np.float32)
+            return np.array([float(built(images.to(device), reference.to(device)))], dtype=np.float32)
         return np.concatenate(in_chunks(len(images), BATCH, one)[0])
 
 
-def _references(metric: Metric, images: torch.Tensor, given: Any) -> torch.Tensor | None:
+def _references(metric: Metric, images: torch.Tensor, value: Any) -> torch.Tensor | None:
     """Return the references, expanded to the images, or None for a metric that scores an image alone."""
     compares = isinstance(metric, FullReferenceMetric | DistributionMetric)
-    if given is None:
+    if value is None:
         if compares:
             raise UsageError(f"reference: {metric.label} compares with a reference; give one.")
         return None
     if not compares:
         raise UsageError(f"reference: {metric.label} scores an image alone; leave the reference out.")
-    found = images_of("reference", given)
+    references = images_of("reference", value)
     if isinstance(metric, DistributionMetric):
-        return found
-    if found.shape[1:] != images.shape[1:]:
-        sizes = [f"{shape[-1]}x{shape[-2]} px" for shape in (found.shape, images.shape)]
+        return references
+    if references.shape[1:] != images.shape[1:]:
+        sizes = [f"{shape[-1]}x{shape[-2]} px" for shape in (references.shape, images.shape)]
         raise UsageError(f"reference has {sizes[0]} and images {sizes[1]}; give both the same size.")
-    if len(found) not in (1, len(images)):
-        raise UsageError(f"reference must hold 1 or {len(images)} images, got {len(found)}.")
-    return found.expand(len(images), -1, -1, -1)
+    if len(references) not in (1, len(images)):
+        raise UsageError(f"reference must hold 1 or {len(images)} images, got {len(references)}.")
+    return references.expand(len(images), -1, -1, -1)

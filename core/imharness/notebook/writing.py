@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from imharness.errors import Unavailable
 from imharness.exports import Sheet
-from imharness.exports.sheets import ARROWS, Cell
+from imharness.exports.bars import Scale, svg_bar, text_bar
+from imharness.exports.sheets import ARROWS, Cell, Line
+from imharness.results.identity import LOCAL, owner_of
+from imharness.results.labels import components_in
 from imharness.results.tables import ColumnSpec, Table, Value
 
 if TYPE_CHECKING:
@@ -16,6 +20,14 @@ if TYPE_CHECKING:
 
 SHOWN_COLUMNS = 6
 """The number of columns of numbers that a short table shows."""
+WIDEST = 118
+"""The most characters of a line of a short table in a terminal, if it can be so narrow; fewer columns are shown."""
+BAR, BAR_PX = 20, 160
+"""The length of a bar in characters and in px."""
+PLACES = "rank"
+"""The key of the column that holds the places of a ranking."""
+HIGHLIGHT = ' style="background:rgba(120,150,255,.18)"'
+"""What rows with an object of the user's have in HTML."""
 
 
 def heading(column: ColumnSpec) -> str:
@@ -35,10 +47,59 @@ def leading(table: Table) -> list[str]:
     return sorted(turns, key=lambda key: (key != table.ranked_by, turns[key]))[:SHOWN_COLUMNS]
 
 
-def as_text(sheet: Sheet) -> str:
-    """Return a table with aligned columns for a terminal, and its notes."""
-    lines = [[sheet.entry, *sheet.facets, *sheet.heads]]
-    lines += [[_noted(line.name, line.notes), *line.facets, *map(_shown, line.cells)] for line in sheet.lines]
+def measured(table: Table) -> str:
+    """Return the key of the column that ranks a table; if it holds places, the first one with other numbers."""
+    ranked = table.ranked_by or (table.columns[0].key if table.columns else "")
+    if ranked != PLACES:
+        return ranked
+    others = [column.key for column in table.columns if column.key != PLACES]
+    return next((key for key in others if any(row.number(key) is not None for row in table.rows)), ranked)
+
+
+def is_users(label: str) -> bool:
+    """Say whether an entry has an object of a notebook or script."""
+    return any(owner_of(component) == LOCAL for component in components_in(label))
+
+
+def users_first(table: Table) -> Table:
+    """Return a table with the rows of the user's objects before all others."""
+    return table.model_copy(update={"rows": tuple(sorted(table.rows, key=lambda row: not is_users(row.label)))})
+
+
+class _Bars(NamedTuple):
+    """After which column of a sheet the bars of its rows come, and what draws one."""
+
+    after: int
+    scale: Scale
+
+    def of(self, line: Line, draw: Callable[[Value, Scale, int], str], size: int) -> str:
+        return draw(line.cells[self.after].value or Value(), self.scale, size)
+
+
+def _bars(sheet: Sheet, baseline: str) -> _Bars | None:
+    """Return the bars of a sheet; none where fewer than two rows have a number in the column that ranks the table."""
+    keys = [column.key for column in sheet.columns]
+    if (key := measured(sheet.table)) not in keys:
+        return None
+    numbers = [row.values[key] for row in sheet.table.rows if row.number(key) is not None]
+    plain = next((row.number(key) for row in sheet.table.rows if row.label == baseline), None)
+    return _Bars(keys.index(key), Scale.of(numbers, plain)) if len(numbers) > 1 else None
+
+
+def _inserted(cells: Sequence[str], bars: _Bars | None, bar: str) -> list[str]:
+    return [*cells] if bars is None else [*cells[: bars.after + 1], bar, *cells[bars.after + 1 :]]
+
+
+def as_text(sheet: Sheet, baseline: str = "") -> str:
+    """Return a table with aligned columns and bars for a terminal, and its notes.
+
+    `baseline` is the entry without a defense, whose number is a line in all bars.
+    """
+    bars = _bars(sheet, baseline)
+    lines = [[sheet.entry, *sheet.facets, *_inserted(sheet.heads, bars, "")]]
+    for line in sheet.lines:
+        bar = bars.of(line, text_bar, BAR) if bars is not None else ""
+        lines.append([_noted(line.name, line.notes), *line.facets, *_inserted([*map(_shown, line.cells)], bars, bar)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     left_out = len(sheet.table.columns) - len(sheet.columns)
@@ -46,20 +107,31 @@ def as_text(sheet: Sheet) -> str:
     return "\n".join([f"{sheet.title} ({sheet.id})", *rows, *more, *(f"{a}: {text}" for a, text in sheet.notes)])
 
 
-def as_html(sheet: Sheet) -> str:
-    """Return a table in HTML with its notes; everything is escaped."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in (sheet.entry, *sheet.facets, *sheet.heads))
-    body = "".join(
-        "<tr>"
-        + f"<th scope='row'>{html.escape(_noted(line.name, line.notes))}</th>"
-        + "".join(f"<td>{html.escape(name)}</td>" for name in line.facets)
-        + "".join(f"<td>{_strong(html.escape(_shown(cell)), cell.best)}</td>" for cell in line.cells)
-        + "</tr>"
-        for line in sheet.lines
-    )
-    notes = "".join(f"<p>{html.escape(f'{letter}: {text}')}</p>" for letter, text in sheet.notes)
-    caption = f"<caption>{html.escape(sheet.caption)}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+def as_html(sheet: Sheet, baseline: str = "") -> str:
+    """Return a table with bars in HTML, with its title alone; everything is escaped. `baseline`: as in `as_text`."""
+    bars = _bars(sheet, baseline)
+    heads = [f"<th>{html.escape(name)}</th>" for name in sheet.heads]
+    first = "".join(f"<th>{html.escape(name)}</th>" for name in (sheet.entry, *sheet.facets))
+    body = []
+    for line in sheet.lines:
+        cells = [f"<td>{_strong(html.escape(_shown(cell)), cell.best)}</td>" for cell in line.cells]
+        bar = f"<td>{bars.of(line, svg_bar, BAR_PX)}</td>" if bars is not None else ""
+        body.append(
+            f"<tr{HIGHLIGHT if is_users(line.label) else ''}>"
+            f"<th scope='row'>{html.escape(_noted(line.name, line.notes))}</th>"
+            + "".join(f"<td>{html.escape(name)}</td>" for name in line.facets)
+            + "".join(_inserted(cells, bars, bar))
+            + "</tr>"
+        )
+    head = first + "".join(_inserted(heads, bars, "<td></td>"))
+    caption = f"<caption>{html.escape(sheet.title)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+
+
+def folded(summary: str, lines: Sequence[str]) -> str:
+    """Return lines as paragraphs of HTML that open on a click; everything is escaped. Without lines, nothing."""
+    inside = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+    return f"<details><summary>{html.escape(summary)}</summary>{inside}</details>" if lines else ""
 
 
 def as_frame(table: Table) -> pandas.DataFrame:
@@ -68,16 +140,16 @@ def as_frame(table: Table) -> pandas.DataFrame:
     The units, and what its attribute `attrs` has, are in `imharness.notebook.result.ResultTable.to_dataframe`. Raises
     `Unavailable` without pandas.
     """
-    found: dict[str, list[float | None]] = {}
+    columns: dict[str, list[float | None]] = {}
     for column in table.columns:
         values = [row.values.get(column.key, Value()) for row in table.rows]
-        found[column.key] = [value.value for value in values]
-        for part in ("low", "high", "n"):
-            numbers = [getattr(value, part) for value in values]
+        columns[column.key] = [value.value for value in values]
+        for field in ("low", "high", "n"):
+            numbers = [getattr(value, field) for value in values]
             if any(number is not None for number in numbers):
-                found[f"{column.key}_{part}"] = numbers
+                columns[f"{column.key}_{field}"] = numbers
     index = pandas_module().Index([row.label for row in table.rows], name=table.entry)
-    frame = pandas_module().DataFrame(found, index=index, dtype=float)
+    frame = pandas_module().DataFrame(columns, index=index, dtype=float)
     frame.attrs = {
         "title": table.title,
         "caption": table.caption,

@@ -1,1 +1,1 @@
-"""The tables of published studies as data, and how the numbers of a board compare with them. Imports no torch."""
+"""The tables of published studies as data, and how the numbers of a leaderboard compare with them. Imports no torch."""

@@ -1,4 +1,4 @@
-"""Finds the runs that compute the numbers of a published table which a board lacks, in names of the profile."""
+"""Finds the runs that compute the numbers of a published table which a leaderboard lacks, in names of the profile."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def ask_of(table: PublishedTable, row: PublishedRow, column: PublishedColumn | N
     over = table.over if row.over is None else row.over
     for kind, pointers in (("dataset", data), *over.items(), *table.needs.items()):
         shared.setdefault(kind, {}).update(dict.fromkeys(pointers))
-    own = {"rows": row.ours, "columns": "" if column is None else column.ours.partition(":")[2]}
-    named = [(kind, LABEL.findall(own[side])[-1:]) for side, kind in table.kinds.items()]
+    cell_pointers = {"rows": row.ours, "columns": "" if column is None else column.ours.partition(":")[2]}
+    named = [(kind, LABEL.findall(cell_pointers[side])[-1:]) for side, kind in table.kinds.items()]
     return Ask(
         tuple((kind, tuple(pointers)) for kind, pointers in shared.items() if pointers),
         tuple((kind, tuple(pointers)) for kind, pointers in named if pointers),
@@ -57,8 +57,8 @@ def runs(table: PublishedTable, asks: Iterable[Ask]) -> Runs:
         for kind, pointers in ask.own:
             wanted.setdefault(kind, {}).update(dict.fromkeys(pointers))
     commands, without = [], dict[str, None]()
-    for shared, own in settings_of.items():
-        chosen, needed = _chosen(dict(shared), selection, without), _chosen(own, selection, without)
+    for shared, specific in settings_of.items():
+        chosen, needed = _chosen(dict(shared), selection, without), _chosen(specific, selection, without)
         if all(chosen.values()) and all(needed.values()):
             words = ["harness", "run", "--profile", profile, "--track", table.track.removeprefix("harness/")]
             for kind, names in (*chosen.items(), *needed.items()):
@@ -74,16 +74,16 @@ def _chosen(
 
     `selection` is None for a profile of another package, which is assumed to have everything.
     """
-    found: dict[str, list[str]] = {}
+    chosen: dict[str, list[str]] = {}
     for kind, pointers in wanted.items():
-        found[kind] = []
+        chosen[kind] = []
         for pointer in pointers:
-            known = ("*",) if selection is None else selection.get(kind, ())
-            names = names_for(pointer, known, whole=kind == "dataset")
-            found[kind] += [name for name in names if name not in found[kind]]
+            selected = ("*",) if selection is None else selection.get(kind, ())
+            names = names_for(pointer, selected, whole=kind == "dataset")
+            chosen[kind] += [name for name in names if name not in chosen[kind]]
             if not names:
                 without[without_settings(pointer)] = None
-    return found
+    return chosen
 
 
 def names_for(pointer: str, selected: Sequence[str], *, whole: bool = False) -> list[str]:
@@ -94,12 +94,12 @@ def names_for(pointer: str, selected: Sequence[str], *, whole: bool = False) -> 
     bare, wanted = without_settings(pointer), settings_of(pointer)
     free, exact = "*" in wanted, wanted - {"*"}
     alike = [settings_of(name) for name in selected if not name.startswith("!") and _same(without_settings(name), bare)]
-    found = [own for own in alike if own == exact or (free and exact <= own)]
-    if not found and ("*" in frozenset().union(*alike) or {"*", "*[*]"} & set(selected)):
-        found = [exact]
-    if not found and whole:
-        found = alike
-    return [with_settings(bare, sorted(own)) for own in found]
+    matching = [settings for settings in alike if settings == exact or (free and exact <= settings)]
+    if not matching and ("*" in frozenset().union(*alike) or {"*", "*[*]"} & set(selected)):
+        matching = [exact]
+    if not matching and whole:
+        matching = alike
+    return [with_settings(bare, sorted(settings)) for settings in matching]
 
 
 def _same(name: str, bare: str) -> bool:

@@ -1,4 +1,4 @@
-"""Compares a published table with a board: number by number if the setting is the same, and else by order."""
+"""Compares a published table with a leaderboard: number by number if the setting is the same, and else by order."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from imharness.papers.commands import ask_of
 from imharness.papers.order import Order, order_of
 from imharness.papers.pointers import match
 from imharness.papers.published import Printed, PublishedColumn, PublishedRow, PublishedTable
-from imharness.papers.settings import entry_differs, settings_differ
+from imharness.papers.settings import computed_otherwise, entry_differs, settings_differ
 from imharness.papers.verdicts import Cell, Comparison, Series
-from imharness.results.boards import Board
 from imharness.results.labels import method_of
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.tables import Table, Value
 
 PROXY = "proxy"
@@ -25,16 +25,16 @@ HALF_DIGIT = 0.005
 """Half a unit of the last printed digit of a share of wins, in %."""
 
 
-def compare(table: PublishedTable, board: Board | None) -> Comparison:
-    """Return the comparison of a table with a board, which is None if the track has none."""
-    beside = _Beside(table, board)
+def compare(table: PublishedTable, leaderboard: Leaderboard | None) -> Comparison:
+    """Return the comparison of a table with a leaderboard, which is None if the track has none."""
+    beside = _Beside(table, leaderboard)
     data = dict.fromkeys([*table.data, *(name for row in table.rows for name in row.data or ())])
     over = dict(table.over)
     for row in table.rows:
         over |= {kind: tuple(dict.fromkeys([*over.get(kind, ()), *names])) for kind, names in (row.over or {}).items()}
     rows, columns = [r.label for r in table.rows if not r.ours], [c.label for c in table.columns if not c.ours]
     return Comparison(
-        table, tuple(beside.series()), settings_differ(table, board, tuple(data), over), (*rows, *columns)
+        table, tuple(beside.series()), settings_differ(table, leaderboard, tuple(data), over), (*rows, *columns)
     )
 
 
@@ -58,8 +58,8 @@ class _Place:
     @property
     def series(self) -> str:
         """The quantity, with the data set if rows have their own: only rows with the same data are ordered together."""
-        own = self.row.data if self.of.entries == "rows" else None
-        return ", ".join([self.quantity.label, *(method_of(name) for name in own or ())])
+        data = self.row.data if self.of.entries == "rows" else None
+        return ", ".join([self.quantity.label, *(method_of(name) for name in data or ())])
 
     @property
     def table(self) -> str:
@@ -73,11 +73,11 @@ class _Place:
 
 
 class _Beside:
-    """The comparison of a published table with a board, or with nothing."""
+    """The comparison of a published table with a leaderboard, or with nothing."""
 
-    def __init__(self, table: PublishedTable, board: Board | None) -> None:
-        self.table, self.board = table, board
-        self._tables = {own.id: own for own in board.tables} if board else {}
+    def __init__(self, table: PublishedTable, leaderboard: Leaderboard | None) -> None:
+        self.table, self.leaderboard = table, leaderboard
+        self._tables = {table.id: table for table in leaderboard.tables} if leaderboard else {}
         self._settings = dict[tuple[object, ...], tuple[str, ...]]()
 
     def series(self) -> Iterator[Series]:
@@ -91,73 +91,74 @@ class _Beside:
         if self.table.entries == "rows":
             lines.sort(key=lambda line: line[1])
         for row, i in lines:
-            place = _Place(row, columns[i], row.values[i], self.table)
-            if row.ours and columns[i].ours and place.printed.value is not None:
-                groups.setdefault(place.series, []).append(place)
+            location = _Place(row, columns[i], row.values[i], self.table)
+            if row.ours and columns[i].ours and location.printed.value is not None:
+                groups.setdefault(location.series, []).append(location)
         for label, places in groups.items():
-            spread = _spread([place for place in places if place.entry.entry])
-            cells = tuple(replace(self._cell(place), spread=spread) for place in places)
-            ranked = [cell for cell, place in zip(cells, places, strict=True) if place.entry.entry]
+            spread = _spread([position for position in places if position.entry.entry])
+            cells = tuple(replace(self._cell(position), spread=spread) for position in places)
+            ranked = [cell for cell, position in zip(cells, places, strict=True) if position.entry.entry]
             yield Series(
                 label, places[0].quantity.label, places[0].table, cells, _order(ranked), places[0].quantity.note
             )
 
-    def _cell(self, place: _Place) -> Cell:
-        scale, value = place.column.scale, place.printed.value or 0.0
+    def _cell(self, location: _Place) -> Cell:
+        scale, value = location.column.scale, location.printed.value or 0.0
         bare = Cell(
-            place.entry.label,
+            location.entry.label,
             value * scale,
-            place.printed.text,
-            place.printed.half_digit * scale,
+            location.printed.text,
+            location.printed.half_digit * scale,
             once=self.table.once,
-            note=place.entry.note,
-            ask=ask_of(self.table, place.row, place.column),
+            note=location.entry.note,
+            otherwise=computed_otherwise(self.table, location.row, location.column),
+            ask=ask_of(self.table, location.row, location.column),
         )
-        found, number, why = self._ours(place)
+        labels, number, why = self._ours(location)
         if why or number is None:
             return replace(bare, missing=why)
         itself = [
             line
-            for pointer, label in zip(place.pointers, found, strict=True)
+            for pointer, label in zip(location.pointers, labels, strict=True)
             for line in entry_differs(self.table, pointer, label)
         ]
-        itself += ["times depend on the machine"] if place.column.hardware else []
-        own = self._tables[place.table]
-        spec = next(column for column in own.columns if found[1] in (column.key, column.label))
+        itself += ["times depend on the machine"] if location.column.hardware else []
+        table = self._tables[location.table]
+        spec = next(column for column in table.columns if labels[1] in (column.key, column.label))
         if PROXY in f"{spec.label} {spec.description}":
             itself.append(f"ours is of a {PROXY}, not of people")
-        return replace(bare, ours=number, label=found[0], setting=self._setting(place.row), itself=tuple(itself))
+        return replace(bare, ours=number, label=labels[0], setting=self._setting(location.row), itself=tuple(itself))
 
     def _setting(self, row: PublishedRow) -> tuple[str, ...]:
         """Return how our setting differs from that of a row; rows with the same setting are compared only once."""
         data, over = row.data or self.table.data, row.over or self.table.over
         key = (tuple(data), tuple((kind, tuple(pointers)) for kind, pointers in over.items()))
         if key not in self._settings:
-            self._settings[key] = settings_differ(self.table, self.board, data, over)
+            self._settings[key] = settings_differ(self.table, self.leaderboard, data, over)
         return self._settings[key]
 
-    def _ours(self, place: _Place) -> tuple[tuple[str, str], Value | None, str]:
+    def _ours(self, location: _Place) -> tuple[tuple[str, str], Value | None, str]:
         """Return the names of our row and column, and the number or why there is none."""
-        table = self._tables.get(place.table)
+        table = self._tables.get(location.table)
         if table is None:
-            return ("", ""), None, self._no_table(place.table)
-        row, why = match(place.pointers[0], [own.label for own in table.rows])
+            return ("", ""), None, self._no_table(location.table)
+        row, why = match(location.pointers[0], [candidate.label for candidate in table.rows])
         if row is None:
             return ("", ""), None, why
-        called = {own.key: own.key for own in table.columns}
-        column, _ = match(place.pointers[1], list(called))
+        called = {column.key: column.key for column in table.columns}
+        column, _ = match(location.pointers[1], list(called))
         if column is None:
-            called = {own.label: own.key for own in table.columns}
-            column, why = match(place.pointers[1], list(called))
+            called = {column.label: column.key for column in table.columns}
+            column, why = match(location.pointers[1], list(called))
         if column is None:
             return (row, ""), None, f"column {why}"
-        value = next(own for own in table.rows if own.label == row).values.get(called[column])
+        value = next(candidate for candidate in table.rows if candidate.label == row).values.get(called[column])
         if value is None or value.value is None:
             return (row, column), None, (value.missing if value else "") or "no number"
         return (row, column), value, ""
 
     def _no_table(self, id: str) -> str:
-        return f"no table {id!r}" if self.board else f"no tables of {self.table.track}"
+        return f"no table {id!r}" if self.leaderboard else f"no tables of {self.table.track}"
 
     def _mean_wins(self) -> Series:
         """Return how often each entry beats the others: the mean over the opponents that both tables have.
@@ -170,32 +171,42 @@ class _Beside:
             name: match(pointer, [row.label for row in table.rows])[0] if table else None
             for name, pointer in names.items()
         }
-        known = [name for name in names if ours[name] is not None]
+        present = [name for name in names if ours[name] is not None]
         printed = np.array([[np.nan if v.value is None else v.value for v in row.values] for row in self.table.rows])
-        place = [list(names).index(name) for name in known]
-        theirs = _row_means(printed[np.ix_(place, place)])
-        shares, counts = _grid(table, [str(ours[name]) for name in known]) if table else (np.zeros((0, 0)),) * 2
+        indices = [list(names).index(name) for name in present]
+        theirs = _row_means(printed[np.ix_(indices, indices)])
+        shares, counts = _grid(table, [str(ours[name]) for name in present]) if table else (np.zeros((0, 0)),) * 2
         mine = _row_means(shares) if table else np.array([])
-        told = _single_cells(printed[np.ix_(place, place)], shares, counts) if table else ""
-        setting = settings_differ(self.table, self.board, self.table.data, self.table.over)
+        note = _single_cells(printed[np.ix_(indices, indices)], shares, counts) if table else ""
+        setting = settings_differ(self.table, self.leaderboard, self.table.data, self.table.over)
         itself = ("of mean shares of wins only the order is compared",)
         cells = []
         for name, row in zip(names, self.table.rows, strict=True):
-            at = known.index(name) if name in known else -1
+            at = present.index(name) if name in present else -1
             met = at >= 0 and not np.isnan([mine[at], theirs[at]]).any()
             value = float(theirs[at]) if met else float(np.nanmean(printed[list(names).index(name)]))
-            bare = Cell(name, value, f"{value:.2f}", HALF_DIGIT, note=row.note, ask=ask_of(self.table, row))
+            bare = Cell(
+                name,
+                value,
+                f"{value:.2f}",
+                HALF_DIGIT,
+                note=row.note,
+                otherwise=computed_otherwise(self.table, row),
+                ask=ask_of(self.table, row),
+            )
             if not met:
                 absent = f"{names[name]} is not there" if at < 0 else "no opponent of it is there"
                 cells.append(replace(bare, missing=self._no_table(self.table.matrix) if table is None else absent))
             else:
                 number = Value(value=float(mine[at]))
                 cells.append(replace(bare, ours=number, label=str(ours[name]), setting=setting, itself=itself))
-        return Series(label, label, self.table.matrix, tuple(cells), _order(cells), told)
+        return Series(label, label, self.table.matrix, tuple(cells), _order(cells), note)
 
 
 def _spread(places: Sequence[_Place]) -> float | None:
-    values = [place.printed.value * place.column.scale for place in places if place.printed.value is not None]
+    values = [
+        location.printed.value * location.column.scale for location in places if location.printed.value is not None
+    ]
     return max(values) - min(values) if len(values) > 1 else None
 
 
@@ -212,11 +223,11 @@ def _grid(table: Table, labels: Sequence[str]) -> tuple[npt.NDArray[np.float64],
 
     Rows and columns are those of `labels`.
     """
-    columns = {own.label: own.key for own in table.columns}
-    rows = {own.label: own.values for own in table.rows}
-    found = [rows[row].get(columns.get(column, "")) for row in labels for column in labels]
-    shares = [np.nan if v is None or v.value is None else v.value for v in found]
-    counts = [np.nan if v is None or v.n is None else v.n for v in found]
+    columns = {column.label: column.key for column in table.columns}
+    rows = {row.label: row.values for row in table.rows}
+    values = [rows[row].get(columns.get(column, "")) for row in labels for column in labels]
+    shares = [np.nan if v is None or v.value is None else v.value for v in values]
+    counts = [np.nan if v is None or v.n is None else v.n for v in values]
     shape = (len(labels), len(labels))
     return np.array(shares).reshape(shape), np.array(counts).reshape(shape)
 
@@ -236,10 +247,11 @@ def _single_cells(
         inside += 100 * interval.low - HALF_DIGIT <= theirs <= 100 * interval.high + HALF_DIGIT
     pairs = np.triu(both & both.T, 1)
     theirs, mine = (np.sign(grid - grid.T)[pairs] for grid in (printed, shares))
-    told = (theirs != 0) & (mine != 0)
+    decided = (theirs != 0) & (mine != 0)
     return (
         f"Of {both.sum()} single cells, {inside} agree: the published share lies in the 95 % interval of ours. Of "
-        f"{told.sum()} pairs in which both tables have a winner, {(theirs == mine)[told].sum()} have the same one."
+        f"{decided.sum()} pairs in which both tables have a winner, {(theirs == mine)[decided].sum()} have the same "
+        "one."
         if both.any()
         else ""
     )
@@ -247,6 +259,6 @@ def _single_cells(
 
 def _row_means(grid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the mean of each row ``(k,)`` without NaN, or NaN if a row has no number."""
-    known = ~np.isnan(grid)
-    counts = known.sum(axis=1)
-    return np.where(counts > 0, np.where(known, grid, 0.0).sum(axis=1) / np.maximum(counts, 1), np.nan)
+    present = ~np.isnan(grid)
+    counts = present.sum(axis=1)
+    return np.where(counts > 0, np.where(present, grid, 0.0).sum(axis=1) / np.maximum(counts, 1), np.nan)

@@ -11,8 +11,8 @@ from imharness.papers.verdicts import NOT_RUN, OTHER, SAME, TOLD, Cell, Comparis
 
 def cited(table: PublishedTable) -> str:
     """Return a text that cites the paper and the number of a table."""
-    paper, place = table.citation, table.table if " " in table.table else f"table {table.table}"
-    return f"{paper.get('authors', '')}, {paper.get('title', table.paper)} ({paper.get('year', '')}), {place}"
+    paper, table_name = table.citation, table.table if " " in table.table else f"table {table.table}"
+    return f"{paper.get('authors', '')}, {paper.get('title', table.paper)} ({paper.get('year', '')}), {table_name}"
 
 
 def counts(comparison: Comparison) -> str:
@@ -20,14 +20,14 @@ def counts(comparison: Comparison) -> str:
     series = comparison.series
     if not series:
         return "no number of ours is the same quantity"
-    same = [own for own in series if own.verdict == SAME]
-    told = [cell for own in same for cell in own.with_verdict(*TOLD)]
-    parts = [f"same setting: {agreement(told, 'numbers ')}"] if same else []
-    others = [own.order.says for own in series if own.verdict == OTHER]
+    same = [result for result in series if result.verdict == SAME]
+    judged = [cell for result in same for cell in result.with_verdict(*TOLD)]
+    phrases = [f"same setting: {agreement(judged, 'numbers ')}"] if same else []
+    others = [result.order.says for result in series if result.verdict == OTHER]
     kinds = [f"{kind} {others.count(kind)}" for kind in SAYS if kind in others]
-    parts += [f"other data: {', '.join(kinds)}"] if others else []
-    missing = sum(own.verdict == NOT_RUN for own in series)
-    return "; ".join([*parts, *([f"not run: {missing}"] if missing else [])])
+    phrases += [f"another setting: {', '.join(kinds)}"] if others else []
+    missing = sum(result.verdict == NOT_RUN for result in series)
+    return "; ".join([*phrases, *([f"not run: {missing}"] if missing else [])])
 
 
 def table_facts(table: PublishedTable) -> dict[str, Any]:
@@ -53,6 +53,7 @@ def comparison_facts(comparison: Comparison) -> dict[str, Any]:
         "says": counts(comparison),
         "differs": comparison.differs,
         "entries_differ": comparison.entries_differ,
+        "computed_otherwise": comparison.otherwise,
         "notes": comparison.table.notes,
         "commands": comparison.runs.commands,
         "not_in_profile": comparison.runs.without,
@@ -97,6 +98,7 @@ def _cell_facts(cell: Cell) -> dict[str, Any]:
         "difference": cell.difference,
         "verdict": cell.verdict,
         "differs": cell.itself,
+        "computed_otherwise": [sentence for _, sentence in cell.otherwise],
         "missing": cell.missing,
         "note": cell.note,
     }

@@ -15,7 +15,7 @@ from imharness.statistics.correlation import correlate, kendall_rows
 ALPHA = 0.05
 FEWEST = 5
 """With fewer entries than this, even the same order could not be told from chance: 2 of the 24 orders of four."""
-SAYS = ("same order", "reversed", "cannot tell", "too few entries")
+SAYS = ("same order", "reversed", "undecided", "too few entries")
 ENUMERATED = 7
 """With at most this many entries, p counts all orders; scipy's test is approximate if values are tied."""
 
@@ -24,7 +24,7 @@ ENUMERATED = 7
 class Order:
     """Kendall's tau-b of n entries, its 95 % interval, and the two-sided p-value that the orders are unrelated.
 
-    `low` and `high` are None if there are fewer than `FEWEST` entries. `says` is one of `SAYS`: "cannot tell" if p is
+    `low` and `high` are None if there are fewer than `FEWEST` entries. `says` is one of `SAYS`: "undecided" if p is
     above `ALPHA`, or if there is no tau for the `reason`.
     """
 
@@ -46,7 +46,7 @@ class Order:
         if self.n < FEWEST:
             return "too few entries"
         if self.tau is None or self.p is None or self.p > ALPHA:
-            return "cannot tell"
+            return "undecided"
         return "same order" if self.tau > 0 else "reversed"
 
 
@@ -59,13 +59,13 @@ def order_of(entries: Sequence[str], published: Sequence[float], ours: Sequence[
     x, y = np.asarray(published, dtype=np.float64), np.asarray(ours, dtype=np.float64)
     names = tuple(entries)
     try:
-        found = correlate(x, y, "kendall")
+        correlation = correlate(x, y, "kendall")
     except NotTestable as error:
         return Order(names, reason=str(error))
-    p = _enumerated(x, y) if len(x) <= ENUMERATED else found.p_value
+    p = _enumerated(x, y) if len(x) <= ENUMERATED else correlation.p_value
 
     low, high = _resampled(x, y)
-    return Order(names, found.value, low, high, p)
+    return Order(names, correlation.value, low, high, p)
 
 
 def _resampled(x: Floats, y: Floats) -> tuple[float | None, float | None]:
@@ -84,5 +84,5 @@ def _enumerated(x: Floats, y: Floats) -> float:
     """Return the share of all orders of y whose tau-b is at least as far from zero as the observed one."""
     orders = np.array(list(itertools.permutations(range(len(y)))))
     taus = kendall_rows(np.broadcast_to(x, orders.shape), y[orders])
-    own = kendall_rows(x[None], y[None])[0]
-    return float(np.mean(np.abs(taus) >= abs(own) - 1e-12))
+    observed = kendall_rows(x[None], y[None])[0]
+    return float(np.mean(np.abs(taus) >= abs(observed) - 1e-12))

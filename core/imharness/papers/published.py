@@ -2,6 +2,10 @@
 
 A file says in which setting a table was measured, and which numbers of our tables are the same quantity. Values are
 given as they are printed, so that their last digit is known. A table that is not transcribed says why in `left_out`.
+
+Where the public code of a paper's authors computes something else than the paper says, that is stated with its place in
+the code: of components in the package's `otherwise.toml` (paper -> pointer -> sentence), of a single row or column in
+its `otherwise`.
 """
 
 from __future__ import annotations
@@ -12,16 +16,27 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from imharness.components.loading import COMPONENTS, points_of
 from imharness.errors import PluginError, UsageError, unknown_name
+from imharness.planning.profile import with_bases
 
-FOLDER = "papers"
+FOLDER, OTHERWISE = "papers", "otherwise.toml"
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)"
 _PRINTED = re.compile(rf"-|({_NUMBER})(?:±({_NUMBER}))?")
+_OTHERWISE = TypeAdapter(dict[str, dict[str, Annotated[str, StringConstraints(min_length=1)]]])
 
 
 class _Strict(BaseModel):
@@ -54,7 +69,8 @@ class PublishedColumn(_Strict):
     """A column. `ours` points to the same quantity as ``table:column``; see `imharness.papers.pointers`.
 
     Ours is the published number times `scale`. `hardware` says that it depends on the machine, so that only the order
-    can agree. `entry` is False for a column that takes part in no order, if columns are the entries.
+    can agree. `entry` is False for a column that takes part in no order, if columns are the entries. `otherwise` says
+    what the authors' code computes in its place, and where.
     """
 
     key: str
@@ -65,12 +81,14 @@ class PublishedColumn(_Strict):
     hardware: bool = False
     entry: bool = True
     note: str = ""
+    otherwise: str = ""
 
 
 class PublishedRow(_Strict):
     """A row. `ours` is the label of the same entry; `data` and `over` replace those of the table.
 
-    `entry` is False for a row that takes part in no order, such as a ceiling.
+    `entry` is False for a row that takes part in no order, such as a ceiling. `otherwise` says what the authors' code
+    computes in its place, and where.
     """
 
     label: str
@@ -80,6 +98,7 @@ class PublishedRow(_Strict):
     entry: bool = True
     values: tuple[Printed, ...]
     note: str = ""
+    otherwise: str = ""
 
     @field_validator("values", mode="before")
     @classmethod
@@ -96,7 +115,7 @@ class PublishedTable(_Strict):
     """A table of a paper.
 
     `data` are the data sets it was measured on, by our names. `over` is kind of component -> pointers to all components
-    that its numbers are means over; a board may also have those in `besides`, which do not enter its numbers.
+    that its numbers are means over; a leaderboard may also have those in `besides`, which do not enter its numbers.
     `profiles` repeat its setting; `set_up` is profile -> the options and parameters that the profile's file in the
     package sets for the track. `once` says that its numbers come from only one of the units that ours are means over,
     such as one random split. `chosen` says that each entry has its best parameter value. `entries` says what is
@@ -105,6 +124,7 @@ class PublishedTable(_Strict):
     table. `headline` are the quantities by which the paper says what is better. `kinds` says which kind of component
     the pointers of rows and of columns name, so that a run can be narrowed to them; `needs` is kind -> what else its
     numbers depend on; `selections` is profile -> kind -> the names that the profile's file in the package selects.
+    `otherwise` is pointer -> what the authors' code computes in place of that component, and where.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")
@@ -130,6 +150,7 @@ class PublishedTable(_Strict):
     needs: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     selections: Mapping[str, Mapping[str, tuple[str, ...]]] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    otherwise: Mapping[str, str] = Field(default_factory=dict)
     columns: tuple[PublishedColumn, ...] = ()
     rows: tuple[PublishedRow, ...] = ()
     left_out: str = ""
@@ -170,10 +191,10 @@ def published_tables() -> tuple[PublishedTable, ...]:
 
 def find_table(name: str) -> PublishedTable:
     """Return a table by its address, such as ``iqa/2``; raises a `UsageError` that suggests the nearest address."""
-    known = {table.address: table for table in published_tables()}
-    if name not in known:
-        raise UsageError(unknown_name(f"no published table is called {name!r}", name, known))
-    return known[name]
+    tables = {table.address: table for table in published_tables()}
+    if name not in tables:
+        raise UsageError(unknown_name(f"no published table is called {name!r}", name, tables))
+    return tables[name]
 
 
 @functools.cache
@@ -183,20 +204,43 @@ def tables_in(package: str) -> tuple[PublishedTable, ...]:
     root = next(iter(spec.submodule_search_locations or ()), None) if spec else None
     files = sorted((Path(root) / FOLDER).glob("*.toml")) if root else []
     papers = _read(Path(str(root)) / "papers.toml", f"{package}/papers.toml") if files else {}
-    return tuple(_table(file, package, papers) for file in files)
+    otherwise = _otherwise(Path(str(root)) / OTHERWISE, package, papers) if files else {}
+    return tuple(_table(file, package, papers, otherwise) for file in files)
 
 
-def _table(file: Path, package: str, papers: Mapping[str, Any]) -> PublishedTable:
+def _otherwise(file: Path, package: str, papers: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+    """Return paper -> pointer -> what the authors' code computes in place of that component."""
+    where = f"{package}/{file.name}"
+    try:
+        otherwise = _OTHERWISE.validate_python(_read(file, where) if file.is_file() else {})
+    except ValidationError as error:
+        location = ": ".join(str(word) for word in error.errors()[0]["loc"])
+        raise PluginError(f"{where}: {location}: {error.errors()[0]['msg']}") from None
+    if unknown := sorted(set(otherwise) - set(papers)):
+        raise PluginError(f"{where} names {unknown[0]!r}, which is not in {package}/papers.toml.")
+    return otherwise
+
+
+def _table(
+    file: Path, package: str, papers: Mapping[str, Any], otherwise: Mapping[str, Mapping[str, str]]
+) -> PublishedTable:
     where = f"{package}/{FOLDER}/{file.name}"
     raw = _read(file, where)
     cited = raw.get("paper")
     if not isinstance(cited, str) or cited not in papers:
         raise PluginError(f"{where} cites paper={cited!r}, which is not in {package}/papers.toml.")
     try:
-        parts = _profiles(file, raw)
-        set_up = {name: {key: own.get(key, {}) for key in ("options", "parameters")} for name, own in parts.items()}
-        selections = {name: own.get("select", {}) for name, own in parts.items()}
-        named = {"name": file.stem.removeprefix("table-"), "citation": papers[cited]}
+        profiles = _profiles(file, raw)
+        set_up = {
+            name: {key: settings.get(key, {}) for key in ("options", "parameters")}
+            for name, settings in profiles.items()
+        }
+        selections = {name: settings.get("select", {}) for name, settings in profiles.items()}
+        named = {
+            "name": file.stem.removeprefix("table-"),
+            "citation": papers[cited],
+            "otherwise": otherwise.get(cited, {}),
+        }
         return PublishedTable.model_validate(raw | named | {"set_up": set_up, "selections": selections})
     except ValidationError as error:
         raise PluginError(f"{where}: {_told(error, raw)}") from None
@@ -204,24 +248,24 @@ def _table(file: Path, package: str, papers: Mapping[str, Any]) -> PublishedTabl
 
 def _profiles(file: Path, raw: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return profile -> the table's track in it; profiles that the package does not have are left out."""
-    folder, found = file.parents[1] / "profiles", {}
+    folder, settings = file.parents[1] / "profiles", {}
     for profile in raw.get("profiles", ()):
-        own = folder / f"{profile}.toml"
-        if own.is_file():
-            read = _read(own, f"{folder.parent.name}/profiles/{own.name}")
-            found[str(profile)] = read.get("tracks", {}).get(raw.get("track"), {})
-    return found
+        path = folder / f"{profile}.toml"
+        if path.is_file():
+            read = with_bases(path, lambda file: _read(file, f"{folder.parent.name}/profiles/{file.name}"))
+            settings[str(profile)] = read.get("tracks", {}).get(raw.get("track"), {})
+    return settings
 
 
 def _told(error: ValidationError, raw: Mapping[str, Any]) -> str:
     """Return the first problem in one line, with the label of its row or column."""
     first = error.errors()[0]
-    place = list(first["loc"])
-    if len(place) > 1 and isinstance(place[1], int):
-        entry = raw[str(place[0])][place[1]]
+    location = list(first["loc"])
+    if len(location) > 1 and isinstance(location[1], int):
+        entry = raw[str(location[0])][location[1]]
         called = entry.get("label", "") if isinstance(entry, dict) else ""
-        place[:2] = [f"{place[0]}[{place[1]}]" + (f" {called!r}" if called else "")]
-    return ": ".join([*(str(part) for part in place), first["msg"].removeprefix("Value error, ")])
+        location[:2] = [f"{location[0]}[{location[1]}]" + (f" {called!r}" if called else "")]
+    return ": ".join([*(str(word) for word in location), first["msg"].removeprefix("Value error, ")])
 
 
 def _read(file: Path, where: str) -> dict[str, Any]:

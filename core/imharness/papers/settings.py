@@ -1,4 +1,4 @@
-"""Finds how the setting and the entries of a board differ from those of a published table."""
+"""Finds how the setting and the entries of a leaderboard differ from those of a published table."""
 
 from __future__ import annotations
 
@@ -7,45 +7,65 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from imharness.papers.pointers import extra, match
-from imharness.papers.published import PublishedTable
-from imharness.results.boards import Board
-from imharness.results.labels import without_settings
+from imharness.papers.published import PublishedColumn, PublishedRow, PublishedTable
+from imharness.results.labels import LABEL, without_settings
+from imharness.results.leaderboards import Leaderboard
 
 STAND_IN = "backbone="
 """A setting that replaces the published network by a small one."""
 
 
 def settings_differ(
-    table: PublishedTable, board: Board | None, data: Sequence[str], over: Mapping[str, Sequence[str]]
+    table: PublishedTable, leaderboard: Leaderboard | None, data: Sequence[str], over: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Return how the board's setting differs from the paper's, a line for each difference.
+    """Return how the leaderboard's setting differs from the paper's, a line for each difference.
 
     `data` are the paper's data sets. `over` is kind of component -> pointers to what the numbers are means over.
     """
-    if board is None:
+    if leaderboard is None:
         return ()
     wanted = table.profiles
-    used = sorted({without_settings(entry.label) for entry in board.entries if entry.kind == "dataset"})
-    found = [f"profile {board.profile}, not {' or '.join(wanted)}"] if board.profile not in wanted else []
+    used = sorted({without_settings(entry.label) for entry in leaderboard.entries if entry.kind == "dataset"})
+    differences = (
+        [f"profile {leaderboard.profile}, not {' or '.join(wanted)}"] if leaderboard.profile not in wanted else []
+    )
     if set(used) - {*table.besides.get("dataset", ()), *data} or not set(data) <= set(used):
-        found.append(f"data {', '.join(used) or 'of no known set'}, not {', '.join(data) or 'named'}")
-    if board.profile in table.set_up:
-        found += options_differ(board.set_up, table.set_up[board.profile])
+        differences.append(f"data {', '.join(used) or 'of no known set'}, not {', '.join(data) or 'named'}")
+    if leaderboard.profile in table.set_up:
+        differences += options_differ(leaderboard.set_up, table.set_up[leaderboard.profile])
     for kind, pointers in over.items():
-        labels = [entry.label for entry in board.entries if entry.kind == kind]
-        found += _others(kind, pointers, labels, table.besides.get(kind, ()))
-    found += [f"the first {board.limit} images only"] if board.limit else []
-    found += ["a secret split"] if board.secret else []
-    return (*found, *(["a run that is not finished"] if board.waiting else []))
+        labels = [entry.label for entry in leaderboard.entries if entry.kind == kind]
+        differences += _others(kind, pointers, labels, table.besides.get(kind, ()))
+    differences += [f"the first {leaderboard.limit} images only"] if leaderboard.limit else []
+    differences += ["a secret split"] if leaderboard.secret else []
+    return (*differences, *(["a run that is not finished"] if leaderboard.waiting else []))
 
 
 def entry_differs(table: PublishedTable, pointer: str, label: str) -> list[str]:
     """Return how an entry of ours differs from the published one; a chosen parameter value does not count."""
-    more = [own for own in extra(pointer, label) if not table.chosen or own.startswith(STAND_IN)]
+    more = [setting for setting in extra(pointer, label) if not table.chosen or setting.startswith(STAND_IN)]
     return [
-        f"{without_settings(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
-        for own in more
+        f"{without_settings(label)} has {setting}" + (", a stand-in network" if setting.startswith(STAND_IN) else "")
+        for setting in more
     ]
+
+
+def computed_otherwise(
+    table: PublishedTable, row: PublishedRow, column: PublishedColumn | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Return what the authors' code computes otherwise for a number: pairs of what it is and a sentence.
+
+    It is the row or the column of the number, or a component in its mean. Without a column, the row is one of a table
+    of who beats whom.
+    """
+    places = [(line.label, line.otherwise) for line in (row, column) if line is not None and line.otherwise]
+    over = table.over if row.over is None else row.over
+    pointers = [row.ours, "" if column is None else column.ours, *(name for names in over.values() for name in names)]
+    labels = dict.fromkeys(label for pointer in pointers for label in LABEL.findall(pointer)[-1:])
+    for pointer, sentence in table.otherwise.items():
+        if any(match(pointer, [label])[0] for label in labels):
+            places.append((without_settings(pointer), sentence))
+    return tuple(places)
 
 
 def options_differ(ours: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
@@ -59,25 +79,25 @@ def options_differ(ours: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[s
     return [*lines, *([f"{len(other) - 3} more options"] if len(other) > 3 else [])]
 
 
-def _leaves(facts: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, str]]:
+def _leaves(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield each value in nested facts as JSON, with the path to it."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{place}{name} ")
+            yield from _leaves(value, f"{prefix}{name} ")
         else:
-            yield f"{place}{name}", json.dumps(value)
+            yield f"{prefix}{name}", json.dumps(value)
 
 
 def _others(kind: str, pointers: Sequence[str], labels: Sequence[str], besides: Sequence[str]) -> list[str]:
     """Return which components of a kind only the paper has, and which only we have, apart from `besides`."""
 
-    def among(label: str, known: Sequence[str]) -> bool:
-        return any(match(pointer, [label])[0] for pointer in known)
+    def among(label: str, candidates: Sequence[str]) -> bool:
+        return any(match(pointer, [label])[0] for pointer in candidates)
 
     missing = [pointer for pointer in pointers if not any(among(label, [pointer]) for label in labels)]
     more = [label for label in labels if not among(label, [*pointers, *besides])]
-    found = [f"without {len(missing)} of the {len(pointers)} {kind}s: {_first(missing)}"] if missing else []
-    return [*found, *([f"with {kind}s that the paper lacks: {_first(more)}"] if more else [])]
+    differences = [f"without {len(missing)} of the {len(pointers)} {kind}s: {_first(missing)}"] if missing else []
+    return [*differences, *([f"with {kind}s that the paper lacks: {_first(more)}"] if more else [])]
 
 
 def _first(names: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ from imharness.papers.order import Order
 from imharness.papers.published import PublishedTable
 from imharness.results.tables import Value
 
-SAME, OTHER, NOT_RUN = "same setting", "other data", "not run"
-AGREES, DISAGREES, OPEN = TOLD = "agrees", "disagrees", "cannot tell"
+SAME, OTHER, NOT_RUN = "same setting", "another setting", "not run"
+AGREES, DISAGREES, OPEN = TOLD = "agrees", "disagrees", "undecided"
 FEWEST_UNITS = 5
 """An interval from fewer independent units than this is itself too uncertain to tell anything."""
 
@@ -21,10 +21,11 @@ FEWEST_UNITS = 5
 class Cell:
     """A published number beside ours, in our unit.
 
-    In the same setting, `verdict` is one of `TOLD`; otherwise it is "other data", or "not run" with the reason in
-    `missing`. The numbers agree if the published one lies `within` our interval, widened by half a unit of the last
-    printed digit. The verdict is "cannot tell" if ours comes from fewer than `FEWEST_UNITS` independent units, or if
-    the interval holds the published number but is wider than `spread`.
+    In the same setting, `verdict` is one of `TOLD`; otherwise it is "another setting", or "not run" with the reason in
+    `missing`. A number that the authors' code computes `otherwise` than the paper says is of another setting. The
+    numbers agree if the published one lies `within` our interval, widened by half a unit of the last printed digit. The
+    verdict is "undecided" if ours comes from fewer than `FEWEST_UNITS` independent units, or if the interval holds
+    the published number but is wider than `spread`.
     """
 
     entry: str
@@ -38,9 +39,11 @@ class Cell:
     ours: Value | None = None
     label: str = ""
     setting: tuple[str, ...] = ()
-    """How the board's setting differs from that of this number."""
+    """How the leaderboard's setting differs from that of this number."""
     itself: tuple[str, ...] = ()
     """How our entry differs from the published one, or why only its order can be compared."""
+    otherwise: tuple[tuple[str, str], ...] = ()
+    """What the authors' public code computes otherwise: a row, column or component, and a sentence with the place."""
     missing: str = ""
     note: str = ""
     ask: Ask = NOTHING
@@ -68,7 +71,7 @@ class Cell:
         """The verdict on this number; see the class."""
         if self.ours is None or self.ours.value is None:
             return NOT_RUN
-        if self.setting or self.itself:
+        if self.setting or self.itself or self.otherwise:
             return OTHER
         low, high = self.within or (self.ours.value, self.ours.value)
         inside = low - self.half_digit <= self.published <= high + self.half_digit
@@ -85,11 +88,13 @@ class Cell:
 
 
 def agreement(cells: Sequence[Cell], what: str = "") -> str:
-    """Return in words how many of these cells agree, and for how many one cannot tell; `what` names the cells."""
-    found = [cell.verdict for cell in cells]
-    told = found.count(AGREES) + found.count(DISAGREES)
-    parts = [f"{found.count(AGREES)} of {told} {what}agree"] if told else []
-    return ", ".join([*parts, *([f"{found.count(OPEN)} {'' if told else what}cannot tell"] if OPEN in found else [])])
+    """Return in words how many of these cells agree, and how many are undecided; `what` names the cells."""
+    verdicts = [cell.verdict for cell in cells]
+    decided = verdicts.count(AGREES) + verdicts.count(DISAGREES)
+    phrases = [f"{verdicts.count(AGREES)} of {decided} {what}agree"] if decided else []
+    return ", ".join(
+        [*phrases, *([f"{verdicts.count(OPEN)} {'' if decided else what}undecided"] if OPEN in verdicts else [])]
+    )
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A published table, the numbers of our board for it, and why the two may differ."""
+    """A published table, the numbers of our leaderboard for it, and why the two may differ."""
 
     table: PublishedTable
     series: tuple[Series, ...]
@@ -138,24 +143,33 @@ class Comparison:
     @property
     def entries_differ(self) -> tuple[str, ...]:
         """How our entries differ from the published ones."""
-        return tuple(dict.fromkeys(line for own in self.series for cell in own.cells for line in cell.itself))
+        return tuple(dict.fromkeys(line for series in self.series for cell in series.cells for line in cell.itself))
+
+    @property
+    def otherwise(self) -> tuple[str, ...]:
+        """What the authors' public code computes otherwise, also of numbers that were not run."""
+        by_sentence: dict[str, dict[str, None]] = {}
+        for series in self.series:
+            for name, sentence in (pair for cell in series.cells for pair in cell.otherwise):
+                by_sentence.setdefault(sentence, {})[name] = None
+        return tuple(f"{'; '.join(names)}: {sentence}" for sentence, names in by_sentence.items())
 
     @property
     def not_run(self) -> dict[str, tuple[str, ...]]:
         """Reason why we have no number -> the entries or quantities for which it holds."""
-        found: dict[str, dict[str, None]] = {}
+        by_reason: dict[str, dict[str, None]] = {}
         for series in self.series:
             for cell in series.with_verdict(NOT_RUN):
-                found.setdefault(cell.missing, {})[cell.entry] = None
-        return {reason: tuple(entries) for reason, entries in found.items()}
+                by_reason.setdefault(cell.missing, {})[cell.entry] = None
+        return {reason: tuple(entries) for reason, entries in by_reason.items()}
 
     @property
     def runs(self) -> Runs:
         """The runs that compute the numbers that were not run."""
-        return runs(self.table, (cell.ask for own in self.series for cell in own.with_verdict(NOT_RUN)))
+        return runs(self.table, (cell.ask for series in self.series for cell in series.with_verdict(NOT_RUN)))
 
     @property
     def verdict(self) -> str:
         """The strongest verdict of the series, or `NOT_RUN` if there are none."""
-        found = {series.verdict for series in self.series}
-        return next((verdict for verdict in (SAME, OTHER) if verdict in found), NOT_RUN)
+        verdicts = {series.verdict for series in self.series}
+        return next((verdict for verdict in (SAME, OTHER) if verdict in verdicts), NOT_RUN)

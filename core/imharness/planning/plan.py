@@ -18,7 +18,7 @@ from imharness.planning.secret import OPTION, digest_of
 from imharness.reading.text import reason
 from imharness.results.identity import DISTRIBUTION, ComponentRef, canonical_json, digest
 from imharness.results.sweeps import Missing
-from imharness.results.tasks import TaskSpec
+from imharness.results.tasks import TaskSpec, address_of
 
 C = TypeVar("C")
 Known = tuple[ComponentRef, Missing | None, str]
@@ -58,7 +58,7 @@ class Graph:
     """The options and parameters that the profile sets for the track."""
     takes: tuple[type, ...] = ()
     """The contracts of components that the track asked for."""
-    dear: Mapping[str, str] = field(default_factory=dict)
+    over_budget: Mapping[str, str] = field(default_factory=dict)
     """The entries that may cost more than the profile's limit, and why."""
 
     def by_step(self) -> dict[str, int]:
@@ -71,12 +71,12 @@ class ChosenComponents:
 
     def __init__(self, components: Sequence[Component]) -> None:
         self._components = sorted(components, key=lambda c: c.label)
-        self.asked: dict[type, None] = {}
+        self.contracts: dict[type, None] = {}
         """The contracts that were asked for."""
 
     def of(self, contract: Callable[..., C], /) -> list[C]:
         kind = cast("type[C]", contract)
-        self.asked[kind] = None
+        self.contracts[kind] = None
         return [c for c in self._components if isinstance(c, kind)]
 
 
@@ -115,24 +115,30 @@ class GraphPlanner:
     ) -> Planned:
         chosen = self.graph.track.step(step if isinstance(step, str) else step.name)
         options, needs = {**self.options, **(options or {})}, needs or {}
-        shown = {f"{group}.{name}": own for group, named in (measures or {}).items() for name, own in named.items()}
-        known = {role: self._ref(own) for role, own in {**self.common, **(components or {}), **shown}.items()}
-        place = (
+        measured = {
+            f"{group}.{name}": component
+            for group, named in (measures or {}).items()
+            for name, component in named.items()
+        }
+        references = {
+            role: self._ref(component) for role, component in {**self.common, **(components or {}), **measured}.items()
+        }
+        key = (
             chosen.name,
-            *((role, id(found)) for role, found in known.items()),
+            *((role, id(reference)) for role, reference in references.items()),
             len(options),
             *((name, type(value), value) for name, value in options.items()),
             *((name, task.key if isinstance(task, Task) else task) for name, task in needs.items()),
         )
-        if place not in self.planned:
-            self.planned[place] = self._planned(chosen, known, options, needs)
-        return self.planned[place]
+        if key not in self.planned:
+            self.planned[key] = self._planned(chosen, references, options, needs)
+        return self.planned[key]
 
     def _planned(
-        self, chosen: Step, known: Mapping[str, Known], options: Mapping[str, Option], needs: Mapping[str, Planned]
+        self, chosen: Step, references: Mapping[str, Known], options: Mapping[str, Option], needs: Mapping[str, Planned]
     ) -> Planned:
-        address = _address(chosen.name, {role: ref.label for role, (ref, *_) in known.items()}, options)
-        absent = next((gap for _, gap, _ in known.values() if gap), None)
+        address = address_of(chosen.name, {role: ref.label for role, (ref, *_) in references.items()}, options)
+        absent = next((gap for _, gap, _ in references.values() if gap), None)
         if absent is None:
             absent = next((n.missing for n in needs.values() if isinstance(n, Absent)), None)
         if absent is not None:
@@ -141,26 +147,26 @@ class GraphPlanner:
         spec = TaskSpec.model_construct(
             track=self.graph.track.info.id,
             step=chosen.name,
-            version=chosen.version,
-            components={role: ref for role, (ref, *_) in known.items()},
+            version=self.registry.numbered(self.graph.track, chosen.version),
+            components={role: ref for role, (ref, *_) in references.items()},
             options=options,
             limit=self.limit,
             seed=self.seed,
             needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
         )
-        key = spec.key_with({role: text for role, (*_, text) in known.items()})
+        key = spec.key_with({role: text for role, (*_, text) in references.items()})
         if key not in self.graph.tasks:
             self.graph.tasks[key] = Task(key, address, spec)
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> Known:
-        place = (type(component), component)  # without the type, components with equal fields would share a hash
-        found = self.refs.get(place)
-        if found is None:
-            ref, gap = component.ref(), None if self.whole else _gap(component)
-            found = self.refs[place] = (ref, gap, canonical_json(ref.identity()))
+        key = (type(component), component)  # without the type, components with equal fields would share a hash
+        reference = self.refs.get(key)
+        if reference is None:
+            ref, gap = self.registry.ref(component), None if self.whole else _gap(component)
+            reference = self.refs[key] = (ref, gap, canonical_json(ref.identity()))
             self.graph.components[f"{component.kind} {component.label}"] = component
-        return found
+        return reference
 
 
 def _gap(component: Component) -> Missing | None:
@@ -169,12 +175,6 @@ def _gap(component: Component) -> Missing | None:
     except Unavailable as error:
         return Missing(what=component.label, reason=error.reason, remedy=error.remedy)
     return None
-
-
-def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option]) -> str:
-    """Return a text that says which cell this is, without version numbers and without its measures."""
-    parts = [step, *(f"{role}={label}" for role, label in shown.items() if "." not in role)]
-    return " ".join([*parts, *(f"{name}={value}" for name, value in options.items())])
 
 
 def plan_track(
@@ -194,34 +194,37 @@ def plan_track(
     the track does not use is ignored. `whole` plans as if nothing were missing on this machine, for a graph to look at,
     not to run.
     """
-    part = profile.tracks[name]
-    track = _configured_track(registry, name, part)
+    track_profile = profile.tracks[name]
+    track = _configured_track(registry, name, track_profile)
     secret = {OPTION: digest_of(profile.secret)} if profile.secret else {}
     facts = [track.info.id, profile.name, profile.identity(name), seed, limit, *secret.values()]
-    set_up = part.model_dump(mode="json", include={"options", "parameters"})
-    graph = Graph(track, digest(facts)[:16], digest_of(profile.secret), set_up=set_up, dear=part.dear)
-    chosen = _selection(registry, part, only or {}, further or {})
+    set_up = track_profile.model_dump(mode="json", include={"options", "parameters"})
+    graph = Graph(
+        track, digest(facts)[:16], digest_of(profile.secret), set_up=set_up, over_budget=track_profile.over_budget
+    )
+    chosen = _selection(registry, track_profile, only or {}, further or {})
+    registry.check_code([track, *chosen])
 
     def planned(components: Sequence[Component]) -> Graph:
-        own = replace(graph, tasks={}, missing={}, components={})
+        planned_graph = replace(graph, tasks={}, missing={}, components={})
         selection = ChosenComponents(components)
         try:
-            track.plan(GraphPlanner(own, registry, seed, limit, whole, options=secret), selection)
+            track.plan(GraphPlanner(planned_graph, registry, seed, limit, whole, options=secret), selection)
         except HarnessError:
             raise
         except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {reason(error)}"
             raise HarnessError(f"track {name} could not be planned: {why}") from error
-        own.takes = tuple(selection.asked)
-        return own
+        planned_graph.takes = tuple(selection.contracts)
+        return planned_graph
 
     try:
         return planned(chosen)
     except HarnessError:
-        theirs = [own for own in chosen if not _is_ours(own, registry)]
+        theirs = [component for component in chosen if not _is_ours(component, registry)]
         if not theirs:
             raise
-        return _without_breakers(planned, [own for own in chosen if own not in theirs], theirs)
+        return _without_breakers(planned, [component for component in chosen if component not in theirs], theirs)
 
 
 def _is_ours(component: Component, registry: Registry) -> bool:
@@ -229,48 +232,53 @@ def _is_ours(component: Component, registry: Registry) -> bool:
 
 
 def _without_breakers(
-    planned: Callable[[Sequence[Component]], Graph], kept: list[Component], others: Sequence[Component]
+    planned: Callable[[Sequence[Component]], Graph], components: list[Component], others: Sequence[Component]
 ) -> Graph:
     """Return the graph of all components with which a plan can be made; others are added one by one, by label.
 
     One with which planning breaks off is left out and named among what is missing. Where there is no plan without any
     of the others, raises what planning raises.
     """
-    graph, gaps = planned(kept), dict[str, Missing]()
-    for own in sorted(others, key=lambda c: c.label):
+    graph, gaps = planned(components), dict[str, Missing]()
+    for component in sorted(others, key=lambda c: c.label):
         try:
-            graph = planned([*kept, own])
+            graph = planned([*components, component])
         except HarnessError as error:
             why = f"no plan can be made with it: {reason(error)}"
-            gaps[f"{own.kind} {own.label}"] = Missing(what=own.label, reason=why, remedy="tell its author")
+            gaps[f"{component.kind} {component.label}"] = Missing(
+                what=component.label, reason=why, remedy="tell its author"
+            )
         else:
-            kept.append(own)
+            components.append(component)
     return replace(graph, missing={**graph.missing, **gaps})
 
 
-def _configured_track(registry: Registry, name: str, part: TrackProfile) -> Track:
+def _configured_track(registry: Registry, name: str, track_profile: TrackProfile) -> Track:
     try:
-        return registry.track(name).with_parameters(**part.options)
+        return registry.track(name).with_parameters(**track_profile.options)
     except ValidationError as error:
         raise UsageError(f"options of track {name}: {explain(error, type(registry.track(name)))}") from None
 
 
 def _selection(
-    registry: Registry, part: TrackProfile, only: Mapping[str, Sequence[str]], further: Mapping[str, Sequence[str]]
+    registry: Registry,
+    track_profile: TrackProfile,
+    only: Mapping[str, Sequence[str]],
+    further: Mapping[str, Sequence[str]],
 ) -> list[Component]:
-    for kind in [*part.select, *only, *further]:
+    for kind in [*track_profile.select, *only, *further]:
         if kind not in KINDS:
             raise UsageError(unknown_name(f"{kind!r} is not a kind of component", kind, SELECTABLE, "Kinds"))
-    known = {entry.component.info.id for entry in registry.entries.values()}
-    for id in part.parameters:
-        if id not in known and not registry.failures:  # it may belong to a package that did not load
-            raise UsageError(unknown_name(f"parameters are set for {id!r}, but there is no such component", id, known))
+    ids = {entry.component.info.id for entry in registry.entries.values()}
+    for id in track_profile.parameters:
+        if id not in ids and not registry.failures:  # it may belong to a package that did not load
+            raise UsageError(unknown_name(f"parameters are set for {id!r}, but there is no such component", id, ids))
     chosen: dict[tuple[str, str], Component] = {}
-    for kind, names in part.select.items():
-        own = only.get(kind, ())  # if all names have "!", they narrow what the profile selects
-        base = () if any(not name.startswith("!") for name in own) else names
-        for component in named(registry, kind, [*base, *own, *further.get(kind, ())]):
-            fitted = _adjusted(component, part.parameters.get(component.info.id, {}))
+    for kind, names in track_profile.select.items():
+        only_names = only.get(kind, ())  # if all names have "!", they narrow what the profile selects
+        base = () if any(not name.startswith("!") for name in only_names) else names
+        for component in named(registry, kind, [*base, *only_names, *further.get(kind, ())]):
+            fitted = _adjusted(component, track_profile.parameters.get(component.info.id, {}))
             chosen[kind, fitted.label] = fitted
     return list(chosen.values())
 
@@ -281,27 +289,27 @@ def named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component
     for name in names:
         if name.startswith("!"):
             bare = not {"[", ":"} & set(name)  # then it means all variants
-            gone = {own.info.id if bare else own.label for own in registry.find(kind, name[1:])}
-            taken = {k: own for k, own in taken.items() if (own.info.id if bare else k) not in gone}
+            gone = {component.info.id if bare else component.label for component in registry.find(kind, name[1:])}
+            taken = {k: component for k, component in taken.items() if (component.info.id if bare else k) not in gone}
             continue
-        found = _all(registry, kind, name) if name in ("*", "*[*]") else registry.find(kind, name)
-        taken.update((component.label, component) for component in found)
+        matches = _all(registry, kind, name) if name in ("*", "*[*]") else registry.find(kind, name)
+        taken.update((component.label, component) for component in matches)
     return list(taken.values())
 
 
 def _all(registry: Registry, kind: str, name: str) -> list[Component]:
-    every = [component for component in registry.of_kind(kind) if not (component.address or component.by_name)]
+    every = [component for component in registry.of_kind(kind) if not (component.address or component.opt_in)]
     return every if name == "*" else [variant for component in every for variant in component.variants()]
 
 
 def _adjusted(component: Component, changes: Mapping[str, Any]) -> Component:
     """Return a component with a profile's parameters, except for fields that the component sets itself."""
-    own = {
+    overrides = {
         name: value
         for name, value in component.model_dump().items()
         if value != type(component).model_fields[name].get_default(call_default_factory=True)
     }
     try:
-        return component.with_parameters(**{**changes, **own}) if changes else component
+        return component.with_parameters(**{**changes, **overrides}) if changes else component
     except ValidationError as error:
         raise UsageError(f"parameters of {component.info.id}: {explain(error, type(component))}") from None

@@ -2,22 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from imharness.errors import UsageError
 from imharness.results.identity import digest
+
+BASE = "base"
+"""In a file's part on a track: the profile of the same folder whose part on that track this one changes."""
+
+
+def with_bases(file: Path, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """Return the content of a profile's file, each track with what its base has and it does not say otherwise.
+
+    Names that are selected replace those of the base by kind, options and parameters replace them field by field.
+    `read` returns the content of a file. Raises `UsageError` for a base that is not there or has a base itself.
+    """
+    facts = read(file)
+    tracks = facts.get("tracks", {})
+    for track, track_facts in (tracks if isinstance(tracks, dict) else {}).items():
+        name = track_facts.pop(BASE, None) if isinstance(track_facts, dict) else None
+        if name is None:
+            continue
+        base = file.with_name(f"{name}.toml")
+        whole = read(base).get("tracks", {}).get(track) if base.is_file() else None
+        if whole is None or BASE in whole:
+            raise UsageError(f"profile {file.stem}: the base {name!r} of {track} is no profile with a part on it.")
+        tracks[track] = _laid_over(whole, track_facts)
+    return facts
+
+
+def _laid_over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **base,
+        **{
+            name: _laid_over(base[name], value)
+            if isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
+            else value
+            for name, value in changes.items()
+        },
+    }
 
 
 class TrackProfile(BaseModel):
     """One track of a profile.
 
     `select` is kind of component -> names; ``"*"`` means every installed one that takes no address and is not
-    `by_name`, and ``"!name"`` leaves one out. `options` are fields of the track. `parameters` is component id -> fields
-    that differ from the component's own. `first` says which cells are computed before the others, for a first table:
-    kind of component, or "step" -> ids, labels or steps. `dear` has the entries that may cost more than `entry_hours`
-    of the profile: label -> the reason.
+    `opt_in`, and ``"!name"`` leaves one out. `options` are fields of the track. `parameters` is component id -> fields
+    that differ from the component's own. `first` says which tasks are computed before the others, for a first table:
+    kind of component, or "step" -> ids, labels or steps. `over_budget` has the entries that may cost more than
+    `entry_hours` of the profile: label -> the reason.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,7 +63,7 @@ class TrackProfile(BaseModel):
     options: Mapping[str, Any] = Field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     first: Mapping[str, Sequence[str]] = Field(default_factory=dict)
-    dear: Mapping[str, str] = Field(default_factory=dict)
+    over_budget: Mapping[str, str] = Field(default_factory=dict)
 
 
 class Profile(BaseModel):
@@ -57,7 +94,9 @@ class Profile(BaseModel):
         stay as they are when another package with a track is installed.
         """
         facts = self.model_dump(
-            mode="json", include={"name", "tracks"}, exclude={"tracks": {"__all__": {"first", "dear"}}}
+            mode="json", include={"name", "tracks"}, exclude={"tracks": {"__all__": {"first", "over_budget"}}}
         )
-        own = self.origins.get(track, "")
-        return digest(facts | {"tracks": {k: v for k, v in facts["tracks"].items() if self.origins.get(k, "") == own}})
+        origin = self.origins.get(track, "")
+        return digest(
+            facts | {"tracks": {k: v for k, v in facts["tracks"].items() if self.origins.get(k, "") == origin}}
+        )

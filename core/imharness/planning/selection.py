@@ -26,9 +26,11 @@ def chosen_tracks(registry: Registry, profile: Profile, names: Sequence[str]) ->
 def with_precision(profile: Profile, registry: Registry, precision: str) -> Profile:
     """Return the profile with the option `precision` set for every track that has it."""
     tracks = dict(profile.tracks)
-    for name, part in tracks.items():
+    for name, track_profile in tracks.items():
         if "precision" in type(registry.track(name)).model_fields:
-            tracks[name] = part.model_copy(update={"options": {**part.options, "precision": precision}})
+            tracks[name] = track_profile.model_copy(
+                update={"options": {**track_profile.options, "precision": precision}}
+            )
     return profile.model_copy(update={"tracks": tracks})
 
 
@@ -49,7 +51,7 @@ def refuse_contradictions(
 def _refuse_bare_folders(registry: Registry, tracks: Sequence[str], names: Sequence[str]) -> None:
     """Raise `UsageError` for a folder that is given where the name of a data set is expected."""
     for name in names:
-        if not Path(name).is_dir() or name in {method_of(own.info.id) for own in registry.of_kind("dataset")}:
+        if not Path(name).is_dir() or name in {method_of(dataset.info.id) for dataset in registry.of_kind("dataset")}:
             continue
         for track in map(registry.track, tracks):
             if track.folder_dataset:
@@ -69,31 +71,33 @@ def refuse_unused(
     takes = tuple(contract for graph in graphs for contract in graph.takes)
     tracks = " and ".join(graph.track.info.id for graph in graphs)
     for kind, name in ((kind, name) for kind, names in only.items() for name in names if name[:1] not in "!*"):
-        asked = any(getattr(contract, "kind", kind) == kind for contract in takes)
-        if asked and not any(isinstance(own, takes) for own in registry.find(kind, name)):
-            fit = sorted({method_of(own.info.id) for own in registry.of_kind(kind) if isinstance(own, takes)})
+        takes_kind = any(getattr(contract, "kind", kind) == kind for contract in takes)
+        if takes_kind and not any(isinstance(component, takes) for component in registry.find(kind, name)):
+            fit = sorted(
+                {method_of(component.info.id) for component in registry.of_kind(kind) if isinstance(component, takes)}
+            )
             others = f"its {kind}s are {', '.join(fit)}" if fit else f"it takes no {kind}"
-            said = f"{tracks} has no use for {named(registry, kind, [name])[0].info.id}"
-            raise UsageError(f"{argument or f'--{kind}:'} {said}; {others}.")
+            problem = f"{tracks} has no use for {named(registry, kind, [name])[0].info.id}"
+            raise UsageError(f"{argument or f'--{kind}:'} {problem}; {others}.")
 
 
 def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:
-    """Raise `Unavailable` if no component that a name means is on this machine, or if no cell can be computed.
+    """Raise `Unavailable` if no component that a name means is on this machine, or if no task can be computed.
 
     `only` holds the names that a person gave, by kind. A profile may adjust what a name means.
     """
     planned = [component for graph in graphs for component in graph.components.values()]
     for kind, name in ((kind, name) for kind, names in only.items() for name in names if name[:1] != "!"):
         meant = [(c.info.id, c.model_dump(exclude_defaults=True).items()) for c in registry.find(kind, name)]
-        own = [c for c in planned if c.kind == kind and any(_is(c, id, facts) for id, facts in meant)]
-        if own and not any(c.is_here() for c in own):
-            own[0].require()
+        matches = [c for c in planned if c.kind == kind and any(_is(c, id, facts) for id, facts in meant)]
+        if matches and not any(c.is_here() for c in matches):
+            matches[0].require()
     if any(graph.tasks for graph in graphs):
         return
     tracks = ", ".join(graph.track.info.id for graph in graphs)
     for gap in (gap for graph in graphs for gap in graph.missing.values()):
-        raise Unavailable(f"no cell of {tracks} can be computed: {gap.what} is missing ({gap.reason})", gap.remedy)
-    raise UsageError(f"{tracks} has no cell with all that was asked for; `harness run --dry-run` shows what there is.")
+        raise Unavailable(f"no task of {tracks} can be computed: {gap.what} is missing ({gap.reason})", gap.remedy)
+    raise UsageError(f"{tracks} has no task with all that was asked for; `harness run --dry-run` shows what there is.")
 
 
 def _is(component: Component, id: str, facts: ItemsView[str, Any]) -> bool:

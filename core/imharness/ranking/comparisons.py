@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.results.comparisons import Comparison
-from imharness.results.told import Places, places, told_of
+from imharness.results.pairwise import Places, pairwise_intervals, places
 
 Floats = npt.NDArray[np.floating]
 
 
 def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, ...]:
     """Return the other entries that the best one is not shown to be better than; who shares no unit with it is one."""
-    told, i = told_of(comparison, numbers), comparison.entries.index(best)
-    return tuple(label for j, label in enumerate(comparison.entries) if j != i and not told.better[i, j])
+    intervals, i = pairwise_intervals(comparison, numbers), comparison.entries.index(best)
+    return tuple(label for j, label in enumerate(comparison.entries) if j != i and not intervals.better[i, j])
 
 
 def unit_means(
@@ -27,7 +27,7 @@ def unit_means(
     total, count = np.zeros((2, len(numbers), len(names)))
     for (start, end), condition in zip(itertools.pairwise(starts), comparison.conditions, strict=True):
         block, at = numbers[:, start:end].astype(np.float64), sets[condition.units]
-        known = ~np.isnan(block)
-        total[:, at] += np.where(known, block, 0)
-        count[:, at] += known
+        present = ~np.isnan(block)
+        total[:, at] += np.where(present, block, 0)
+        count[:, at] += present
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)

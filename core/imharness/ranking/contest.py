@@ -1,39 +1,44 @@
 """Who wins: the worst case over everything tried, beside what it costs, with intervals of ranks.
 
-Of every unit the worst outcome over all attacks counts. Entries are compared on the settings that they share, units are
-resampled by what they come from, controls and incomplete entries are measured but have no place and never win, and an
-entry that is not shown to be better than the controls does not win.
+Of every unit the worst outcome over all attacks counts. Entries are compared on the settings that they share, and
+units are resampled by what they come from. Controls, and entries that cannot win, are measured but have no rank. Three
+questions are answered, see `imharness.ranking.standing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
-from imharness.ranking.claim import claim_of
+from imharness.ranking.adaptive import broken, moved
+from imharness.ranking.columns import columns_of
 from imharness.ranking.evidence import HANDED_IN
 from imharness.ranking.findings import findings_of
 from imharness.ranking.gates import kept, state_of
-from imharness.ranking.known import broken, moved
+from imharness.ranking.headline import BARS, bar_of, headline_of, headline_of_entry
 from imharness.ranking.order import in_order
 from imharness.ranking.ranking import Column, compared
-from imharness.ranking.rules import Contest, Floats, number
-from imharness.ranking.standing import aligned, standing_of
+from imharness.ranking.rules import Contest, Floats, SecondaryMeasure, number
+from imharness.ranking.standing import Standing, aligned, candidates_of
 from imharness.ranking.tables import missing
 from imharness.results.blocks import Blocks
-from imharness.results.rankings import Place, Ranking
+from imharness.results.pairwise import Advantage, advantage, by_unit
+from imharness.results.rankings import Against, Place, Ranking
 from imharness.results.report import PairedScores, TrackReport
-from imharness.results.tables import ColumnSpec, Row, Table, Value
-from imharness.statistics.clusters import FEWEST
-from imharness.statistics.differences import Differences
-from imharness.statistics.means import tail_for
+from imharness.results.tables import Row, Table, Value, joined
+from imharness.statistics.against_one import BETTER, WORSE, against_one, best_alpha
+from imharness.statistics.bootstrap import LEVEL
+from imharness.statistics.clusters import FEWEST, gaps_greater
+from imharness.statistics.differences import Differences, Intervals, moments
+from imharness.statistics.means import alpha_for
 from imharness.statistics.ranks import front
+from imharness.statistics.wilcoxon import adjust
 
 UNRANKED = "not complete: it lacks an attack or a unit that others met"
 LINE = "controls have no place"
-UNAWARE, AWARE = "attacker does not know the defense", "attacker knows the defense"
 
 
 def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, note: str = "") -> TrackReport:
@@ -41,23 +46,25 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     rules = rules.on_common_units()
     entries = rules.scores.entries
     coverage = [rules.coverage(i) for i in range(len(entries))]
-    own = rules.worst
-    complete = [i for i, share in enumerate(coverage) if share == 1.0 and not np.isnan(own[i]).all()]
+    worst = rules.worst
+    complete = [i for i, share in enumerate(coverage) if share == 1.0 and not np.isnan(worst[i]).all()]
     lacking = [label for i, label in enumerate(entries) if i not in complete]
-    paired = _paired(rules, rules.scores.part(rules.settings), rules.protection, "worst", id, entry, lacking)
-    others = [
-        _paired(rules, own.scores, own.protection, own.protection.key, "", entry, lacking) for own in rules.yardsticks
+    paired = _paired(rules, rules.scores.subset(rules.settings), rules.protection, "worst", id, entry, lacking)
+    beside = [
+        _paired(rules, one.scores, one.protection, one.protection.key, "", entry, lacking)
+        for one in rules.secondary_measures
     ]
-    told = [aligned(own.told, own.entries, entries) for own in (paired, *others)]
-    values = [_values(rules, i, coverage[i], own[i]) for i in range(len(entries))]
-    contenders = [i for i in complete if entries[i] not in rules.controls]
-    for i, found in enumerate(values):
-        found["rank"] = _place(told[0], i, contenders) if i in contenders or i not in complete else missing(LINE)
-        found["behind"] = _behind(told[0], i, contenders) if i in complete else missing(UNRANKED)
+    deaf = [i for i, one in enumerate(beside) if not _tells_perfection(rules, rules.secondary_measures[i], one)]
+    others = [one for i, one in enumerate(beside) if i not in deaf]
+    silent_labels = [rules.secondary_measures[i].protection.label for i in deaf]
+    rules = replace(rules, secondary_measures=[one for i, one in enumerate(rules.secondary_measures) if i not in deaf])
+    pairs = [aligned(one.differences, one.entries, entries) for one in (paired, *others)]
+    values = [_values(rules, i, coverage[i], worst[i]) for i in range(len(entries))]
     gate, worth = _gate(rules, values)
-    worst = np.array([number(found["worst"]) if i in complete else np.nan for i, found in enumerate(values)])
-    ahead = front(worst * rules.sign, worth)
+    means = np.array([number(cells["worst"]) if i in complete else np.nan for i, cells in enumerate(values)])
+    ahead = front(means * rules.sign, worth)
     answers = kept(rules.gates, entries, rules.undefended)
+    contenders = [i for i in complete if entries[i] not in rules.controls]
     steps, breaks = moved(rules, contenders), broken(rules, contenders)
     places = {
         label: Place(
@@ -65,18 +72,22 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
             complete=i in complete,
             front=bool(ahead[i]),
             gate=state_of(answers[label]),
-            kept=answers[label],
+            gate_numbers=answers[label],
             broken_by=rules.broken_by(i),
             flags=rules.flags.get(label, ()),
-            needed=_needed(told[0], i, contenders),
             moved=steps.get(i),
             broken=breaks.get(i),
         )
         for i, label in enumerate(entries)
     }
-    standing = standing_of(entries, places, told, rules.references)
-    specs = _specs(rules)
-    rows = [Row(label=label, values=found) for label, found in zip(entries, values, strict=True)]
+    standing = _standing(rules, paired, pairs, places, contenders)
+    tests = _wilcoxon(standing, contenders)
+    for i, label in enumerate(entries):
+        about = {"needed": _needed(pairs[0], i, standing.candidates), "against": _against_none(standing, tests, i)}
+        places[label] = places[label].model_copy(update=about)
+        values[i] |= _placed(rules, standing, places[label], i)
+    specs = columns_of(rules)
+    rows = [Row(label=label, values=cells) for label, cells in zip(entries, values, strict=True)]
     table = Table(
         id=id,
         title=title,
@@ -85,9 +96,14 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         columns=specs,
         rows=in_order(rows, places, *specs[:2]),
         ranked_by="rank",
-        note=" ".join(filter(None, (note, _tried_further(places)))),
+        note=" ".join(filter(None, (note, _tried_further(places), _decides_nothing(rules, silent_labels)))),
     )
-    shown = {row.label: row.values for row in table.rows}
+    row_values = {row.label: row.values for row in table.rows}
+    outcome, claim = headline_of(rules, entry, standing, places, row_values)
+    for i, label in enumerate(entries):
+        if not places[label].control:
+            headline = headline_of_entry(rules, i, standing, places[label], row_values)
+            places[label] = places[label].model_copy(update={"headline": headline})
     ranking = Ranking(
         table=id,
         comparison=paired.id,
@@ -97,23 +113,161 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         unaware=rules.unaware,
         balanced=rules.balanced,
         alike=rules.same,
-        yardsticks=tuple(own.id for own in (paired, *others)),
-        control_tails=tuple(own.tail for own in standing.against_controls),
+        secondary_measures=tuple(one.id for one in (paired, *others)),
+        against_alphas=standing.against.alphas if standing.against is not None else (BETTER, WORSE),
+        best_alpha=standing.best_alpha,
+        matched={control: label for control, label in rules.matched.items() if control in entries},
         silent=_silent(rules),
+        nested=rules.nested,
         chosen=rules.chosen is not None,
-        broken_tail=tail_for(2 * len(contenders)),
+        broken_alpha=alpha_for(2 * len(contenders)),
         references=tuple(sorted(rules.references & set(entries))),
         undefended=rules.undefended,
+        baseline=rules.compared_with,
         gate=None if np.isnan(gate) else _way(rules) * gate,
         share=rules.share,
         places=places,
-        may_be_best=tuple(entries[i] for i in standing.may_be_best),
+        first="" if standing.first is None else entries[standing.first],
         winner="" if standing.winner is None else entries[standing.winner],
-        claim=claim_of(rules, standing, complete, places, shown),
-        findings=findings_of(rules, standing, places, shown),
+        not_behind=tuple(entries[i] for i in standing.not_behind),
+        may_be_best=tuple(entries[i] for i in standing.may_be_best),
+        outcome=outcome,
+        claim=claim,
+        findings=findings_of(rules, standing, places, row_values),
         proxies=rules.proxies,
     )
-    return TrackReport([table], [paired, *others], rankings=[ranking])
+    return TrackReport([table], [paired, *beside], rankings=[ranking])
+
+
+def _tells_perfection(rules: Contest, measure: SecondaryMeasure, paired: PairedScores) -> bool:
+    """Say whether a further measure, with these data, could show the best number that there is to beat no defense.
+
+    One that could not is no measure of this run: it would be silent whatever an entry does.
+    """
+    limits, better = measure.protection.limits, measure.protection.better
+    if limits is None or rules.compared_with not in paired.entries:
+        return True
+    best = limits[1] if better == "higher" else -limits[0]
+    plain = by_unit(*paired.stored())[paired.entries.index(rules.compared_with)]
+    return bool(
+        Intervals(*moments(best - plain[None]), paired.differences.alpha, paired.differences.value_range).above[0]
+    )
+
+
+def _decides_nothing(rules: Contest, labels: Sequence[str]) -> str:
+    """Say which further measures are none of this run; empty where there are none."""
+    if not labels:
+        return ""
+    return (
+        f"With these data {joined(labels)} could not show even a perfect entry to beat {rules.compared_with}, "
+        "and decides nothing."
+    )
+
+
+def _standing(
+    rules: Contest,
+    paired: PairedScores,
+    pairs: Sequence[Differences],
+    places: Mapping[str, Place],
+    contenders: Sequence[int],
+) -> Standing:
+    entries = rules.scores.entries
+    candidates = candidates_of(entries, places)
+    plain = entries.index(rules.compared_with) if rules.compared_with in entries else None
+    lacks_none = plain is not None and not places[rules.compared_with].complete
+    plain = None if lacks_none else plain
+    rows = [paired.entries.index(label) if label in paired.entries else -1 for label in entries]
+
+    @cache
+    def over_each(i: int) -> Advantage:
+        """Return it in the order of the contest: an entry without any number is not in `paired`."""
+        over = advantage(*paired.stored(), entries[i])
+        return over._replace(rows=_in_order(over.rows, rows), contributions=_in_order(over.contributions, rows))
+
+    among = [i for i in contenders if i != plain]
+    against = None
+    if plain is not None and among:
+        unit_values = np.full(over_each(plain).contributions.shape, np.nan)
+        unit_values[among] = -over_each(plain).contributions[among]
+        among_all = np.zeros((2, len(entries)), dtype=bool)
+        among_all[:, among] = pairs[0].better[among, plain], pairs[0].better[plain, among]
+        against = against_one(unit_values, pairs[0].value_range).joined(*among_all)
+    alpha = best_alpha(by_unit(*paired.stored())[[rows[i] for i in candidates]]) if candidates else 1 - LEVEL
+
+    def stands_against(control: int, entry: int) -> bool:
+        label = entries[control]
+        if label in rules.matched:
+            return rules.matched[label] == entries[entry] and places[label].able
+        return label not in rules.references
+
+    controls = [i for i, label in enumerate(entries) if places[label].control and places[label].complete]
+    return Standing(pairs, candidates, controls, plain, against, over_each, stands_against, alpha, lacks_none)
+
+
+def _in_order(numbers: Floats, rows: Sequence[int]) -> Floats:
+    """Return so many rows of numbers ``(m, k)``, NaN for -1."""
+    return np.where(np.array(rows)[:, None] >= 0, numbers[rows], np.nan)
+
+
+def _wilcoxon(standing: Standing, contenders: Sequence[int]) -> dict[int, tuple[float, float]]:
+    """Return entry -> p and corrected p of being better than no defense, of those that can be tested."""
+    if standing.against is None or standing.undefended is None:
+        return {}
+    among = [i for i in contenders if i != standing.undefended]
+    over = standing.over_each(standing.undefended)
+    p = gaps_greater(-over.rows[among], over.clusters)
+    corrected = adjust(p, "holm")
+    return {i: (float(p[at]), float(corrected[at])) for at, i in enumerate(among) if not np.isnan(p[at])}
+
+
+def _against_none(standing: Standing, tests: Mapping[int, tuple[float, float]], i: int) -> Against | None:
+    comparison = standing.against
+    if comparison is None or np.isnan(comparison.value[i]):
+        return None
+    better = standing.better_than_none(i)
+    low, high = float(comparison.low[i]), float(comparison.high[i])
+    ends = {} if np.isnan(low) else {"low": max(low, 0.0) if better else low, "high": high}
+    p, corrected = tests.get(i, (None, None))
+    return Against(
+        value=float(comparison.value[i]),
+        units=int(comparison.units[i]),
+        needed=comparison.needed(i),
+        verdict="better" if better else "worse" if comparison.worse[i] else "undecided",
+        p=p,
+        p_holm=corrected,
+        **ends,
+    )
+
+
+def _placed(rules: Contest, standing: Standing, position: Place, i: int) -> dict[str, Value]:
+    """Return the tasks of an entry's rank, of how far it is behind, and of how it compares with no defense."""
+    pairs, candidates = standing.pairs[0], standing.candidates
+    why = _unranked(position)
+    cells = {
+        "rank": missing(why) if why else _rank(pairs, i, candidates, standing.winner),
+        "behind": missing(why) if why else _behind(pairs, i, candidates, standing.winner),
+    }
+    against = position.against
+    if against is None:
+        nothing = missing(LINE if position.control else "not compared with no defense")
+        return {**cells, "gain": nothing, "p": nothing}
+    sign, ends = rules.sign, dict[str, float]()
+    if against.low is not None and against.high is not None:
+        low, high = sorted((sign * against.low, sign * against.high))
+        ends = {"low": low, "high": high}
+    untested = missing("nothing differs, or units are too few")
+    cells["gain"] = Value(value=sign * against.value, n=against.units, **ends)
+    cells["p"] = untested if against.p_holm is None else Value(value=against.p_holm)
+    return cells
+
+
+def _unranked(position: Place) -> str:
+    """Say why an entry has no rank; "" where it has one."""
+    if position.control:
+        return LINE
+    if not position.complete:
+        return UNRANKED
+    return "" if position.eligible else f"cannot win: it {BARS[bar_of(position)][0]}"
 
 
 def _silent(rules: Contest) -> dict[str, tuple[int, ...]]:
@@ -121,7 +275,7 @@ def _silent(rules: Contest) -> dict[str, tuple[int, ...]]:
         return {}
     none = np.concatenate([rules.known[c] & np.isnan(rules.gains[c]) for c in rules.settings], axis=1)
     rows = zip(rules.scores.entries, none, strict=True)
-    return {label: tuple(np.flatnonzero(own).tolist()) for label, own in rows if own.any()}
+    return {label: tuple(np.flatnonzero(mask).tolist()) for label, mask in rows if mask.any()}
 
 
 def _paired(
@@ -139,11 +293,11 @@ def _paired(
     )
 
 
-def _values(rules: Contest, i: int, coverage: float, own: Floats) -> dict[str, Value]:
+def _values(rules: Contest, i: int, coverage: float, scores: Floats) -> dict[str, Value]:
     label = rules.scores.entries[i]
     nothing = missing(rules.unknown[label]) if label in rules.unknown else None
     return {
-        "worst": nothing or rules.mean(rules.sign * own),
+        "worst": nothing or rules.mean(rules.sign * scores),
         "unaware": nothing or _against(rules, i, aware=False),
         "aware": nothing or _against(rules, i, aware=True),
         "utility": missing("not measured") if rules.utility.value is None else rules.utility.value(label),
@@ -157,38 +311,39 @@ def _against(rules: Contest, row: int, *, aware: bool) -> Value:
     return missing("no attack was run both ways") if np.isnan(numbers).all() else rules.mean(numbers)
 
 
-def _place(told: Differences, i: int, contenders: Sequence[int]) -> Value:
-    """Return the place of an entry among complete entries that are not controls."""
-    if i not in contenders:
-        return missing(UNRANKED)
-    best, worst = told.places(i, contenders)
-    enough = told.units[i].max(initial=0) >= FEWEST
-    return Value(value=told.place(i, contenders), **({"low": best, "high": worst} if enough else {}))
+def _rank(pairs: Differences, i: int, candidates: Sequence[int], winner: int | None) -> Value:
+    """Return the rank of an entry among those that may win; a winner is shown to be better than each other one."""
+    best, worst = pairs.places(i, candidates)
+    if winner is not None:
+        best, worst = (1, 1) if i == winner else (max(best, 2), worst)
+    enough = pairs.units[i].max(initial=0) >= FEWEST
+    return Value(value=pairs.place(i, candidates), **({"low": best, "high": worst} if enough else {}))
 
 
-def _leader(told: Differences, i: int, contenders: Sequence[int]) -> int | None:
-    """Return the contender that is the furthest ahead of an entry; None where none is, or nothing was measured."""
-    ahead = np.nan_to_num(told.value[list(contenders), i], nan=-np.inf)
-    return contenders[int(ahead.argmax())] if ahead.max(initial=0.0) > 0 else None
+def _leader(pairs: Differences, i: int, candidates: Sequence[int]) -> int | None:
+    """Return the candidate that is the furthest ahead of an entry; None where none is, or nothing was measured."""
+    ahead = np.nan_to_num(pairs.value[list(candidates), i], nan=-np.inf)
+    return candidates[int(ahead.argmax())] if ahead.max(initial=0.0) > 0 else None
 
 
-def _behind(told: Differences, i: int, contenders: Sequence[int]) -> Value:
-    leader = _leader(told, i, contenders)
+def _behind(pairs: Differences, i: int, candidates: Sequence[int], winner: int | None) -> Value:
+    leader = _leader(pairs, i, candidates)
     if leader is None:
         return missing("no entry is ahead")
-    low, high = told.low[leader, i], told.high[leader, i]
-    return Value(value=float(told.value[leader, i]), **({} if np.isnan(low) else {"low": low, "high": high}))
+    low, high = pairs.low[leader, i], pairs.high[leader, i]
+    low = max(low, 0.0) if leader == winner else low
+    return Value(value=float(pairs.value[leader, i]), **({} if np.isnan(low) else {"low": low, "high": high}))
 
 
-def _needed(told: Differences, i: int, contenders: Sequence[int]) -> int | None:
+def _needed(pairs: Differences, i: int, candidates: Sequence[int]) -> int | None:
     """Return how many units would show the best other entry to be better, if these do not; None if they do."""
-    leader = _leader(told, i, contenders)
-    return None if leader is None or told.better[leader, i] else told.needed(leader, i)
+    leader = _leader(pairs, i, candidates)
+    return None if leader is None or pairs.better[leader, i] else pairs.needed(leader, i)
 
 
 def _tried_further(places: Mapping[str, Place]) -> str:
     """Say what the numbers of entries mean against which evidence counts; empty where there is none."""
-    broken = [label for label, place in places.items() if HANDED_IN in place.broken_by]
+    broken = [label for label, position in places.items() if HANDED_IN in position.broken_by]
     if not broken:
         return ""
     return (
@@ -205,48 +360,6 @@ def _way(rules: Contest) -> int:
 
 def _gate(rules: Contest, values: Sequence[Mapping[str, Value]]) -> tuple[float, Floats]:
     """Return the least utility that passes and that of each entry, more is better; NaN where it is not known."""
-    worth = np.array([_way(rules) * number(own["utility"]) for own in values])
+    worth = np.array([_way(rules) * number(cells["utility"]) for cells in values])
     plain = dict(zip(rules.scores.entries, worth, strict=True)).get(rules.undefended, np.nan)
     return float(plain - rules.share * abs(plain)), worth
-
-
-def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
-    own, utility = rules.protection.spec, rules.utility.spec
-    named = own.cluster_unit or own.unit or "unit"
-    one = rules.chosen is not None
-    counts = "The strongest attack on each entry counts." if one else "The worst of all attacks counts for each unit."
-    those = "The strongest attack" if one else "Mean over the attacks that were run both ways"
-
-    def of(key: str, label: str, text: str, **changes: object) -> ColumnSpec:
-        return own.model_copy(update={"key": key, "label": label, "description": text, **changes})
-
-    return (
-        ColumnSpec(
-            key="rank",
-            label="rank",
-            better="lower",
-            decimals=0,
-            description="One plus the number of complete entries that are ahead, each by the mean difference over what "
-            "both have; controls count nothing and have no place. Its 95% interval is by "
-            f"simultaneous intervals of the differences between all entries, over {named}s.",
-        ),
-        of("worst", f"{own.label}, worst attack", f"{own.description} {counts}"),
-        of("unaware", f"{own.label}, {UNAWARE}", f"{own.description} {those}, without knowledge of the defense."),
-        of("aware", f"{own.label}, {AWARE}", f"{own.description} {those}, with knowledge of the defense."),
-        utility.model_copy(update={"key": "utility"}),
-        of(
-            "behind",
-            "behind",
-            f"{own.label} lost to the best other entry, controls apart, with its simultaneous interval.",
-            better="lower",
-            limits=None,
-        ),
-        ColumnSpec(
-            key="coverage",
-            label="coverage",
-            decimals=0,
-            better="higher",
-            description="Share of units and settings that an entry met, %. Only entries that met all of them "
-            "can win; the others have no place.",
-        ),
-    )

@@ -33,11 +33,15 @@ def flags_of(
     that one failed: an entry such as ``a + b`` has the parts ``a`` and ``b``. What was not examined failed none.
     """
     failed = {label: tuple(json.loads(text)) for label, text in facts_of(query, FAILED_CHECKS).items()}
-    known = audited or {}
-    found = {
-        own: (*known.get(own, ()), *(f for part in own.split(" + ") for f in failed.get(part, ()))) for own in entries
+    audit_flags = audited or {}
+    flags = {
+        entry: (
+            *audit_flags.get(entry, ()),
+            *(f for component in entry.split(" + ") for f in failed.get(component, ())),
+        )
+        for entry in entries
     }
-    return {entry: lines for entry, lines in found.items() if lines}
+    return {entry: lines for entry, lines in flags.items() if lines}
 
 
 def facts_of(query: Query, column: str, kind: str = "") -> dict[str, str]:
@@ -45,9 +49,9 @@ def facts_of(query: Query, column: str, kind: str = "") -> dict[str, str]:
 
     `kind`: of which components; empty: of all. Empty where the query knows no facts of components.
     """
-    known = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
-    if column not in known:
+    columns = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
+    if column not in columns:
         return {}
     chosen = f"{column} <> ''" + (f" AND kind = '{kind}'" if kind else "")
-    found = query(f"SELECT label, {column} AS text FROM components WHERE {chosen} ORDER BY label")
-    return dict(zip(found["label"].tolist(), found["text"].tolist(), strict=True))
+    table = query(f"SELECT label, {column} AS text FROM components WHERE {chosen} ORDER BY label")
+    return dict(zip(table["label"].tolist(), table["text"].tolist(), strict=True))

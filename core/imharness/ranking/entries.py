@@ -14,11 +14,12 @@ from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component, Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError, PluginError, StoreError
-from imharness.ranking.board import Progress, make_board, quiet
 from imharness.ranking.controls import FAILED_CHECKS
-from imharness.results.boards import Board
+from imharness.ranking.leaderboard import Progress, quiet
+from imharness.ranking.unchanged import current_leaderboard
 from imharness.results.entries import Decided, Entry, Examined, Parameter, Standing, flags_in
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef, digest
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
@@ -72,28 +73,28 @@ class StoreEntries:
         return self.examined.get(digest(ref.identity()), ()) if self.examined else ()
 
     def of(self, records: Iterable[TaskRecord]) -> tuple[Entry, ...]:
-        """Return every component that took part, sorted by kind and label, with its number of cells and their seconds.
+        """Return every component that took part, sorted by kind and label, with its number of tasks and their seconds.
 
         Of those that were submitted, also what kept them apart.
         """
-        found: dict[tuple[str, str], ComponentRef] = {}
-        cells: dict[tuple[str, str], list[float]] = {}
+        references: dict[tuple[str, str], ComponentRef] = {}
+        tasks: dict[tuple[str, str], list[float]] = {}
         levels: dict[tuple[str, str], set[str]] = {}
         for record in records:
-            for place, ref in {(r.kind, r.label): r for r in record.spec.components.values()}.items():
-                found[place] = ref
-                cells.setdefault(place, []).append(record.seconds)
+            for key, ref in {(r.kind, r.label): r for r in record.spec.components.values()}.items():
+                references[key] = ref
+                tasks.setdefault(key, []).append(record.seconds)
                 if ref.id in self.submitted:
-                    levels.setdefault(place, set()).add(record.isolation)
+                    levels.setdefault(key, set()).add(record.isolation)
         return tuple(
-            entry_of(found[place], cells[place], self.registry).model_copy(
+            entry_of(references[identity], tasks[identity], self.registry).model_copy(
                 update={
-                    "isolation": ", ".join(sorted(levels.get(place, ()))),
-                    "standing": self.standing.get(found[place].id, ()),
-                    "failed_checks": self._failed(found[place]),
+                    "isolation": ", ".join(sorted(levels.get(identity, ()))),
+                    "standing": self.standing.get(references[identity].id, ()),
+                    "failed_checks": self._failed(references[identity]),
                 }
             )
-            for place in sorted(found)
+            for identity in sorted(references)
         )
 
 
@@ -109,37 +110,65 @@ def known_entries(store: Store) -> StoreEntries:
     here, standing = installed(), dict[str, tuple[Standing, ...]]()
     registry, withdrawn, decided = here, {f"{LOCAL}/": LEFT_HERE}, None
     for plugin in loaded.plugins:
-        for found in loaded.ask(plugin, store=store):
-            registry = registry.joined(found.submitted)
-            standing.update(found.decided)
-            withdrawn.update(found.withdrawn)
-            decided = found.all or decided
+        for submissions in loaded.ask(plugin, store=store):
+            registry = registry.joined(submissions.submitted)
+            standing.update(submissions.decided)
+            withdrawn.update(submissions.withdrawn)
+            decided = submissions.all or decided
     return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn, decided, examined_in(store))
 
 
 def examined_in(store: Store) -> dict[str, tuple[str, ...]]:
     """Return digest of a reference -> the quick checks that the component failed, of those that failed any."""
-    found = ((name, store.current(f"{EXAMINED}/{name}.json", Examined)) for name in store.names(EXAMINED))
-    return {name: own.failed for name, own in found if own is not None and own.failed}
+    examinations = ((name, store.current(f"{EXAMINED}/{name}.json", Examined)) for name in store.names(EXAMINED))
+    return {name: examined.failed for name, examined in examinations if examined is not None and examined.failed}
 
 
-def rank(store: Store, names: Sequence[str] = (), progress: Callable[[str], Progress] = quiet) -> Iterator[Board]:
-    """Make the tables of tracks again from their raw rows, those of every track by default; computes no cell.
+def other_code(leaderboard: Leaderboard, registry: Registry) -> Iterator[str]:
+    """Yield a line for each component of a leaderboard whose results are not of the installed version and code."""
+    for kind, id, version in dict.fromkeys((entry.kind, entry.id, entry.version) for entry in leaderboard.entries):
+        installed_one = registry.version(kind, id)
+        if installed_one and installed_one != version:
+            yield (
+                f"{id}: its results are of version {version}, and {installed_one} is installed; "
+                "`harness run` computes them again"
+            )
 
-    Yields the tables of a track as soon as they are made. Raises `UsageError` for a track that there is not,
-    `StoreError` for one without a run, and `HarnessError` where tables cannot be made.
+
+def rank(
+    store: Store,
+    names: Sequence[str] = (),
+    progress: Callable[[str], Progress] = quiet,
+    unkept: Callable[[str], None] | None = None,
+) -> Iterator[Leaderboard]:
+    """Make the tables of tracks from their raw rows, those of every track by default; computes no task.
+
+    Yields the tables of a track as soon as they are made; where nothing changed, those in the store. Raises
+    `UsageError` for a track that there is not, `StoreError` for one without a run, and `HarnessError` where tables
+    cannot be made. With `unkept`, tables of a store that is read only are yielded all the same, and it gets a line for
+    each.
     """
-    known = known_entries(store)
-    for track in [known.registry.track(name) for name in names or store.rankable()]:
-        yield _rescored(store, track, known, progress)
+    store_entries = known_entries(store)
+    for track in [store_entries.registry.track(name) for name in names or store.rankable()]:
+        yield _rescored(store, track, store_entries, progress, unkept)
 
 
-def _rescored(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress]) -> Board:
+def _rescored(
+    store: Store,
+    track: Track,
+    store_entries: StoreEntries,
+    progress: Callable[[str], Progress],
+    unkept: Callable[[str], None] | None,
+) -> Leaderboard:
     with store.alone():
         sweep = store.ranked_from(track.info.id)
         if sweep is None:
             raise StoreError(f"store {store.address} has no run of {track.info.id}")
-        return make_board(store, track, sweep, known, progress)
+        keep = unkept is None or store.backend.writable()
+        leaderboard, _ = current_leaderboard(store, track, sweep, store_entries, progress, keep=keep)
+        if unkept is not None and not keep:
+            unkept(f"the tables of {track.info.id} are not kept, because {store.address} cannot be written")
+        return leaderboard
 
 
 def _named(ref: ComponentRef) -> dict[str, Any]:
@@ -156,29 +185,29 @@ def _revived(ref: ComponentRef, registry: Registry) -> Component | None:
 
 def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
     """Return what the records and the component say: simple values of its `info`, control, bounds, closeness, entry."""
-    found = {**_named(ref), "entry": ref.label, "control": "", "parameters": json.dumps(dict(ref.parameters))}
+    facts = {**_named(ref), "entry": ref.label, "control": "", "parameters": json.dumps(dict(ref.parameters))}
     component = _revived(ref, registry)
     if component is None:
-        return found
-    found["control"] = component.control
+        return facts
+    facts["control"] = component.control
     info = {name: value for name, value in component.info if name not in Info.model_fields}
-    found |= {name: v for name, v in info.items() if isinstance(v, str | bool | int | float)}
+    facts |= {name: v for name, v in info.items() if isinstance(v, str | bool | int | float)}
     if info.get("bounds") is not None:
-        found["lower"], found["upper"] = info["bounds"]
+        facts["lower"], facts["upper"] = info["bounds"]
     for name in ("closeness", "classes"):
         if isinstance(getattr(component, name, None), int):
-            found[name] = getattr(component, name)
+            facts[name] = getattr(component, name)
     if hasattr(component, "without_grid"):
-        found["entry"] = component.without_grid().label
-    return found
+        facts["entry"] = component.without_grid().label
+    return facts
 
 
 def entry_of(ref: ComponentRef, seconds: Sequence[float], registry: Registry) -> Entry:
-    """Return what readers want to know of a component, of whose cells each took so many seconds.
+    """Return what readers want to know of a component, of whose tasks each took so many seconds.
 
     Of a component that is no longer installed, only what the reference says is known.
     """
-    facts = {**_named(ref), "cells": len(seconds), "seconds": float(sum(seconds))}
+    facts = {**_named(ref), "tasks": len(seconds), "seconds": float(sum(seconds))}
     component = _revived(ref, registry)
     if component is None:
         return Entry(**facts)
@@ -203,15 +232,15 @@ def entry_of(ref: ComponentRef, seconds: Sequence[float], registry: Registry) ->
 def _traits(component: Component) -> dict[str, str]:
     """Return what `info` says beyond name, version and paper, as text."""
     usual = set(Info.model_fields)
-    own = {name: value for name, value in component.info.model_dump(mode="json").items() if name not in usual}
-    return {name.replace("_", " "): _text(value) for name, value in own.items() if value not in (None, "", {})}
+    traits = {name: value for name, value in component.info.model_dump(mode="json").items() if name not in usual}
+    return {name.replace("_", " "): _text(value) for name, value in traits.items() if value not in (None, "", {})}
 
 
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {_text(part)}" for name, part in value.items())
+        return "; ".join(f"{name}: {_text(element)}" for name, element in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value))
     return str(value).replace("_", " ")

@@ -2,8 +2,8 @@
 
 RobustBench lets a stronger evaluation lower an entry's best-known value (Croce et al., "RobustBench: a standardized
 adversarial robustness benchmark", 2021, section 3). Here evidence is one more attack of its group, against which every
-entry has a number: the worst that was handed in against it, and otherwise the worst of the board's own attacks. So
-nobody's value changes but that of the entry that was broken, no entry lacks an attack, and it counts by image.
+entry has a number: the worst that was handed in against it, and otherwise the worst of the leaderboard's own attacks.
+So nobody's value changes but that of the entry that was broken, no entry lacks an attack, and it counts by image.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Evidence:
     sure: Floats
 
 
-def with_evidence(rules: Contest, found: Sequence[Evidence]) -> Contest:
+def with_evidence(rules: Contest, evidence: Sequence[Evidence]) -> Contest:
     """Return the contest with what was handed in; evidence on other units, groups or entries is left out."""
     scores, groups = rules.scores, dict[tuple[tuple[str, str], ...], list[int]]()
-    for c in rules.settings if found else ():
+    for c in rules.settings if evidence else ():
         fixed = {name: value for name, value in scores.conditions[c].items() if name not in rules.over}
         groups.setdefault(tuple(sorted(fixed.items())), []).append(c)
     for facets, settings in groups.items():
-        handed = [own for own in found if own.group.items() <= dict(facets).items()]
+        handed = [item for item in evidence if item.group.items() <= dict(facets).items()]
         if handed:
             scores = _joined(scores, *_setting(rules, settings, handed))
     return rules if scores is rules.scores else replace(rules, scores=scores)
@@ -61,25 +61,25 @@ def _setting(
     for c in settings:
         at = np.searchsorted(names, blocks.units[c].astype(str))
         worst[:, at] = np.fmin(worst[:, at], rules.gains[c])
-        for fact, known in about.items():
-            known[at] = blocks.about[fact][c]
+        for fact, fact_column in about.items():
+            fact_column[at] = blocks.about[fact][c]
     values = {name: np.full(worst.shape, np.nan) for name in blocks.values}
-    for own in handed:
-        if own.entry not in blocks.entries:
+    for item in handed:
+        if item.entry not in blocks.entries:
             continue
-        row, kept = blocks.entries.index(own.entry), np.isin(own.units.astype(str), names)
-        at = np.searchsorted(names, own.units[kept].astype(str))
-        sure = rules.sign * own.sure[kept]
+        row, selected = blocks.entries.index(item.entry), np.isin(item.units.astype(str), names)
+        at = np.searchsorted(names, item.units[selected].astype(str))
+        sure = rules.sign * item.sure[selected]
         lower = sure < worst[row, at]
-        at, kept = at[lower], np.flatnonzero(kept)[lower]
-        worst[row, at] = rules.sign * own.values[measure][kept]
-        for name in own.values.keys() & values.keys():
-            values[name][row, at] = own.values[name][kept]
+        at, selected = at[lower], np.flatnonzero(selected)[lower]
+        worst[row, at] = rules.sign * item.values[measure][selected]
+        for name in item.values.keys() & values.keys():
+            values[name][row, at] = item.values[name][selected]
     values[measure] = rules.sign * worst
     kinds = [blocks.conditions[c][rules.attacker] for c in settings]
     aware = next((kind for kind in kinds if kind != rules.unaware), kinds[0])
     facets = {name: HANDED_IN if name in rules.over else v for name, v in blocks.conditions[settings[0]].items()}
-    facts = {fact: known.astype(blocks.about[fact][settings[0]].dtype) for fact, known in about.items()}
+    facts = {fact: column.astype(blocks.about[fact][settings[0]].dtype) for fact, column in about.items()}
     return {**facets, rules.attacker: aware}, names.astype(object), values, facts
 
 
@@ -90,8 +90,8 @@ def _joined(
         blocks.entries,
         (*blocks.conditions, facets),
         (*blocks.units, names),
-        {name: _longer(own, values[name]) for name, own in blocks.values.items()},
-        {fact: (*own, about[fact]) for fact, own in blocks.about.items()},
+        {name: _longer(array, values[name]) for name, array in blocks.values.items()},
+        {fact: (*arrays, about[fact]) for fact, arrays in blocks.about.items()},
     )
 
 

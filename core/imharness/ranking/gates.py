@@ -2,10 +2,10 @@
 
 How far an entry lies above the least that it must keep is measured on every independent unit, paired with the
 undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise the
-data do not show which. The intervals of all entries of a board hold at once, so that "fails" is true of all of whom it
-is said. The more entries there are, the longer are these intervals, and whoever adds entries would open the gate for
-one that costs too much. So the question who may win is asked of each entry alone: it is "doubtful" where its own
-interval, as if there were no others, lies below 0, and "not told" where that does not.
+data do not show which. The intervals of all entries of a leaderboard hold at once, so that "fails" is true of all of
+whom it is said. The more entries there are, the longer are these intervals, and whoever adds entries would open the
+gate for one that costs too much. So the question who may win is asked of each entry alone: it is "doubtful" where its
+own interval, as if there were no others, lies below 0, and "undecided" where that does not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def share_of(
     label: str,
     undefended: str,
     share: float,
-    parts: Callable[[str], tuple[npt.ArrayLike, npt.ArrayLike] | None],
+    pair_of: Callable[[str], tuple[npt.ArrayLike, npt.ArrayLike] | None],
     *,
     better: str = "higher",
     decimals: int = 3,
@@ -60,31 +60,31 @@ def share_of(
 ) -> Gate:
     """Return the gate on utility: an entry must not lose more than a `share` of what the undefended one has.
 
-    `parts`: what each independent unit adds to the utility of an entry and to that of the undefended one, ``(k,)``
+    `pair_of`: what each independent unit adds to the utility of an entry and to that of the undefended one, ``(k,)``
     each, on the same units and metrics; None where the entry was not measured on all of them. `jackknifed`: whether
-    `imharness.stats.jackknife` made what units add. `answers`: whether units are answers, 1 where they are right and 0
-    where they are wrong, unless several of one unit were averaged.
+    `imharness.leaderboard.jackknife` made what units add. `answers`: whether units are answers, 1 where they are right
+    and 0 where they are wrong, unless several of one unit were averaged.
     """
     way = -1 if better == "lower" else 1
 
     @cache
     def both(entry: str) -> Floats | None:
-        found = parts(entry)
-        return None if found is None else way * np.asarray(found, dtype=np.float64)
+        pair = pair_of(entry)
+        return None if pair is None else way * np.asarray(pair, dtype=np.float64)
 
-    def beyond(own: Floats, plain: Floats, sign: float) -> Floats:
-        return np.asarray(own - plain + share * sign * plain)
+    def beyond(defended: Floats, plain: Floats, sign: float) -> Floats:
+        return np.asarray(defended - plain + share * sign * plain)
 
     def above(entry: str) -> Floats:
-        found = both(entry)
-        return np.zeros(0) if found is None else beyond(found[0], found[1], _sign(found[1]))
+        pair = both(entry)
+        return np.zeros(0) if pair is None else beyond(pair[0], pair[1], _sign(pair[1]))
 
     def values(entry: str) -> Sequence[float]:
-        found = both(entry)
-        if not answers or found is None or not np.isclose(found * (found - way), 0.0, atol=_RIGHT).all():
+        pair = both(entry)
+        if not answers or pair is None or not np.isclose(pair * (pair - way), 0.0, atol=_RIGHT).all():
             return ()
-        own, plain = np.meshgrid((0.0, way), (0.0, way))
-        return [float(x) for x in beyond(own.ravel(), plain.ravel(), _sign(found[1]))]
+        defended, plain = np.meshgrid((0.0, way), (0.0, way))
+        return [float(x) for x in beyond(defended.ravel(), plain.ravel(), _sign(pair[1]))]
 
     return Gate(
         label,
@@ -103,31 +103,37 @@ def _sign(plain: Floats) -> float:
 
 def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapping[str, tuple[Kept, ...]]:
     """Return what each entry keeps, gate by gate; the undefended entry is asked nothing."""
-    found: dict[str, list[Kept]] = {entry: [] for entry in entries}
+    answers: dict[str, list[Kept]] = {entry: [] for entry in entries}
     for gate in gates:
         above = {entry: gate.above(entry) for entry in entries if entry != undefended}
-        asked = {entry: own for entry, own in above.items() if own is not None}
-        numbers, values = list(asked.values()), [gate.values(entry) for entry in asked]
-        told = means(numbers, gate.among * len(asked), values, gate.fewest)
+        measured = {entry: array for entry, array in above.items() if array is not None}
+        numbers, values = list(measured.values()), [gate.values(entry) for entry in measured]
+        intervals = means(numbers, gate.among * len(measured), values, gate.fewest)
         alone = means(numbers, gate.among, values, gate.fewest)
-        for i, entry in enumerate(asked):
-            parts = {"parts": tuple(asked[entry].tolist()), "values": tuple(values[i])}
-            found[entry].append(_answer(gate, told, alone, i).model_copy(update=parts))
-    return {entry: tuple(own) for entry, own in found.items()}
+        for i, entry in enumerate(measured):
+            fields = {"contributions": tuple(measured[entry].tolist()), "values": tuple(values[i])}
+            answers[entry].append(_answer(gate, intervals, alone, i).model_copy(update=fields))
+    return {entry: tuple(entry_answers) for entry, entry_answers in answers.items()}
 
 
 def state_of(answers: Sequence[Kept]) -> State:
     """Return the answer to all gates together: the worst of them."""
-    order: tuple[State, ...] = ("fails", "not measured", "doubtful", "not told")
-    return next((state for state in order if any(own.state == state for own in answers)), "passes")
+    order: tuple[State, ...] = ("fails", "not measured", "doubtful", "undecided")
+    return next((state for state in order if any(answer.state == state for answer in answers)), "passes")
 
 
-def _answer(gate: Gate, told: Means, alone: Means, i: int) -> Kept:
-    units = int(told.units[i])
-    facts = {"label": gate.label, "least": gate.least, "decimals": gate.decimals, "units": units, "tail": told.tail}
+def _answer(gate: Gate, intervals: Means, alone: Means, i: int) -> Kept:
+    units = int(intervals.units[i])
+    facts = {
+        "label": gate.label,
+        "least": gate.least,
+        "decimals": gate.decimals,
+        "units": units,
+        "alpha": intervals.alpha,
+    }
     if not units:
         return Kept(state="not measured", **facts)
-    unsure: State = "doubtful" if alone.below[i] else "not told"
-    state: State = "passes" if told.above[i] else "fails" if told.below[i] else unsure
-    ends = {} if np.isnan(told.low[i]) else {"low": float(told.low[i]), "high": float(told.high[i])}
-    return Kept(state=state, value=float(told.value[i]), needed=told.needed_for(i), **ends, **facts)
+    unsure: State = "doubtful" if alone.below[i] else "undecided"
+    state: State = "passes" if intervals.above[i] else "fails" if intervals.below[i] else unsure
+    ends = {} if np.isnan(intervals.low[i]) else {"low": float(intervals.low[i]), "high": float(intervals.high[i])}
+    return Kept(state=state, value=float(intervals.value[i]), needed=intervals.needed_for(i), **ends, **facts)

@@ -40,7 +40,7 @@ class Judges:
     def of(cls, track: Track, standing: Mapping[str, Sequence[Standing]], failed: Iterable[str] = ()) -> Judges:
         """Return who decides in a track; `standing`: component id -> what was decided about it, oldest first."""
         hosts = frozenset({HARNESS, LOCAL, owner_of(track.info.id)})
-        accepted = frozenset(id for id, own in standing.items() if is_accepted(own))
+        accepted = frozenset(id for id, decisions in standing.items() if is_accepted(decisions))
         return cls(frozenset(track.ranks), hosts, accepted, frozenset(failed))
 
     def apart(self, records: Sequence[TaskRecord]) -> tuple[list[TaskRecord], str]:
@@ -49,20 +49,25 @@ class Judges:
         What a stranger's component judged decides nothing. What an accepted one judged decides, but not about entries
         of its own owner, which lack a number there and so have no place.
         """
-        shown, failed, partial, kept = dict[str, str](), dict[str, str](), set[str](), list[TaskRecord]()
+        unaccepted, failed, partial, deciding_records = (
+            dict[str, str](),
+            dict[str, str](),
+            set[str](),
+            list[TaskRecord](),
+        )
         for record in records:
-            parts = record.spec.components.values()
-            entries = [ref for ref in parts if ref.kind in self.ranked and owner_of(ref.id) not in self.hosts]
-            judges = [ref for ref in parts if ref.kind not in self.ranked | BROUGHT]
+            refs = record.spec.components.values()
+            entries = [ref for ref in refs if ref.kind in self.ranked and owner_of(ref.id) not in self.hosts]
+            judges = [ref for ref in refs if ref.kind not in self.ranked | BROUGHT]
             doubtful = {ref.label: ref.kind for ref in judges if self._failed(ref)}
             strangers = {ref.label: ref.kind for ref in judges if not self._decides(ref.id)}
-            own = {f"{e.label} ({j.label})" for e in entries for j in judges if owner_of(e.id) == owner_of(j.id)}
-            shown |= strangers
+            same_owner = {f"{e.label} ({j.label})" for e in entries for j in judges if owner_of(e.id) == owner_of(j.id)}
+            unaccepted |= strangers
             failed |= doubtful
-            partial |= own if not strangers and not doubtful else set()
-            if not strangers and not doubtful and not own:
-                kept.append(record)
-        return kept, _said(shown, failed, partial)
+            partial |= same_owner if not strangers and not doubtful else set()
+            if not strangers and not doubtful and not same_owner:
+                deciding_records.append(record)
+        return deciding_records, _said(unaccepted, failed, partial)
 
     def _decides(self, id: str) -> bool:
         return owner_of(id) in self.hosts or id in self.accepted
@@ -76,50 +81,48 @@ def is_accepted(standing: Sequence[Standing]) -> bool:
 
     Whatever is scored again, flagged or withdrawn has to be accepted again.
     """
-    last = [own.decision for own in standing if own.decision not in (REPRODUCED, EVIDENCE)]
+    last = [decision.decision for decision in standing if decision.decision not in (REPRODUCED, EVIDENCE)]
     return last[-1:] == [ACCEPTED]
 
 
-def _said(shown: Mapping[str, str], failed: Mapping[str, str], partial: set[str]) -> str:
+def _said(unaccepted: Mapping[str, str], failed: Mapping[str, str], partial: set[str]) -> str:
     texts = []
-    for said, judges in (
-        ("Scored and shown, and decide no place before a person accepts them", shown),
-        ("Failed a quick check, and so are shown and decide no place", failed),
+    for heading, judges in (
+        ("Shown, and without effect on ranks until a person accepts them", unaccepted),
+        ("Shown, and without effect on ranks because they failed a quick check", failed),
     ):
         if judges:
             names = ", ".join(f"{label} ({kind})" for label, kind in sorted(judges.items()))
-            texts.append(f"{said}: {names}.")
+            texts.append(f"{heading}: {names}.")
     if partial:
-        texts.append(
-            f"Not judged by what their own authors brought, and so without a place: {'; '.join(sorted(partial))}."
-        )
+        texts.append(f"Not ranked, because a judge is of the same author: {'; '.join(sorted(partial))}.")
     return " ".join(texts)
 
 
-def beside(own: TrackReport, every: TrackReport, note: str) -> TrackReport:
+def beside(deciding: TrackReport, every: TrackReport, note: str) -> TrackReport:
     """Return what decides, with what else there is to show.
 
     Args:
-        own: made of the records that decide; its numbers, places and claims stay as they are.
+        deciding: made of the records that decide; its numbers, places and claims stay as they are.
         every: made of all records. Its rankings decide nothing, so that they and their tables are left out; rows,
-            columns, tables, comparisons, charts and examples that `own` lacks are added.
+            columns, tables, comparisons, charts and examples that `deciding` lacks are added.
         note: added to the tables of rankings, or to the first table where there is no ranking.
     """
-    decided = {ranking.table for report in (own, every) for ranking in report.rankings}
-    known, others = {table.id for table in own.tables}, {table.id: table for table in every.tables}
-    tables = [t if t.id in decided or t.id not in others else _extended(t, others[t.id]) for t in own.tables]
-    tables += [table for table in every.tables if table.id not in known | decided]
-    noted = decided & known or {table.id for table in tables[:1]}
-    compared, drawn = {paired.id for paired in own.comparisons}, {chart.id for chart in own.charts}
+    decided = {ranking.table for report in (deciding, every) for ranking in report.rankings}
+    table_ids, others = {table.id for table in deciding.tables}, {table.id: table for table in every.tables}
+    tables = [t if t.id in decided or t.id not in others else _extended(t, others[t.id]) for t in deciding.tables]
+    tables += [table for table in every.tables if table.id not in table_ids | decided]
+    noted = decided & table_ids or {table.id for table in tables[:1]}
+    compared, drawn = {paired.id for paired in deciding.comparisons}, {chart.id for chart in deciding.charts}
     return replace(
-        own,
+        deciding,
         tables=[_noted(table, note) if table.id in noted else table for table in tables],
         comparisons=[
-            *own.comparisons,
+            *deciding.comparisons,
             *(c for c in every.comparisons if c.id not in compared and c.table not in decided),
         ],
-        charts=[*own.charts, *(c for c in every.charts if c.id not in drawn and c.table not in decided)],
-        examples=[*own.examples, *(example for example in every.examples if example not in own.examples)],
+        charts=[*deciding.charts, *(c for c in every.charts if c.id not in drawn and c.table not in decided)],
+        examples=[*deciding.examples, *(example for example in every.examples if example not in deciding.examples)],
     )
 
 
@@ -132,21 +135,25 @@ def _extended(table: Table, other: Table) -> Table:
     mine = {column.label: column.key for column in table.columns}
     theirs = {column.label: column for column in other.columns}
     fresh = {
-        label: column.model_copy(update={"key": f"shown{place}"})
-        for place, (label, column) in enumerate(theirs.items())
+        label: column.model_copy(update={"key": f"shown{index}"})
+        for index, (label, column) in enumerate(theirs.items())
         if label not in mine
     }
     keys = {theirs[label].key: mine[label] if label in mine else fresh[label].key for label in theirs}
-    found = {row.label: {keys[key]: value for key, value in row.values.items() if key in keys} for row in other.rows}
+    other_values = {
+        row.label: {keys[key]: value for key, value in row.values.items() if key in keys} for row in other.rows
+    }
     added = {column.key for column in fresh.values()}
     rows = [
         row.model_copy(
-            update={"values": {**row.values, **{k: v for k, v in found.get(row.label, {}).items() if k in added}}}
+            update={
+                "values": {**row.values, **{k: v for k, v in other_values.get(row.label, {}).items() if k in added}}
+            }
         )
         for row in table.rows
     ]
     present = {row.label for row in rows}
-    rows += [Row(**{**dict(row), "values": found[row.label]}) for row in other.rows if row.label not in present]
+    rows += [Row(**{**dict(row), "values": other_values[row.label]}) for row in other.rows if row.label not in present]
     order = [column for column in table.columns if column.key == table.ranked_by]
     rows = ranked(rows, *order) if order else rows
     return table.model_copy(update={"columns": (*table.columns, *fresh.values()), "rows": tuple(rows)})

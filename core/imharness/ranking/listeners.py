@@ -1,4 +1,4 @@
-"""Who is told of new tables: modules with the hook `board_finished`, and the destinations that ``--log-to`` names."""
+"""Who is told of new tables: modules with the hook `leaderboard_finished`, and destinations of ``--log-to``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from imharness.components.loading import Loaded, load_plugins
 from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.reading.text import reason
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 
-HOOK = "board_finished"
+HOOK = "leaderboard_finished"
 DESTINATIONS = "listeners"
 
 
@@ -22,31 +22,31 @@ def open_listeners(wanted: Sequence[str]) -> dict[str, object]:
     if not wanted:
         return {}
     loaded = load_plugins(hook=DESTINATIONS)
-    known, found = _destinations(loaded), dict[str, object]()
+    destinations, listeners = _destinations(loaded), dict[str, object]()
     for text in wanted:
         name, _, address = text.partition(":")
-        if name not in known:
-            lines = [unknown_name(f"--log-to: nothing is called {name!r}", name, sorted(known))]
+        if name not in destinations:
+            lines = [unknown_name(f"--log-to: nothing is called {name!r}", name, sorted(destinations))]
             lines += [f"{failure.name} is left out: {failure.reason}" for failure in loaded.failures]
             raise (PluginError if loaded.failures else UsageError)(" ".join(lines))
-        found[text] = known[name](address)
-    return found
+        listeners[text] = destinations[name](address)
+    return listeners
 
 
 def _destinations(loaded: Loaded) -> dict[str, Callable[[str], object]]:
     """Return what opens each destination, by name; raises `PluginError` where a name is taken twice."""
-    found: dict[str, Callable[[str], object]] = {}
+    openers: dict[str, Callable[[str], object]] = {}
     for plugin in loaded.plugins:
         for name, opens in (item for offered in loaded.ask(plugin) for item in offered.items()):
-            if name in found:
+            if name in openers:
                 raise PluginError(f"--log-to: {plugin.name} offers {name!r}, which is taken; rename it")
-            found[name] = opens
-    return found
+            openers[name] = opens
+    return openers
 
 
 def announce(
     store: str,
-    boards: Sequence[Board],
+    leaderboards: Sequence[Leaderboard],
     release: str | None,
     listeners: Mapping[str, object],
     warn: Callable[[str], None],
@@ -59,10 +59,10 @@ def announce(
     for name, listener in listeners.items():
         manager.register(listener, name=f"--log-to {name}")
     everyone = manager.get_plugins()
-    listening = {impl.plugin_name: impl.plugin for impl in manager.hook.board_finished.get_hookimpls()}
+    listening = {impl.plugin_name: impl.plugin for impl in manager.hook.leaderboard_finished.get_hookimpls()}
     for name, plugin in sorted(listening.items()):
         call = manager.subset_hook_caller(HOOK, remove_plugins=everyone - {plugin})
         try:
-            call(store=store, boards=tuple(boards), release=release)
+            call(store=store, leaderboards=tuple(leaderboards), release=release)
         except (Exception, SystemExit) as error:
             warn(f"{name} could not take the tables: {type(error).__name__}: {reason(error)}")

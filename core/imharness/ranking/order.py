@@ -14,10 +14,10 @@ def in_order(rows: Sequence[Row], places: Mapping[str, Place], *columns: ColumnS
     return tuple(sorted(ranked(rows, *columns), key=lambda row: group_of(places[row.label])))
 
 
-def group_of(place: Place) -> int:
+def group_of(position: Place) -> int:
     """Return 0 for an entry that may win, 1 where a gate or a flag rules it out, 2 if incomplete, 3 for a control."""
-    if place.control:
+    if position.control:
         return 3
-    if not place.complete:
+    if not position.complete:
         return 2
-    return 0 if place.able and not place.flags else 1
+    return 0 if position.able and not position.flags else 1

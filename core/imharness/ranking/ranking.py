@@ -90,7 +90,8 @@ def ranking(
     """Return a table of all entries, best first, with its comparisons, and dots if `chart` has a caption.
 
     `by`: the columns it is sorted by, the first by default; ties are broken by the next one, then by label. Entries
-    without a number stand last. `last`: rows below, which take no part. Significance marks are added with the board.
+    without a number stand last. `last`: rows below, which take no part. Significance marks are added with the
+    leaderboard.
     """
     order = list(by) or [columns[0].key]
     specs = {column.key: column.spec for column in columns}
@@ -126,11 +127,11 @@ def compared(
     """Return the comparison that a column asks for, condition by condition; the rest as in `PairedScores`."""
     wins, chosen = column.wins, scores.where(**column.where)
     assert wins is not None
-    numbers, known = scores.values[column.of or column.key], dict[tuple[str, ...], tuple[str, ...]]()
+    numbers, interned = scores.values[column.of or column.key], dict[tuple[str, ...], tuple[str, ...]]()
 
     def shared(names: Iterable[str]) -> tuple[str, ...]:
-        own = tuple(names)
-        return known.setdefault(own, own)
+        key = tuple(names)
+        return interned.setdefault(key, key)
 
     return PairedScores(
         id=wins.id,
@@ -161,8 +162,8 @@ def compared(
 def _value(scores: Blocks, column: Column, label: str) -> Value:
     if column.value is not None:
         return column.value(label)
-    found = scores.once_by(column.cluster, column.of or column.key, label, scores.where(**column.where))
-    return mean_value(found[0], found[1] if column.cluster else None)
+    unit_means = scores.once_by(column.cluster, column.of or column.key, label, scores.where(**column.where))
+    return mean_value(unit_means[0], unit_means[1] if column.cluster else None)
 
 
 def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:

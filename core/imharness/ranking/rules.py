@@ -38,7 +38,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class SecondaryMeasure:
     """A further measure of protection by which a winner has to be better.
 
     `scores`: of the same entries, by setting; the worst of each unit counts as in the contest. `protection`: the
@@ -47,6 +47,24 @@ class Yardstick:
 
     scores: Blocks
     protection: Column
+
+
+@dataclass(frozen=True)
+class Words:
+    """How the headlines of a ranking speak of what is measured.
+
+    `lead`: what the first one does ("leaks least"). `amount`: a number of the measure as text ("57 %"), a multiple of
+    the number; `of`: what follows it ("of guesses right"). `without`: the undefended entry in words, and `briefly`.
+    `limit`: what no entry does more of, with the fields ``{bound}``, ``{plain}``, ``{of}`` and ``{without}`` ("takes
+    more than {bound} off the {plain} {of}").
+    """
+
+    lead: str
+    amount: Callable[[float], str]
+    of: str
+    limit: str
+    without: str = "without a defense"
+    briefly: str = "without"
 
 
 @dataclass(frozen=True)
@@ -60,9 +78,9 @@ class Contest:
     against. `gates`: what a winner has to keep, see `Gate`; `share`: of the undefended utility, what it may lose, as
     the gate on utility has it. `controls`: entry -> why it is never crowned. `references`: those among them that no
     entry has to be better than, because they stand for an attacker who has nothing to go by. `flags`: entry -> why its
-    number is an upper bound. `yardsticks`: further measures of protection by which a winner has to be better, fixed
-    beforehand, each with scores of the same entries. `proxies`: what stands in for something real. `unknown`: entry ->
-    why it has no number at all. `chosen`: where one attack was chosen for each entry on other units.
+    number is an upper bound. `secondary_measures`: further measures of protection by which a winner has to be better,
+    fixed beforehand, each with scores of the same entries. `proxies`: what stands in for something real. `unknown`:
+    entry -> why it has no number at all. `chosen`: where one attack was chosen for each entry on other units.
 
     `met`: a measure that is 1 where an entry met the attack, if it can have done so without a number: an attack that
     did not converge says nothing of a defense, which yet withheld nothing. By default every number that is missing
@@ -70,15 +88,17 @@ class Contest:
     means however many units they have; no unit may have two of them. `alike`: facets -> which attack it is, apart from
     what the attacker knows; "unaware" and "aware" are means over the attacks of which there are both.
 
-    `claim`: the headline of a single winner, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same
-    of the undefended entry), ``{utility}`` and ``{plain}`` (utility of both).
+    `baseline`: the entry that all are compared with in "better than no defense", by default `undefended`. `words`: how
+    headlines speak of the measure. `matched`: control -> the only entry that it was made for and stands
+    against, such as early stopping at the accuracy of that entry. `void`: why no entry can be judged, as the headline
+    says it; all of them are flagged then.
     """
 
     scores: Blocks
     protection: Column
     utility: Column
     undefended: str
-    claim: str
+    words: Words
     gates: Sequence[Gate]
     over: tuple[str, ...] = ("attack", "attacker")
     attack: str = "attack"
@@ -86,15 +106,23 @@ class Contest:
     unaware: str = "fixed"
     share: float = 0.05
     controls: Mapping[str, str] = field(default_factory=dict)
+    matched: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     references: frozenset[str] = frozenset()
-    yardsticks: Sequence[Yardstick] = ()
+    baseline: str = ""
+    secondary_measures: Sequence[SecondaryMeasure] = ()
     proxies: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     met: str = ""
     balanced: str = ""
     alike: Callable[[Mapping[str, str]], object] | None = None
     chosen: Chosen | None = None
+    void: str = ""
+
+    @property
+    def compared_with(self) -> str:
+        """The entry that stands for no defense."""
+        return self.baseline or self.undefended
 
     @property
     def sign(self) -> int:
@@ -114,7 +142,7 @@ class Contest:
         """Where an entry has a number, or met an attack that says nothing: ``(entries, units)`` of each setting."""
         met = self.scores.values[self.met] if self.met else None
         return tuple(
-            ~np.isnan(own) if met is None else ~np.isnan(own) | (met[c] == 1) for c, own in enumerate(self.gains)
+            ~np.isnan(block) if met is None else ~np.isnan(block) | (met[c] == 1) for c, block in enumerate(self.gains)
         )
 
     @cached_property
@@ -127,18 +155,18 @@ class Contest:
 
         So whoever measures an entry on further units takes nobody's place.
         """
-        masks = [common(self.scores.entries, own.T) for own in self.known]
+        masks = [common(self.scores.entries, mask.T) for mask in self.known]
         chosen = self.chosen
         if chosen is not None:
-            tried = [common(chosen.tried.entries, ~np.isnan(own).T) for own in self._turned(chosen.tried)]
-            chosen = replace(chosen, tried=chosen.tried.kept(tried))
-        if all(own.all() for own in masks):
+            tried = [common(chosen.tried.entries, ~np.isnan(block).T) for block in self._turned(chosen.tried)]
+            chosen = replace(chosen, tried=chosen.tried.masked(tried))
+        if all(mask.all() for mask in masks):
             return self if chosen is None else replace(self, chosen=chosen)
-        scores = self.scores.kept(masks)
+        scores = self.scores.masked(masks)
         if chosen is not None:
-            names = np.unique(np.concatenate([own.astype(str) for own in scores.units]))
-            kinds = [np.isin(own.astype(str), names) for own in chosen.kinds.units]
-            chosen = replace(chosen, kinds=chosen.kinds.kept(kinds))
+            names = np.unique(np.concatenate([units.astype(str) for units in scores.units]))
+            kinds = [np.isin(units.astype(str), names) for units in chosen.kinds.units]
+            chosen = replace(chosen, kinds=chosen.kinds.masked(kinds))
         return replace(self, scores=scores, chosen=chosen)
 
     @cached_property
@@ -159,32 +187,42 @@ class Contest:
     def _fact(self, name: str) -> npt.NDArray[np.str_] | None:
         if not name:
             return None
-        own = np.array(self.names, dtype=object)
+        facts = np.array(self.names, dtype=object)
         for c, at in zip(self.settings, self.places, strict=True):
-            own[at] = self.scores.clusters(name, c)
-        return own.astype(str)
+            facts[at] = self.scores.clusters(name, c)
+        return facts.astype(str)
+
+    @cached_property
+    def nested(self) -> Mapping[str, tuple[str, str]]:
+        """The group of each unit and its stratum, by the name of the unit; empty where units are not in groups."""
+        groups, strata = (self._fact(name) for name in (self.protection.group, self.protection.stratum))
+        if groups is None:
+            return {}
+        if strata is None:
+            strata = np.full(len(groups), "")
+        return dict(zip(self.names, zip(groups.tolist(), strata.tolist(), strict=True), strict=True))
 
     @cached_property
     def weights(self) -> Floats | None:
         """The weight of each unit, 1 on average; None where all weigh the same."""
         if not self.balanced:
             return None
-        own = np.empty(len(self.names), dtype=object)
+        levels = np.empty(len(self.names), dtype=object)
         for c, at in zip(self.settings, self.places, strict=True):
-            own[at] = self.scores.conditions[c][self.balanced]
-        _, place, sizes = np.unique(own.astype(str), return_inverse=True, return_counts=True)
-        return None if len(set(sizes)) < 2 else np.asarray(len(own) / len(sizes) / sizes[place])
+            levels[at] = self.scores.conditions[c][self.balanced]
+        _, codes, sizes = np.unique(levels.astype(str), return_inverse=True, return_counts=True)
+        return None if len(set(sizes)) < 2 else np.asarray(len(levels) / len(sizes) / sizes[codes])
 
     def mean(self, numbers: Floats) -> Value:
-        """Return the mean of numbers ``(units,)`` as a cell; NaN is left out."""
-        kept, weights = np.isfinite(numbers), self.weights
-        groups, strata = (self._fact(name) for name in (self.protection.group, self.protection.stratum))
-        if groups is not None and kept.any():
-            return value_of(nested_interval(numbers[kept], groups[kept], None if strata is None else strata[kept]))
-        if weights is None or not kept.any():
+        """Return the mean of numbers ``(units,)`` as a task; NaN is left out."""
+        finite, weights = np.isfinite(numbers), self.weights
+        if self.nested and finite.any():
+            groups, strata = np.array([self.nested[name] for name in self.names])[finite].T
+            return value_of(nested_interval(numbers[finite], groups, strata))
+        if weights is None or not finite.any():
             return mean_value(numbers, self.clusters)
-        w, x = weights[kept], (weights * numbers)[kept]
-        clusters = None if self.clusters is None else self.clusters[kept]
+        w, x = weights[finite], (weights * numbers)[finite]
+        clusters = None if self.clusters is None else self.clusters[finite]
         return value_of(interval(lambda drawn: x[drawn].sum(axis=1) / w[drawn].sum(axis=1), len(x), clusters))
 
     @cached_property
@@ -197,14 +235,14 @@ class Contest:
         """Which attack each of the `settings` is, apart from what the attacker knows, as a number."""
         return self._same([self.scores.conditions[c] for c in self.settings])
 
-    def _attack(self, own: Mapping[str, str]) -> object:
+    def _attack(self, facets: Mapping[str, str]) -> object:
         if self.alike is not None:
-            return self.alike(own)
-        return tuple((name, value) for name, value in sorted(own.items()) if name != self.attacker)
+            return self.alike(facets)
+        return tuple((name, value) for name, value in sorted(facets.items()) if name != self.attacker)
 
     def _same(self, conditions: Sequence[Mapping[str, str]]) -> tuple[int, ...]:
-        known: dict[object, int] = {}
-        return tuple(known.setdefault(self._attack(own), len(known)) for own in conditions)
+        numbering: dict[object, int] = {}
+        return tuple(numbering.setdefault(self._attack(facets), len(numbering)) for facets in conditions)
 
     @cached_property
     def against(self) -> Mapping[bool, Floats]:
@@ -216,16 +254,16 @@ class Contest:
         if self.chosen is None:
             blocks, settings, gains, same = self.scores, self.settings, self.gains, self.same
         else:
-            blocks, known = self.chosen.kinds, {self._attack(self.scores.conditions[c]) for c in self.settings}
-            settings = [c for c, own in enumerate(blocks.conditions) if self._attack(own) in known]
+            blocks, attacks = self.chosen.kinds, {self._attack(self.scores.conditions[c]) for c in self.settings}
+            settings = [c for c, facets in enumerate(blocks.conditions) if self._attack(facets) in attacks]
             gains, same = self._turned(blocks), self._same([blocks.conditions[c] for c in settings])
         kinds = {blocks.conditions[c][self.attacker] != self.unaware for c in settings}
         total = np.zeros((2, len(blocks.entries), len(self.names)))
         both = np.zeros(total.shape[1:], dtype=np.int64)
         for attack in dict.fromkeys(same):
             sums, count = np.zeros((2, *total.shape))
-            for c, own in zip(settings, same, strict=True):
-                if own == attack:
+            for c, number in zip(settings, same, strict=True):
+                if number == attack:
                     aware, at = int(blocks.conditions[c][self.attacker] != self.unaware), self._at(blocks.units[c])
                     sums[aware][:, at] += np.nan_to_num(gains[c])
                     count[aware][:, at] += ~np.isnan(gains[c])
@@ -246,38 +284,38 @@ class Contest:
         keys = [tuple((f, v) for f, v in conditions[c].items() if f not in self.over) for c in self.settings]
         group = {key: i for i, key in enumerate(dict.fromkeys(keys))}
         shape = (len(group), len(self.scores.entries), len(self.names))
-        found, which = np.full(shape, np.nan), np.full(shape, -1, np.int32)
+        worst, which = np.full(shape, np.nan), np.full(shape, -1, np.int32)
         for key, c, at in zip(keys, self.settings, self.places, strict=True):
-            own, i = self.gains[c], group[key]
-            here = found[i][:, at]
-            worse = np.isnan(here) & ~np.isnan(own) | (own < here)
-            found[i][:, at] = np.where(worse, own, here)
+            gain, i = self.gains[c], group[key]
+            here = worst[i][:, at]
+            worse = np.isnan(here) & ~np.isnan(gain) | (gain < here)
+            worst[i][:, at] = np.where(worse, gain, here)
             which[i][:, at] = np.where(worse, c, which[i][:, at])
-        return found, which
+        return worst, which
 
     def coverage(self, row: int) -> float:
         """Return the share of units and settings for which an entry has a number, or met what says nothing."""
-        known = [own[row] for own in self._covered]
-        return float(np.concatenate(known).mean()) if known else 0.0
+        covered = [mask[row] for mask in self._covered]
+        return float(np.concatenate(covered).mean()) if covered else 0.0
 
     @cached_property
     def _covered(self) -> list[npt.NDArray[np.bool_]]:
         """Return where entries have a number, or met what says nothing, for each setting that counts."""
         if self.chosen is None:
             return [self.known[c] for c in self.settings]
-        known = [~np.isnan(own) for own in self._turned(self.chosen.tried)]
-        return [known[c] for c in self._common(known)]
+        masks = [~np.isnan(block) for block in self._turned(self.chosen.tried)]
+        return [masks[c] for c in self._common(masks)]
 
-    def _common(self, known: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
-        had = np.array([own.any(axis=1) for own in known]).reshape(len(known), len(self.scores.entries))
+    def _common(self, masks: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
+        had = np.array([mask.any(axis=1) for mask in masks]).reshape(len(masks), len(self.scores.entries))
         return np.flatnonzero(common(self.scores.entries, had)).tolist()
 
     def _turned(self, scores: Blocks) -> Sequence[Floats]:
         blocks = scores.values[self.protection.of or self.protection.key]
 
         def turned(c: int) -> Floats:
-            own = blocks[c].astype(np.float64)
-            return np.where(np.isfinite(own), self.sign * own, np.nan)
+            block = blocks[c].astype(np.float64)
+            return np.where(np.isfinite(block), self.sign * block, np.nan)
 
         return Lazy(len(blocks), turned)
 
@@ -287,17 +325,17 @@ class Contest:
             return dict(self.chosen.broken_by.get(self.scores.entries[row], {}))
         which = self._groups[1][:, row].ravel()
         counts = np.bincount(which[which >= 0], minlength=len(self.scores.conditions))
-        found: dict[str, int] = {}
-        for own, count in zip(self.scores.conditions, counts.tolist(), strict=True):
+        totals: dict[str, int] = {}
+        for facets, count in zip(self.scores.conditions, counts.tolist(), strict=True):
             if count:
-                found[own[self.attack]] = found.get(own[self.attack], 0) + count
-        shares = {name: count / int(counts.sum()) for name, count in sorted(found.items())}
+                totals[facets[self.attack]] = totals.get(facets[self.attack], 0) + count
+        shares = {name: count / int(counts.sum()) for name, count in sorted(totals.items())}
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def is_own(entry: str) -> bool:
     """Say whether everything in an entry, such as ``harness/lenet + harness/ats``, is the harness's own."""
-    return all(owner_of(part) == HARNESS for part in entry.split(" + "))
+    return all(owner_of(component) == HARNESS for component in entry.split(" + "))
 
 
 def own_among(entries: Iterable[str]) -> list[str]:
@@ -317,20 +355,20 @@ def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np
     the harness has a number, half of all decide. `had`: ``(settings or units, entries)``. The name of a component of
     the harness begins with ``harness/``, which no other package may use.
     """
-    own = np.isin(entries, own_among(entries))
-    deciding = own if (own & had.any(axis=0)).any() else np.ones_like(own)
-    found: npt.NDArray[np.bool_] = had[:, deciding].mean(axis=1) >= 0.5
-    return found
+    first_party = np.isin(entries, own_among(entries))
+    deciding = first_party if (first_party & had.any(axis=0)).any() else np.ones_like(first_party)
+    mask: npt.NDArray[np.bool_] = had[:, deciding].mean(axis=1) >= 0.5
+    return mask
 
 
-def mean_of(parts: Floats) -> Floats:
+def mean_of(blocks: Floats) -> Floats:
     """Return the mean over the first axis, NaN left out; NaN where there is nothing else."""
-    count = (~np.isnan(parts)).sum(axis=0)
-    found: Floats = np.full(parts.shape[1:], np.nan)
-    np.divide(np.nansum(parts, axis=0), count, out=found, where=count > 0)
-    return found
+    count = (~np.isnan(blocks)).sum(axis=0)
+    means: Floats = np.full(blocks.shape[1:], np.nan)
+    np.divide(np.nansum(blocks, axis=0), count, out=means, where=count > 0)
+    return means
 
 
 def number(value: Value) -> float:
-    """Return the number of a cell, NaN without one."""
+    """Return the number of a task, NaN without one."""
     return np.nan if value.value is None else value.value

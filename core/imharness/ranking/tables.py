@@ -1,4 +1,4 @@
-"""Per-image numbers -> cells and matrices of a `Table`. Imports no torch."""
+"""Per-image numbers -> tasks and matrices of a `Table`. Imports no torch."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from imharness.statistics.win_rates import ALPHA, WinRates
 
 
 def value_of(interval: Interval) -> Value:
-    """Return a table cell with n and the confidence interval; one unit, or too few clusters, have none.
+    """Return a table task with n and the confidence interval; one unit, or too few clusters, have none.
 
     Nor do units that all have the same number: an interval of no width would claim certainty.
     """
-    known = interval.n > 1 and not math.isnan(interval.low) and interval.low < interval.high
-    ends = {"low": interval.low, "high": interval.high} if known else {}
+    bounded = interval.n > 1 and not math.isnan(interval.low) and interval.low < interval.high
+    ends = {"low": interval.low, "high": interval.high} if bounded else {}
     return Value(value=interval.value, n=interval.n, clusters=interval.clusters, **ends)
 
 
 def mean_value(numbers: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Value:
-    """Return the mean as a cell; infinite and NaN numbers are left out and the n that is left is shown.
+    """Return the mean as a task; infinite and NaN numbers are left out and the n that is left is shown.
 
     `clusters`: the name of each number's cluster, which are resampled as a whole; without them numbers are independent.
     """
-    given = np.asarray(numbers, dtype=np.float64)
-    finite = np.isfinite(given)
+    values = np.asarray(numbers, dtype=np.float64)
+    finite = np.isfinite(values)
     if not finite.any():
         return Value(missing="no finite value")
-    return value_of(mean_interval(given[finite], None if clusters is None else np.asarray(clusters)[finite]))
+    return value_of(mean_interval(values[finite], None if clusters is None else np.asarray(clusters)[finite]))
 
 
 def missing(reason: str | NotTestable) -> Value:
-    """Return an empty cell with its reason."""
+    """Return an empty task with its reason."""
     return Value(missing=str(reason))
 
 
 def win_table(paired: PairedScores) -> Table:
     """Return the win-rate matrix as a table: how often the row beats the column, in percent of conditions.
 
-    Where no test could succeed, however large the difference, the cells say how many units it takes.
+    Where no test could succeed, however large the difference, the tasks say how many units it takes.
     """
     labels, wins = paired.entries, paired.rates
     what = paired.unit if not paired.clusters else (paired.cluster_unit or "source")
@@ -68,7 +68,7 @@ def win_table(paired: PairedScores) -> Table:
         Row(label=label, values={column.key: _won(wins, i, j, sources, few) for j, column in enumerate(columns)})
         for i, label in enumerate(labels)
     )
-    told = int(paired.told.better.sum())
+    separated = int(paired.differences.better.sum())
     merged = len(paired.tested) < len(paired.conditions)
     pooled = f" Conditions that differ in {' and '.join(paired.pooled)} alone are one." if merged else ""
     caption = (
@@ -77,7 +77,7 @@ def win_table(paired: PairedScores) -> Table:
         f"over {wins.comparisons} tests, each entry against each other one in each condition; differences of 0 are "
         f"left out. The smallest p that {most} {what}s can have after correction is "
         f"{min(1.0, wins.comparisons * 0.5**most):.2g}. Over all conditions together, the simultaneous intervals of "
-        f"the board tell {told} of {len(labels) * (len(labels) - 1) // 2} pairs apart."
+        f"the leaderboard tell {separated} of {len(labels) * (len(labels) - 1) // 2} pairs apart."
     )
     return Table(
         id=paired.id, title=paired.title, caption=caption, entry=paired.entry, columns=columns, rows=rows, shading=100.0

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import UsageError
-from imharness.reading.opening import DAMAGED, GIB, MIB, plain_file, shown
+from imharness.reading.opening import DAMAGED, GIB, MIB, plain_file, printable
 from imharness.reading.text import reason
 
 Array = npt.NDArray[Any]
@@ -43,31 +43,31 @@ def read_arrays(path: Path, names: Iterable[str] = (), limit: int = 4 * GIB) -> 
                 missing = [name for name in wanted if name not in members]
                 if missing:
                     have = ", ".join(map(repr, sorted(members)[:20])) or "nothing"
-                    raise UsageError(f"{shown(path)} has no array {' and no '.join(missing)}; it has: {have}.")
+                    raise UsageError(f"{printable(path)} has no array {' and no '.join(missing)}; it has: {have}.")
                 size = sum(members[name].file_size for name in wanted)
                 room = min(limit, max(FREE, RATIO * file.seek(0, 2)))
                 if size > room:
-                    raise UsageError(f"{shown(path)} declares {size} bytes of arrays; at most {room} are read.")
+                    raise UsageError(f"{printable(path)} declares {size} bytes of arrays; at most {room} are read.")
                 return {name: _member(path, content, members[name]) for name in wanted}
         except _FAILURES as error:
-            raise UsageError(f"{shown(path)} is not an npz file of plain arrays: {reason(error)}") from None
+            raise UsageError(f"{printable(path)} is not an npz file of plain arrays: {reason(error)}") from None
 
 
 def _members(path: Path, content: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    found: dict[str, zipfile.ZipInfo] = {}
+    named_members: dict[str, zipfile.ZipInfo] = {}
     for member in content.infolist():
         name = member.filename.removesuffix(".npy")
-        if name in found or len(found) == MEMBERS:
-            raise UsageError(f"{shown(path)} has {name!r:.60} twice, or more than {MEMBERS} arrays.")
+        if name in named_members or len(named_members) == MEMBERS:
+            raise UsageError(f"{printable(path)} has {name!r:.60} twice, or more than {MEMBERS} arrays.")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise UsageError(f"{shown(path)}: {name!r:.60} is compressed in a way that npz files do not use.")
-        found[name] = member
-    return found
+            raise UsageError(f"{printable(path)}: {name!r:.60} is compressed in a way that npz files do not use.")
+        named_members[name] = member
+    return named_members
 
 
 def _member(path: Path, content: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     with content.open(member) as file:
-        return _array(f"{shown(path)}: {member.filename!r:.60}", file, member.file_size)
+        return _array(f"{printable(path)}: {member.filename!r:.60}", file, member.file_size)
 
 
 def read_array(path: Path, limit: int = GIB) -> Array:
@@ -76,9 +76,9 @@ def read_array(path: Path, limit: int = GIB) -> Array:
         size = file.seek(0, 2)
         file.seek(0)
         try:
-            return _array(shown(path), file, size)
+            return _array(printable(path), file, size)
         except _FAILURES as error:
-            raise UsageError(f"{shown(path)} is not an npy file of a plain array: {reason(error)}") from None
+            raise UsageError(f"{printable(path)} is not an npy file of a plain array: {reason(error)}") from None
 
 
 def _array(where: str, file: IO[bytes], size: int) -> Array:

@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from imharness.errors import UsageError
-from imharness.reading.opening import shown
+from imharness.reading.opening import printable
 from imharness.reading.structured import read_toml
 
 GROUP = "imharness"
 FILE = "sources.toml"
-_TEXTS = ("title", "address", "licence", "attribution", "changes")
-"""The fields of a source that are text; the first four are required."""
+_TEXTS = ("title", "address", "licence", "attribution", "changes", "terms")
+"""The fields of a source that are text; the first four are required, and `terms` where the licence asks for a name."""
 
 
 @dataclass(frozen=True)
 class Credit:
     """A source and the files that come from it.
 
-    `files` is path -> SHA-256; `inside` says of another package which one has the files, and is empty where they ship
-    here. `trained_on` names the sources of the data behind weights, `changes` what was done to the files, and
-    `used_by` the components that use them.
+    `terms` is the address of the licence. `files` is path -> SHA-256; `inside` says of another package which one has
+    the files, and is empty where they ship here. `trained_on` names the sources of the data behind weights, `changes`
+    what was done to the files, and `used_by` the components that use them.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Credit:
     licence: str
     attribution: str
     changes: str = ""
+    terms: str = ""
     inside: str = ""
     trained_on: tuple[str, ...] = ()
     used_by: tuple[str, ...] = ()
@@ -47,48 +48,55 @@ class Credit:
     def standing(self) -> str:
         """Where the files are, and what was done to them: as readers want to know it."""
         count = f"{len(self.files)} files" if len(self.files) > 1 else "1 file"
-        place = f"{count} inside {self.inside}, read from there" if self.inside else f"{count}, shipped"
+        location = f"{count} inside {self.inside}, read from there" if self.inside else f"{count}, shipped"
         trained = f"trained on {', '.join(self.trained_on)}" if self.trained_on else ""
-        return "; ".join(filter(None, [place, self.changes, trained]))
+        return "; ".join(filter(None, [location, self.changes, trained]))
 
     @property
     def line(self) -> str:
-        """The title, who is to be named, and the licence."""
-        return f"{self.title} ({self.attribution}; {self.licence})"
+        """The title, who is to be named, and the licence with its address."""
+        return f"{self.title} ({self.attribution}; {self.licence}{f', {self.terms}' if self.terms else ''})"
 
 
 def credits_in(path: Path) -> tuple[Credit, ...]:
     """Return the sources of a table in its order; raises a `UsageError` of one line for a table that is not whole."""
-    found = read_toml(path)
-    sources, files = found.get("source"), found.get("file")
+    document = read_toml(path)
+    sources, files = document.get("source"), document.get("file")
     if not isinstance(sources, dict) or not isinstance(files, dict):
-        raise UsageError(f"{shown(path)} needs [source.NAME] and [file].")
-    for file, own in files.items():
-        if not isinstance(own, dict) or set(own) != {"source", "sha256"} or own["source"] not in sources:
-            raise UsageError(f"{shown(path)}: the file {file} needs sha256, and source, which is one of the table's.")
-    return tuple(_credit(path, name, own, sources, files) for name, own in sources.items())
+        raise UsageError(f"{printable(path)} needs [source.NAME] and [file].")
+    for file, facts in files.items():
+        if not isinstance(facts, dict) or set(facts) != {"source", "sha256"} or facts["source"] not in sources:
+            raise UsageError(
+                f"{printable(path)}: the file {file} needs sha256, and source, which is one of the table's."
+            )
+    return tuple(_credit(path, name, fields, sources, files) for name, fields in sources.items())
 
 
-def _credit(path: Path, name: str, own: Any, sources: dict[str, Any], files: dict[str, Any]) -> Credit:
-    own = own if isinstance(own, dict) else {}
-    texts: dict[str, str] = {field: own.get(field, "") for field in (*_TEXTS, "inside")}
-    trained_on, used_by = (tuple(own.get(field, ())) for field in ("trained_on", "used_by"))
-    missing = [field for field in _TEXTS[:4] if not texts.get(field)]
+def _credit(path: Path, name: str, fields: Any, sources: dict[str, Any], files: dict[str, Any]) -> Credit:
+    fields = fields if isinstance(fields, dict) else {}
+    texts: dict[str, str] = {field: fields.get(field, "") for field in (*_TEXTS, "inside")}
+    trained_on, used_by = (tuple(fields.get(field, ())) for field in ("trained_on", "used_by"))
+    required = _TEXTS[:4] + ("terms",) * texts["licence"].startswith("CC-BY")
+    missing = [field for field in required if not texts.get(field)]
     if missing:
-        raise UsageError(f"{shown(path)}: the source {name} does not say {', '.join(missing)}.")
+        raise UsageError(f"{printable(path)}: the source {name} does not say {', '.join(missing)}.")
     unknown = [other for other in trained_on if other not in sources]
-    further = set(own) - set(texts) - {"trained_on", "used_by"}
+    further = set(fields) - set(texts) - {"trained_on", "used_by"}
     if unknown or further:
-        raise UsageError(f"{shown(path)}: the source {name} names {', '.join([*unknown, *sorted(further)])}: unknown.")
+        raise UsageError(
+            f"{printable(path)}: the source {name} names {', '.join([*unknown, *sorted(further)])}: unknown."
+        )
     mine = tuple((file, facts["sha256"]) for file, facts in files.items() if facts["source"] == name)
     return Credit(name=name, **texts, trained_on=trained_on, used_by=used_by, files=mine)
 
 
 def tables(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> list[Path]:
     """Return the tables of the packages that entry points of the group ``imharness`` name; none is imported."""
-    found = importlib.metadata.entry_points(group=GROUP) if points is None else points
-    specs = [find_spec(name) for name in sorted({point.value.partition(".")[0] for point in found})]
-    folders = [Path(place) for spec in specs if spec for place in spec.submodule_search_locations or ()]
+    entry_points = importlib.metadata.entry_points(group=GROUP) if points is None else points
+    specs = [
+        find_spec(name) for name in sorted({point.value.partition(":")[0].partition(".")[0] for point in entry_points})
+    ]
+    folders = [Path(location) for spec in specs if spec for location in spec.submodule_search_locations or ()]
     return [folder / FILE for folder in folders if (folder / FILE).is_file()]
 
 

@@ -50,15 +50,15 @@ def plain_file(path: Path, limit: int, *, links: bool = True) -> Iterator[Binary
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         descriptor = os.open(path, os.O_RDONLY | NO_WAIT | AS_IT_IS | (0 if links else _NO_LINK))
     except OSError as error:
-        raise UsageError(f"{shown(path)} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{printable(path)} cannot be read: {error.strerror}.") from None
     except ValueError:
-        raise UsageError(f"{shown(path)} is not the name of a file.") from None
+        raise UsageError(f"{printable(path)} is not the name of a file.") from None
     with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"{shown(path)} is not a plain file.")
-        if found.st_size > limit:
-            raise UsageError(f"{shown(path)} has {found.st_size} bytes; at most {limit} are read.")
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UsageError(f"{printable(path)} is not a plain file.")
+        if status.st_size > limit:
+            raise UsageError(f"{printable(path)} has {status.st_size} bytes; at most {limit} are read.")
         yield file
 
 
@@ -68,9 +68,9 @@ def read_bytes(path: Path, limit: int = GIB, *, links: bool = True) -> bytes:
         try:
             content = file.read(limit + 1)
         except OSError as error:
-            raise UsageError(f"{shown(path)} cannot be read: {error.strerror}.") from None
+            raise UsageError(f"{printable(path)} cannot be read: {error.strerror}.") from None
     if len(content) > limit:
-        raise UsageError(f"{shown(path)} has more than {limit} bytes, the most that are read.")
+        raise UsageError(f"{printable(path)} has more than {limit} bytes, the most that are read.")
     return content
 
 
@@ -80,12 +80,14 @@ def read_text(path: Path, limit: int) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{shown(path)} is not UTF-8: byte {error.start} is {content[error.start]:#04x}.") from None
+        raise UsageError(
+            f"{printable(path)} is not UTF-8: byte {error.start} is {content[error.start]:#04x}."
+        ) from None
     if "\0" in text:
-        raise UsageError(f"{shown(path)} is not a text: it holds a NUL character.")
+        raise UsageError(f"{printable(path)} is not a text: it holds a NUL character.")
     return text
 
 
-def shown(path: Path) -> str:
+def printable(path: Path) -> str:
     """Return a path as text for messages, without characters that a terminal would interpret."""
     return "".join(sign if sign.isprintable() else "?" for sign in str(path))

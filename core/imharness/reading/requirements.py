@@ -18,9 +18,9 @@ def requirement_of(text: str, where: str) -> Requirement:
     """
     try:
         if len(text) <= LONGEST and is_plain(text):
-            found = Requirement(text)
-            if found.url is None:
-                return found
+            requirement = Requirement(text)
+            if requirement.url is None:
+                return requirement
     except (InvalidRequirement, RecursionError):
         pass
     raise UsageError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from imharness.errors import UsageError
-from imharness.reading.opening import MIB, read_bytes, read_text, shown
+from imharness.reading.opening import MIB, printable, read_bytes, read_text
 from imharness.reading.text import reason
 
 DEPTH = 32
@@ -23,20 +23,20 @@ def read_toml(path: Path, limit: int = MIB) -> dict[str, Any]:
     """Return the content of a TOML file; raises a `UsageError` of one line."""
     text = read_text(path, limit)
     if sum(line.count(".") ** 2 for line in text.split("\n")) > WORK:
-        raise UsageError(f"{shown(path)} has lines with too many dots.")
+        raise UsageError(f"{printable(path)} has lines with too many dots.")
     try:
-        found = tomllib.loads(text)
+        document = tomllib.loads(text)
     except RecursionError:
-        raise UsageError(f"{shown(path)} is nested too deeply.") from None
+        raise UsageError(f"{printable(path)} is nested too deeply.") from None
     except ValueError as error:
-        raise UsageError(f"{shown(path)} is not valid TOML: {reason(error)}") from None
-    _check(found, shown(path))
-    return found
+        raise UsageError(f"{printable(path)} is not valid TOML: {reason(error)}") from None
+    _check(document, printable(path))
+    return document
 
 
 def read_json(path: Path, limit: int = 64 * MIB) -> Any:
     """Return the content of a JSON file; raises a `UsageError` of one line."""
-    return parsed_json(read_bytes(path, limit), shown(path))
+    return parsed_json(read_bytes(path, limit), printable(path))
 
 
 def read_json_lines(path: Path, limit: int = 256 * MIB) -> Iterator[Any]:
@@ -46,30 +46,30 @@ def read_json_lines(path: Path, limit: int = 256 * MIB) -> Iterator[Any]:
     """
     content = read_bytes(path, limit)
     for number, line in enumerate(content.removesuffix(b"\n").split(b"\n") if content else (), 1):
-        yield parsed_json(line, f"{shown(path)}, line {number}")
+        yield parsed_json(line, f"{printable(path)}, line {number}")
 
 
 def parsed_json(content: bytes, where: str) -> Any:
     """Return a JSON value; raises a `UsageError` that begins with `where`."""
     try:
-        found = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refused)
+        document = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refused)
     except RecursionError:
         raise UsageError(f"{where} is nested too deeply.") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{where} is not UTF-8: byte {error.start}.") from None
     except ValueError as error:
         raise UsageError(f"{where} is not valid JSON: {reason(error)}") from None
-    _check(found, where)
-    return found
+    _check(document, where)
+    return document
 
 
 def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in fields:
             raise ValueError(f"the key {name!r:.60} occurs twice")
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields
 
 
 def _refused(word: str) -> None:
@@ -87,7 +87,7 @@ def _check(value: Any, where: str) -> None:
                 raise UsageError(f"{where} holds a whole number beyond 64 bits.")
             if isinstance(item, str) and not _is_whole(item):
                 raise UsageError(f"{where} holds half a character.")
-        level = [part for item in level for part in _parts(item)]
+        level = [child for item in level for child in _children(item)]
         members += len(level)
         if members > MEMBERS:
             raise UsageError(f"{where} has more than {MEMBERS} members.")
@@ -103,10 +103,10 @@ def texts_in(value: Any) -> Iterator[str]:
         item = waiting.pop()
         if isinstance(item, str):
             yield item
-        waiting += _parts(item)
+        waiting += _children(item)
 
 
-def _parts(item: Any) -> list[Any]:
+def _children(item: Any) -> list[Any]:
     if isinstance(item, Mapping):
         return [*item, *item.values()]
     return list(item) if isinstance(item, list | tuple) else []

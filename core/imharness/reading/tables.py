@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import UsageError
-from imharness.reading.opening import GIB, MIB, plain_file, read_text, shown
+from imharness.reading.opening import GIB, MIB, plain_file, printable, read_text
 from imharness.reading.text import number, reason
 
 BYTES = 512 * MIB
 STREAM_BYTES = 64 * GIB
 ROWS = 5_000_000
 COLUMNS = 4_096
-CELLS = 200_000_000
+TASKS = 200_000_000
+SEPARATORS = {";": "semicolons", "\t": "tabs"}
+"""Signs that other programs, or the same ones in other countries, write between columns, and their names."""
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,21 @@ class Csv:
     columns: tuple[str, ...]
     _text: str
 
+    def column(self, *names: str) -> str:
+        """Return the column that has the first of these names that one has, or ""; capitals and spaces do not count.
+
+        Raises `UsageError` if two columns have the name.
+        """
+        for name in names:
+            same = [column for column in self.columns if column.strip().casefold() == name.casefold()]
+            if len(same) > 1:
+                raise UsageError(
+                    f"{printable(self.path)} has the columns {same[0]!r} and {same[1]!r}; rename one of them."
+                )
+            if same:
+                return same[0]
+        return ""
+
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Yield the number of the line in which a row ends, and the row by column; blank lines are skipped.
 
@@ -39,7 +59,8 @@ class Csv:
         for line, row in _records(self.path, self._text, skip=1):
             if len(row) != len(self.columns):
                 raise UsageError(
-                    f"{shown(self.path)}, line {line}: {len(row)} fields, but the header has {len(self.columns)}."
+                    f"{printable(self.path)}, line {line}: {len(row)} fields, but the header has {len(self.columns)}."
+                    f"{_other_signs(row)}"
                 )
             yield line, dict(zip(self.columns, row, strict=True))
 
@@ -48,7 +69,24 @@ def read_csv(path: Path, limit: int = BYTES) -> Csv:
     """Return a comma-separated table in UTF-8; raises a `UsageError` of one line."""
     text = read_text(path, limit)
     _, head = next(_records(path, text), (0, []))
+    sign = next((name for sign, name in SEPARATORS.items() if len(head) == 1 and sign in head[0]), "")
+    if sign:
+        raise UsageError(
+            f"{printable(path)}, line 1: columns are separated by {sign}; save the table with commas between columns, "
+            "and with decimal points in numbers."
+        )
     return Csv(path, _columns(path, head), text)
+
+
+def _other_signs(row: list[str]) -> str:
+    """Return what may be wrong with a row that has another number of fields than the header."""
+    if len(row) == 1 and (sign := next((name for sign, name in SEPARATORS.items() if sign in row[0]), "")):
+        return f" It is separated by {sign}; write commas."
+    if any(
+        first.strip().lstrip("+-").isdecimal() and right.strip().isdecimal() for first, right in itertools.pairwise(row)
+    ):
+        return " If its numbers have decimal commas, write decimal points."
+    return ""
 
 
 def _records(path: Path, text: str, skip: int = 0) -> Iterator[tuple[int, list[str]]]:
@@ -56,19 +94,20 @@ def _records(path: Path, text: str, skip: int = 0) -> Iterator[tuple[int, list[s
     try:
         for count, row in enumerate(row for row in reader if row):
             if count > ROWS:
-                raise UsageError(f"{shown(path)} has more than {ROWS} rows.")
+                raise UsageError(f"{printable(path)} has more than {ROWS} rows.")
             if count >= skip:
                 yield reader.line_num, row
     except csv.Error as error:
-        raise UsageError(f"{shown(path)}, line {reader.line_num}: {reason(error)}.") from None
+        raise UsageError(f"{printable(path)}, line {reader.line_num}: {reason(error)}.") from None
 
 
 def _columns(path: Path, names: list[str]) -> tuple[str, ...]:
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    """Return distinct names; only columns without a name, such as spreadsheets append, may be there several times."""
+    twice = sorted({name for name in names if name and names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
-        raise UsageError(f"{shown(path)} has more than one column {twice[0]!r:.60}.")
+        raise UsageError(f"{printable(path)} has more than one column {twice[0]!r:.60}.")
     if len(names) > COLUMNS:
-        raise UsageError(f"{shown(path)} has {len(names)} columns; at most {COLUMNS} are read.")
+        raise UsageError(f"{printable(path)} has {len(names)} columns; at most {COLUMNS} are read.")
     return tuple(names)
 
 
@@ -95,10 +134,10 @@ class Columns:
             self._refuse(name, column, wrong.to_numpy(zero_copy_only=False))
             column = pc.cast(pc.replace_substring_regex(wanted, r"^\+", ""), pa.float64())
         elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise UsageError(f"{shown(self.path)}: column {name} holds {kind!s:.60}; it must hold numbers.")
-        found = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-        self._refuse(name, column, ~np.isfinite(found))
-        return found
+            raise UsageError(f"{printable(self.path)}: column {name} holds {kind!s:.60}; it must hold numbers.")
+        values = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        self._refuse(name, column, ~np.isfinite(values))
+        return values
 
     def texts(self, name: str) -> npt.NDArray[np.str_]:
         """Return a column of texts; raises a `UsageError` that names column and row."""
@@ -108,20 +147,20 @@ class Columns:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            raise UsageError(f"{shown(self.path)}: column {name} holds {column.type!s:.60}; it must hold text.")
+            raise UsageError(f"{printable(self.path)}: column {name} holds {column.type!s:.60}; it must hold text.")
         return np.asarray(column.to_pylist(), dtype=str)
 
     def _whole(self, name: str) -> Any:
         column = self._table.column(name).combine_chunks()
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise UsageError(f"{shown(self.path)}, row {row}: {name} is empty.")
+            raise UsageError(f"{printable(self.path)}, row {row}: {name} is empty.")
         return column
 
     def _refuse(self, name: str, column: Any, wrong: npt.NDArray[np.bool_]) -> None:
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            number(str(column[row].as_py()), f"{shown(self.path)}, row {row}: {name}")
+            number(str(column[row].as_py()), f"{printable(self.path)}, row {row}: {name}")
 
 
 def read_columns(path: Path, limit: int = BYTES) -> Columns:
@@ -135,7 +174,7 @@ def read_columns(path: Path, limit: int = BYTES) -> Columns:
         table = _from_csv(path, limit) if path.suffix == ".csv" else _from_parquet(path, limit)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise UsageError(f"{shown(path)} cannot be read: {reason(error)}") from None
+        raise UsageError(f"{printable(path)} cannot be read: {reason(error)}") from None
     return Columns(path, tuple(table.column_names), table)
 
 
@@ -152,7 +191,7 @@ def read_stream(path: Path, limit: int = STREAM_BYTES) -> Any:
         table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise UsageError(f"{shown(path)} cannot be read: {reason(error)}") from None
+        raise UsageError(f"{printable(path)} cannot be read: {reason(error)}") from None
     _columns(path, table.column_names)
     return table
 
@@ -166,7 +205,12 @@ def _from_csv(path: Path, limit: int) -> Any:
         column_types=dict.fromkeys(content.columns, pa.string()), strings_can_be_null=False, null_values=[]
     )
     read = pa.csv.ReadOptions(use_threads=False, block_size=16 * MIB)
-    return pa.csv.read_csv(io.BytesIO(content._text.encode()), convert_options=options, read_options=read)
+    try:
+        return pa.csv.read_csv(io.BytesIO(content._text.encode()), convert_options=options, read_options=read)
+    except pa.ArrowInvalid:
+        for _ in content.rows():  # says in our words which line is wrong
+            pass
+        raise
 
 
 def _from_parquet(path: Path, limit: int) -> Any:
@@ -175,6 +219,6 @@ def _from_parquet(path: Path, limit: int) -> Any:
     with plain_file(path, limit) as file, pq.ParquetFile(file, pre_buffer=False) as content:
         names, rows = content.schema_arrow.names, content.metadata.num_rows
         _columns(path, names)
-        if not 0 <= rows <= ROWS or rows * len(names) > CELLS:
-            raise UsageError(f"{shown(path)} declares {rows} rows of {len(names)} columns, which is too many.")
+        if not 0 <= rows <= ROWS or rows * len(names) > TASKS:
+            raise UsageError(f"{printable(path)} declares {rows} rows of {len(names)} columns, which is too many.")
         return content.read(use_threads=False)

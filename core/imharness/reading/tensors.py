@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from imharness.errors import UsageError
-from imharness.reading.opening import GIB, MIB, read_bytes, shown
+from imharness.reading.opening import GIB, MIB, printable, read_bytes
 from imharness.reading.text import reason
 
 if TYPE_CHECKING:
@@ -24,19 +24,32 @@ def read_tensors(path: Path, limit: int = BYTES) -> dict[str, torch.Tensor]:
 
     content = read_bytes(path, limit)
     if len(content) < 8 or int.from_bytes(content[:8], "little") > min(HEAD, len(content) - 8):
-        raise UsageError(f"{shown(path)} is not a safetensors file: its header is cut off.")
+        raise UsageError(f"{printable(path)} is not a safetensors file: its header is cut off.")
     try:
         return load(content)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError) as error:
-        raise UsageError(f"{shown(path)} is not a safetensors file: {reason(error)}") from None
+        raise UsageError(f"{printable(path)} is not a safetensors file: {reason(error)}") from None
+
+
+def _numbers() -> list[Any]:
+    """Return what makes a number of numpy from its bytes, by the names that numpy 1 and 2 write for it."""
+    import numpy as np
+
+    make = np.float64().__reduce__()[0]
+    names = [(make, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
+    return [*names, np.dtype, *{type(np.dtype(kind)) for kind in "?bhilqBHILQefd"}]
 
 
 def read_torch(path: Path, limit: int = BYTES) -> Any:
-    """Return the tensors and plain values in a file of torch's own format; raises `UsageError`."""
+    """Return the tensors and plain values in a file of torch's own format; raises `UsageError`.
+
+    Plain values may be numbers of numpy, such as a learning rate that training kept beside the weights.
+    """
     import torch
 
     content = read_bytes(path, limit)
     try:
-        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(_numbers()):
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader raises errors of many types for other files
-        raise UsageError(f"{shown(path)} does not hold weights: {reason(error)}") from None
+        raise UsageError(f"{printable(path)} does not hold weights: {reason(error)}") from None

@@ -26,7 +26,10 @@ def number(text: str | None, where: str) -> float:
     wanted = (text or "").strip(" \t")
     if len(wanted) <= _LONGEST_NUMBER and _NUMBER.fullmatch(wanted) and math.isfinite(value := float(wanted)):
         return value
-    raise UsageError(f"{where} is not a finite number: {text!r:.60}.")
+    point = wanted.replace(",", ".", 1)
+    comma = len(wanted) <= _LONGEST_NUMBER and "," in wanted and _NUMBER.fullmatch(point)
+    todo = f" Write a decimal point, {point}." if comma else ""
+    raise UsageError(f"{where} is not a finite number: {text!r:.60}.{todo}")
 
 
 def is_plain(text: str) -> bool:

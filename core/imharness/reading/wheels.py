@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import Requirement
 
 from imharness.errors import UsageError
-from imharness.reading.opening import DAMAGED, GIB, MIB, plain_file, read_bytes, shown
+from imharness.reading.opening import DAMAGED, GIB, MIB, plain_file, printable, read_bytes
 from imharness.reading.requirements import requirement_of
 from imharness.reading.text import is_plain, reason
 
@@ -69,9 +69,9 @@ def check_wheel(path: Path) -> WheelFacts:
                 _check_names(path, members)
                 for member in members:
                     content.open(member).close()  # fails if the two lists of names differ
-                name, version, wanted = _facts(content.read(_metadata(path, members)), shown(path))
+                name, version, wanted = _facts(content.read(_metadata(path, members)), printable(path))
         except DAMAGED as error:
-            raise UsageError(f"{shown(path)} is not a wheel: {reason(error)}") from None
+            raise UsageError(f"{printable(path)} is not a wheel: {reason(error)}") from None
     return WheelFacts(name, version, wanted, tuple(member.filename for member in members))
 
 
@@ -79,22 +79,23 @@ def _metadata(path: Path, members: Iterable[zipfile.ZipInfo]) -> zipfile.ZipInfo
     """Return the file METADATA; raises `UsageError` if Python could take other metadata for those of the package."""
     tops = {top for member in members for top in PurePosixPath(member.filename).parts[:1]}
     folders = [top for top in tops if top.casefold().endswith((".dist-info", ".egg-info", ".egg"))]
-    found = [m for m in members if [m.filename] == [f"{folder}/METADATA" for folder in folders]]
-    if len(found) != 1 or not folders[0].endswith(".dist-info") or found[0].file_size > METADATA:
+    matches = [m for m in members if [m.filename] == [f"{folder}/METADATA" for folder in folders]]
+    if len(matches) != 1 or not folders[0].endswith(".dist-info") or matches[0].file_size > METADATA:
         raise UsageError(
-            f"{shown(path)} must hold exactly one folder .dist-info, with a file METADATA of at most 1 MiB."
+            f"{printable(path)} must hold exactly one folder .dist-info, with a file METADATA of at most 1 MiB."
         )
-    return found[0]
+    return matches[0]
 
 
 def _check_sizes(path: Path, members: Iterable[zipfile.ZipInfo], packed: int) -> None:
     sizes = [member.file_size for member in members]
     room = min(UNPACKED, max(FREE, RATIO * packed))
     if len(sizes) > MEMBERS:
-        raise UsageError(f"{shown(path)} holds {len(sizes)} files; at most {MEMBERS} are unpacked.")
+        raise UsageError(f"{printable(path)} holds {len(sizes)} files; at most {MEMBERS} are unpacked.")
     if sum(sizes) > room:
         raise UsageError(
-            f"{shown(path)} would unpack to {sum(sizes)} bytes; at most {room} are allowed for {packed} packed ones."
+            f"{printable(path)} would unpack to {sum(sizes)} bytes; at most {room} are allowed for {packed} packed "
+            "ones."
         )
 
 
@@ -102,15 +103,15 @@ def _check_names(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
     seen = set[str]()
     for member in members:
         name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
-        parts = PurePosixPath(name).parts
-        if not is_plain(name) or "\\" in name or name.startswith("/") or ".." in parts or len(name) > 300:
-            raise UsageError(f"{shown(path)} holds a file with the name {name!r:.100}, which leads outside.")
+        segments = PurePosixPath(name).parts
+        if not is_plain(name) or "\\" in name or name.startswith("/") or ".." in segments or len(name) > 300:
+            raise UsageError(f"{printable(path)} holds a file with the name {name!r:.100}, which leads outside.")
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise UsageError(f"{shown(path)} holds {name}, which is not a plain file.")
+            raise UsageError(f"{printable(path)} holds {name}, which is not a plain file.")
         if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise UsageError(f"{shown(path)} holds {name}, which is encrypted or compressed in an unknown way.")
+            raise UsageError(f"{printable(path)} holds {name}, which is encrypted or compressed in an unknown way.")
         if name.casefold().rstrip("/") in seen:
-            raise UsageError(f"{shown(path)} holds {name} twice, perhaps in capital and small letters.")
+            raise UsageError(f"{printable(path)} holds {name} twice, perhaps in capital and small letters.")
         seen.add(name.casefold().rstrip("/"))
 
 
@@ -121,13 +122,13 @@ def check_unpacked(folder: Path) -> None:
     if other is not None:
         raise UsageError(f"the package holds {other.name!r:.100}, metadata of a kind that wheels do not have")
     for path in sorted(folder.rglob("*")):
-        found = path.lstat()
+        status = path.lstat()
         inside = path.relative_to(folder)
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise UsageError(
                 f"the package holds {str(inside)!r:.100}, which is not a plain file; a package holds only plain files"
             )
-        total += found.st_size
+        total += status.st_size
         if total > UNPACKED:
             raise UsageError(f"the package and what it needs have more than {UNPACKED} bytes")
         if path.name == "METADATA" and path.parent.suffix == ".dist-info":

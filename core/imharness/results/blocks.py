@@ -24,12 +24,12 @@ class Lazy(Sequence[Array]):
         return self._size
 
     @overload
-    def __getitem__(self, place: int) -> Array: ...
+    def __getitem__(self, index: int) -> Array: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Array]: ...
-    def __getitem__(self, place: int | slice) -> Array | list[Array]:
-        found = range(self._size)[place]
-        return self._make(found) if isinstance(found, int) else [self._make(i) for i in found]
+    def __getitem__(self, index: slice) -> list[Array]: ...
+    def __getitem__(self, index: int | slice) -> Array | list[Array]:
+        positions = range(self._size)[index]
+        return self._make(positions) if isinstance(positions, int) else [self._make(i) for i in positions]
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Blocks:
         `conditions` are positions among the conditions, in the order wanted; by default all of them in their order.
         """
         chosen = range(len(self.conditions)) if conditions is None else conditions
-        parts = [self.values[measure][c][self.entries.index(entry)] for c in chosen]
-        found: Array = np.concatenate(parts) if parts else np.zeros(0)
-        return found[~np.isnan(found)]
+        rows = [self.values[measure][c][self.entries.index(entry)] for c in chosen]
+        values: Array = np.concatenate(rows) if rows else np.zeros(0)
+        return values[~np.isnan(values)]
 
     def once(self, measure: str, entry: str, conditions: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
         """Return each unit's mean over the conditions, in the order of unit names; only finite numbers count."""
@@ -67,12 +67,12 @@ class Blocks:
         """Return what `once` returns, and the cluster of each of these units as `clusters` names it."""
         chosen = range(len(self.conditions)) if conditions is None else conditions
         row, empty = self.entries.index(entry), np.zeros(0, object)
-        found = np.concatenate([np.zeros(0), *(self.values[measure][c][row].astype(np.float64) for c in chosen)])
+        values = np.concatenate([np.zeros(0), *(self.values[measure][c][row].astype(np.float64) for c in chosen)])
         names = np.concatenate([empty, *(self.units[c] for c in chosen)])
         groups = np.concatenate([empty, *(self.clusters(cluster, c) for c in chosen)])
-        kept = np.isfinite(found)
-        _, first, place = np.unique(names[kept].astype(str), return_index=True, return_inverse=True)
-        return np.asarray(np.bincount(place, found[kept]) / np.bincount(place)), groups[kept][first]
+        finite = np.isfinite(values)
+        _, first, codes = np.unique(names[finite].astype(str), return_index=True, return_inverse=True)
+        return np.asarray(np.bincount(codes, values[finite]) / np.bincount(codes)), groups[finite][first]
 
     def clusters(self, fact: str, condition: int) -> Names:
         """Return the cluster of each unit of a condition: the value of a fact, or the unit's name if there is none.
@@ -82,56 +82,60 @@ class Blocks:
         names = self.units[condition]
         if not fact:
             return names
-        own = self.about[fact][condition].astype(object)
+        column = self.about[fact][condition].astype(object)
         blank = (
-            np.equal(own, np.array(None, dtype=object)) | np.equal(own, "") | np.not_equal(own, own)
+            np.equal(column, np.array(None, dtype=object)) | np.equal(column, "") | np.not_equal(column, column)
         )  # NaN is not equal to itself
-        return np.where(blank, names, own.astype(str).astype(object))
+        return np.where(blank, names, column.astype(str).astype(object))
 
     def where(self, **facets: str) -> list[int]:
         """Return the positions of the conditions with these facets."""
-        return [c for c, own in enumerate(self.conditions) if all(own[name] == value for name, value in facets.items())]
+        return [
+            c
+            for c, condition in enumerate(self.conditions)
+            if all(condition[name] == value for name, value in facets.items())
+        ]
 
-    def part(self, conditions: Sequence[int]) -> Blocks:
+    def subset(self, conditions: Sequence[int]) -> Blocks:
         """Return only the given conditions, with the entries that have a number there."""
         some = np.zeros(len(self.entries), dtype=bool)
         for c, blocks in itertools.product(conditions, self.values.values()):
             some |= ~np.isnan(blocks[c]).all(axis=1)
-        kept = np.flatnonzero(some)
+        indices = np.flatnonzero(some)
         return Blocks(
-            tuple(self.entries[i] for i in kept),
+            tuple(self.entries[i] for i in indices),
             tuple(self.conditions[c] for c in conditions),
             tuple(self.units[c] for c in conditions),
-            {name: _rows(blocks, conditions, kept) for name, blocks in self.values.items()},
+            {name: _rows(blocks, conditions, indices) for name, blocks in self.values.items()},
             {name: tuple(facts[c] for c in conditions) for name, facts in self.about.items()},
         )
 
-    def kept(self, masks: Sequence[npt.NDArray[np.bool_]]) -> Blocks:
+    def masked(self, masks: Sequence[npt.NDArray[np.bool_]]) -> Blocks:
         """Return the units of each condition that a mask ``(units,)`` keeps."""
         return Blocks(
             self.entries,
             self.conditions,
-            tuple(names[own] for names, own in zip(self.units, masks, strict=True)),
+            tuple(names[mask] for names, mask in zip(self.units, masks, strict=True)),
             {name: _columns(blocks, masks) for name, blocks in self.values.items()},
             {
-                name: tuple(fact[own] for fact, own in zip(facts, masks, strict=True))
+                name: tuple(fact[mask] for fact, mask in zip(facts, masks, strict=True))
                 for name, facts in self.about.items()
             },
         )
 
     def split(self, fact: str, facet: str) -> Blocks:
         """Return blocks in which each condition is split by a fact of its units, which becomes one more facet."""
-        found = [
+        pieces = [
             (c, value, np.flatnonzero(self.about[fact][c] == value))
             for c in range(len(self.conditions))
             for value in np.unique(self.about[fact][c].astype(str))
         ]
         return Blocks(
             self.entries,
-            tuple({**self.conditions[c], facet: str(value)} for c, value, _ in found),
-            tuple(self.units[c][places] for c, _, places in found),
-            {name: tuple(blocks[c][:, places] for c, _, places in found) for name, blocks in self.values.items()},
-            {name: tuple(facts[c][places] for c, _, places in found) for name, facts in self.about.items()},
+            tuple({**self.conditions[c], facet: str(value)} for c, value, _ in pieces),
+            tuple(self.units[c][places] for c, _, places in pieces),
+            {name: tuple(blocks[c][:, places] for c, _, places in pieces) for name, blocks in self.values.items()},
+            {name: tuple(facts[c][places] for c, _, places in pieces) for name, facts in self.about.items()},
         )
 
 

@@ -20,9 +20,9 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     """Scores of several entries on the same units (images, choices, rows), condition by condition.
 
     The store holds the numbers as float32, or float64 where that is too coarse, ``(entries, total)``, the conditions of
-    an entry one after the other. `tests` is the number of comparisons that p-values are corrected for. `tail` and
-    `reach` make the intervals of all pairs simultaneous (see `imharness.statistics.differences`). All three are fixed
-    when the board is made.
+    an entry one after the other. `tests` is the number of comparisons that p-values are corrected for. `pairwise_alpha`
+    and `value_range` make the intervals of all pairs simultaneous (see `imharness.statistics.differences`). All three
+    are fixed when the leaderboard is made.
     """
 
     id: str
@@ -52,9 +52,9 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     """A facet whose values all weigh the same, however many units they have, or ""."""
     incomplete: tuple[str, ...] = ()
     """The entries that lack something, and therefore are compared with no other entry."""
-    tail: float | None = None
+    pairwise_alpha: float | None = None
     """The two-sided level of each interval at which the intervals of all pairs hold at once; None until it is known."""
-    reach: float = 0.0
+    value_range: float = 0.0
     """The largest difference between two entries on one unit."""
 
     def starts(self) -> list[int]:

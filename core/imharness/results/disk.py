@@ -8,11 +8,8 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path, PureWindowsPath
 
 from imharness.errors import StoreError
@@ -24,13 +21,12 @@ OLD_S = 3600.0
 """The age, in seconds, at which a file there is no longer anybody's and may be removed."""
 WAIT_S = 600.0
 """Seconds for which a process waits for another one that changes the same folder."""
-FLUSHED_AT_ONCE = 16
 ATTEMPTS = 100
 LOOK_S = 0.05
 """Seconds between two looks at a lock that another process has."""
 FAR_BYTE = 1 << 40
 _WINDOWS = os.name == "nt"
-_held: set[Path] = set()
+_locked_folders: set[Path] = set()
 
 
 def below(root: Path, name: str) -> Path:
@@ -52,7 +48,8 @@ def _leads_outside(name: str) -> bool:
 def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) -> None:
     """Write a file below `root`: first under another name, flushed to the disk if `flushed`, and then rename it.
 
-    Raises `StoreError` and then leaves nothing behind. Several processes and machines may write one file at once.
+    Where a machine loses its power, a file that was not flushed may be damaged: flush what cannot be made again. Raises
+    `StoreError` and then leaves nothing behind. Several processes and machines may write one file at once.
     """
     path = below(root, name)
     try:
@@ -95,80 +92,6 @@ def _aside(root: Path) -> tuple[Path, int]:
     raise OSError(errno.EAGAIN, f"{path.parent} is not a folder, or is removed again and again")
 
 
-def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
-    """Remove a file below `root` if its content is unwanted; a file that replaces it meanwhile stays.
-
-    The file is moved aside before its content decides, so that nothing written later can be removed. Raises
-    `StoreError`.
-    """
-    path = below(root, name)
-    with suppress(FileNotFoundError):
-        with reading(path):
-            if not unwanted(path.read_bytes()):
-                return
-        try:
-            aside, descriptor = _aside(root)
-            os.close(descriptor)
-            try:
-                path.rename(aside)
-                if not unwanted(aside.read_bytes()):
-                    _put_back(aside, path)
-            finally:
-                aside.unlink(missing_ok=True)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise StoreError(f"cannot remove {path}: {error.strerror}; what is stored was left as it is") from None
-
-
-def _put_back(aside: Path, path: Path) -> None:
-    try:
-        os.link(aside, path)
-    except FileExistsError:  # a later one was written meanwhile
-        return
-    except OSError:  # a file system without links
-        aside.rename(path)
-
-
-def flush_soon(paths: Iterable[Path]) -> list[Future[None]]:
-    """Start to flush files to the disk, several at once, so that one wait serves them all; see `settle`."""
-    return [_flushers().submit(_flush, path) for path in paths]
-
-
-def settle(flushes: deque[Future[None]], behind: int = 0) -> None:
-    """Drop flushes that have ended, the oldest first, and wait while more than `behind` are going on.
-
-    If files could not be written to the disk, raises one `StoreError`, however many of the dropped flushes failed.
-    """
-    failed: BaseException | None = None
-    while flushes and (len(flushes) > behind or flushes[0].done()):
-        failed = flushes.popleft().exception() or failed
-    if failed is not None:
-        raise failed
-
-
-@cache
-def _flushers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(FLUSHED_AT_ONCE, "flush")
-
-
-if hasattr(os, "register_at_fork"):  # only one thread survives a fork; Windows has none
-    os.register_at_fork(after_in_child=_flushers.cache_clear)
-
-
-def _flush(path: Path) -> None:
-    try:
-        opened = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)  # Windows flushes what may be written
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-    except FileNotFoundError:  # it has been replaced or removed since
-        pass
-    except OSError as error:
-        raise StoreError(f"cannot write {path.parent}: {error.strerror}; what was finished before is kept") from None
-
-
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Raise `StoreError` if the file system fails inside the block, and `FileNotFoundError` if a file is missing."""
@@ -192,13 +115,13 @@ def prepare(root: Path) -> None:
 
 def remove_remains(root: Path) -> None:
     """Remove files that processes killed more than an hour ago left unfinished, as far as they can be removed."""
-    place = root / UNFINISHED
+    folder = root / UNFINISHED
     with suppress(OSError):
-        for path in list(place.iterdir()):
+        for path in list(folder.iterdir()):
             if time.time() - path.lstat().st_mtime > OLD_S:
                 shutil.rmtree(path, ignore_errors=True)
                 path.unlink(missing_ok=True)
-        place.rmdir()
+        folder.rmdir()
 
 
 @contextmanager
@@ -209,32 +132,18 @@ def alone(root: Path, wait_s: float | None = None, waiting: Callable[[], object]
     nobody waits. Raises `StoreError` if another process holds it for `wait_s` seconds, by default `WAIT_S`. `waiting`
     is called once if another process holds it. The lock of a process ends with it.
     """
-    place = root.resolve()
-    if place in _held:
+    folder = root.resolve()
+    if folder in _locked_folders:
         yield
         return
     patience = WAIT_S if wait_s is None else wait_s
-    otherwise = f"another process has been changing {place} for {patience:g} s; end it, or try again later"
-    descriptor = _locked(place / ".lock", patience, otherwise, waiting)
-    _held.add(place)
+    otherwise = f"another process has been changing {folder} for {patience:g} s; end it, or try again later"
+    descriptor = _locked(folder / ".lock", patience, otherwise, waiting)
+    _locked_folders.add(folder)
     try:
         yield
     finally:
-        _held.discard(place)
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-@contextmanager
-def one_at_a_time(root: Path, name: str, otherwise: str) -> Iterator[None]:
-    """Let one process at a time do something in a folder; raises `StoreError(otherwise)` in a second one.
-
-    If the folder cannot be written, or its file system has no locks, nobody is refused.
-    """
-    descriptor = _locked(below(root, name), 0.0, otherwise)
-    try:
-        yield
-    finally:
+        _locked_folders.discard(folder)
         if descriptor is not None:
             os.close(descriptor)
 
@@ -253,7 +162,7 @@ def _lock_far_byte(descriptor: int, wait: bool) -> None:
     """Lock a byte far behind the end of a file, as Windows keeps others from reading the bytes that it locks."""
     import msvcrt
 
-    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    position = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
         os.lseek(descriptor, FAR_BYTE, os.SEEK_SET)
         while True:
@@ -266,7 +175,7 @@ def _lock_far_byte(descriptor: int, wait: bool) -> None:
                     raise BlockingIOError(error.errno, error.strerror) from None
             time.sleep(LOOK_S)
     finally:
-        os.lseek(descriptor, place, os.SEEK_SET)
+        os.lseek(descriptor, position, os.SEEK_SET)
 
 
 def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], object] = lambda: None) -> int | None:
@@ -274,7 +183,7 @@ def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], obj
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
         return None
-    until, told = time.monotonic() + wait_s, False
+    until, announced = time.monotonic() + wait_s, False
     while True:
         try:
             lock(descriptor, wait=False)
@@ -283,9 +192,9 @@ def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], obj
             if time.monotonic() >= until:
                 os.close(descriptor)
                 raise StoreError(otherwise) from None
-            if not told:
+            if not announced:
                 waiting()
-            told = True
+            announced = True
             time.sleep(LOOK_S)
         except OSError:
             os.close(descriptor)

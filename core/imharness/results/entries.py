@@ -40,15 +40,15 @@ def flags_in(standing: Sequence[Standing]) -> tuple[str, ...]:
     A flag stays until the entry is scored again, or a person adds, accepts or withdraws it. What was not reproduced is
     flagged until it is reproduced, too.
     """
-    found: dict[str, str] = {}
-    for own in standing:
-        if own.decision in (FLAGGED, NOT_REPRODUCED):
-            found[own.decision] = f"{own.decision}: {own.reason}"
-        elif own.decision == REPRODUCED:
-            found.pop(NOT_REPRODUCED, None)
-        elif own.decision != EVIDENCE:
-            found.clear()
-    return tuple(found.values())
+    flags: dict[str, str] = {}
+    for decision in standing:
+        if decision.decision in (FLAGGED, NOT_REPRODUCED):
+            flags[decision.decision] = f"{decision.decision}: {decision.reason}"
+        elif decision.decision == REPRODUCED:
+            flags.pop(NOT_REPRODUCED, None)
+        elif decision.decision != EVIDENCE:
+            flags.clear()
+    return tuple(flags.values())
 
 
 class Examined(BaseModel, frozen=True, extra="forbid"):
@@ -88,7 +88,7 @@ class Entry(BaseModel, frozen=True, extra="forbid"):
     paper_url: str = ""
     traits: Mapping[str, str] = Field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
-    cells: int = 0
+    tasks: int = 0
     seconds: float = 0.0
     isolation: str = ""
     """What isolated its code while it was measured."""

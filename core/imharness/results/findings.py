@@ -1,4 +1,4 @@
-"""What a board found, as data: each sentence with the numbers that it is made of. Imports no torch."""
+"""What a leaderboard found, as data: each sentence with the numbers that it is made of. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from imharness.results.tables import several
 
 Tier = Literal["shown", "ruled out", "open"]
 Kind = Literal[
-    "better", "moves", "worse", "broken", "costs", "may be best", "not told", "gate", "incomplete", "flagged"
+    "better", "moves", "worse", "broken", "costs", "may be best", "undecided", "gate", "incomplete", "flagged"
 ]
 
 LEADING = 5
-"""Of more sentences of one tier than these, short forms of a board show the first ones."""
+"""Of more sentences of one tier than these, short forms of a leaderboard show the first ones."""
 
 
 class Measured(BaseModel, frozen=True, extra="forbid"):
@@ -33,11 +33,11 @@ class Measured(BaseModel, frozen=True, extra="forbid"):
 
 
 class Finding(BaseModel, frozen=True, extra="forbid"):
-    """A sentence that a board states, and what it is made of.
+    """A sentence that a leaderboard states, and what it is made of.
 
     `tier`: shown by intervals that do not hold 0, ruled out by them, or open. `entry`: of whom it is said. `against`:
-    how much better the entry does than each of these others; of the kind "may be best" the first of the others that may
-    be best, too. `facts`: further numbers by name.
+    how much better the entry does than each of these others: no defense, or controls that are better; of the kind "may
+    be best" how far the first is ahead of the others that may be best, too. `facts`: further numbers by name.
     """
 
     tier: Tier
@@ -57,21 +57,25 @@ class Finding(BaseModel, frozen=True, extra="forbid"):
 
 def by_tier(findings: Iterable[Finding]) -> dict[Tier, list[Finding]]:
     """Return the findings of each tier that has any, in the order of tiers."""
-    given = list(findings)
-    found = {tier: [own for own in given if own.tier == tier] for tier in get_args(Tier)}
-    return {tier: own for tier, own in found.items() if own}
+    listed = list(findings)
+    groups = {tier: [finding for finding in listed if finding.tier == tier] for tier in get_args(Tier)}
+    return {tier: members for tier, members in groups.items() if members}
 
 
 def cannot_win(failed: Iterable[str]) -> str:
-    """Return what follows from checks that an entry failed, without its label; `failed`: lines such as "fails ..."."""
-    return f"can neither win nor decide who wins: it {'; it '.join(failed)}"
+    """Return what follows from checks that an entry failed, without its label.
+
+    `failed`: lines such as "fails ...", or other reasons as whole sentences.
+    """
+    reasons = (f"it {line}" if line.startswith("fails ") else line for line in failed)
+    return f"can neither win nor decide who wins: {'; '.join(reasons)}"
 
 
 def first_sentences(findings: Iterable[Finding], rest: str) -> list[str]:
     """Return the first sentences of each tier with its name, and how many more there are where (`rest`)."""
-    found = []
-    for tier, own in by_tier(findings).items():
-        found += [f"{tier}: {finding.text}" for finding in own[:LEADING]]
-        if len(own) > LEADING:
-            found.append(f"{tier}: {several(len(own) - LEADING, 'more sentence')} {rest}")
-    return found
+    sentences = []
+    for tier, members in by_tier(findings).items():
+        sentences += [f"{tier}: {finding.text}" for finding in members[:LEADING]]
+        if len(members) > LEADING:
+            sentences.append(f"{tier}: {several(len(members) - LEADING, 'more sentence')} {rest}")
+    return sentences

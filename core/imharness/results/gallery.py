@@ -1,4 +1,4 @@
-"""Images that a board shows: originals, attacked and defended. Imports no torch."""
+"""Images that a leaderboard shows: originals, attacked and defended. Imports no torch."""
 
 from __future__ import annotations
 

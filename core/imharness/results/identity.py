@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-DISTRIBUTION = "image-privacy-harness"
-"""The package that this project is distributed as."""
+from imharness.results.version import DISTRIBUTION as DISTRIBUTION
+
 HARNESS = "harness"
 """The owner of this project's own components; no other package may use it."""
 LOCAL = "local"

@@ -47,6 +47,11 @@ def _setting(name: str, value: object) -> str:
     return f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
 
 
+def components_in(label: str) -> list[str]:
+    """Return the labels of the components that an entry is made of, as in ``harness/lenet + harness/ats``."""
+    return label.split(" + ")
+
+
 def id_of(name: str) -> str:
     """Return the part before the settings or the address: an id, or a method without its owner."""
     return name.partition("[")[0].partition(":")[0]
@@ -59,7 +64,9 @@ def method_of(id: str) -> str:
 
 def settings_in(label: str) -> list[str]:
     """Return the settings in brackets, such as ``size=64``, in their order; the text may hold several labels."""
-    return [part.strip() for found in _BRACKETS.findall(label) for part in _COMMA.split(found) if part.strip()]
+    return [
+        setting.strip() for bracket in _BRACKETS.findall(label) for setting in _COMMA.split(bracket) if setting.strip()
+    ]
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -71,8 +78,8 @@ def settings_of(label: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=KEPT)
 def without_settings(label: str) -> str:
     """Return a label, or a text with labels, without the settings in brackets."""
-    while (found := _BRACKETS.sub("", label)) != label:
-        label = found
+    while (shortened := _BRACKETS.sub("", label)) != label:
+        label = shortened
     return label
 
 
@@ -96,13 +103,13 @@ def read_settings(text: str, of: str) -> dict[str, Any]:
 
     Raises `UsageError` for a setting without ``=``; `of` is the id, for the message.
     """
-    found: dict[str, Any] = {}
-    for part in filter(None, _COMMA.split(text)):
-        field, equals, value = part.partition("=")
+    settings: dict[str, Any] = {}
+    for setting in filter(None, _COMMA.split(text)):
+        field, equals, value = setting.partition("=")
         if not equals:
-            raise UsageError(f"cannot read parameter {part!r}; write {of}[field=value]")
+            raise UsageError(f"cannot read parameter {setting!r}; write {of}[field=value]")
         try:
-            found[field.strip()] = ast.literal_eval(value.strip())
+            settings[field.strip()] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
-            found[field.strip()] = value.strip()
-    return found
+            settings[field.strip()] = value.strip()
+    return settings

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from imharness.errors import DamagedError, StoreError
+from imharness.errors import StoreError
 from imharness.results.blocks import Blocks
 from imharness.results.rows import made_of
-from imharness.results.storage.cells import ALONE, sql_of_rows
-from imharness.results.storage.segments import CELL
+from imharness.results.storage.taskfiles import sql_of_rows
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
@@ -36,8 +35,8 @@ class ResultQuery:
     the same each time.
 
     `components` has one mapping of facts for each component that took part, for the view ``components``. Whatever does
-    not fit into `MEMORY` goes to a temporary folder, which is removed with the query. If another process packs rows
-    while they are read, they are read again at their new place.
+    not fit into `MEMORY` goes to a temporary folder, which is removed with the query. If another process computes tasks
+    again while their rows are read, equal rows are read at their new place.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class ResultQuery:
         self._db = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY, "temp_directory": folder})
         self._db.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         self._store, self._records, self._duckdb = store, list(records), duckdb
-        self._places, self._viewed = store.row_files(self._records), dict[str, tuple[Path, int]]()
+        self._places, self._viewed = store.row_files(self._records), dict[str, Path]()
         self._steady(lambda: None)
         if components:
             self._db.register("components", _table(components))
@@ -69,39 +68,41 @@ class ResultQuery:
         return {name: np.asarray(table[name].to_numpy(zero_copy_only=False)) for name in table.column_names}
 
     def _table(self, sql: str) -> pa.Table:
-        found = self._db.sql(sql)
-        return pa.table({}) if found is None else found.to_arrow_table()
+        relation = self._db.sql(sql)
+        return pa.table({}) if relation is None else relation.to_arrow_table()
 
-    def _steady(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns; raises `DamagedError` if rows are gone, `StoreError` if they cannot be read."""
+    def _steady(self, job: Callable[[], T]) -> T:
+        """Return what `job` returns; raises `DamagedError` if rows were changed, `StoreError` if they cannot be read.
+
+        What the database and the reader of files say about a file that was changed meanwhile is not shown: all files
+        are hashed again, which names the one.
+        """
         while True:
             try:
                 if self._viewed is not self._places:
                     self._view()
-                return work()
-            except (self._duckdb.IOException, OSError) as error:
-                before, self._places = self._places, self._store.row_files(self._records)
-                if self._places == before:
-                    if gone := [path for path, _ in before.values() if not path.exists()]:
-                        raise DamagedError(f"{gone[0]} is missing; it will be computed again") from None
-                    raise StoreError(f"rows cannot be read: {error}") from error
+                return job()
             except self._duckdb.OutOfMemoryException as error:
                 raise StoreError(f"no room for tables in {tempfile.gettempdir()}; set TMPDIR elsewhere") from error
+            except (self._duckdb.Error, pa.ArrowInvalid, OSError) as error:
+                before, self._places = self._places, self._store.row_files(self._records)
+                if self._places != before:
+                    continue
+                if isinstance(error, self._duckdb.IOException | OSError):
+                    raise StoreError(f"rows cannot be read: {error}") from error
+                raise
 
     def _view(self) -> None:
         for step in sorted(self.steps):
-            own = [record for record in self._records if record.spec.step == step]
-            name, places = step.replace("-", "_"), [self._places.get(record.key, (Path(), ALONE)) for record in own]
-            facts = [
-                _facts(r) | {"filename": str(path), CELL: cell} for r, (path, cell) in zip(own, places, strict=True)
-            ]
+            records = [record for record in self._records if record.spec.step == step]
+            name, paths = step.replace("-", "_"), [self._places.get(record.key, Path()) for record in records]
+            facts = [_facts(r) | {"filename": str(path)} for r, path in zip(records, paths, strict=True)]
             self._db.register(f"{name}_tasks", _table(facts))
-            files = [place for place, record in zip(places, own, strict=True) if record.rows is not None]
-            if files:
+            if any(record.rows for record in records):
+                files = [path for path, record in zip(paths, records, strict=True) if record.rows]
                 self._db.execute(
-                    f'CREATE OR REPLACE VIEW "{name}" AS SELECT t.* EXCLUDE ({CELL}), r.* EXCLUDE (filename, {CELL}) '
-                    f"FROM ({sql_of_rows(files)}) r "
-                    f"JOIN {name}_tasks t ON t.filename = r.filename AND t.{CELL} = r.{CELL}"
+                    f'CREATE OR REPLACE VIEW "{name}" AS SELECT t.*, r.* EXCLUDE (filename) '
+                    f"FROM ({sql_of_rows(files)}) r JOIN {name}_tasks t ON t.filename = r.filename"
                 )
         self._viewed = self._places
 

@@ -9,15 +9,32 @@ from pydantic import BaseModel, Field
 
 from imharness.results.findings import Finding, Measured
 
-State = Literal["passes", "fails", "doubtful", "not told", "not measured"]
-"""Whether an entry keeps what it must keep; only "passes" and "not told" let it win."""
+State = Literal["passes", "fails", "doubtful", "undecided", "not measured"]
+"""Whether an entry keeps what it must keep; only "passes" and "undecided" let it win."""
+Verdict = Literal["better", "undecided", "worse"]
+Outcome = Literal["winner", "leader", "measures disagree", "bound", "worse", "nobody"]
+"""What a headline says: who wins; who leads; that measures disagree; how much any entry can gain at most; that all that
+may win are worse than no defense; or that nobody may win."""
+
+
+class Against(Measured, frozen=True, extra="forbid"):
+    """How much better an entry is than no defense, with ends that hold at once for all entries of the ranking.
+
+    `p`: of the one-sided Wilcoxon signed-rank test over independent units, exact up to 50 units, ties included; its
+    hypothesis is that differences are symmetric about 0. `p_holm`: the same, corrected over the entries. None where
+    nothing differs, or units are too few.
+    """
+
+    verdict: Verdict
+    p: float | None = None
+    p_holm: float | None = None
 
 
 class Kept(Measured, frozen=True, extra="forbid"):
     """How far an entry lies above the least that it must keep, paired with the undefended entry, and what that tells.
 
     It passes where the interval lies above 0, and fails where it lies below 0. Otherwise it is doubtful where its own
-    interval, as if there were no other entries, lies below 0, and not told where that does not. `value` is None where
+    interval, as if there were no other entries, lies below 0, and undecided where that does not. `value` is None where
     it was not measured on every unit that the undefended entry was measured on.
     """
 
@@ -28,12 +45,19 @@ class Kept(Measured, frozen=True, extra="forbid"):
     """The least that passes, in words."""
     decimals: int = 3
     state: State
-    tail: float = 0.05
+    alpha: float = 0.05
     """The two-sided level of the interval: 5 % over how many intervals hold at once."""
-    parts: tuple[float, ...] = ()
+    contributions: tuple[float, ...] = ()
     """What each independent unit adds; the rest follows from them."""
     values: tuple[float, ...] = ()
     """All that a unit can add, where these are few: the interval is then a score interval."""
+
+
+def p_text(p: float) -> str:
+    """Return a p-value as text: four decimals below 0.01, two above, and "<.0001"."""
+    if p < 0.0001:
+        return "<.0001"
+    return f"{p:.4f}".lstrip("0") if p < 0.01 else f"{p:.2f}".lstrip("0")
 
 
 class Moved(BaseModel, frozen=True, extra="forbid"):
@@ -45,9 +69,9 @@ class Moved(BaseModel, frozen=True, extra="forbid"):
     before: float
     after: float
     change: Measured
-    tail: float = 0.05
+    alpha: float = 0.05
     """The two-sided level of the interval: 5 % over how many intervals hold at once."""
-    parts: tuple[float, ...] = ()
+    contributions: tuple[float, ...] = ()
     """What each independent unit adds to `change`."""
 
 
@@ -63,7 +87,7 @@ class Broken(BaseModel, frozen=True, extra="forbid"):
     holds: float
     rest: Measured
     attack: str = ""
-    parts: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    contributions: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     """What each independent unit adds to `seems` and to `rest`."""
 
 
@@ -76,7 +100,7 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     """Whether it has a number for every unit in every setting; it is ranked among complete entries, on equal units."""
     gate: State
     """Whether it keeps enough utility, and what else a track asks for."""
-    kept: tuple[Kept, ...] = ()
+    gate_numbers: tuple[Kept, ...] = ()
     """The numbers behind `gate`, one for each thing to keep; none for the undefended entry, which passes."""
     front: bool
     """Whether every entry that protects better also costs more."""
@@ -88,13 +112,22 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     """What it makes that attackers know it; None where no attack was run both ways, and for controls."""
     broken: Broken | None = None
     """How much the worst attack leaves of what it seems to protect; None where that is not measured, for controls."""
+    against: Against | None = None
+    """How it compares with no defense; None for controls, incomplete entries, and without an undefended entry."""
     flags: tuple[str, ...] = ()
     """The reasons why its protection is only an upper bound."""
+    headline: tuple[str, ...] = ()
+    """What the ranking says of it first of all, and then what it costs, if that is too much; none for controls."""
 
     @property
     def able(self) -> bool:
         """Whether the gate lets it win: it passes, or the data do not show whether it does."""
-        return self.gate in ("passes", "not told")
+        return self.gate in ("passes", "undecided")
+
+    @property
+    def eligible(self) -> bool:
+        """Whether it may win: complete, no control, not flagged, and no gate bars it."""
+        return self.complete and not self.control and not self.flags and self.able
 
 
 class Ranking(BaseModel, frozen=True, extra="forbid"):
@@ -105,11 +138,11 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     scores by setting: for each unit the worst is taken over the facets `over`, then the mean over the other facets.
     `attack` and `attacker` are the facets that name the attack and what the attacker knows; `unaware` is the attacker
     who does not know the defense. `gate` is the utility of the undefended entry less `share` of it; whether an entry
-    keeps that is tested, see `Place.gate`. `may_be_best` are the complete, unflagged entries that fail no gate,
-    nor are doubtful at one, and that, by one of the `yardsticks` at least, no other of them is shown to protect better
-    than. The first is the one that is ahead. `winner` is a single one of them that is shown to be better than each
-    other complete candidate and every control, by every yardstick; "" where there is none. `claim` is the headline.
-    `balanced` is the facet whose values weigh the same, or "".
+    keeps that is tested, see `Place.gate`. `first` is the eligible entry that is ahead. `winner` is the same one if it
+    is shown to be better than each other eligible entry and each control that stands against it, and no secondary
+    measure shows it to be worse than one of them or than no defense; "" where there is none. `not_behind` are those
+    that it is not shown to be better than. `may_be_best` is the winner, or the set of those that may be best. `claim`
+    is the headline. `balanced` is the facet whose values weigh the same, or "".
     """
 
     table: str
@@ -121,29 +154,63 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     balanced: str = ""
     alike: tuple[int, ...] = ()
     """Which attack each condition of the comparison is, apart from what the attacker knows, as a number."""
-    yardsticks: tuple[str, ...] = ()
+    secondary_measures: tuple[str, ...] = ()
     """The comparisons by which a winner is asked for, that of the ranking first."""
-    control_tails: tuple[float, ...] = ()
-    """The two-sided level of the interval of a candidate against a control, by each yardstick: 5 % over the number of
-    candidates, or that of the comparison where it is larger."""
+    against_alphas: tuple[float, float] = (0.04, 0.01)
+    """The one-sided levels of a lower and an upper end of `Place.against` at which all of them hold at once."""
+    best_alpha: float = 0.05
+    """The one-sided level at which an entry cannot be the best because another one is ahead."""
+    matched: Mapping[str, str] = Field(default_factory=dict)
+    """Control -> the only entry that it stands against; other controls stand against all."""
     silent: Mapping[str, tuple[int, ...]] = Field(default_factory=dict)
     """Entry -> positions among its numbers in the comparison where it met an attack that says nothing of it, such as
     one that did not converge: no number is there, and nothing was withheld."""
+    nested: Mapping[str, tuple[str, str]] = Field(default_factory=dict)
+    """Unit of the comparison -> its group, such as a pool of rows, and the stratum of that; intervals of means are then
+    those of `imharness.statistics.nested`. Empty where units are not in groups."""
     chosen: bool = False
     """Whether the comparison has the numbers of one attack, chosen for each entry on other units: `Place.complete`
     then is over all attacks that could be chosen."""
-    broken_tail: float = 0.05
+    broken_alpha: float = 0.05
     """The two-sided level of the intervals in `Place.broken`."""
     references: tuple[str, ...] = ()
     """The controls that no entry has to be better than, because they stand for attackers who have nothing to go by."""
     undefended: str
+    baseline: str = ""
+    """The entry that all others are compared with in `Place.against`."""
     gate: float | None
     share: float
     places: Mapping[str, Place]
-    may_be_best: tuple[str, ...] = ()
+    first: str = ""
     winner: str
+    not_behind: tuple[str, ...] = ()
+    may_be_best: tuple[str, ...] = ()
+    outcome: Outcome = "nobody"
     claim: str
     findings: tuple[Finding, ...] = Field(default=())
-    """What the board found: shown, ruled out and open, each sentence with its numbers."""
+    """What the leaderboard found: shown, ruled out and open, each sentence with its numbers."""
     proxies: tuple[str, ...] = ()
-    """What stands in for human judgement, real data or trained networks; it is part of the headline."""
+    """What stands in for human judgement, real data or trained networks; it is said beside the headline."""
+
+    def stated(self, one: str, other: str) -> str | None:
+        """Return which of two entries the ranking says is better, or "" where it says that this is undecided.
+
+        So every place that compares the two says the same. None where it says nothing of them: then intervals of all
+        pairs decide.
+        """
+        for entry, plain in ((one, other), (other, one)):
+            against = self.places[entry].against if plain == self.baseline and entry in self.places else None
+            if against is not None:
+                return {"better": entry, "worse": plain, "undecided": ""}[against.verdict]
+        if not self.winner or self.winner not in (one, other):
+            return None
+        rival = other if one == self.winner else one
+        return self.winner if rival in self.places and self._stands_against_winner(rival) else None
+
+    def _stands_against_winner(self, rival: str) -> bool:
+        position = self.places[rival]
+        if not position.control:
+            return position.eligible
+        if rival in self.matched:
+            return position.complete and position.able and self.matched[rival] == self.winner
+        return position.complete and rival not in self.references

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from imharness.results.charts import Chart
 from imharness.results.comparisons import Comparison, Condition
 from imharness.results.gallery import Example
+from imharness.results.pairwise import pairwise_intervals
 from imharness.results.rankings import Ranking
 from imharness.results.tables import Table
-from imharness.results.told import told_of
 from imharness.statistics.differences import Differences
 from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 
@@ -69,44 +69,47 @@ class PairedScores:
         kind = np.float64 if any(map(_rounding_hides, self.values)) else np.float32
         numbers: Floats = np.empty((len(self.entries), ends[-1]), kind)
         finite = tuple(numbers[:, start:end] for start, end in itertools.pairwise(ends))
-        for own, given in zip(finite, self.values, strict=True):
-            own[:] = np.where(np.isfinite(given), given, np.nan)
+        for cleaned, block in zip(finite, self.values, strict=True):
+            cleaned[:] = np.where(np.isfinite(block), block, np.nan)
         groups = self.tested
         rates = win_rates(
-            [finite[own[0]] if len(own) == 1 else np.concatenate([finite[c] for c in own], axis=1) for own in groups],
+            [
+                finite[group[0]] if len(group) == 1 else np.concatenate([finite[c] for c in group], axis=1)
+                for group in groups
+            ],
             higher_wins=self.better == "higher",
             clusters=_joined(self.clusters, groups),
         )
-        for name, found in (("numbers", numbers), ("values", finite), ("rates", rates)):
-            object.__setattr__(self, name, found)
+        for name, value in (("numbers", numbers), ("values", finite), ("rates", rates)):
+            object.__setattr__(self, name, value)
 
     @property
     def tested(self) -> list[tuple[int, ...]]:
         """The positions of the conditions that each test of who beats whom is on, together."""
         groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
-        for c, own in enumerate(self.conditions):
-            groups.setdefault(tuple((k, v) for k, v in own.items() if k not in self.pooled), []).append(c)
-        return [tuple(own) for own in groups.values()]
+        for c, facets in enumerate(self.conditions):
+            groups.setdefault(tuple((k, v) for k, v in facets.items() if k not in self.pooled), []).append(c)
+        return [tuple(group) for group in groups.values()]
 
     @property
     def most(self) -> int:
         """The largest number of clusters, or of units where there are no clusters, that one test sees."""
-        return max((len(set(own)) for own in _joined(self.clusters or self.units, self.tested)), default=0)
+        return max((len(set(units)) for units in _joined(self.clusters or self.units, self.tested)), default=0)
 
     def stored(self) -> tuple[Comparison, Floats]:
         """Return the comparison as data, and its numbers ``(entries, total)``."""
-        facts = {"tail": self.told.tail, "reach": self.told.reach}
+        facts = {"pairwise_alpha": self.differences.alpha, "value_range": self.differences.value_range}
         return self._described.model_copy(update=facts), self.numbers
 
     @cached_property
-    def told(self) -> Differences:
+    def differences(self) -> Differences:
         """The differences of all pairs of entries, in the order of `entries`."""
-        return told_of(self._described, self.numbers)
+        return pairwise_intervals(self._described, self.numbers)
 
     @cached_property
     def _described(self) -> Comparison:
         named = list(zip(self.units, self.clusters or [()] * len(self.units), strict=True))
-        sets = {own: place for place, own in enumerate(dict.fromkeys(named))}
+        sets = {units: index for index, units in enumerate(dict.fromkeys(named))}
         return Comparison(
             id=self.id,
             title=self.title,
@@ -124,7 +127,8 @@ class PairedScores:
             column=self.column,
             families={label: self.families[label] for label in self.entries if label in self.families},
             conditions=tuple(
-                Condition(facets=facets, units=sets[own]) for facets, own in zip(self.conditions, named, strict=True)
+                Condition(facets=facets, units=sets[units])
+                for facets, units in zip(self.conditions, named, strict=True)
             ),
             unit_sets=tuple(units for units, _ in sets),
             clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
@@ -139,9 +143,9 @@ def _rounding_hides(values: npt.NDArray[np.floating]) -> bool:
     if values.dtype.itemsize <= 4:
         return False
     numbers = np.where(np.isfinite(values), values, np.nan)
-    known = ~np.isnan(numbers)
-    mean = np.where(known, numbers, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    spread = np.sqrt(np.nanmean((numbers - mean) ** 2)) if known.any() else 0.0
+    finite = ~np.isnan(numbers)
+    mean = np.where(finite, numbers, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+    spread = np.sqrt(np.nanmean((numbers - mean) ** 2)) if finite.any() else 0.0
     with np.errstate(over="ignore"):
         lost = np.abs(numbers - numbers.astype(np.float32))
     return bool(spread > 0 and np.nanmax(lost) > LOST * spread)
@@ -175,11 +179,11 @@ class TrackReport:
 
 def _joined(names: Sequence[tuple[str, ...]], groups: Sequence[tuple[int, ...]]) -> list[tuple[str, ...]]:
     """Return the names of each group of conditions; groups of the same objects share one object."""
-    known: dict[tuple[int, ...], tuple[str, ...]] = {}
-    found = []
+    cache: dict[tuple[int, ...], tuple[str, ...]] = {}
+    joined = []
     for group in groups if names else ():
         key = tuple(id(names[c]) for c in group)
-        if key not in known:
-            known[key] = names[group[0]] if len(group) == 1 else tuple(itertools.chain(*(names[c] for c in group)))
-        found.append(known[key])
-    return found
+        if key not in cache:
+            cache[key] = names[group[0]] if len(group) == 1 else tuple(itertools.chain(*(names[c] for c in group)))
+        joined.append(cache[key])
+    return joined

@@ -34,38 +34,38 @@ def made_of(
     """
     named = dict.fromkeys([entry, *by, unit])
     text = [f'CAST("{name}" AS VARCHAR) AS "{name}"' for name in named]
-    kept = [f'"{name}"' for name in dict.fromkeys([*measures, *about]) if name not in named]
+    selected = [f'"{name}"' for name in dict.fromkeys([*measures, *about]) if name not in named]
     settings, names, texts = dict[tuple[str, ...], _Setting](), dict[str, int](), dict[str, str]()
-    for batch in read(f'SELECT {", ".join([*text, *kept])} FROM ({sql}) WHERE "{unit}" IS NOT NULL'):
-        said = batch[unit].dictionary_encode()
+    for batch in read(f'SELECT {", ".join([*text, *selected])} FROM ({sql}) WHERE "{unit}" IS NOT NULL'):
+        encoded = batch[unit].dictionary_encode()
         codes = np.array(
-            [names.setdefault(texts.setdefault(name, name), len(names)) for name in said.dictionary.to_pylist()],
+            [names.setdefault(texts.setdefault(name, name), len(names)) for name in encoded.dictionary.to_pylist()],
             np.int64,
         )
-        codes = codes[said.indices.to_numpy()]
+        codes = codes[encoded.indices.to_numpy()]
         numbers = {name: _array(batch[name]) for name in measures}
         facts = batch.select(list(about))
         for (label, *facets), rows in _grouped(batch, [entry, *by]):
             setting = settings.setdefault(tuple(facets), _Setting(texts))
-            own = {name: column[rows] for name, column in numbers.items()}
-            again = setting.add(label, codes[rows], own, facts, rows)
+            row_values = {name: column[rows] for name, column in numbers.items()}
+            again = setting.add(label, codes[rows], row_values, facts, rows)
             if again is not None:
                 raise UsageError(
                     f"blocks: {label} has two rows for {unit} {[*names][again]} in {', '.join(facets)}; "
                     "name in `by` the columns that tell them apart"
                 )
     entries = tuple(sorted({label for setting in settings.values() for label in setting.rows}))
-    known = np.array([*names], dtype=object)
-    rank = np.empty(len(known), dtype=np.int64)
-    rank[sorted(range(len(known)), key=known.__getitem__)] = np.arange(len(known))
+    unit_names = np.array([*names], dtype=object)
+    rank = np.empty(len(unit_names), dtype=np.int64)
+    rank[sorted(range(len(unit_names)), key=unit_names.__getitem__)] = np.arange(len(unit_names))
     conditions, shared = sorted(settings), dict[bytes, Names]()
-    found = [settings.pop(facets).finished(entries, known, rank, measures, shared) for facets in conditions]
+    pieces = [settings.pop(facets).finished(entries, unit_names, rank, measures, shared) for facets in conditions]
     return Blocks(
         entries,
         tuple(dict(zip(by, facets, strict=True)) for facets in conditions),
-        tuple(units for units, _, _ in found),
-        {name: tuple(values[name] for _, values, _ in found) for name in measures},
-        {name: tuple(facts[name] for _, _, facts in found) for name in about},
+        tuple(units for units, _, _ in pieces),
+        {name: tuple(values[name] for _, values, _ in pieces) for name in measures},
+        {name: tuple(facts[name] for _, _, facts in pieces) for name in about},
     )
 
 
@@ -96,16 +96,19 @@ class _Setting:
         """
         at = self._places(units, facts, rows)
         if entry not in self.rows:
-            blank = {name: np.full(len(self.units), np.nan, _kind(own)) for name, own in numbers.items()}
+            blank = {name: np.full(len(self.units), np.nan, _kind(array)) for name, array in numbers.items()}
             self.rows[entry] = np.zeros(len(self.units), dtype=bool), blank
         had, values = self.rows[entry]
         if len(had) < len(self.units):
-            had, values = _wider(had, len(self.units)), {n: _wider(own, len(self.units)) for n, own in values.items()}
+            had, values = (
+                _wider(had, len(self.units)),
+                {n: _wider(block, len(self.units)) for n, block in values.items()},
+            )
             self.rows[entry] = had, values
         twice = had[at] | (np.bincount(at)[at] > 1)
         had[at] = True
-        for name, own in numbers.items():
-            values[name][at] = own
+        for name, column in numbers.items():
+            values[name][at] = column
         return int(units[twice.argmax()]) if twice.any() else None
 
     def _places(
@@ -124,15 +127,17 @@ class _Setting:
         first = np.sort(first[~np.isin(new, self.units)])
         self.units = np.concatenate([self.units, units[first]])
         new_facts = facts.take(pa.array(rows[first]))
-        self._facts.append({name: self._known(new_facts[name]) for name in facts.column_names})
+        self._facts.append({name: self._interned(new_facts[name]) for name in facts.column_names})
         return self._places(units, facts, rows)
 
-    def _known(self, column: pa.Array) -> Array:
+    def _interned(self, column: pa.Array) -> Array:
         if not pa.types.is_string(column.type):
             return _array(column)
-        own = column.dictionary_encode("encode")
-        different = np.array([self._texts.setdefault(text, text) for text in own.dictionary.to_pylist()], dtype=object)
-        return np.asarray(different[own.indices.to_numpy()])
+        encoded = column.dictionary_encode("encode")
+        different = np.array(
+            [self._texts.setdefault(text, text) for text in encoded.dictionary.to_pylist()], dtype=object
+        )
+        return np.asarray(different[encoded.indices.to_numpy()])
 
     def finished(
         self,
@@ -147,13 +152,13 @@ class _Setting:
         codes = self.units[order]
         values = {}
         for name in measures:
-            own = {label: self.rows[label][1].pop(name) for label in entries if label in self.rows}
-            block = np.full((len(entries), len(order)), np.nan, next(iter(own.values())).dtype)
+            columns = {label: self.rows[label][1].pop(name) for label in entries if label in self.rows}
+            block = np.full((len(entries), len(order)), np.nan, next(iter(columns.values())).dtype)
             for i, label in enumerate(entries):
-                if label in own:
-                    block[i] = _wider(own.pop(label), len(order))[order]
+                if label in columns:
+                    block[i] = _wider(columns.pop(label), len(order))[order]
             values[name] = block
-        facts = {name: np.concatenate([part[name] for part in self._facts])[order] for name in self._facts[0]}
+        facts = {name: np.concatenate([piece[name] for piece in self._facts])[order] for name in self._facts[0]}
         return shared.setdefault(codes.tobytes(), names[codes]), values, facts
 
 
@@ -177,30 +182,33 @@ def _grouped(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group]:
 
 
 def _by_runs(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group] | None:
-    """Return the groups if the rows come in long runs of equal labels, as the rows of cells do, else None."""
+    """Return the groups if the rows come in long runs of equal labels, as the rows of tasks do, else None."""
     encoded = []
     for name in columns:
-        own = pc.run_end_encode(batch[name], pa.int64())
-        if not len(batch) or len(own.run_ends) * _RUN > len(batch):
+        runs = pc.run_end_encode(batch[name], pa.int64())
+        if not len(batch) or len(runs.run_ends) * _RUN > len(batch):
             return None
-        encoded.append(own)
-    ends = np.unique(np.concatenate([own.run_ends.to_numpy() for own in encoded]))
-    texts = [own.values.take(pa.array(np.searchsorted(own.run_ends.to_numpy(), ends))).to_pylist() for own in encoded]
-    found = dict[tuple[str, ...], list[npt.NDArray[np.int64]]]()
+        encoded.append(runs)
+    ends = np.unique(np.concatenate([column.run_ends.to_numpy() for column in encoded]))
+    texts = [
+        column.values.take(pa.array(np.searchsorted(column.run_ends.to_numpy(), ends))).to_pylist()
+        for column in encoded
+    ]
+    groups = dict[tuple[str, ...], list[npt.NDArray[np.int64]]]()
     for start, end, *labels in zip([0, *ends[:-1].tolist()], ends.tolist(), *texts, strict=True):
-        found.setdefault(tuple(labels), []).append(np.arange(start, end))
-    return ((list(labels), np.concatenate(rows)) for labels, rows in found.items())
+        groups.setdefault(tuple(labels), []).append(np.arange(start, end))
+    return ((list(labels), np.concatenate(rows)) for labels, rows in groups.items())
 
 
 def _by_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group]:
     """Yield the groups of rows in any order."""
     key, size, coded = np.zeros(len(batch), dtype=np.int64), 1, []
     for name in columns:
-        own = batch[name].dictionary_encode("encode")
-        coded.append((own.dictionary.to_pylist(), own.indices.to_numpy()))
-        if size * len(own.dictionary) >= 2**63:
+        encoded = batch[name].dictionary_encode("encode")
+        coded.append((encoded.dictionary.to_pylist(), encoded.indices.to_numpy()))
+        if size * len(encoded.dictionary) >= 2**63:
             key, size = np.unique(key, return_inverse=True)[1], len(batch)
-        key, size = key * len(own.dictionary) + own.indices.to_numpy(), size * len(own.dictionary)
+        key, size = key * len(encoded.dictionary) + encoded.indices.to_numpy(), size * len(encoded.dictionary)
     order = np.argsort(key, kind="stable")
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
     for rows in np.split(order, starts)[1:]:

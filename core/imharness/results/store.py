@@ -2,55 +2,68 @@
 
 ::
 
-    tasks/ab/<key>.json              the record, sealed, written last
-    rows/ab/<key>.parquet            one row per image
-    artifacts/ab/<key>.safetensors   arrays: attacked images, trained weights
-    segments/<track>/<step>/         records and rows of many tasks (see `imharness.results.storage.segments`)
+    tasks/ab/<key>.<...>.parquet     a row per image, and the record (see `imharness.results.storage.taskfiles`)
+    artifacts/ab/<key>.<...>.safetensors       arrays: attacked images, trained weights
     sweeps/<track>/<run_configuration>.json    what was planned
-    boards/<track>.json              the tables
-    boards/<track>.<digest>.safetensors        the scores that are compared pairwise
+    leaderboards/<track>.json              the tables
+    leaderboards/<track>.<digest>.safetensors        the scores that are compared pairwise
     examined/<digest>.json           which quick checks a component from outside failed
     submissions/<name>.json          manifest, offer and report of a submission
     logs/ab/<key>.json               what a task printed, warned and logged (see `imharness.running.logs`)
     shards/ab/<key>/                 parts of a task that are not joined yet (see `imharness.running.shards`)
     runs/<run>.json, times/<device>.json       the state of each run, how long tasks took
-    seasons/<name>.json              the protocol and the last day of a board
+    seasons/<name>.json              the protocol and the last day of a leaderboard
     ledger.jsonl                     the decisions about entries
     secret.json                      the seed of what strangers' evaluators are measured on; copies leave it out
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
+from pydantic import ValidationError
 
 from imharness.errors import DamagedError
-from imharness.results.boards import Board
 from imharness.results.identity import digest
-from imharness.results.storage import sha256_of
-from imharness.results.storage.cells import Survey, lost, one, row_files, table, task_file
-from imharness.results.storage.files import Files, StoredFile, packed, text_of
-from imharness.results.storage.segments import Segments
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.storage import Backend, in_parallel, sha256_of
+from imharness.results.storage.damage import damage
+from imharness.results.storage.files import Files, StoredFile, packed
+from imharness.results.storage.taskfiles import (
+    TASKS,
+    TaskFile,
+    content_of,
+    digest_of,
+    folder_of,
+    record_in,
+    rows_in,
+    task_files,
+)
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import EXTERNAL, TaskRecord
+
+T = TypeVar("T")
+
+
+class Survey:
+    """The files of tasks and arrays of a store, from two listings."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.tasks = task_files(backend.sizes(TASKS))
+        self.arrays = backend.sizes("artifacts")
+        """Name -> size in bytes."""
 
 
 class Store(Files):
     """Results at an address."""
-
-    def __init__(self, address: str | Path) -> None:
-        super().__init__(address)
-        self.segments = Segments(self.backend)
 
     def commit(
         self,
@@ -58,114 +71,174 @@ class Store(Files):
         rows: Mapping[str, Any],
         arrays: Mapping[str, npt.NDArray[Any]],
     ) -> TaskRecord:
-        """Write rows and arrays, then the sealed record; return the record."""
+        """Write arrays, and then rows with their record; return the record."""
         key, changes = record.key, dict[str, object]()
+        table = pa.table({name: pa.array(column) for name, column in rows.items()})
         if rows:
-            table = pa.table({name: pa.array(column) for name, column in rows.items()})
-            changes |= {"rows": self._put_rows(key, table), "n_rows": table.num_rows}
+            changes |= {"rows": digest_of(table), "n_rows": table.num_rows}
         if arrays:
             content = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-            changes["arrays"] = self.put(f"artifacts/{key[:2]}/{key}.safetensors", content)
-        return self._put_record(record.model_copy(update=changes).sealed())
+            changes["arrays"] = self.put(f"artifacts/{key[:2]}/{key}.{sha256_of(content)[:16]}.safetensors", content)
+        record = record.model_copy(update=changes)
+        content = content_of(table, record.model_dump_json(exclude={"seal", "size", "number"}).encode())
+        earlier = self.files(key)
+        number = earlier[-1].number + 1 if earlier else 1
+        record = record.model_copy(update={"seal": sha256_of(content), "size": len(content), "number": number})
+        self.backend.put(file_of(record).name, content)
+        for file in earlier:
+            self._remove(file, record)
+        return record
+
+    def files(self, key: str) -> list[TaskFile]:
+        """Return the files of a task, the latest last: none, one, or for a moment several, if it is computed again."""
+        return task_files(self.backend.sizes(folder_of(key))).get(key, [])
+
+    def _remove(self, file: TaskFile, latest: TaskRecord) -> None:
+        """Remove what was computed before the latest result, with its arrays."""
+        with suppress(DamagedError):
+            arrays = self._read(file).arrays
+            if arrays is not None and arrays != latest.arrays:
+                self.backend.delete(arrays.file)
+        self.backend.delete(file.name)
+
+    def opened(self, file: TaskFile, content: bytes) -> TaskRecord:
+        """Return the record in the content of a file, which has its sha256; raises `DamagedError`."""
+        try:
+            record = TaskRecord.model_validate_json(record_in(content))
+        except (ValidationError, KeyError, TypeError, pa.ArrowInvalid):
+            what = "holds no valid record: another version of the harness wrote it"
+            raise damage(self.address, file.name, what) from None
+        if (record.key, record.kind) != (file.key, file.kind):
+            raise damage(self.address, file.name, f"is of another task, {record.key[:12]}")
+        return record.model_copy(update={"seal": file.sha256, "size": len(content), "number": file.number})
+
+    def _read(self, file: TaskFile) -> TaskRecord:
+        return self.opened(file, self.backend.verified(file.name, file.sha256))
 
     def record(self, key: str) -> TaskRecord | None:
-        """Return the record of a task, or None if there is none; raises `DamagedError` if it is damaged."""
-        content = one(self.backend, self.segments, self.is_sound, key)
-        found = None if content is None else self.judged(key, content, self.backend.size)[0]
-        if isinstance(found, DamagedError):
-            raise found
-        return found
+        """Return the record of a task, or None if there is none; raises `DamagedError` if it or its arrays are."""
+        record = self._judged(key, self.files(key), self.backend.size)
+        if isinstance(record, DamagedError):
+            raise record
+        return record
+
+    def _judged(
+        self, key: str, files: Sequence[TaskFile], size: Callable[[str], int], *, arrays: bool = False
+    ) -> TaskRecord | DamagedError | None:
+        """Return the latest record in these files, or what is wrong with it, or None if there is none.
+
+        Files that were replaced since are looked for again. `size`: the size of a file of arrays, -1 if there is none;
+        `arrays`: whether they are read again, too.
+        """
+        while True:
+            error = None
+            try:
+                if files:
+                    record = self._read(files[-1])
+                    if record.arrays is not None:
+                        self._look_for(record.arrays, size, arrays)
+                    return record
+            except DamagedError as damaged:
+                error = damaged
+            before, files, size = files, self.files(key), self.backend.size
+            if {*before} == {*files}:
+                return error
+
+    def _look_for(self, file: StoredFile, size: Callable[[str], int], read: bool) -> None:
+        """Look for a file of arrays, and read it again if `read`; raises `DamagedError`."""
+        if size(file.file) != file.size and self.backend.size(file.file) != file.size:
+            raise damage(self.address, file.file, "is missing or truncated")
+        if read:
+            self.checked(file)
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[tuple[str, TaskRecord | DamagedError]]:
-        """Yield the records of these tasks, or of all, in no particular order; a damaged one yields its error."""
+        """Yield the records of these tasks, or of all, in their order; a damaged one yields its error."""
         survey = self.survey()
-        for key, text in survey.contents(survey.keys() if keys is None else keys, self.is_sound):
-            yield key, self.judged(key, text, survey.size)[0]
+        wanted = sorted(survey.tasks) if keys is None else list(dict.fromkeys(keys))
+
+        def size(name: str) -> int:
+            return survey.arrays.get(name, -1)
+
+        def read(key: str) -> TaskRecord | DamagedError | None:
+            return self._judged(key, survey.tasks.get(key, []), size)
+
+        for key, record in zip(wanted, in_parallel(read, wanted, self.backend.at_once), strict=True):
+            if record is not None:
+                yield key, record
 
     def finished(self, keys: Iterable[str]) -> tuple[set[str], list[str]]:
-        """Return which tasks are done, and a line for each damaged one, whose record is removed.
+        """Return which tasks are done, and a line for each damaged one, whose file is removed.
 
-        Records in segments are not opened, because the index of a segment is verified as a whole.
+        In a folder all files are hashed again. In an object store the listing decides, and a file is verified when it
+        is used.
         """
-        wanted, survey = list(keys), self.survey()
-        done, lines = survey.packed(wanted)
-        for key, text in survey.contents(survey.singles.intersection(wanted), self.is_sound):
-            record, text = self.judged(key, text, survey.size)
+        survey, done, lines = self.survey(), set[str](), list[str]()
+        with_arrays = {name.rpartition("/")[2].partition(".")[0] for name in survey.arrays}
+        for key in survey.tasks.keys() & keys:
+            files = survey.tasks[key]
+            if not self.backend.near and len(files) == 1:
+                if files[-1].kind == "done" or (files[-1].kind == "arrays" and key in with_arrays):
+                    done.add(key)
+                continue
+            record = self._judged(key, files, lambda name: survey.arrays.get(name, -1), arrays=self.backend.near)
             if isinstance(record, DamagedError):
                 lines.append(str(record))
-                self.backend.remove(task_file(key), sha256_of(text))
-            elif record.status == "done":
-                done.add(key)
-        return done, [*self.segments.damaged.values(), *lines]
+                for file in files:  # not one that was written since
+                    self.backend.delete(file.name)
+            elif record is not None:
+                for file in files[:-1]:
+                    self._remove(file, record)
+                if record.status == "done":
+                    done.add(key)
+        return done, sorted(lines)
+
+    def checked(self, file: StoredFile) -> None:
+        """Read a file again; raises `DamagedError`."""
+        if self.backend.near:
+            self.path_of(file)
+        else:
+            self.content(file)
 
     def survey(self) -> Survey:
-        """Return a view of the whole store, which takes a few listings."""
-        return Survey(self.backend, self.segments)
-
-    def opened(self, key: str, content: bytes) -> TaskRecord:
-        """Return the record in a file or segment; raises `DamagedError` if it was changed."""
-        record = self.valid(task_file(key), content, TaskRecord)
-        if record.key != key or record.seal != record.expected_seal():
-            raise DamagedError(
-                f"{self.address}/{task_file(key)} was changed after it was written: its seal does not fit; "
-                "delete it to compute it again"
-            )
-        return record
-
-    def judged(self, key: str, content: bytes, size: Callable[[str], int]) -> tuple[TaskRecord | DamagedError, bytes]:
-        """Return a record, or what is wrong with it, and its content, which may have been written again meanwhile."""
-        while True:
-            try:
-                return self.complete(self.opened(key, content), size), content
-            except DamagedError as error:
-                now = one(self.backend, self.segments, self.is_sound, key)
-                if now is None or now == content:
-                    return error, content
-                content = now
-
-    def is_sound(self, key: str, content: bytes) -> bool:
-        """Return whether `content` is the complete record of a task."""
-        try:
-            return bool(self.opened(key, content))
-        except DamagedError:
-            return False
-
-    def complete(self, record: TaskRecord, size: Callable[[str], int]) -> TaskRecord:
-        """Return the record if its files are there; raises `DamagedError` otherwise."""
-        cell = record.key, record.seal, record.rows, record.arrays
-        reason = lost(self.backend, self.segments, cell, size)
-        if reason:
-            raise DamagedError(reason)
-        return record
+        """Return which files there are."""
+        return Survey(self.backend)
 
     def all_keys(self) -> Iterator[str]:
         """Yield the keys of all records, sorted."""
-        yield from self.survey().keys()
+        yield from sorted(task_files(self.backend.sizes(TASKS)))
 
     def rows(self, record: TaskRecord) -> dict[str, npt.NDArray[Any]]:
         """Return the rows of a task as columns, verified."""
-        if record.rows is None:
+        if not record.rows:
             return {}
-        table = self.table(record, record.rows)
+        table = rows_in(self._again(record, self.backend.verified))
         return {name: table[name].to_numpy() for name in table.column_names}
 
-    def table(self, record: TaskRecord, file: StoredFile) -> pa.Table:
-        """Return the rows that a task wrote to a file, verified."""
-        return table(self, self.segments, record.key, record.seal, file)
+    def _again(self, record: TaskRecord, read: Callable[[str, str], T]) -> T:
+        """Return what `read` makes of the file of a record, or of one with equal rows that has replaced it since."""
+        while True:
+            try:
+                return read(file_of(record).name, record.seal)
+            except DamagedError:
+                now = self.record(record.key)
+                if now is None or now.rows != record.rows or file_of(now) == file_of(record):
+                    raise
+                record = now
 
-    def row_files(self, records: Iterable[TaskRecord]) -> dict[str, tuple[Path, int]]:
-        """Return key -> where the rows of the record are; see `imharness.results.storage.cells.row_files`."""
-        self.segments.refresh()
-        wanted = [(record.key, record.seal, record.rows) for record in records if record.rows is not None]
-        return row_files(self.backend, self.segments, wanted)
+    def row_files(self, records: Iterable[TaskRecord]) -> dict[str, Path]:
+        """Return key -> the Parquet file on this machine with the rows of the record, verified at each call."""
+        with_rows = [record for record in records if record.rows]
+        paths = in_parallel(lambda record: self._again(record, self.backend.path), with_rows, self.backend.at_once)
+        return {record.key: path for record, path in zip(with_rows, paths, strict=True)}
 
     def arrays(self, record: TaskRecord) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of a task, verified."""
         return self._arrays(record.arrays)
 
     def forget(self, key: str) -> None:
-        """Remove the record of a task; its files are overwritten when the task is computed again."""
-        self.backend.delete(task_file(key))
+        """Remove the files of a task but its arrays."""
+        for file in self.files(key):
+            self.backend.delete(file.name)
 
     def save_sweep(self, sweep: Sweep) -> None:
         """Write what was planned for a track."""
@@ -175,9 +248,9 @@ class Store(Files):
         """Return one configuration of a track, or None."""
         return self.current(f"sweeps/{_folder(track)}/{run_configuration}.json", Sweep)
 
-    def sweeps(self, track: str) -> list[Sweep]:
-        """Return all configurations of a track that were run here."""
-        names = (name for name in self.names(f"sweeps/{_folder(track)}") if name != EXTERNAL)
+    def sweeps(self, track: str, *, without: str = "") -> list[Sweep]:
+        """Return all configurations of a track that were run here, except one if it is named."""
+        names = (name for name in self.names(f"sweeps/{_folder(track)}") if name not in (EXTERNAL, without))
         return [sweep for name in names if (sweep := self.sweep(track, name))]
 
     def latest(self, track: str) -> Sweep | None:
@@ -185,51 +258,65 @@ class Store(Files):
         return max(self.sweeps(track), key=lambda sweep: (sweep.number, sweep.finished), default=None)
 
     def ranked_from(self, track: str) -> Sweep | None:
-        """Return the configuration that tables are made of: the latest, or one without cells where all was imported."""
+        """Return the configuration that tables are made of: the latest, or one without tasks where all was imported."""
         imported = self.sweep(track, EXTERNAL)
-        alone = {"cells": {}, "profile": "none", "run_configuration": "none"}
+        alone = {"tasks": {}, "profile": "none", "run_configuration": "none"}
         return self.latest(track) or (imported.model_copy(update=alone) if imported else None)
 
     def keys_of(self, sweep: Sweep) -> list[str]:
         """Return the keys of the tasks of a configuration, and of those that were imported."""
         imported = self.sweep(sweep.track, EXTERNAL)
-        return [*sweep.cells.values(), *(imported.cells.values() if imported else ())]
+        return [*sweep.tasks.values(), *(imported.tasks.values() if imported else ())]
+
+    def contents(self, sweep: Sweep) -> dict[str, str]:
+        """Return key -> sha256 of the file of each task of a configuration, without opening it.
+
+        In a folder the files are hashed again; raises `DamagedError`.
+        """
+        surveyed = task_files(self.backend.sizes(TASKS))
+        files = [surveyed[key][-1] for key in dict.fromkeys(self.keys_of(sweep)) if key in surveyed]
+        if self.backend.near:
+            for file in files:
+                self.backend.path(file.name, file.sha256)
+        return {file.key: file.sha256 for file in files}
 
     def sources(self, sweep: Sweep) -> str:
         """Return a digest of the tasks of a configuration, without opening them."""
         return digest(sorted({*self.keys_of(sweep)}))
 
-    def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.floating]] | None = None) -> Board:
-        """Write the scores of a track's comparisons and then its tables; return the board."""
-        file = f"boards/{_folder(board.track)}"
+    def save_leaderboard(
+        self, leaderboard: Leaderboard, numbers: Mapping[str, npt.NDArray[np.floating]] | None = None
+    ) -> Leaderboard:
+        """Write the scores of a track's comparisons and then its tables; return the leaderboard."""
+        file = f"leaderboards/{_folder(leaderboard.track)}"
         if numbers:
             content = packed(numbers)
             stored = self.put(f"{file}.{sha256_of(content)[:16]}.safetensors", content)
-            board = board.model_copy(update={"numbers": stored})
+            leaderboard = leaderboard.model_copy(update={"numbers": stored})
         before = None
         with suppress(DamagedError):
-            before = self.board(board.track)
-        self.replace(f"{file}.json", board)
-        if before is not None and before.numbers is not None and before.numbers != board.numbers:
+            before = self.leaderboard(leaderboard.track)
+        self.replace(f"{file}.json", leaderboard)
+        if before is not None and before.numbers is not None and before.numbers != leaderboard.numbers:
             self.backend.delete(before.numbers.file)
-        return board
+        return leaderboard
 
-    def numbers(self, board: Board) -> dict[str, npt.NDArray[np.floating]]:
-        """Return the scores of a board's comparisons, verified."""
-        return self._arrays(board.numbers)
+    def numbers(self, leaderboard: Leaderboard) -> dict[str, npt.NDArray[np.floating]]:
+        """Return the scores of a leaderboard's comparisons, verified."""
+        return self._arrays(leaderboard.numbers)
 
-    def board(self, track: str) -> Board | None:
+    def leaderboard(self, track: str) -> Leaderboard | None:
         """Return the tables of a track, or None; raises `DamagedError` if they are damaged."""
-        return self.current(f"boards/{_folder(track)}.json", Board)
+        return self.current(f"leaderboards/{_folder(track)}.json", Leaderboard)
 
     def ranked(self) -> list[str]:
         """Return the tracks that have tables."""
-        return [name.replace("--", "/", 1) for name in self.names("boards")]
+        return [name.replace("--", "/", 1) for name in self.names("leaderboards")]
 
     def tracks(self) -> list[str]:
         """Return the tracks that were run here."""
-        found = (name.rpartition("/") for name in self.names("sweeps"))
-        return sorted({folder.replace("--", "/", 1) for folder, _, name in found if name != EXTERNAL})
+        split_names = (name.rpartition("/") for name in self.names("sweeps"))
+        return sorted({folder.replace("--", "/", 1) for folder, _, name in split_names if name != EXTERNAL})
 
     def rankable(self) -> list[str]:
         """Return the tracks that were run here, or of which results were imported."""
@@ -238,14 +325,10 @@ class Store(Files):
     def _arrays(self, file: StoredFile | None) -> dict[str, npt.NDArray[Any]]:
         return {} if file is None else dict(safetensors.numpy.load(self.content(file)))
 
-    def _put_rows(self, key: str, table: pa.Table) -> StoredFile:
-        content = io.BytesIO()
-        pq.write_table(table, content, compression="zstd")
-        return self.put(f"rows/{key[:2]}/{key}.parquet", content.getvalue())
 
-    def _put_record(self, record: TaskRecord) -> TaskRecord:
-        self.backend.put(task_file(record.key), text_of(record))
-        return record
+def file_of(record: TaskRecord) -> TaskFile:
+    """Return the file of a stored record."""
+    return TaskFile(record.key, record.number, record.kind, record.seal)
 
 
 def _folder(track: str) -> str:

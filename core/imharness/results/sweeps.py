@@ -1,4 +1,4 @@
-"""What a run planned for a track: its cells, its settings, and what has no result. Imports no torch."""
+"""What a run planned for a track: its tasks, its settings, and what has no result. Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ REPEATED = re.compile(r"^\S+: ContractError: (?=\S+/\S+: )")
 
 
 class Cause(NamedTuple):
-    """Why cells failed, and the cells, first those in which it happened."""
+    """Why tasks failed, and the tasks, first those in which it happened."""
 
     why: str
-    cells: tuple[str, ...]
+    tasks: tuple[str, ...]
 
 
 def causes_of(failed: Mapping[str, str]) -> list[Cause]:
-    """Return why cells failed, each cause once; `failed` is a cell -> its reason, in one line."""
-    found: dict[str, tuple[list[str], list[str]]] = {}
-    for cell, line in failed.items():
+    """Return why tasks failed, each cause once; `failed` is a task -> its reason, in one line."""
+    causes: dict[str, tuple[list[str], list[str]]] = {}
+    for task, line in failed.items():
         why = " ".join(line.split())
         while why.startswith(NEEDS):
             why = why.removeprefix(NEEDS).removesuffix(")")
         why = REPEATED.sub("", why)
-        found.setdefault(why, ([], []))[line.startswith(NEEDS)].append(cell)
-    return [Cause(why, (*own, *others)) for why, (own, others) in found.items()]
+        causes.setdefault(why, ([], []))[line.startswith(NEEDS)].append(task)
+    return [Cause(why, (*direct, *others)) for why, (direct, others) in causes.items()]
 
 
 class Missing(BaseModel, frozen=True, extra="forbid"):
@@ -50,8 +50,8 @@ class Missing(BaseModel, frozen=True, extra="forbid"):
 class RunFacts(BaseModel, frozen=True, extra="forbid"):
     """One track of a run, its settings, and what has no result.
 
-    `run_configuration` is the digest of profile, seed and limit. `failed` is address of a cell -> one line. `secret` is
-    the digest of the seed of the secret split that the images belong to, or "". `waiting` is how many cells the run
+    `run_configuration` is the digest of profile, seed and limit. `failed` is address of a task -> one line. `secret` is
+    the digest of the seed of the secret split that the images belong to, or "". `waiting` is how many tasks the run
     still had to compute. `set_up` has the options and parameters that the profile set for the track.
     """
 
@@ -80,10 +80,10 @@ class RunFacts(BaseModel, frozen=True, extra="forbid"):
 class Sweep(RunFacts):
     """One call of `harness run` for one track: what was planned.
 
-    Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds cells to it or replaces some.
-    `cells` is address of a cell (what it is, without version numbers) -> task key. `number` counts the calls for a
+    Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds tasks to it or replaces some.
+    `tasks` is address of a task (what it is, without version numbers) -> task key. `number` counts the calls for a
     store, because clocks may go back.
     """
 
-    cells: Mapping[str, str]
+    tasks: Mapping[str, str]
     number: int = 0

@@ -63,6 +63,11 @@ def several(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def too_few(number: int, what: str) -> str:
+    """Return that so many things are too few, in words."""
+    return f"{several(number, what)} {'is' if number == 1 else 'are'} too few"
+
+
 def joined(words: Iterable[str]) -> str:
     """Return words as a list within a sentence: ``a, b and c``."""
     *first, last = list(words) or [""]
@@ -103,7 +108,7 @@ class Table(BaseModel, frozen=True, extra="forbid"):
     @field_validator("rows")
     @classmethod
     def _within_limits(cls, rows: tuple[Row, ...], info: ValidationInfo) -> tuple[Row, ...]:
-        limited = {own.key: own for own in info.data.get("columns", ()) if own.limits is not None}
+        limited = {column.key: column for column in info.data.get("columns", ()) if column.limits is not None}
         if not limited:
             return rows
         return tuple(

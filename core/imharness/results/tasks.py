@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from imharness.results.identity import ComponentRef, canonical_json, canonical_object, digest
+from imharness.results.identity import ComponentRef, canonical_json, canonical_object
 from imharness.results.storage.backend import sha256_of
 from imharness.results.storage.files import StoredFile
 from imharness.results.version import SCHEMA
@@ -17,6 +17,12 @@ EXTERNAL = "external"
 
 SECRET = "secret"
 """The option of every task of a secret split; its value is the digest of the split's seed."""
+
+
+def address_of(step: str, labels: Mapping[str, str], options: Mapping[str, Any]) -> str:
+    """Return the address of a task; `labels`: role -> label, of which measures, ``group.name``, are left out."""
+    words = [step, *(f"{role}={label}" for role, label in labels.items() if "." not in role)]
+    return " ".join([*words, *(f"{name}={value}" for name, value in options.items())])
 
 
 class TaskSpec(BaseModel, frozen=True, extra="forbid"):
@@ -38,25 +44,33 @@ class TaskSpec(BaseModel, frozen=True, extra="forbid"):
         return str(self.options.get(SECRET, ""))
 
     def named(self) -> dict[str, ComponentRef]:
-        """Return the components that say which cell this is, which are all but the measures."""
+        """Return the components that say which task this is, which are all but the measures."""
         return {role: ref for role, ref in self.components.items() if "." not in role}
+
+    @property
+    def address(self) -> str:
+        """A text that says which task this is, without version numbers and without its measures."""
+        return address_of(self.step, {role: ref.label for role, ref in self.components.items()}, self.options)
 
     def identity(self) -> dict[str, Any]:
         """Return everything that the result depends on."""
-        parts = {role: ref.identity() for role, ref in self.components.items()}
-        return dict(self) | {"components": parts, "options": dict(self.options), "needs": dict(self.needs)}
+        components = {role: ref.identity() for role, ref in self.components.items()}
+        return dict(self) | {"components": components, "options": dict(self.options), "needs": dict(self.needs)}
 
-    def key_with(self, parts: Mapping[str, str]) -> str:
-        """Return the key; `parts` is role -> canonical JSON of the component's identity, made once for many tasks."""
+    def key_with(self, components: Mapping[str, str]) -> str:
+        """Return the key; `components` is role -> canonical JSON of the component's identity, made once for many "
+        "tasks."""
         rest = canonical_json({name: value for name, value in vars(self).items() if name != "components"})
-        text = f'{{"components":{canonical_object(parts)},{rest[1:]}'  # no field has a name that is sorted before it
+        text = (
+            f'{{"components":{canonical_object(components)},{rest[1:]}'  # no field has a name that is sorted before it
+        )
         return sha256_of(text.encode())
 
     def describe(self) -> str:
         """Return one line by which a person can recognise the task."""
         roles = ", ".join(f"{role}={ref.label}" for role, ref in self.named().items())
         options = ", ".join(f"{name}={value}" for name, value in self.options.items())
-        return f"{self.step}: " + ", ".join(part for part in (roles, options) if part)
+        return f"{self.step}: " + ", ".join(text for text in (roles, options) if text)
 
 
 class Failure(BaseModel, frozen=True, extra="forbid"):
@@ -69,14 +83,18 @@ class Failure(BaseModel, frozen=True, extra="forbid"):
 
 
 class TaskRecord(BaseModel, frozen=True, extra="forbid"):
-    """What happened to a task. `seal` is the digest of all other fields, so that an edited record is refused."""
+    """What happened to a task.
+
+    `rows`: a digest of its rows, which equal rows have, or "" without rows. `seal`: the sha256 of its file, which has
+    `size` bytes and this `number` (see `TaskFile`); all three are known once it is stored.
+    """
 
     schema_version: int = SCHEMA
     key: str
     spec: TaskSpec
     status: Literal["done", "failed"]
     failure: Failure | None = None
-    rows: StoredFile | None = None
+    rows: str = ""
     n_rows: int = 0
     arrays: StoredFile | None = None
     facts: Mapping[str, float] = Field(default_factory=dict)
@@ -89,11 +107,10 @@ class TaskRecord(BaseModel, frozen=True, extra="forbid"):
     notes: tuple[str, ...] = ()
     """What isolated code tried although it may not, and which objects of a notebook drew from global randomness."""
     seal: str = ""
+    size: int = 0
+    number: int = 0
 
-    def sealed(self) -> TaskRecord:
-        """Return the record with its seal."""
-        return self.model_copy(update={"seal": self.expected_seal()})
-
-    def expected_seal(self) -> str:
-        """Return the digest that `seal` must equal."""
-        return digest(self.model_dump(mode="json", exclude={"seal"}))
+    @property
+    def kind(self) -> str:
+        """What the name of its file says: "done", "arrays" where it has some, or "failed"."""
+        return "arrays" if self.arrays is not None and self.status == "done" else self.status

@@ -1,1 +1,1 @@
-"""Running a plan: targets of attacks, cells, workers, sweeps and sessions."""
+"""Running a plan: targets of attacks, tasks, workers, sweeps and sessions."""

@@ -1,4 +1,4 @@
-"""Keeps a run within a budget of time by leaving out tasks; every entry gets a few cells first."""
+"""Keeps a run within a budget of time by leaving out tasks; every entry gets a few tasks first."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def keep_to_budget(
     done = set[str]() if fresh else finished(store, tasks)
     waiting = {key: task for key, task in tasks.items() if key not in done}
     wanted = set[str]().union(*first.values())
-    kept = done | within_budget(waiting, expected(waiting, times), seconds_left, wanted)
+    selected = done | within_budget(waiting, expected(waiting, times), seconds_left, wanted)
     for graph in graphs:
-        out = [task for key, task in graph.tasks.items() if key not in kept]
+        out = [task for key, task in graph.tasks.items() if key not in selected]
         counts = Counter(task.spec.step for task in out)
         for task in out:
-            what = f"{counts[task.spec.step]:,} of {graph.by_step()[task.spec.step]:,} cells of {task.spec.step}"
+            what = f"{counts[task.spec.step]:,} of {graph.by_step()[task.spec.step]:,} tasks of {task.spec.step}"
             graph.missing[task.address] = Missing(what=what, reason=f"{LEFT_OUT} {budget}", remedy="a larger --budget")
-        graph.tasks = {key: task for key, task in graph.tasks.items() if key in kept}
+        graph.tasks = {key: task for key, task in graph.tasks.items() if key in selected}
 
 
 def finished(store: Store, tasks: Mapping[str, Task]) -> set[str]:
@@ -58,10 +58,10 @@ def finished(store: Store, tasks: Mapping[str, Task]) -> set[str]:
 
 def read_budget(text: str) -> float:
     """Return the seconds of a budget such as ``90m``, ``40h`` or ``2d``; raises `UsageError` for another text."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
-    if found is None or float(found[1]) == 0:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    if match is None or float(match[1]) == 0:
         raise UsageError(f"budget {text!r} is not a time such as 90m, 40h or 2d.")
-    return float(found[1]) * UNITS[found[2]]
+    return float(match[1]) * UNITS[match[2]]
 
 
 def within_budget(
@@ -80,37 +80,37 @@ def within_budget(
         whole[key] = seconds[key] + sum(whole.get(need, 0.0) for need in task.spec.needs.values())
     steps = {_step(tasks[key]) for key in first if key in tasks}
     named = {track for track, _ in steps}
-    asked, begun = defaultdict[str, list[str]](list), defaultdict[str, dict[Step, list[str]]](dict)
-    ends = sorted(tasks.keys() - needed, key=lambda own: (whole[own], own))
+    requested, begun = defaultdict[str, list[str]](list), defaultdict[str, dict[Step, list[str]]](dict)
+    ends = sorted(tasks.keys() - needed, key=lambda task_key: (whole[task_key], task_key))
     for key in ends:
         step = _step(tasks[key])
         for role, ref in tasks[key].spec.named().items():
             if role != "dataset":
-                asked[ref.label].append(key)
+                requested[ref.label].append(key)
                 if step in steps or step[0] not in named:
                     begun[ref.label].setdefault(step, []).append(key)
-    chosen, left = set[str](), budget_s
+    chosen, remaining = set[str](), budget_s
 
     def price(keys: Collection[str]) -> float:
-        return math.fsum(seconds[own] for own in keys)  # whatever their order
+        return math.fsum(seconds[task_key] for task_key in keys)  # whatever their order
 
     def new(key: str) -> set[str]:
         return with_needs(tasks, [key]) - chosen
 
     def take(key: str) -> None:
-        nonlocal left
+        nonlocal remaining
         wanted = new(key)
         cost = price(wanted)
-        if cost <= left:
-            left -= cost
+        if cost <= remaining:
+            remaining -= cost
             chosen.update(wanted)
 
-    for label in sorted(asked, key=lambda own: sum(whole[keys[0]] for keys in begun[own].values())):
-        for keys in begun[label].values() or [asked[label]]:
+    for label in sorted(requested, key=lambda name: sum(whole[keys[0]] for keys in begun[name].values())):
+        for keys in begun[label].values() or [requested[label]]:
             if chosen.isdisjoint(keys):
-                take(min(keys[:COMPARED], key=lambda own: price(new(own))))
-    rounds = range(max(map(len, asked.values()), default=0))
-    turns = [own[turn] for turn in rounds for own in asked.values() if turn < len(own)]
+                take(min(keys[:COMPARED], key=lambda candidate: price(new(candidate))))
+    rounds = range(max(map(len, requested.values()), default=0))
+    turns = [queue[turn] for turn in rounds for queue in requested.values() if turn < len(queue)]
     for key in dict.fromkeys([*(key for key in tasks if key in first), *turns, *ends]):
         take(key)
     return chosen

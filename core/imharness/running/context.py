@@ -64,24 +64,24 @@ class BuildCache:
     def component(self, spec: TaskSpec, role: str) -> Component:
         """Return the component that plays a role in a task."""
         ref = spec.components[role]
-        place = f"{ref.kind} {ref.label} {dict(ref.parameters)}"
-        if place not in self._components:
-            self._components[place] = self.registry.revive(ref)
-        return self._components[place]
+        key = f"{ref.kind} {ref.label} {dict(ref.parameters)}"
+        if key not in self._components:
+            self._components[key] = self.registry.revive(ref)
+        return self._components[key]
 
     def output(self, key: str, name: str) -> Output:
         """Return the rows and arrays of a finished task; those used recently are not read and verified again."""
-        found = self._outputs.pop(key, None)
-        if found is None:
+        output = self._outputs.pop(key, None)
+        if output is None:
             record = self.store.record(key)
             if record is None:
                 raise StoreError(f"task {key[:12]} ({name}) is not in the store")
-            found = Output(self.store.rows(record), self.store.arrays(record))
-            self._output_bytes += _size(found)
-        self._outputs[key] = found  # after those that were used less recently
+            output = Output(self.store.rows(record), self.store.arrays(record))
+            self._output_bytes += _size(output)
+        self._outputs[key] = output  # after those that were used less recently
         while self._output_bytes > OUTPUT_BYTES:
             self._output_bytes -= _size(self._outputs.pop(next(iter(self._outputs))))
-        return Output(_copied(found.rows), _copied(found.arrays))
+        return Output(_copied(output.rows), _copied(output.arrays))
 
     def built(self, component: Component) -> Any:
         """Return ``component.build(device)``, built once."""
@@ -105,7 +105,7 @@ class TaskContext:
     """The `StepContext` of one task; see the protocol for what each method returns."""
 
     def __init__(self, cache: BuildCache, shards: Shards, spec: TaskSpec, progress: Progress) -> None:
-        self._cache, self._shards, self._key, self._spec = cache, shards, shards.cell, spec
+        self._cache, self._shards, self._key, self._spec = cache, shards, shards.task, spec
         self.device, self.progress = cache.device, progress
         self.options: Mapping[str, Option] = spec.options
         self._secret, self._seed = seeds_of_task(cache.secret, spec.seed, spec.options)
@@ -117,13 +117,13 @@ class TaskContext:
     def component(self, role: str) -> Any:
         return self._cache.component(self._spec, role)
 
-    def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
+    def build(self, role: str | Component, *arguments: Any, method: str = "build") -> Any:
         component = self.component(role) if isinstance(role, str) else role
-        if method == "build" and not given:
+        if method == "build" and not arguments:
             return checked(component, self._cache.built(component))
         function = getattr(component, method)
         if not call_of(type(component), method).direct:
-            function = function(self.device, *given)
+            function = function(self.device, *arguments)
         return checked(component, function, method)
 
     def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
@@ -139,8 +139,8 @@ class TaskContext:
         return ImageRng([derive_seed(self._seed, *purpose, name) for name in names], self.device)
 
     def generator(self, *purpose: str, shared: bool = False) -> torch.Generator:
-        own = (self._seed,) if shared else (self._secret, self._key) if self._secret else (self._key,)
-        return generator(derive_seed(*own, *purpose))
+        seeds = (self._seed,) if shared else (self._secret, self._key) if self._secret else (self._key,)
+        return generator(derive_seed(*seeds, *purpose))
 
     def target(
         self,
@@ -190,29 +190,29 @@ class TaskContext:
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
         def one(chosen: list[int]) -> dict[str, npt.NDArray[Any]]:
-            found = function(chosen, images.load(chosen).to(self.device))
+            tensors = function(chosen, images.load(chosen).to(self.device))
             self.progress(chosen[-1] + 1, len(images))
-            return {name: tensor.detach().cpu().numpy() for name, tensor in found.items()}
+            return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
 
         size = self._cache.batch_size
         return self._shards.joined(list(images.batches(size)), lambda some: in_batches(some, size, one))
 
-    def parts(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
+    def chunks(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
         ranges = [(start, min(start + size, total)) for start in range(0, total, size)]
         return self._shards.joined(
-            ranges, lambda some: [self._part(function, some, place) for place in range(len(some))]
+            ranges, lambda some: [self._chunk(function, some, index) for index in range(len(some))]
         )
 
-    def _part(self, function: Callable[[int, int], P], ranges: Sequence[tuple[int, int]], place: int) -> P:
+    def _chunk(self, function: Callable[[int, int], P], ranges: Sequence[tuple[int, int]], index: int) -> P:
         """Return what a function gives for a range; how far it says it is counts as a part of the whole."""
         whole, many = self.progress, len(ranges)
-        self.progress = lambda done, total, /: whole(place * total + done, many * total)
+        self.progress = lambda done, total, /: whole(index * total + done, many * total)
         try:
-            found = function(*ranges[place])
+            result = function(*ranges[index])
         finally:
             self.progress = whole
-        self.progress(place + 1, many)
-        return found
+        self.progress(index + 1, many)
+        return result
 
     def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
         batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)
@@ -234,6 +234,7 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
     failure, result, device = None, None, device_name(cache.device)
     notes: Sequence[str] = ()
     try:
+        _require_same_code(cache, spec)
         result = cache.registry.track(spec.track).step(spec.step)(TaskContext(cache, shards, spec, progress))
         notes = cache.end_task(False)
     except StoreError:
@@ -245,10 +246,10 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
         result = None
         with suppress(HarnessError):
             notes = cache.end_task(True)
-    if shards.partial:  # the cell computes what a shard could not, and fails itself if that fails
+    if shards.partial:  # the task computes what a shard could not, and fails itself if that fails
         return None
     record = TaskRecord(
-        key=shards.cell,
+        key=shards.task,
         spec=spec,
         status="failed" if failure else "done",
         failure=failure,
@@ -263,6 +264,19 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
     record = cache.store.commit(record, result.rows if result else {}, result.arrays if result else {})
     shards.forget()
     return record
+
+
+def _require_same_code(cache: BuildCache, spec: TaskSpec) -> None:
+    """Raise `HarnessError` if a task was planned with other code of a package than this process has imported."""
+    users: list[tuple[Component, str]] = [(cache.registry.track(spec.track), spec.version)]
+    users += [(cache.component(spec, role), ref.version) for role, ref in spec.components.items()]
+    for component, version in users:
+        code, (_, planned, digits) = cache.registry.provenance(component).provenance.code, version.rpartition("+")
+        if code is not None and planned and digits != code.digest:
+            raise HarnessError(
+                f"{component.info.id} was planned with other code of {code.distribution} than is imported here; "
+                "it has changed meanwhile, or machines differ: run it again"
+            )
 
 
 def _isolation(cache: BuildCache, spec: TaskSpec) -> str:
@@ -289,17 +303,17 @@ NUMERIC = ("torchvision", "numpy", "scipy", "opencv-python-headless", "pillow", 
 @functools.cache
 def libraries() -> dict[str, str]:
     """Return the versions of Python, torch, the harness and the numeric libraries, which are read once per process."""
-    found = {"python": platform.python_version(), "torch": torch.__version__, "harness": __version__}
+    installed = {"python": platform.python_version(), "torch": torch.__version__, "harness": __version__}
     for name in NUMERIC:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            installed[name] = importlib.metadata.version(name)
+    return installed
 
 
 def versions(registry: Registry, spec: TaskSpec) -> dict[str, str]:
     """Return the versions that a result was made with: those of `libraries`, and the packages of its components."""
-    found = dict(libraries())
+    installed = dict(libraries())
     for ref in spec.components.values():
         origin = registry.provenance(registry.revive(ref)).provenance
-        found[origin.distribution] = origin.version
-    return found
+        installed[origin.distribution] = origin.version
+    return installed

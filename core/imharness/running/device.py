@@ -14,12 +14,12 @@ def resolve_devices(names: Sequence[str]) -> list[str]:
     """Return the devices of a run; ``auto`` means every GPU of CUDA, or the CPU if there is none.
 
     ``mps``, the GPU of a Mac, has to be named. It has no float64: the components of this repository compute on the CPU
-    what needs it (`imharness.data.double`), and cells of others that use it fail.
+    what needs it (`imharness.data.double`), and tasks of others that use it fail.
     """
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     meant = {"auto": gpus or ["cpu"], "cuda": gpus[:1], "cpu": ["cpu"], "mps": _mps(), **{gpu: [gpu] for gpu in gpus}}
     for name in (name for name in names if not meant.get(name)):
-        here = [known for known in meant if meant[known]]
+        here = [name for name in meant if meant[name]]
         raise UsageError(unknown_name(f"device {name!r} is not on this machine", name, here, "It has"))
     return list(dict.fromkeys(device for name in names or ["auto"] for device in meant[name]))
 

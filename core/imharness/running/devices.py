@@ -52,13 +52,13 @@ def free_bytes(devices: Sequence[str]) -> Mapping[str, int]:
 def _free(devices: Sequence[str]) -> dict[str, int]:
     import torch
 
-    found = {}
+    free_bytes = {}
     for device in devices:
         try:
-            found[device] = int(torch.cuda.mem_get_info(device)[0])
+            free_bytes[device] = int(torch.cuda.mem_get_info(device)[0])
         except RuntimeError:  # there is not even enough memory to ask
-            found[device] = 0
-    return found
+            free_bytes[device] = 0
+    return free_bytes
 
 
 def with_room(

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from imharness.errors import PluginError, StoreError, UsageError, unknown_name
 from imharness.results.tasks import TaskRecord, TaskSpec
+from imharness.results.version import DISTRIBUTION
 from imharness.running.logs import keeping
 from imharness.running.memory import OUT_OF_MEMORY
 from imharness.running.numerics import fresh_numerics
-from imharness.running.shards import cell_of
+from imharness.running.shards import task_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -134,10 +135,10 @@ class Worker:
         registry = installed()
         for prepared in self._prepared:
             registry = registry.superseded_by(prepared.components)
-        place, store = torch.device(config.device), Store(config.store)
-        if place.type == "cuda":
-            torch.cuda.set_device(place)  # "cuda" without a number then means this device
-        self.cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
+        device, store = torch.device(config.device), Store(config.store)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)  # "cuda" without a number then means this device
+        self.cache = BuildCache(registry, store, device, config.batch_size, self._end_task, config.secret)
 
     def run(self, key: str, spec: TaskSpec, tell: Callable[[float], None] = lambda share: None) -> TaskResult:
         """Compute a task, or a shard of one (its key says which), and store it with a log of what was printed.
@@ -148,7 +149,7 @@ class Worker:
         from imharness.running.context import run_task
 
         try:
-            with fresh_numerics(), self.cache.store.together(soon=True), keeping(self.cache.store, cell_of(key)):
+            with fresh_numerics(), keeping(self.cache.store, task_of(key)):
                 record = run_task(self.cache, key, spec, _sharing(tell))
         except StoreError as error:
             return TaskResult(key, "store", str(error))
@@ -157,10 +158,9 @@ class Worker:
         return TaskResult.of(record) if record else TaskResult(key, "done")
 
     def close(self) -> None:
-        """End what the preparation started; raises `StoreError` if results could not be written to the disk."""
-        with self.cache.store.together():
-            for prepared in self._prepared:
-                prepared.close()
+        """End what the preparation started."""
+        for prepared in self._prepared:
+            prepared.close()
 
     def _end_task(self, failed: bool) -> list[str]:
         return [note for prepared in self._prepared for note in prepared.end_task(failed)]
@@ -168,13 +168,13 @@ class Worker:
 
 def _sharing(tell: Callable[[float], None]) -> Progress:
     """Return what a step is given to tell its progress by, which passes shares on from time to time."""
-    told = time.monotonic()
+    last_shared = time.monotonic()
 
     def progress(done: int, total: int) -> None:
-        nonlocal told
+        nonlocal last_shared
         now = time.monotonic()
-        if now - told >= SHARE_S and 0 < done <= total:
-            told = now
+        if now - last_shared >= SHARE_S and 0 < done <= total:
+            last_shared = now
             tell(done / total)
 
     return progress
@@ -198,15 +198,16 @@ def executor_names() -> list[str]:
 
 def executor_offer(name: str) -> ExecutorOffer:
     """Return what the entry point of an executor names; raises `PluginError` if it cannot be used."""
-    (point, *_) = importlib.metadata.entry_points(group=GROUP, name=name)
+    points = importlib.metadata.entry_points(group=GROUP, name=name)
+    (point, *_) = sorted(points, key=lambda candidate: candidate.dist is None or candidate.dist.name != DISTRIBUTION)
     try:
-        found: ExecutorOffer = point.load()
+        offer: ExecutorOffer = point.load()
     except (ImportError, AttributeError) as error:
         raise PluginError(f"executor {name} ({point.value}) cannot be loaded: {error}") from error
     for wanted in ("settings", "load"):
-        if not hasattr(found, wanted):
-            raise PluginError(f"executor {name} ({point.value}) has no attribute {wanted}; see docs/extending.md")
-    return found
+        if not hasattr(offer, wanted):
+            raise PluginError(f"executor {name} ({point.value}) has no attribute {wanted}; see docs/howto/extend.md")
+    return offer
 
 
 def open_executor(
@@ -237,10 +238,10 @@ def open_executor(
     from imharness.running.device import resolve_devices
 
     places, cores = resolve_devices(devices), os.cpu_count() or 1
-    on_cpu, own = places == ["cpu"], settings if settings and workers != 0 else {}
+    on_cpu, options = places == ["cpu"], settings if settings and workers != 0 else {}
     count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(places))
     configs = [
         WorkerConfig(absolute(store), places[i % len(places)], batch_size, tuple(prepare), secret)
         for i in range(max(count, 1))
     ]
-    return find_executor(name if count else IN_PROCESS)(configs, time_limit_s, **own)
+    return find_executor(name if count else IN_PROCESS)(configs, time_limit_s, **options)

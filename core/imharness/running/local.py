@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from imharness.errors import StoreError
 from imharness.results.tasks import TaskSpec
 from imharness.running.devices import LocalSettings, with_room
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
@@ -151,13 +150,11 @@ class LocalWorkers:
     def close(self) -> None:
         for worker in self._workers:
             worker.pipe.close()
-            if worker.key or not worker.ready:  # the others end by themselves, when their results are on the disk
+            if worker.key or not worker.ready:  # the others end by themselves
                 worker.process.terminate()
         for worker in self._workers:
             worker.process.join(5)
             worker.process.kill()
-        if any(worker.process.exitcode == 1 for worker in self._workers):
-            raise StoreError("the last results could not be written to the disk; the next run recomputes damaged ones")
 
     def _replace(self, worker: _Process) -> None:
         self.shares.pop(worker.key, None)
@@ -221,7 +218,6 @@ def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]
             result = worker.run(message["key"], TaskSpec.model_validate(message["spec"]), tell)
             pipe.send_bytes(json.dumps(astuple(result)).encode())
         except (EOFError, OSError):
-            worker.cache.store.settle_or_exit()
             return
 
 

@@ -133,11 +133,11 @@ class _Kept:
 class _Tee:
     """A stream that keeps what is written to it and passes it on."""
 
-    def __init__(self, behind: TextIO, kept: _Kept) -> None:
-        self._behind, self._kept = behind, kept
+    def __init__(self, behind: TextIO, log: _Kept) -> None:
+        self._behind, self._log = behind, log
 
     def write(self, text: str) -> int:
-        self._kept.hear(text)
+        self._log.hear(text)
         return self._behind.write(text)
 
     def writelines(self, lines: list[str]) -> None:
@@ -151,22 +151,22 @@ class _Tee:
 class _Handler(logging.Handler):
     """Keeps what is logged, and shows it on the error stream if no other handler does."""
 
-    def __init__(self, behind: TextIO, kept: _Kept) -> None:
+    def __init__(self, behind: TextIO, log: _Kept) -> None:
         super().__init__()
         self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-        self._behind, self._kept, self._alone = behind, kept, not logging.root.handlers
+        self._behind, self._log, self._alone = behind, log, not logging.root.handlers
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record) + "\n"
-            self._kept.hear(line)
+            self._log.hear(line)
             if self._alone:
                 self._behind.write(line)
         except Exception:  # as every handler of logging does: a log ends no task, and logging says what failed
             self.handleError(record)
 
 
-_now_kept: list[_Kept] = []
+_open_logs: list[_Kept] = []
 _shown_warnings: set[str] = set()
 
 
@@ -175,12 +175,12 @@ def keeping(store: Files, key: str) -> Iterator[None]:
     """Keep the output of this process while the block runs as the log of a task.
 
     This includes ``sys.stdout`` and ``sys.stderr``, Python's warnings and `logging`, the traceback of an exception that
-    ends the block, and texts given to `said`. All output is also passed on to where it went before; a warning only once
-    per process. The log does not include what libraries in C write to the file descriptors, or the output of threads
-    that ran before.
+    ends the block, and texts given to `log_output`. All output is also passed on to where it went before; a warning
+    only once per process. The log does not include what libraries in C write to the file descriptors, or the output of
+    threads that ran before.
     """
-    kept, streams = _Kept(store, key), (sys.stdout, sys.stderr)
-    handler = _Handler(streams[1], kept)
+    log, streams = _Kept(store, key), (sys.stdout, sys.stderr)
+    handler = _Handler(streams[1], log)
 
     def show(
         message: Warning | str,
@@ -191,35 +191,35 @@ def keeping(store: Files, key: str) -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
-        kept.hear(text)
+        log.hear(text)
         short = warning_text(message, category, filename, lineno, line)
         if short not in _shown_warnings:
             _shown_warnings.add(short)
             (file or streams[1]).write(short)
 
-    _now_kept.append(kept)
+    _open_logs.append(log)
     logging.root.addHandler(handler)
     try:
         with (
-            contextlib.redirect_stdout(_Tee(streams[0], kept)),
-            contextlib.redirect_stderr(_Tee(streams[1], kept)),
+            contextlib.redirect_stdout(_Tee(streams[0], log)),
+            contextlib.redirect_stderr(_Tee(streams[1], log)),
             warnings.catch_warnings(),
         ):
             warnings.showwarning = show
             yield
     except BaseException:
-        kept.add(traceback.format_exc())
+        log.add(traceback.format_exc())
         raise
     finally:
         logging.root.removeHandler(handler)
-        _now_kept.remove(kept)
-        kept.close()
+        _open_logs.remove(log)
+        log.close()
 
 
-def said(text: str) -> None:
+def log_output(text: str) -> None:
     """Add the output of another process, which need not be trusted, to the log of the task that runs here, if any."""
-    for kept in _now_kept:
-        kept.add(text)
+    for log in _open_logs:
+        log.add(text)
 
 
 def log_of(store: Files, key: str) -> TaskLog | None:
@@ -230,8 +230,8 @@ def log_of(store: Files, key: str) -> TaskLog | None:
 def keys_of_logs(store: Files, start: str) -> list[str]:
     """Return the sorted keys of tasks with a log that start with these digits."""
     folder = f"{FOLDER}/{start[:2]}" if len(start) >= 2 else FOLDER
-    found = (name.rpartition("/")[2] for name in store.names(folder))
-    return sorted(key for key in found if key.startswith(start))
+    names = (name.rpartition("/")[2] for name in store.names(folder))
+    return sorted(key for key in names if key.startswith(start))
 
 
 def _file(key: str) -> str:

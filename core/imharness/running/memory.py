@@ -44,18 +44,18 @@ def in_chunks(total: int, size: int, function: Callable[[int, int], T]) -> tuple
 
     A range that does not fit into memory is halved. The size that fitted is returned, too, for the next call.
     """
-    found: list[T] = []
+    results: list[T] = []
     start = 0
     while start < total:
         stop = min(start + size, total)
         try:
-            found.append(function(start, stop))
+            results.append(function(start, stop))
             start = stop
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or stop - start == 1:
                 raise
             size = (stop - start) // 2
-    return found, size
+    return results, size
 
 
 def in_batches(batches: Iterable[list[int]], size: int, function: Callable[[list[int]], T]) -> list[T]:
@@ -63,15 +63,15 @@ def in_batches(batches: Iterable[list[int]], size: int, function: Callable[[list
 
     A batch that does not fit into memory is halved, and so are all after it. `size` is that of the largest batch.
     """
-    found = list[T]()
+    results = list[T]()
     for batch in batches:
 
         def one(start: int, stop: int, batch: list[int] = batch) -> T:
             return function(batch[start:stop])
 
         chunks, size = in_chunks(len(batch), size, one)
-        found += chunks
-    return found
+        results += chunks
+    return results
 
 
 def is_out_of_memory(error: BaseException) -> bool:

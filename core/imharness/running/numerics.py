@@ -26,7 +26,7 @@ Setting = tuple[Callable[[], Any], Callable[[Any], object], Any]
 
 _entering = threading.Lock()
 _inside = 0
-_found = ExitStack()
+_original = ExitStack()
 
 
 @contextmanager
@@ -36,14 +36,14 @@ def fresh_numerics() -> Iterator[None]:
     The earlier settings are restored at the end. If several threads of this process are inside at once, the last of
     them restores the settings; OpenBLAS may then keep one thread, which only the thread that came first can change.
     """
-    global _inside, _found
+    global _inside, _original
     import torch
 
     with _entering:
         if _inside:
             _libraries(len(sys.modules)).limit(limits=1)  # for OpenMP, every thread has its own limit
         else:
-            _found = _kept()
+            _original = _limited()
         _inside += 1
         for _, write, usual in _settings():
             write(usual)
@@ -56,7 +56,7 @@ def fresh_numerics() -> Iterator[None]:
         with _entering:
             _inside -= 1
             if not _inside:
-                _found.close()
+                _original.close()
 
 
 @contextmanager
@@ -78,13 +78,13 @@ def tensor_cores(wanted: bool = True) -> Iterator[None]:
         torch.set_float32_matmul_precision(before[1])
 
 
-def _kept() -> ExitStack:
+def _limited() -> ExitStack:
     """Limit libraries to one thread, and return an exit stack that restores all settings to what they are now."""
-    found = ExitStack()
+    stack = ExitStack()
     for read, write, _ in _settings():
-        found.callback(write, read())
-    found.enter_context(_libraries(len(sys.modules)).limit(limits=1))
-    return found
+        stack.callback(write, read())
+    stack.enter_context(_libraries(len(sys.modules)).limit(limits=1))
+    return stack
 
 
 def _settings() -> Iterator[Setting]:
@@ -100,8 +100,8 @@ def _settings() -> Iterator[Setting]:
         (torch.backends.cudnn, "deterministic", True),  # else two trainings with one seed differ on a GPU
         (torch.backends.cudnn, "allow_tf32", False),  # else convolutions round to 10 bits, which is torch's default
     )
-    for place, name, usual in places:
-        yield partial(getattr, place, name), partial(setattr, place, name), usual
+    for owner, name, usual in places:
+        yield partial(getattr, owner, name), partial(setattr, owner, name), usual
     if opencv := sys.modules.get("cv2"):
         yield opencv.getNumThreads, opencv.setNumThreads, 1
     for name in VARIABLES:

@@ -25,18 +25,21 @@ A score is one number, so its gradient is compared with queries directly: `follo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
 import torch.nn.functional as F
+from torch.linalg import vector_norm
 
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import Images, Scores, double
+from imharness.running.look_ups import elsewhere
 from imharness.running.target import storable
 
-CHANGE = 8 / 255
-"""The size of a change of a value: as large as attacks on defenses make it."""
+CHANGE, LEVELS = 8 / 255, (6, 9)
+"""The largest change of a value, as large as attacks on defenses make it; that of each square is drawn, in levels of 8
+bits from the first of `LEVELS` to below the second, so that no size is that of a trial alone."""
 ANSWERED = 0.1
 """The least answer, ``|y| / |2 v|``, from which anything is learned."""
 SHOWN = 0.4
@@ -67,21 +70,25 @@ class Followed:
         answer: the largest ``|y| / |2 v|``, per value; 0 where outputs stay exactly as they are. Of scores, the
             largest change of a score.
         even: the same for a change of all values of a colour alike, which the mean of an image follows; 0 for scores.
-        shown: the contrast of D(x) as a share of that of x, that of its values that answer and that of those that do
+        contrast: the contrast of D(x) as a share of that of x, that of its values that answer and that of those that do
             not, so that a border of one colour adds nothing; 1 for scores.
+        repeats: whether the changes are not answered where D cannot know the image, either, bool, as by a codec that
+            meets what it has made; see `imharness.running.look_ups`. False where nobody asked, and for scores.
     """
 
     cosine: torch.Tensor
     least: torch.Tensor
     answer: torch.Tensor
     even: torch.Tensor
-    shown: torch.Tensor
+    contrast: torch.Tensor
+    repeats: torch.Tensor
 
     @property
     def looked_up(self) -> torch.Tensor:
         """Whether an output is a picture of its own: it answers no change, or less than fits what it shows."""
-        flat = (self.shown < ANSWERED) & (self.even >= ANSWERED)
-        return (self.answer < ANSWERED) & ~flat | (self.answer < SHOWN * self.shown)
+        flat = (self.contrast < ANSWERED) & (self.even >= ANSWERED)
+        unanswered = (self.answer < ANSWERED) & ~flat | (self.answer < SHOWN * self.contrast)
+        return unanswered & ~self.repeats
 
     @property
     def misled(self) -> torch.Tensor:
@@ -91,39 +98,48 @@ class Followed:
 
 def follow(
     purify: Callable[[Images], Images],
-    known: Callable[[Images], Images],
+    surrogate: Callable[[Images], Images],
     images: Images,
     drawn: ImageRng,
     *,
-    own: bool,
+    own_gradient: bool,
+    fresh: Callable[[Images], Images] | None = None,
 ) -> Followed:
     """Follow small changes of images through a defense, and back along the gradient that attacks read.
 
     Args:
         purify: the defense, ``(N, 3, H, W)`` -> ``(N, 3, H', W')``; it draws the same random numbers at each call.
-        known: the same with the gradient that attacks read.
+        surrogate: the same with the gradient that attacks read.
         images: float32 ``(N, 3, H, W)`` in [0, 1], multiples of 1/255, and so is what the defense is asked about.
         drawn: draws the changes, from one stream for each image.
-        own: whether the gradient is said to be the defense's own. A linear one is then held to it at each size of
-            squares; the gradient of something else must do at one size.
+        own_gradient: whether the gradient is said to be the defense's own. A linear one is then held to it at each size
+            of squares; the gradient of something else must do at one size.
+        fresh: the defense, built anew, which is asked whether it knows the images; without it nobody asks.
     """
-    found = [_at(side, purify, known, images, drawn) for side in _sides(*images.shape[2:])]
-    cosines, bends, answers, answering = (torch.stack(part) for part in zip(*found, strict=True))
-    told = answers >= ANSWERED
-    cosines = torch.where(told, cosines, torch.nan)
-    held = told & (bends < LINEAR) & own
-    least = torch.full_like(answers[0], LEAST).masked_fill(held.any(dim=0), LEAST_OWN)
+    results = [_at(side, purify, surrogate, images, drawn) for side in _sides(*images.shape[2:])]
+    cosines, bends, answers, answering = (torch.stack(column) for column in zip(*results, strict=True))
+    heard = answers >= ANSWERED
+    cosines = torch.where(heard, cosines, torch.nan)
+    linear = heard & (bends < LINEAR) & own_gradient
+    least = torch.full_like(answers[0], LEAST).masked_fill(linear.any(dim=0), LEAST_OWN)
     for row, side in enumerate(_sides(*images.shape[2:])):
-        doubtful = held[row] & (cosines[row] < LEAST_OWN)
+        doubtful = linear[row] & (cosines[row] < LEAST_OWN)
         if doubtful.any():
-            exact = _adjoint(side, purify, known, images, drawn)
+            exact = _adjoint(side, purify, surrogate, images, drawn)
             cosines[row] = torch.where(doubtful & (exact >= EXACT), exact, cosines[row])
-    strict = torch.where(held, cosines, torch.inf).amin(dim=0)
+    strict = torch.where(linear, cosines, torch.inf).amin(dim=0)
     lenient = cosines.nan_to_num(-torch.inf).amax(dim=0)
-    cosine = torch.where(held.any(dim=0), strict, torch.where(told.any(dim=0), lenient, torch.nan))
+    cosine = torch.where(linear.any(dim=0), strict, torch.where(heard.any(dim=0), lenient, torch.nan))
     with torch.no_grad():
-        shown = _contrast(purify(images), answering.any(dim=0)) / _contrast(images).clamp(min=CHANGE)
-    return Followed(cosine, least, answers.amax(dim=0), _even(purify, images, drawn), shown)
+        contrast = _contrast(purify(images), answering.any(dim=0)) / _contrast(images).clamp(min=CHANGE)
+    answer, even = answers.amax(dim=0), _even(purify, images, drawn)
+    plain = Followed(cosine, least, answer, even, contrast, torch.zeros_like(answer, dtype=torch.bool))
+    if fresh is None or not bool(plain.looked_up.any()):
+        return plain
+    *_, widest = _sides(*images.shape[2:])
+    changed = storable(images + _change(widest, images, drawn))
+    repeats = elsewhere(purify, fresh, images, changed, drawn) < ANSWERED
+    return replace(plain, repeats=repeats.to(answer.device))
 
 
 def _contrast(images: Images, parted: torch.Tensor | None = None) -> torch.Tensor:
@@ -136,9 +152,9 @@ def _contrast(images: Images, parted: torch.Tensor | None = None) -> torch.Tenso
     values = double(images).flatten(2)
     inside = (torch.ones_like(values, dtype=torch.bool) if parted is None else parted.flatten(2)).to(values)
     about = torch.zeros_like(values)
-    for part in (inside, 1 - inside):
-        mean = (values * part).sum(dim=2, keepdim=True) / part.sum(dim=2, keepdim=True).clamp(min=1)
-        about += part * (values - mean).square()
+    for region in (inside, 1 - inside):
+        mean = (values * region).sum(dim=2, keepdim=True) / region.sum(dim=2, keepdim=True).clamp(min=1)
+        about += region * (values - mean).square()
     return about.flatten(1).mean(dim=1).sqrt()
 
 
@@ -164,12 +180,12 @@ def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: Imag
         if scores.requires_grad:
             (gradient,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
     gradient = torch.zeros_like(images) if gradient is None else gradient.nan_to_num()
-    parts = [_slopes(side, score, gradient, images, drawn, together) for side in _sides(*images.shape[2:])]
-    cosines, answers = (torch.stack(part) for part in zip(*parts, strict=True))
+    results = [_slopes(side, score, gradient, images, drawn, together) for side in _sides(*images.shape[2:])]
+    cosines, answers = (torch.stack(column) for column in zip(*results, strict=True))
     least = cosines.nan_to_num(torch.inf).amin(dim=0)
-    told = least.where(least.isfinite(), torch.nan)
-    zero, one = torch.zeros_like(told), torch.ones_like(told)
-    return Followed(told, torch.full_like(told, LEAST_SCORE), answers.amax(dim=0), zero, one)
+    cosine = least.where(least.isfinite(), torch.nan)
+    zero, one = torch.zeros_like(cosine), torch.ones_like(cosine)
+    return Followed(cosine, torch.full_like(cosine, LEAST_SCORE), answers.amax(dim=0), zero, one, zero.bool())
 
 
 def _slopes(
@@ -178,22 +194,24 @@ def _slopes(
     """Return the cosine and the largest change of the score of each image for squares of one size."""
     most = gradient.abs().flatten(1).kthvalue(max(1, int(0.99 * gradient[0].numel())), dim=1).values
     cut = gradient.clamp(-most[:, None, None, None], most[:, None, None, None])
-    found, said = list[Scores](), list[torch.Tensor]()
+    scores, predicted = list[Scores](), list[torch.Tensor]()
 
     def queries() -> Iterator[Images]:
         for _ in range(DIRECTIONS):
             change = LEVEL * _spread(_signs(_gathered(images, side), drawn), side, images)
             ahead, behind = storable(images + change), storable(images - change)
-            said.append(torch.stack([double(own * (ahead - behind)).flatten(1).sum(dim=1) for own in (gradient, cut)]))
+            predicted.append(
+                torch.stack([double(vector * (ahead - behind)).flatten(1).sum(dim=1) for vector in (gradient, cut)])
+            )
             yield from (ahead, behind)
 
-    left = queries()
+    remaining = queries()
     with torch.no_grad():
-        while some := list(islice(left, together)):
-            found.append(score(torch.cat(some)))
-    ahead, behind = torch.cat(found).view(DIRECTIONS, 2, len(images)).unbind(dim=1)
-    slopes, promised = double(ahead - behind).T, torch.stack(said, dim=-1)
-    sizes = slopes.norm(dim=-1) * promised.norm(dim=-1)
+        while some := list(islice(remaining, together)):
+            scores.append(score(torch.cat(some)))
+    ahead, behind = torch.cat(scores).view(DIRECTIONS, 2, len(images)).unbind(dim=1)
+    slopes, promised = double(ahead - behind).T, torch.stack(predicted, dim=-1)
+    sizes = vector_norm(slopes, dim=-1) * vector_norm(promised, dim=-1)
     cosine = ((slopes * promised).sum(dim=-1) / sizes.clamp(min=1e-30)).amax(dim=0)
     seen = (slopes != 0).any(dim=-1) | (promised[0] != 0).any(dim=-1)
     return cosine.where(seen, torch.nan), slopes.abs().amax(dim=-1)
@@ -207,7 +225,7 @@ def _sides(height: int, width: int) -> Iterator[int]:
 def _at(
     side: int,
     purify: Callable[[Images], Images],
-    known: Callable[[Images], Images],
+    surrogate: Callable[[Images], Images],
     images: Images,
     drawn: ImageRng,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -217,15 +235,15 @@ def _at(
     with torch.no_grad():
         ahead, behind = purify(storable(images + change)), purify(storable(images - change))
     y = ahead - behind
-    between, back = _product(known, images, lambda result: y)
-    _, size = _product(known, images, lambda result: _signs(result, drawn))
-    bend = double(ahead + behind - 2 * between).flatten(1).norm(dim=1)
+    between, back = _product(surrogate, images, lambda result: y)
+    _, size = _product(surrogate, images, lambda result: _signs(result, drawn))
+    bend = vector_norm(double(ahead + behind - 2 * between).flatten(1), dim=1)
     squares = _gathered(inside, side)
     dims = double(squares > 0).flatten(1).sum(dim=1)
-    own = double(_gathered(size * inside, side) / squares.sqrt().clamp(min=1)).flatten(1).norm(dim=1)
-    changed, answered = double(change).flatten(1).norm(dim=1), double(y).flatten(1).norm(dim=1)
+    norm = vector_norm(double(_gathered(size * inside, side) / squares.sqrt().clamp(min=1)).flatten(1), dim=1)
+    changed, answered = (vector_norm(double(values).flatten(1), dim=1) for values in (change, y))
     product = double(back * change).flatten(1).sum(dim=1) / changed * dims.sqrt()
-    cosine = product / (answered * own).clamp(min=1e-12)
+    cosine = product / (answered * norm).clamp(min=1e-12)
     values = (images[0].numel() / y[0].numel()) ** 0.5
     return cosine, bend / answered.clamp(min=1e-12), values * answered / (2 * changed).clamp(min=1e-12), y != 0
 
@@ -233,12 +251,12 @@ def _at(
 def _adjoint(
     side: int,
     purify: Callable[[Images], Images],
-    known: Callable[[Images], Images],
+    surrogate: Callable[[Images], Images],
     images: Images,
     drawn: ImageRng,
 ) -> torch.Tensor:
     """Return the correlation of what the gradient says of changes and what they do, float64 ``(N,)``."""
-    said, done = [], []
+    predicted, done = [], []
     for _ in range(DRAWS):
         change, signs = _change(side, images, drawn), list[Images]()
         with torch.no_grad():
@@ -248,16 +266,16 @@ def _adjoint(
             signs.append(_signs(result, drawn))
             return signs[0]
 
-        _, back = _product(known, images, along)
-        said.append(double(back * change).flatten(1).sum(dim=1))
-        done.append((double(signs[0]) * y).flatten(1).sum(dim=1) if signs else torch.zeros_like(said[-1]))
-    promised, found = torch.stack(said), torch.stack(done)
-    return F.cosine_similarity(promised, found, dim=0, eps=1e-30)
+        _, back = _product(surrogate, images, along)
+        predicted.append(double(back * change).flatten(1).sum(dim=1))
+        done.append((double(signs[0]) * y).flatten(1).sum(dim=1) if signs else torch.zeros_like(predicted[-1]))
+    promised, measured = torch.stack(predicted), torch.stack(done)
+    return F.cosine_similarity(promised, measured, dim=0, eps=1e-30)
 
 
 def _even(purify: Callable[[Images], Images], images: Images, drawn: ImageRng) -> torch.Tensor:
     """Return the answer of each image where all values of a colour change by the same, float64 ``(N,)``."""
-    change = CHANGE * _inside(images) * _signs(images[:, :, :1, :1], drawn)
+    change = _inside(images) * _sizes(images[:, :, :1, :1], drawn)
     with torch.no_grad():
         y = double(purify(storable(images + change)) - purify(storable(images - change)))
     answered, changed = (x.flatten(1).square().mean(dim=1).sqrt() for x in (y, double(change)))
@@ -270,12 +288,12 @@ def _inside(images: Images) -> Images:
 
 
 def _change(side: int, images: Images, drawn: ImageRng) -> Images:
-    """Draw a change: one sign in each square, 0 where a value cannot be changed both ways."""
-    return CHANGE * _inside(images) * _spread(_signs(_gathered(images, side), drawn), side, images)
+    """Draw a change: one sign and size in each square, 0 where a value cannot be changed both ways."""
+    return _inside(images) * _spread(_sizes(_gathered(images, side), drawn), side, images)
 
 
 def _product(
-    known: Callable[[Images], Images], images: Images, along: Callable[[Images], Images]
+    surrogate: Callable[[Images], Images], images: Images, along: Callable[[Images], Images]
 ) -> tuple[Images, Images]:
     """Return a result and the product of its gradient with a direction, zeros where none flows.
 
@@ -283,15 +301,20 @@ def _product(
     """
     leaf = images.clone().requires_grad_(True)
     with torch.enable_grad():
-        result = known(leaf)
-        found = None
+        result = surrogate(leaf)
+        gradient = None
         if result.requires_grad:
-            (found,) = torch.autograd.grad(result, leaf, along(result.detach()), allow_unused=True)
-    return result.detach(), torch.zeros_like(images) if found is None else found
+            (gradient,) = torch.autograd.grad(result, leaf, along(result.detach()), allow_unused=True)
+    return result.detach(), torch.zeros_like(images) if gradient is None else gradient
 
 
 def _signs(like: torch.Tensor, drawn: ImageRng) -> torch.Tensor:
     return (2 * drawn.integers(0, 2, *like.shape[1:]) - 1).to(like)
+
+
+def _sizes(like: torch.Tensor, drawn: ImageRng) -> torch.Tensor:
+    """Draw changes, multiples of 1/255 of either sign, in the shape of some ``(N, ...)``."""
+    return _signs(like, drawn) * drawn.integers(*LEVELS, *like.shape[1:]).to(like) / 255
 
 
 def _gathered(images: Images, side: int) -> torch.Tensor:

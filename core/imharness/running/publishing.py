@@ -9,7 +9,7 @@ from pathlib import Path
 
 from imharness.errors import HarnessError
 from imharness.planning.plan import Graph
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 from imharness.running.views import pause_after, short
@@ -29,8 +29,8 @@ class TablesMeanwhile:
     """Publishes each track when its first tables are possible, `AFTER_S` after the start, and again while they fill up.
 
     Args:
-        first: track -> keys of the cells of its first table.
-        board_of: makes the tables of a graph from the tasks that are done or have failed so far.
+        first: track -> keys of the tasks of its first table.
+        leaderboard_of: makes the tables of a graph from the tasks that are done or have failed so far.
         build: writes the site.
         note: gets a line when a track has its first tables.
         warn: gets a line if pages cannot be written.
@@ -45,15 +45,15 @@ class TablesMeanwhile:
         site: Path,
         *,
         first: Mapping[str, Set[str]],
-        board_of: Callable[[Graph, RunResult], Board],
+        leaderboard_of: Callable[[Graph, RunResult], Leaderboard],
         build: Callable[[str, Path], None],
         note: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:
         self.page, self._note, self._warn = "", note, warn
         self.spent_s = 0.0
-        self.whole = dict[str, Board]()
-        self._store, self._site, self._board_of, self._build = store, site, board_of, build
+        self.whole = dict[str, Leaderboard]()
+        self._store, self._site, self._leaderboard_of, self._build = store, site, leaderboard_of, build
         self._tracks = [_Track(graph, first.get(graph.track.info.id, frozenset())) for graph in graphs]
         self._begun, self._last, self._next_look = time.monotonic(), 0.0, float("-inf")
         self._thread: threading.Thread | None = None
@@ -82,11 +82,11 @@ class TablesMeanwhile:
         self._next_look = after + max(LOOK_S, pause_after(after - now))
         if due or ended:
             so_far = RunResult(set(outcome.done), outcome.reused, dict(outcome.failed))
-            work = ([*due, *ended], so_far, bool(due))
-            self._thread = threading.Thread(target=self._publish, args=work, name=THREAD, daemon=True)
+            arguments = ([*due, *ended], so_far, bool(due))
+            self._thread = threading.Thread(target=self._publish, args=arguments, name=THREAD, daemon=True)
             self._thread.start()
 
-    def finish(self) -> Mapping[str, Board]:
+    def finish(self) -> Mapping[str, Leaderboard]:
         """Wait until no tables are being made, and return those of finished tracks."""
         if self._thread is not None:
             self._thread.join()
@@ -101,12 +101,12 @@ class TablesMeanwhile:
         start, new = time.monotonic(), []
         for track in tracks:
             try:
-                board = self._board_of(track.graph, outcome)
+                leaderboard = self._leaderboard_of(track.graph, outcome)
             except HarnessError:  # there is too little yet; a real error is reported at the end
-                board = None
-            if board is not None and not board.waiting:
-                self.whole[board.track] = board
-            if track.made(outcome, board):
+                leaderboard = None
+            if leaderboard is not None and not leaderboard.waiting:
+                self.whole[leaderboard.track] = leaderboard
+            if track.note_tables(outcome, leaderboard):
                 new.append(short(track.graph.track.info.id))
         if pages and any(track.published for track in tracks):
             try:
@@ -148,10 +148,10 @@ class _Track:
         """Return whether all tasks of the track have ended and its tables do not show all of them yet."""
         return self._ended < self._count(outcome) == len(self.graph.tasks)
 
-    def made(self, outcome: RunResult, board: Board | None) -> bool:
+    def note_tables(self, outcome: RunResult, leaderboard: Leaderboard | None) -> bool:
         """Note that tables were made, or could not be made; return whether they are the track's first."""
         self._at, self._ended = time.monotonic(), self._count(outcome)
-        filled = board is not None and any(table.rows for table in board.tables)
+        filled = leaderboard is not None and any(table.rows for table in leaderboard.tables)
         first = filled and not self.published
         self.published |= filled
         return first

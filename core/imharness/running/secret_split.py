@@ -48,8 +48,8 @@ def hidden(images: ImageSet, seed: str) -> ImageSet:
     if not seed:
         return images
     sources, originals = images.columns.get("reference", np.array(images.names)), images.originals
-    own = None if originals is None else lambda p: changed(originals(p), seed, sources[list(p)])
-    return replace(images, load=lambda p: changed(images.load(p), seed, sources[list(p)]), originals=own)
+    hidden_originals = None if originals is None else lambda p: changed(originals(p), seed, sources[list(p)])
+    return replace(images, load=lambda p: changed(images.load(p), seed, sources[list(p)]), originals=hidden_originals)
 
 
 def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch.Tensor:

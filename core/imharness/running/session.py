@@ -19,10 +19,10 @@ from imharness.errors import StoreError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
 from imharness.planning.selection import chosen_tracks, refuse_contradictions
-from imharness.ranking.board import made_board
 from imharness.ranking.entries import known_entries
 from imharness.ranking.listeners import announce
-from imharness.results.boards import Board
+from imharness.ranking.unchanged import current_leaderboard
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec
@@ -40,18 +40,18 @@ from imharness.running.watching import RunWatch, first_sets
 
 
 class Ranked(NamedTuple):
-    """The tables of a track, the scores behind them by comparison, and the cells that they are made from."""
+    """The tables of a track, the scores behind them by comparison, and the tasks that they are made from."""
 
-    board: Board
+    leaderboard: Leaderboard
     numbers: Mapping[str, npt.NDArray[np.float32]]
     sweep: Sweep
 
 
 class Ran(NamedTuple):
-    """What happened to the cells of a run, and the tables of each track."""
+    """What happened to the tasks of a run, and the tables of each track."""
 
     result: RunResult
-    boards: Sequence[Board]
+    leaderboards: Sequence[Leaderboard]
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Session:
         registry: the components that names refer to.
         seed, limit: as for `harness run`.
         command: the command that the tables state as their origin.
-        executor, devices, workers, settings, prepare: where cells are computed; see `open_executor`.
+        executor, devices, workers, settings, prepare: where tasks are computed; see `open_executor`.
     """
 
     store: Store
@@ -81,7 +81,7 @@ class Session:
 
     @cached_property
     def times(self) -> Times:
-        """How long cells take on the first device, as learnt from the results in the store."""
+        """How long tasks take on the first device, as learnt from the results in the store."""
         return learnt_times(self.store, device_name(torch.device(resolve_devices(self.devices)[0])))
 
     def plan(
@@ -108,7 +108,7 @@ class Session:
             keep_to_budget(graphs, self.store, self.times, first, budget, fresh=fresh)
 
     def open(self) -> Executor:
-        """Return the executor that computes cells into the store."""
+        """Return the executor that computes tasks into the store."""
         return open_executor(
             self.store.address,
             name=self.executor,
@@ -122,7 +122,7 @@ class Session:
         )
 
     def compute(self, graphs: Sequence[Graph], view: View, *, noted: bool = False) -> RunResult:
-        """Compute the cells that the store lacks, without making tables.
+        """Compute the tasks that the store lacks, without making tables.
 
         `view` shows how far that is; `noted`: whether the store keeps the state of the work, for `harness status`.
         """
@@ -152,7 +152,7 @@ class Session:
         graph: Graph,
         result: RunResult,
         *,
-        known: KnownEntries | None = None,
+        catalogue: KnownEntries | None = None,
         keep: bool = True,
         joins: bool = False,
     ) -> Ranked:
@@ -161,7 +161,7 @@ class Session:
         Args:
             graph: the graph of the track.
             result: what happened to its tasks.
-            known: what is known about the entries; by default what `known_entries` returns.
+            catalogue: what is known about the entries; by default what `known_entries` returns.
             keep: whether to store the tables and the sweep that they are made from.
             joins: whether the graph is a part that joins a run, so that the gaps of the run's budget stay.
         """
@@ -177,31 +177,32 @@ class Session:
                 command=self.command,
             )
             sweep = sweep if joins else without_old_budget(sweep, graph)
-            board, numbers = made_board(self.store, graph.track, sweep, known or known_entries(self.store))
+            leaderboard, numbers = current_leaderboard(
+                self.store, graph.track, sweep, catalogue or known_entries(self.store), keep=keep
+            )
             if keep:
-                board = self.store.save_board(board, numbers)
                 self.store.save_sweep(sweep)
-        return Ranked(board, numbers, sweep)
+        return Ranked(leaderboard, numbers, sweep)
 
     def run(
         self, graphs: Sequence[Graph], *, site: Path | None = None, fresh: bool = False, watcher: Watcher | None = None
     ) -> Ran:
-        """Compute the cells that the store lacks (or all if `fresh`), make the tables, and write the pages into `site`.
+        """Compute the tasks that the store lacks (or all if `fresh`), make the tables, and write the pages into `site`.
 
         With a site, tables and pages are published as soon as there is something to show.
         """
-        told = watcher or Watcher()
+        observer = watcher or Watcher()
         first = first_sets(graphs, self.profile)
         self.store.prepare()
-        meanwhile = None if site is None else self._meanwhile(graphs, site, first, told)
+        meanwhile = None if site is None else self._meanwhile(graphs, site, first, observer)
         watch = RunWatch(
             graphs,
             self.store,
-            told.view,
+            observer.view,
             self.times,
             first=list(first.values()),
             publisher=meanwhile,
-            others=told.others,
+            others=observer.others,
             command=self.command,
         )
 
@@ -211,30 +212,30 @@ class Session:
         with watch:
             result = execute(graphs, self.store, start, fresh=fresh, order=watch.order, watch=watch.watch)
             whole = {} if meanwhile is None else meanwhile.finish()
-            boards = list[Board]()
+            leaderboards = list[Leaderboard]()
             for graph in graphs:
                 watch.tell()
-                boards.append(whole.get(graph.track.info.id) or self.rank(graph, result).board)
+                leaderboards.append(whole.get(graph.track.info.id) or self.rank(graph, result).leaderboard)
             watch.tell()
             if meanwhile is not None:
                 meanwhile.write_pages()
         for line in result.warnings:
-            told.warn(line)
-        announce(self.store.address, boards, None, told.listeners, told.warn)
-        return Ran(result, boards)
+            observer.warn(line)
+        announce(self.store.address, leaderboards, None, observer.listeners, observer.warn)
+        return Ran(result, leaderboards)
 
     def _meanwhile(
-        self, graphs: Sequence[Graph], site: Path, first: Mapping[str, set[str]], told: Watcher
+        self, graphs: Sequence[Graph], site: Path, first: Mapping[str, set[str]], observer: Watcher
     ) -> TablesMeanwhile:
         return TablesMeanwhile(
             graphs,
             self.store,
             site,
             first=first,
-            board_of=lambda graph, so_far: self.rank(graph, so_far).board,
-            build=partial(_write_pages, warn=told.warn),
-            note=told.note,
-            warn=told.warn,
+            leaderboard_of=lambda graph, so_far: self.rank(graph, so_far).leaderboard,
+            build=partial(_write_pages, warn=observer.warn),
+            note=observer.note,
+            warn=observer.warn,
         )
 
 

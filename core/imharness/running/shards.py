@@ -1,12 +1,12 @@
-"""Computes a cell that takes long in shards, by several workers, and joins them.
+"""Computes a task that takes long in shards, by several workers, and joins them.
 
-A cell works through pieces one after the other: batches of images, groups of models. A shard computes some of these
-pieces as they are, so that its numbers are bit for bit those that the cell alone would get. The cell then joins the
+A task works through pieces one after the other: batches of images, groups of models. A shard computes some of these
+pieces as they are, so that its numbers are bit for bit those that the task alone would get. The task then joins the
 results of its shards, and computes itself what a shard could not. Its key, rows and record are the same with and
 without shards.
 
-The key that a worker is given says what to compute: ``<key>.2-8`` is the third of eight shards of a cell,
-``<key>.all-8`` joins all eight, ``<key>`` is the cell without shards. Until the cell is done, its shards are kept in
+The key that a worker is given says what to compute: ``<key>.2-8`` is the third of eight shards of a task,
+``<key>.all-8`` joins all eight, ``<key>`` is the task without shards. Until the task is done, its shards are kept in
 ``shards/ab/<key>/``.
 """
 
@@ -34,76 +34,76 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 
 class ShardDone(BaseException):
-    """Ends the step in a shard when its pieces are computed and stored; the rest of the step is for the whole cell."""
+    """Ends the step in a shard when its pieces are computed and stored; the rest of the step is for the whole task."""
 
 
-def keys_of_shards(cell: str, of: int) -> list[str]:
-    """Return the keys of the shards of a cell."""
-    return [f"{cell}.{number}-{of}" for number in range(of)]
+def keys_of_shards(task: str, of: int) -> list[str]:
+    """Return the keys of the shards of a task."""
+    return [f"{task}.{number}-{of}" for number in range(of)]
 
 
-def key_of_join(cell: str, of: int) -> str:
-    """Return the key with which a worker joins the shards of a cell."""
-    return f"{cell}.{ALL}-{of}"
+def key_of_join(task: str, of: int) -> str:
+    """Return the key with which a worker joins the shards of a task."""
+    return f"{task}.{ALL}-{of}"
 
 
-def cell_of(key: str) -> str:
-    """Return the key of the cell that a key belongs to."""
+def task_of(key: str) -> str:
+    """Return the key of the task that a key belongs to."""
     return key.partition(".")[0]
 
 
 class Shards:
-    """What a worker computes of a cell, as its key says.
+    """What a worker computes of a task, as its key says.
 
     `seconds` is how long the joined shards took. `made_with` gives versions and device; a shard that was made with
     others is not joined.
     """
 
     def __init__(self, store: Files, key: str, made_with: Callable[[], Mapping[str, str]] = dict) -> None:
-        self.cell, _, part = key.partition(".")
-        number, _, of = part.partition("-")
+        self.task, _, suffix = key.partition(".")
+        number, _, of = suffix.partition("-")
         self._store, self._of, self._made_with = store, int(of or 1), made_with
         self._number, self._shared = int(number) if number.isdigit() else None, False
         self._started, self.seconds = time.perf_counter(), 0.0
 
     @property
     def partial(self) -> bool:
-        """Whether this worker computes only one shard of the cell."""
+        """Whether this worker computes only one shard of the task."""
         return self._number is not None
 
     def joined(self, pieces: Sequence[P], compute: Callable[[Sequence[P]], Sequence[Columns]]) -> dict[str, Any]:
         """Return what `compute` gives for all pieces, joined row by row; raises `ShardDone` in a shard.
 
         `compute` takes successive pieces and returns columns for each; a piece may lack some columns. Only the first
-        call for a cell is shared.
+        call for a task is shared.
         """
         if self._shared:
             return _joined(compute(pieces))
         self._shared = True
-        parts = [pieces[len(pieces) * n // self._of : len(pieces) * (n + 1) // self._of] for n in range(self._of)]
+        groups = [pieces[len(pieces) * n // self._of : len(pieces) * (n + 1) // self._of] for n in range(self._of)]
         if self._number is not None:
-            own = parts[self._number]
-            if own and self._read(self._number) is None:
-                self._write(self._number, _joined(compute(own)))
+            group = groups[self._number]
+            if group and self._read(self._number) is None:
+                self._write(self._number, _joined(compute(group)))
             raise ShardDone
-        found = list[Columns]()
-        for number, own in enumerate(parts):
-            if own:
+        columns = list[Columns]()
+        for number, group in enumerate(groups):
+            if group:
                 stored = self._read(number) if self._of > 1 else None
-                found += compute(own) if stored is None else [stored]
-        return _joined(found)
+                columns += compute(group) if stored is None else [stored]
+        return _joined(columns)
 
     def forget(self) -> None:
         """Remove the shards that were joined."""
         if self._of > 1:
-            forget_shards(self._store, self.cell)
+            forget_shards(self._store, self.task)
 
     def _name(self, number: int) -> str:
         made_with = sha256_of(repr(sorted(self._made_with().items())).encode())
-        return f"{_folder(self.cell)}/{number}-{self._of}-{made_with[:16]}.safetensors"
+        return f"{_folder(self.task)}/{number}-{self._of}-{made_with[:16]}.safetensors"
 
-    def _write(self, number: int, found: Columns) -> None:
-        numbered = {f"{place:04} {name}": column for place, (name, column) in enumerate(found.items())}
+    def _write(self, number: int, columns: Columns) -> None:
+        numbered = {f"{index:04} {name}": column for index, (name, column) in enumerate(columns.items())}
         took = np.array([time.perf_counter() - self._started])
         content = safetensors.numpy.save({**numbered, SECONDS: took})
         self._store.backend.put(self._name(number), sha256_of(content).encode() + content)
@@ -113,19 +113,19 @@ class Shards:
         content = self._store.backend.get(self._name(number), _is_sound)
         if content is None or not _is_sound(content):
             return None
-        found = dict(safetensors.numpy.load(content[DIGEST:]))
-        self.seconds += float(found.pop(SECONDS)[0])
-        return {name.partition(" ")[2]: found[name] for name in sorted(found)}  # the file does not keep their order
+        columns = dict(safetensors.numpy.load(content[DIGEST:]))
+        self.seconds += float(columns.pop(SECONDS)[0])
+        return {name.partition(" ")[2]: columns[name] for name in sorted(columns)}  # the file does not keep their order
 
 
-def forget_shards(store: Files, cell: str) -> None:
-    """Remove all shards of a cell."""
-    for name in store.backend.sizes(_folder(cell)):
+def forget_shards(store: Files, task: str) -> None:
+    """Remove all shards of a task."""
+    for name in store.backend.sizes(_folder(task)):
         store.backend.delete(name)
 
 
-def _folder(cell: str) -> str:
-    return f"{FOLDER}/{cell[:2]}/{cell}"
+def _folder(task: str) -> str:
+    return f"{FOLDER}/{task[:2]}/{task}"
 
 
 def _is_sound(content: bytes) -> bool:

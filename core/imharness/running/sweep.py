@@ -1,4 +1,4 @@
-"""Runs graphs of tasks to the end: skips finished tasks, orders tasks by needs, and survives whatever a cell does."""
+"""Runs graphs of tasks to the end: skips finished tasks, orders tasks by needs, and survives whatever a task does."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
 from imharness.results.sweeps import NEEDS
 from imharness.running.executor import Executor
+from imharness.running.merging import damaged_sweeps
 
 POLL_S = 0.25
 
@@ -57,9 +58,10 @@ def execute(
 ) -> RunResult:
     """Compute every task of the graphs that has no result yet; finished tasks stay, whatever happens later."""
     tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
-    outcome = RunResult()
+    outcome, lines = RunResult(), list(damaged_sweeps(store, graphs))
     if not fresh:
         finished_before(store, tasks, outcome)
+    outcome.warnings += lines
     waiting = {key: task for key, task in tasks.items() if key not in outcome.done}
     watch(outcome, {})
     if not waiting:
@@ -84,8 +86,8 @@ def _drain(
             _, _, key = heapq.heappop(ready)
             running[key] = time.monotonic()
             executor.submit(key, tasks[key].spec)
-        now, held = time.monotonic(), set(getattr(executor, "waiting", ()))
-        running = {key: float("inf") if key in held else min(since, now) for key, since in running.items()}
+        now, blocked = time.monotonic(), set(getattr(executor, "waiting", ()))
+        running = {key: float("inf") if key in blocked else min(since, now) for key, since in running.items()}
         outcome.shares = getattr(executor, "shares", {})
         watch(outcome, running)
         for result in executor.reports(POLL_S):

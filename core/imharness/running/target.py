@@ -130,12 +130,12 @@ class MetricTarget:
         self._micro_batch, self._trains = min(micro_batch, images) if versions else micro_batch, not versions
         self._reduced = precision == "search" or (precision == "fast" and differentiable)
         self._rounds = precision == "tf32"
-        self._asked = torch.zeros(images, dtype=torch.int64)
+        self._queries = torch.zeros(images, dtype=torch.int64)
 
     @property
     def queries(self) -> torch.Tensor:
         """Evaluations of each image so far, int64 ``(N,)``; each score counts once for each defended copy."""
-        return self._asked * (1 if self._purify is None else self._samples)
+        return self._queries * (1 if self._purify is None else self._samples)
 
     def __call__(self, images: Images, rows: torch.Tensor | None = None) -> Scores:
         """Return scores ``(N,)`` or ``(N * k,)``; see `imharness.images.Target`."""
@@ -171,11 +171,12 @@ class MetricTarget:
         return self._reference[rows.to(self._reference.device)]
 
     def _count(self, copies: int) -> None:
-        if self._budget is not None and int(self._asked.max()) + copies > self._budget:
+        if self._budget is not None and int(self._queries.max()) + copies > self._budget:
             raise QueryBudgetExceeded(
-                f"the attack asked for {int(self._asked.max()) + copies} scores per image; its budget is {self._budget}"
+                f"the attack asked for {int(self._queries.max()) + copies} scores per image; "
+                f"its budget is {self._budget}"
             )
-        self._asked += copies
+        self._queries += copies
 
     def _plain(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
         with torch.autocast(chunk.device.type, torch.bfloat16, enabled=self._reduced):
@@ -214,8 +215,8 @@ class MetricTarget:
             return one(turned[start:stop], streams, tuple(r[start:stop] for r in whole))
 
         with tensor_cores(self._rounds):
-            parts, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
-        return torch.cat(parts)[places.argsort().to(images.device)]
+            chunks, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
+        return torch.cat(chunks)[places.argsort().to(images.device)]
 
     def with_gradient(self, images: Images, references: Images | None = None) -> tuple[Scores, Images]:
         """Return scores ``(n,)`` and the gradient of each score with respect to its own image.
@@ -224,16 +225,16 @@ class MetricTarget:
         """
 
         def one(chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> torch.Tensor:
-            place = beside(chunk, *compared) if compared else chunk
+            point = beside(chunk, *compared) if compared else chunk
             with torch.enable_grad():
-                leaf = place.clone().requires_grad_(True)
+                leaf = point.clone().requires_grad_(True)
                 scores = self._plain(leaf, streams, compared)
                 gradient = None
                 if scores.requires_grad:
                     (gradient,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
             if gradient is None:
                 raise ContractError(NO_GRADIENT)
-            if place is not chunk:
+            if point is not chunk:
                 with torch.no_grad():
                     scores = self._plain(chunk, streams, compared)
             return torch.cat([scores.detach()[:, None], gradient.flatten(1)], dim=1)

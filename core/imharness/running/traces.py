@@ -7,9 +7,9 @@ from collections.abc import Container
 
 def deepest_module(error: BaseException, modules: Container[str]) -> str:
     """Return which of `modules` is deepest in the traceback of an error, or "" if none of them is in it."""
-    found, trace = "", error.__traceback__
+    deepest, trace = "", error.__traceback__
     while trace is not None:
         name = str(trace.tb_frame.f_globals.get("__name__", ""))
-        found = name if name in modules else found
+        deepest = name if name in modules else deepest
         trace = trace.tb_next
-    return found
+    return deepest

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from imharness.running.schedule.state import RunState
+if TYPE_CHECKING:
+    from imharness.running.schedule.state import RunState
 
 SHARE = 0.05
 """The share of a run's time that each repeated activity, such as showing its state, may take in the main thread."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -11,22 +13,29 @@ from types import TracebackType
 from typing import Protocol
 
 from imharness.contracts.component import KINDS
+from imharness.contracts.image_dataset import ImageDataset
+from imharness.contracts.table_dataset import TableDataset
+from imharness.contracts.track import Track
 from imharness.errors import StoreError, UsageError
 from imharness.planning.plan import Graph, Task
 from imharness.planning.profile import Profile
+from imharness.results.naming import brief, without_parameters
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.schedule import sharding
-from imharness.running.schedule.estimates import Estimate, Times, place_of
+from imharness.running.schedule.estimates import Estimate, Running, Times, step_of
 from imharness.running.schedule.order import expected, first_tasks, priorities, samples
 from imharness.running.schedule.state import Busy, Part, RunState, new_state
 from imharness.running.sweep import RunResult
-from imharness.running.views import View, pause_after, short
+from imharness.running.views import View, pause_after
 
 STATE_S = 15.0
 """The time between two writes of the progress to the store, s."""
 LEARNING = 0.01
 """The share of a run's time that may be spent on reading records to learn from."""
 SHOWN_FAILURES = 20
+OPTIONAL, ROLES = re.compile(r"\[([^\]]*)\]"), re.compile(r"\{(\w+)\}")
+"""In the words of a step: what is left out without its role, and roles."""
 
 
 class Publisher(Protocol):
@@ -59,6 +68,7 @@ class RunWatch:
         noted: bool = True,
     ) -> None:
         self._tasks: dict[str, Task] = {key: task for graph in graphs for key, task in graph.tasks.items()}
+        self._graphs = {graph.track.info.id: graph for graph in graphs}
         self._store, self._publisher, self._command, self._noted = store, publisher, command, noted
         self._views = dict.fromkeys([view, *others], float("-inf"))
         self._first = [set(keys) for keys in first]
@@ -76,18 +86,18 @@ class RunWatch:
 
     def order(self, waiting: Mapping[str, Task]) -> dict[str, float]:
         """Return the priority of each task; the smallest starts first."""
-        self._estimate.expect(waiting)
+        self._estimate.expect(waiting.values())
         then = samples(waiting, self.times, set().union(*self._first))
         return priorities(waiting, expected(waiting, self.times), self._first, then)
 
     def shards(self, key: str) -> int:
         """Return into how many shards a task that starts now is cut: the longer it takes, the more; 1: uncut."""
         spec = self._tasks[key].spec
-        seconds = self.times.seconds(place_of(spec)) if (spec.track, spec.step) in self._shared else None
-        if seconds is None or seconds < sharding.SHORTEST_S:
+        cost = self.times.cost(spec) if (spec.track, spec.step) in self._shared else None
+        if cost is None or cost.seconds < sharding.SHORTEST_S:
             return 1
-        left = self._estimate.left({})
-        shards = sharding.number_of_shards(seconds, left[0] if left else 0.0)
+        remaining = self._estimate.remaining()
+        shards = sharding.number_of_shards(cost.seconds, remaining[0] if remaining else 0.0)
         if shards > 1:
             self._cut.add(key)
         return shards
@@ -99,24 +109,22 @@ class RunWatch:
             self._outcome = outcome
             for key in outcome.done:
                 self._done[self._tasks[key].spec.track] += 1
-            self._state = new_state(self._command, self._parts(), outcome.reused)
+            self._state = new_state(self._command, self._by_track(), outcome.reused)
             return  # what comes first, and how long it takes, is asked for next
         for key in self._running.keys() - running.keys():
             if key in outcome.done:
                 self._done[self._tasks[key].spec.track] += 1
                 self._learn(key, now)
             if key in outcome.done or key in outcome.failed:
-                self._estimate.ended(key)
+                self._estimate.ended(self._tasks[key].spec)
         self._running = dict(running)
-        for key in outcome.shares.keys() & running.keys():
-            self._estimate.told(key, outcome.shares[key], now - running[key])
         self._estimate.busy(sum(map(math.isfinite, running.values())))
         if self._publisher is not None:
             self._publisher.offer(outcome, self._state.left_s)
         self._tell(now)
 
     def tell(self) -> None:
-        """Pass on the progress of a run whose cells have ended and whose tables are being made."""
+        """Pass on the progress of a run whose tasks have ended and whose tables are being made."""
         self._running = {}
         self._tell(time.monotonic())
 
@@ -128,15 +136,13 @@ class RunWatch:
         with suppress(StoreError):
             record = self._store.record(key)
             if record is not None:
-                prepared = 0.0 if key in self._cut else self._estimate.prepared(key)
-                self.times.learn(record, prepared)
-                if key not in self._cut and math.isfinite(self._running[key]):
-                    self._estimate.lasted(now - self._running[key], record.seconds - prepared)
+                whole = key not in self._cut and math.isfinite(self._running[key])
+                self.times.learn(record, now - self._running[key] if whole else 0.0)
         self._learning += time.monotonic() - start
 
     def _tell(self, now: float, state: str = "running") -> None:
         ended = state != "running"
-        due = [view for view, shown in self._views.items() if ended or now - shown >= view.every_s]
+        due = [view for view, shown_at in self._views.items() if ended or now - shown_at >= view.every_s]
         save = self._noted and (ended or now - self._saved >= STATE_S)
         if self._state is None or not (due or save) or (now < self._silent_until and not ended):
             return
@@ -153,28 +159,38 @@ class RunWatch:
     def _now(self, now: float, state: str) -> RunState:
         gone = {key: now - since for key, since in self._running.items() if math.isfinite(since)}
         busy = tuple(
-            Busy(track=self._tasks[k].spec.track, task=task_name(self._tasks[k]), seconds=s, key=k)
-            for k, s in gone.items()
+            Busy(track=self._tasks[k].spec.track, task=self._words(k), seconds=s, key=k) for k, s in gone.items()
         )
-        failed, left = self._outcome.failed, self._estimate.left(gone)
+        failed, shares = self._outcome.failed, self._outcome.shares
+        remaining = self._estimate.remaining(
+            [Running(step_of(self._tasks[key].spec), seconds, shares.get(key, 0.0)) for key, seconds in gone.items()]
+        )
         keys = {self._tasks[key].address: key for key in list(failed)[:SHOWN_FAILURES]}
         changes = {
             "state": state,
             "updated": datetime.now(UTC).isoformat(timespec="seconds"),
-            "tracks": self._parts(),
+            "tracks": self._by_track(),
             "failed": len(failed),
             "failing": {address: failed[key] for address, key in keys.items()},
             "failing_keys": keys,
             "running": busy,
             "rate": self._estimate.rate(),
-            "left_s": left[0] if left else None,
-            "at_least": left is not None and left[1],
+            "left_s": remaining[0] if remaining else None,
+            "at_least": remaining is not None and remaining[1],
             "page": self._publisher.page if self._publisher else "",
         }
         assert self._state is not None
         return self._state.model_copy(update=changes)
 
-    def _parts(self) -> dict[str, Part]:
+    def _words(self, key: str) -> str:
+        spec = self._tasks[key].spec
+        graph = self._graphs[spec.track]
+        ref = spec.components.get("dataset")
+        dataset = graph.components.get(f"dataset {ref.label}") if ref else None
+        units = dataset.published_units() if isinstance(dataset, ImageDataset | TableDataset) else 0
+        return doing(graph.track, spec, units)
+
+    def _by_track(self) -> dict[str, Part]:
         return {track: Part(done=self._done[track], total=total) for track, total in self._totals.items()}
 
     def __enter__(self) -> RunWatch:
@@ -187,17 +203,27 @@ class RunWatch:
         try:
             with suppress(StoreError):  # the exception that ends a run says why
                 self._tell(time.monotonic(), "finished" if error is None else "interrupted")
-                if self.times.changed:
-                    self.times.keep(self._store)
+                self.times.keep(self._store)
         finally:
             for view in self._views:
                 view.close()
 
 
-def task_name(task: Task) -> str:
-    """Return a few words that say what a task computes: its step, and its components without their parameters."""
-    names = (short(ref.id) for role, ref in task.spec.named().items() if role != "dataset")
-    return " ".join([task.spec.step, *dict.fromkeys(names)])
+def doing(track: Track, spec: TaskSpec, units: int = 0) -> str:
+    """Return what a task computes, in words of its track; see `imharness.contracts.track.step`.
+
+    `units`: how many images or rows the data set has, 0 where that is not known. A track without words for a step has
+    the step's name and the components, without their parameters.
+    """
+    names = {role: brief(without_parameters(ref.label)) for role, ref in spec.named().items()}
+    words = next((step.doing for step in track.steps if step.name == spec.step), "")
+    if not words:
+        others = (name for role, name in names.items() if role != "dataset")
+        return " ".join([spec.step.replace("_", " "), *dict.fromkeys(others)])
+    count = units if spec.limit is None else min(units, spec.limit)
+    fields = defaultdict(str, names | {"count": f"{count:,} " if count else ""})
+    clauses = OPTIONAL.sub(lambda match: match[1] if set(ROLES.findall(match[1])) <= names.keys() else "", words)
+    return clauses.format_map(fields)
 
 
 def first_sets(graphs: Sequence[Graph], profile: Profile) -> dict[str, set[str]]:
@@ -205,10 +231,10 @@ def first_sets(graphs: Sequence[Graph], profile: Profile) -> dict[str, set[str]]
 
     Raises `UsageError` if the profile names something that is not a kind of component.
     """
-    found = dict[str, set[str]]()
+    sets = dict[str, set[str]]()
     for graph in graphs:
         first = profile.tracks[graph.track.info.id].first
         for kind in first.keys() - KINDS - {"step"}:
             raise UsageError(f'profile {profile.name}: first: {kind!r} is neither a kind of component nor "step".')
-        found[graph.track.info.id] = first_tasks(graph.tasks, first)
-    return found
+        sets[graph.track.info.id] = first_tasks(graph.tasks, first)
+    return sets

@@ -1,10 +1,11 @@
-"""Confidence intervals: percentiles of seeded resamples, and Student's t for few repetitions.
+"""Confidence intervals: percentiles of fixed resamples, and Student's t for few repetitions.
 
-If units belong to clusters, whole clusters are resampled, and the statistic is taken over all units of the drawn ones.
-Plain percentiles of k clusters are too narrow. So the share that is cut off on each side is the one at which the
-interval of a normal mean has the length of Student's: Phi(-t sqrt(k / (k - 1))), with t of k - 1 degrees of freedom
-(Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 2015, section 5.3). With fewer
-than five clusters there is no interval.
+A hash draws, so that ``contest.js``, the script of the site's pages, draws the same. If units belong to clusters,
+whole clusters are resampled, and the statistic is taken over all units of the drawn ones. Plain percentiles of k
+clusters are too narrow. So the share that is cut off on each side is the one at which the interval of a normal mean has
+the length of Student's: Phi(-t sqrt(k / (k - 1))), with t of k - 1 degrees of freedom (Hesterberg, "What Teachers
+Should Know About the Bootstrap", The American Statistician 2015, section 5.3). With fewer than five clusters there is
+no interval.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ LEVEL = 0.95
 _KEPT = 2**23
 """How many numbers of resamples are kept for the next call."""
 _HELD = 2**21
-"""How many numbers of resamples are computed together."""
+"""How many numbers of resamples are in memory together, if they are not kept."""
+_CACHED = 2**15
+"""How many numbers of resamples fit into a processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -44,36 +47,58 @@ class Interval:
     clusters: int | None = None
 
 
-def _resamples(n: int, resamples: int, seed: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng(seed).integers(0, n, (resamples, n))
+def resampled(k: int, resamples: range = range(RESAMPLES), units: int = 0) -> Iterator[Codes]:
+    """Yield which of k clusters each resample draws ``(r, k)``, in batches that fit into a processor's cache.
+
+    `units`: how many units the clusters have; those of the resamples of a batch fit into memory, see `_HELD`.
+    Draw i of resample r, both counted from 0, is ``hash(hash(r + 1) + i) * k / 2**32``, rounded down, in arithmetic of
+    32 bits. With k above 2**21 the page, which multiplies in 64-bit floats, may round another way.
+    """
+    step, columns = max(min(_CACHED // k, _HELD // max(units, k)), 1), np.arange(k, dtype=np.uint32)
+    for start in range(resamples.start, resamples.stop, step):
+        rows = np.arange(start + 1, min(start + step, resamples.stop) + 1, dtype=np.uint32)
+        picks = np.multiply(_hash(_hash(rows)[:, None] + columns), np.uint64(k), dtype=np.uint64)
+        picks >>= np.uint64(32)
+        yield picks.view(np.int64)
 
 
-def _picked(n: int, resamples: int, seed: int, size: int) -> Iterator[Codes]:
-    """Yield the same, in batches for which `size` numbers for each resample fit into memory."""
-    rng, step = np.random.default_rng(seed), max(_HELD // size, 2)
-    for start in range(0, resamples, step):
-        yield rng.integers(0, n, (min(step, resamples - start), n))
+def _hash(x: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Mix 32 bits in place (Wellons' "lowbias32")."""
+    x ^= x >> np.uint32(16)
+    x *= np.uint32(0x7FEB352D)
+    x ^= x >> np.uint32(15)
+    x *= np.uint32(0x846CA68B)
+    x ^= x >> np.uint32(16)
+    return x
 
 
-def drawn(k: int, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[Floats]:
+def drawn(k: int, resamples: int = RESAMPLES) -> Iterator[Floats]:
     """Yield how often each resample draws each of k clusters ``(r, k)``, in batches."""
     if k * resamples <= _KEPT:
-        yield _all_drawn(k, resamples, seed)
+        yield _all_drawn(k, resamples)
         return
-    rng, step = np.random.default_rng(seed), max(_HELD // k, 1)
+    step = max(_HELD // k, 1)
     for start in range(0, resamples, step):
-        yield _counts(rng.integers(0, k, (min(step, resamples - start), k)), k).astype(np.float64)
+        yield _drawn(k, range(start, min(start + step, resamples)))
+
+
+def _drawn(k: int, resamples: range) -> Floats:
+    counts, start = np.empty((len(resamples), k)), 0
+    for picks in resampled(k, resamples):
+        counts[start : start + len(picks)] = _counts(picks, k)
+        start += len(picks)
+    return counts
 
 
 @functools.lru_cache(maxsize=4)
-def _all_drawn(k: int, resamples: int, seed: int) -> Floats:
-    counts = _counts(_resamples(k, resamples, seed), k).astype(np.float64)
+def _all_drawn(k: int, resamples: int) -> Floats:
+    counts = _drawn(k, range(resamples))
     counts.setflags(write=False)
     return counts
 
 
 @functools.lru_cache(maxsize=1024)
-def tail(clusters: int | None = None, level: float = LEVEL) -> float:
+def one_sided_alpha(clusters: int | None = None, level: float = LEVEL) -> float:
     """Return the share of estimates cut off on each side; NaN with fewer than `FEWEST` clusters."""
     share = (1 - level) / 2
     if clusters is None:
@@ -85,8 +110,8 @@ def tail(clusters: int | None = None, level: float = LEVEL) -> float:
 
 
 def percentiles(estimates: Floats, clusters: int | None = None, level: float = LEVEL) -> tuple[Floats, Floats]:
-    """Return both ends of the interval of estimates ``(..., resamples)``, each ``(...,)``; see `tail`."""
-    share = 100 * tail(clusters, level)
+    """Return both ends of the interval of estimates ``(..., resamples)``, each ``(...,)``; see `one_sided_alpha`."""
+    share = 100 * one_sided_alpha(clusters, level)
     if np.isnan(share):
         nothing = np.full(estimates.shape[:-1], np.nan)
         return nothing, nothing
@@ -98,7 +123,6 @@ def mean_interval(
     values: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     *,
-    seed: int = 0,
     resamples: int = RESAMPLES,
     level: float = LEVEL,
 ) -> Interval:
@@ -111,14 +135,14 @@ def mean_interval(
         raise NotTestable(f"a mean needs finite values, got {len(x)}")
     codes, k = coded(np.arange(len(x)) if clusters is None else clusters)
     sums, sizes = np.bincount(codes, x), np.bincount(codes)
-    estimates = np.concatenate([(own @ sums) / _units(own, sizes) for own in drawn(len(sums), resamples, seed)])
+    estimates = np.concatenate([(draw @ sums) / _units(draw, sizes) for draw in drawn(len(sums), resamples)])
     size = None if clusters is None else k
     low, high = percentiles(estimates, size, level)
     return Interval(float(x.mean()), float(low), float(high), len(x), size)
 
 
 def mean_intervals(
-    rows: npt.ArrayLike, clusters: npt.ArrayLike | None = None, *, seed: int = 0, resamples: int = RESAMPLES
+    rows: npt.ArrayLike, clusters: npt.ArrayLike | None = None, *, resamples: int = RESAMPLES
 ) -> list[Interval | None]:
     """Return `mean_interval` of each row of ``(k, n)``; NaN and infinity are left out; None if nothing is left.
 
@@ -127,21 +151,21 @@ def mean_intervals(
     x = np.asarray(rows, dtype=np.float64)
     names = None if clusters is None else np.asarray(clusters)
     finite = np.isfinite(x)
-    found: list[Interval | None] = [None] * len(x)
+    intervals: list[Interval | None] = [None] * len(x)
     whole = np.flatnonzero(finite.all(axis=1)) if x.shape[1] else np.array([], dtype=int)
     if len(whole):
         codes, k = (None, x.shape[1]) if names is None else coded(names)
         size = None if codes is None else k
         sizes = np.ones(k, dtype=np.int64) if codes is None else np.bincount(codes)
         sums = x[whole] if codes is None else np.array([np.bincount(codes, row) for row in x[whole]])
-        parts = [(own @ sums.T) / _units(own, sizes)[:, None] for own in drawn(k, resamples, seed)]
-        low, high = percentiles(np.concatenate(parts).T, size)
+        estimates = [(draw @ sums.T) / _units(draw, sizes)[:, None] for draw in drawn(k, resamples)]
+        low, high = percentiles(np.concatenate(estimates).T, size)
         for i, a, b in zip(whole, low, high, strict=True):
-            found[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1], size)
+            intervals[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1], size)
     for i in np.flatnonzero(finite.any(axis=1) & ~finite.all(axis=1)) if x.shape[1] else ():
-        kept = finite[i]
-        found[i] = mean_interval(x[i][kept], None if names is None else names[kept], seed=seed, resamples=resamples)
-    return found
+        mask = finite[i]
+        intervals[i] = mean_interval(x[i][mask], None if names is None else names[mask], resamples=resamples)
+    return intervals
 
 
 def interval(
@@ -149,7 +173,6 @@ def interval(
     n: int,
     clusters: npt.ArrayLike | None = None,
     *,
-    seed: int = 0,
     resamples: int = RESAMPLES,
     level: float = LEVEL,
 ) -> Interval:
@@ -165,10 +188,10 @@ def interval(
     if not np.isfinite(value):
         raise NotTestable("the statistic is not defined on these data")
     codes, k = (None, None) if clusters is None else coded(clusters)
-    positions = _picked(k or n, resamples, seed, max(n, k or n))
+    positions = resampled(k or n, range(resamples), n)
     if codes is not None:
-        positions = (own for picks in positions for own in _units_of(codes, picks))
-    estimates = np.concatenate([statistic(own) for own in positions])
+        positions = (indices for picks in positions for indices in _units_of(codes, picks))
+    estimates = np.concatenate([statistic(indices) for indices in positions])
     estimates = estimates[np.isfinite(estimates)]
     if len(estimates) == 0:
         return Interval(value, float("nan"), float("nan"), n, k)
@@ -208,9 +231,9 @@ def _units_of(codes: Codes, picks: Codes) -> list[Codes]:
     """Return the positions of all units of the drawn clusters: one array ``(r, m)`` for each total m."""
     counts = _counts(picks, picks.shape[1])[:, codes]
     totals = counts.sum(axis=1)
-    found = []
+    repeated = []
     for total in np.unique(totals):
         mine = counts[totals == total]
         places = np.broadcast_to(np.arange(len(codes)), mine.shape)
-        found.append(np.repeat(places.ravel(), mine.ravel()).reshape(len(mine), total))
-    return found
+        repeated.append(np.repeat(places.ravel(), mine.ravel()).reshape(len(mine), total))
+    return repeated

@@ -1,4 +1,4 @@
-"""Whether somebody tells two groups apart that nobody can tell apart: the test of a cell that holds no information."""
+"""Whether somebody tells two groups apart that nobody can tell apart: the test of a task that holds no information."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def beyond_chance(score: npt.ArrayLike, member: npt.ArrayLike) -> float:
         raise NotTestable("chance is tested with members and others, and a score for each")
     if not np.isfinite(scores).all():
         raise NotTestable("scores contain NaN or infinity")
-    said = scores >= 0
-    caught, accused, members = int((said & inside).sum()), int(said.sum()), int(inside.sum())
+    flagged = scores >= 0
+    caught, accused, members = int((flagged & inside).sum()), int(flagged.sum()), int(inside.sum())
     exact = float(scipy.stats.hypergeom.sf(caught - 1, len(scores), accused, members))
     order = scipy.stats.mannwhitneyu(scores[inside], scores[~inside], alternative="greater").pvalue
     return min(1.0, 2 * min(exact, 1.0 if np.isnan(order) else float(order)))

@@ -27,9 +27,9 @@ def coded(clusters: npt.ArrayLike) -> tuple[Codes, int]:
     if names.dtype.kind in "OU":
         seen: dict[object, int] = {}
         return np.array([seen.setdefault(name, len(seen)) for name in names.tolist()], dtype=np.int64), len(seen)
-    _, first, place = np.unique(names, return_index=True, return_inverse=True)
+    _, first, codes = np.unique(names, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
-    return rank[place].astype(np.int64), len(first)
+    return rank[codes].astype(np.int64), len(first)
 
 
 class Layout(NamedTuple):
@@ -55,10 +55,10 @@ def layout(clusters: npt.ArrayLike) -> Layout:
 
 def cluster_means(rows: Floats, clusters: npt.ArrayLike | Layout) -> Floats:
     """Return the mean of each cluster ``(k, clusters)``, rounded to float32, for rows ``(k, n)`` without NaN."""
-    own = clusters if isinstance(clusters, Layout) else layout(clusters)
-    if own.alone:
+    arrangement = clusters if isinstance(clusters, Layout) else layout(clusters)
+    if arrangement.alone:
         return np.asarray(rows.astype(np.float32), dtype=np.float64)
-    means = np.add.reduceat(rows[:, own.order], own.starts, axis=1) / own.sizes
+    means = np.add.reduceat(rows[:, arrangement.order], arrangement.starts, axis=1) / arrangement.sizes
     return np.asarray(means.astype(np.float32), dtype=np.float64)
 
 
@@ -75,9 +75,13 @@ def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout |
     """Return `clusters_greater` of differences ``(k, n)``, and that of minus the differences."""
     if clusters is None:
         return wilcoxon_both(differences)
-    own = clusters if isinstance(clusters, Layout) else layout(clusters)
+    arrangement = clusters if isinstance(clusters, Layout) else layout(clusters)
     rows = np.atleast_2d(np.asarray(differences))
-    means = rows.astype(np.float32, copy=False) if own.alone else cluster_means(rows.astype(np.float64), own)
+    means = (
+        rows.astype(np.float32, copy=False)
+        if arrangement.alone
+        else cluster_means(rows.astype(np.float64), arrangement)
+    )
     return wilcoxon_both(means) if means.shape[1] >= FEWEST else (np.full(len(means), np.nan),) * 2
 
 
@@ -86,12 +90,12 @@ def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
 
     The test of a row is over the units that it has; NaN for a row without any. Rows with the same gaps share one pass.
     """
-    found, known = np.full(len(rows), np.nan), ~np.isnan(rows)
-    masks, kind = kinds(known)
+    p_values, finite = np.full(len(rows), np.nan), ~np.isnan(rows)
+    masks, kind = kinds(finite)
     for m in np.flatnonzero(masks.any(axis=1)):
-        own = None if clusters is None else np.asarray(clusters)[masks[m]]
-        found[kind == m] = clusters_greater(rows[np.ix_(kind == m, masks[m])], own)
-    return found
+        cluster_names = None if clusters is None else np.asarray(clusters)[masks[m]]
+        p_values[kind == m] = clusters_greater(rows[np.ix_(kind == m, masks[m])], cluster_names)
+    return p_values
 
 
 def kinds(masks: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], Codes]:
@@ -101,9 +105,9 @@ def kinds(masks: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], Codes]:
     """
     rows = [row.tobytes() for row in masks]
     first = {row: i for i, row in reversed(list(enumerate(rows)))}
-    place = {row: i for i, row in enumerate(sorted(first))}
-    different = np.array([first[row] for row in place], dtype=np.int64)
-    return masks[different], np.array([place[row] for row in rows], dtype=np.int64)
+    index = {row: i for i, row in enumerate(sorted(first))}
+    different = np.array([first[row] for row in index], dtype=np.int64)
+    return masks[different], np.array([index[row] for row in rows], dtype=np.int64)
 
 
 def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -113,7 +117,7 @@ def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     sha256 and the first half of them, rounded down, is the one to choose on. So both halves have the same number of
     names, or the reported one has one more, and neither the order of the units nor their numbers matter.
     """
-    given = [str(name) for name in np.asarray(names)]
-    order = sorted(set(given), key=lambda name: hashlib.sha256(name.encode()).digest())
+    texts = [str(name) for name in np.asarray(names)]
+    order = sorted(set(texts), key=lambda name: hashlib.sha256(name.encode()).digest())
     chosen = set(order[: len(order) // 2])
-    return np.array([name in chosen for name in given], dtype=bool)
+    return np.array([name in chosen for name in texts], dtype=bool)

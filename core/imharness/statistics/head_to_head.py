@@ -18,9 +18,9 @@ import numpy.typing as npt
 import scipy
 
 from imharness.statistics import NotTestable
-from imharness.statistics.bootstrap import RESAMPLES, Interval
+from imharness.statistics.bootstrap import Interval
 from imharness.statistics.clusters import cluster_means, clusters_both
-from imharness.statistics.differences import Told, contributions, moments
+from imharness.statistics.differences import Intervals, contributions, moments
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,53 +45,34 @@ class HeadToHead:
         return min(p * self.tests, 1.0)
 
 
-def resampled(n: int, resamples: int = RESAMPLES, first: int = 0) -> npt.NDArray[np.int64]:
-    """Return positions ``(resamples, n)`` in [0, n): hash(hash(r + 1) + i) * n / 2**32, rounded down.
-
-    r counts from `first`.
-    """
-    rows = _hash(np.arange(first + 1, first + resamples + 1).astype(np.uint32))
-    cells = _hash(rows[:, None] + np.arange(n).astype(np.uint32))
-    return ((cells.astype(np.uint64) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
-
-
-def _hash(x: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """Mix 32 bits (Wellons' "lowbias32")."""
-    x = x ^ (x >> np.uint32(16))
-    x = x * np.uint32(0x7FEB352D)
-    x = x ^ (x >> np.uint32(15))
-    x = x * np.uint32(0x846CA68B)
-    return x ^ (x >> np.uint32(16))
-
-
 def head_to_head(
     advantages: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     weights: Floats | None = None,
     *,
-    tail: float,
-    reach: float = 0.0,
+    alpha: float,
+    value_range: float = 0.0,
     tests: int = 2,
 ) -> HeadToHead:
     """Compare two entries by the first's advantage on each unit ``(n,)``, more is better, NaN where one has no number.
 
-    `clusters`: the name of each unit's cluster, `weights`: how much each unit counts ``(n,)``. `tail` and `reach`: of
-    the simultaneous intervals among all entries, see `imharness.statistics.differences.Told`. Raises `NotTestable`
-    without shared units.
+    `clusters`: the name of each unit's cluster, `weights`: how much each unit counts ``(n,)``. `alpha` and
+    `value_range`: of the simultaneous intervals among all entries, see
+    `imharness.statistics.differences.Intervals`. Raises `NotTestable` without shared units.
     """
-    given = np.asarray(advantages, dtype=np.float64)
-    known = ~np.isnan(given)
-    if not known.any():
+    values = np.asarray(advantages, dtype=np.float64)
+    finite = ~np.isnan(values)
+    if not finite.any():
         raise NotTestable("the two entries share no unit")
-    d, names = given[known], None if clusters is None else np.asarray(clusters)[known]
-    parts = contributions(d[None], names, None if weights is None else weights[known])
-    told = Told(*moments(parts), tail, reach)
+    d, names = values[finite], None if clusters is None else np.asarray(clusters)[finite]
+    unit_values = contributions(d[None], names, None if weights is None else weights[finite])
+    intervals = Intervals(*moments(unit_values), alpha, value_range)
     rounded = d.astype(np.float32).astype(np.float64)
     better, worse = (float(p[0]) for p in clusters_both(rounded, names))
     means = rounded if names is None else cluster_means(rounded[None], names)[0]
-    count = None if names is None else parts.shape[1]
+    count = None if names is None else unit_values.shape[1]
     return HeadToHead(
-        Interval(float(told.value[0]), float(told.low[0]), float(told.high[0]), len(d), count),
+        Interval(float(intervals.value[0]), float(intervals.low[0]), float(intervals.high[0]), len(d), count),
         better,
         worse,
         tests,
@@ -114,10 +95,10 @@ def tie_groups(order: Sequence[int], beats: npt.NDArray[np.bool_]) -> list[list[
 
     `order`: entries, the best first; ``beats[i, j]``: i is significantly better than j.
     """
-    left, groups = list(order), []
-    while left:
-        leader = left[0]
-        group = [entry for entry in left if entry == leader or not beats[leader, entry]]
+    remaining, groups = list(order), []
+    while remaining:
+        leader = remaining[0]
+        group = [entry for entry in remaining if entry == leader or not beats[leader, entry]]
         groups.append(group)
-        left = [entry for entry in left if entry not in group]
+        remaining = [entry for entry in remaining if entry not in group]
     return groups

@@ -96,7 +96,6 @@ def mean_spearman(
     labels: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     *,
-    seed: int = 0,
     resamples: int = RESAMPLES,
     level: float = LEVEL,
 ) -> Interval:
@@ -109,23 +108,23 @@ def mean_spearman(
     x, y = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     alike = _grouped(x, y)
     ones = np.ones((len(y), 1))
-    value = _mean(alike, [_labelled(own.labels, ones[own.units]) for own in alike])[0]
+    value = _mean(alike, [_labelled(group.labels, ones[group.units]) for group in alike])[0]
     if np.isnan(value):
         raise NotTestable("no line has a correlation with the labels")
     codes, k = coded(np.arange(len(y)) if clusters is None else clusters)
     size = None if clusters is None else k
-    width = max(_AT_ONCE // len(y), 16) if any(own.lines for own in alike) else max(_HELD // len(y), _WIDE)
-    parts = (_resampled(own, codes[own.units], (k, resamples, seed), width) for own in alike)
-    estimates = [_mean(alike, own) for own in zip(*parts, strict=True)]
-    found = np.concatenate(estimates)
-    found = found[np.isfinite(found)]
-    low, high = percentiles(found, size, level) if len(found) else (np.nan, np.nan)
+    width = max(_AT_ONCE // len(y), 16) if any(group.lines for group in alike) else max(_HELD // len(y), _WIDE)
+    batches = (_resampled(group, codes[group.units], (k, resamples), width) for group in alike)
+    estimates = [_mean(alike, draws) for draws in zip(*batches, strict=True)]
+    pooled = np.concatenate(estimates)
+    pooled = pooled[np.isfinite(pooled)]
+    low, high = percentiles(pooled, size, level) if len(pooled) else (np.nan, np.nan)
     return Interval(float(value), float(low), float(high), len(y), size)
 
 
 def _grouped(scores: Floats, labels: Floats) -> list[_Alike]:
     masks, group = kinds(np.isfinite(scores))
-    found = []
+    groups = []
     for i, mask in enumerate(masks):
         rows = scores[group == i][:, mask]
         summed = _tie_term(rows) <= _FEW * rows.shape[1] ** 3
@@ -133,18 +132,18 @@ def _grouped(scores: Floats, labels: Floats) -> list[_Alike]:
             summed[:] = False
         lines = [_sorted(line) for line in rows[~summed]]
         below = _below(rows[summed])
-        found.append(_Alike(np.flatnonzero(mask), _sorted(labels[mask]), lines, int(summed.sum()), below))
-    return [own for own in found if len(own.units)]
+        groups.append(_Alike(np.flatnonzero(mask), _sorted(labels[mask]), lines, int(summed.sum()), below))
+    return [group for group in groups if len(group.units)]
 
 
 def _tie_term(rows: Floats) -> Floats:
     """Return the sum of t**3 - t over groups of t equal numbers in each row ``(k, n)``: ``(k,)``."""
     risen = np.sort(rows, axis=1)
-    found = np.zeros(len(rows))
+    terms = np.zeros(len(rows))
     for i in np.flatnonzero((risen[:, 1:] == risen[:, :-1]).any(axis=1)):
         t = np.unique(risen[i], return_counts=True)[1].astype(np.float64)
-        found[i] = (t**3 - t).sum()
-    return found
+        terms[i] = (t**3 - t).sum()
+    return terms
 
 
 def _below(lines: Floats) -> npt.NDArray[np.int16]:
@@ -157,31 +156,31 @@ def _below(lines: Floats) -> npt.NDArray[np.int16]:
         return np.zeros((0, 0), dtype=np.int16)
     order = lines.argsort(axis=1, kind="stable")
     ranks = order.argsort(axis=1).astype(np.uint16)
-    found, start = np.empty((n, n), dtype=np.int16), 0
+    matrix, start = np.empty((n, n), dtype=np.int16), 0
     while start < n:
         end = start + max(2 * _AT_ONCE // (n - start), 1)
-        own = _smaller(ranks[:, start:end], ranks[:, start:])
-        found[start:end, start:] = own
-        found[start:, start:end] = -own.T
+        block = _smaller(ranks[:, start:end], ranks[:, start:])
+        matrix[start:end, start:] = block
+        matrix[start:, start:end] = -block.T
         start = end
-    np.fill_diagonal(found, 0)
+    np.fill_diagonal(matrix, 0)
     for line, places in zip(lines, order, strict=True):
-        _level(found, line[places], places)
-    return found
+        _level(matrix, line[places], places)
+    return matrix
 
 
 def _smaller(first: npt.NDArray[np.uint16], second: npt.NDArray[np.uint16]) -> npt.NDArray[np.int16]:
     """Return in how many lines a rank of ``(k, a)`` is below one of ``(k, b)``, minus where it is not ``(a, b)``."""
-    found = np.full((first.shape[1], second.shape[1]), -len(first), dtype=np.int16)
-    less, count = np.empty(found.shape, dtype=bool), np.empty(found.shape, dtype=np.uint8)
+    totals = np.full((first.shape[1], second.shape[1]), -len(first), dtype=np.int16)
+    less, count = np.empty(totals.shape, dtype=bool), np.empty(totals.shape, dtype=np.uint8)
     for start in range(0, len(first), 255):
         count[:] = 0
         for low, high in zip(first[start : start + 255], second[start : start + 255], strict=True):
             np.less(low[:, None], high, out=less)
             count += less.view(np.uint8)
-        found += count
-        found += count
-    return found
+        totals += count
+        totals += count
+    return totals
 
 
 def _level(below: npt.NDArray[np.int16], risen: Floats, places: Codes) -> None:
@@ -200,24 +199,24 @@ def _sorted(numbers: Floats) -> _Sorted:
     return _Sorted(order, np.flatnonzero(np.concatenate([[True], risen[1:] != risen[:-1]])))
 
 
-def _resampled(own: _Alike, codes: Codes, how: tuple[int, int, int], width: int) -> Iterable[_Drawn]:
+def _resampled(group: _Alike, codes: Codes, how: tuple[int, int], width: int) -> Iterable[_Drawn]:
     """Return the resamples of the units of some lines, `width` at once.
 
-    `codes`: the cluster of each of these units ``(n,)``; `how`: how many clusters and resamples, and the seed. If they
-    are not too many, they are kept for the next lines over the same units.
+    `codes`: the cluster of each of these units ``(n,)``; `how`: how many clusters and resamples. If they are not
+    too many, they are kept for the next lines over the same units.
     """
     if len(codes) * how[1] > _KEPT:
-        return _made(own.labels, codes, how, width)
-    return _known(own.labels.order.tobytes(), own.labels.starts.tobytes(), codes.tobytes(), how, width)
+        return _made(group.labels, codes, how, width)
+    return _known(group.labels.order.tobytes(), group.labels.starts.tobytes(), codes.tobytes(), how, width)
 
 
 @functools.lru_cache(maxsize=1)
-def _known(order: bytes, starts: bytes, codes: bytes, how: tuple[int, int, int], width: int) -> list[_Drawn]:
-    labels = _Sorted(*(np.frombuffer(own, dtype=np.int64) for own in (order, starts)))
+def _known(order: bytes, starts: bytes, codes: bytes, how: tuple[int, int], width: int) -> list[_Drawn]:
+    labels = _Sorted(*(np.frombuffer(buffer, dtype=np.int64) for buffer in (order, starts)))
     return list(_made(labels, np.frombuffer(codes, dtype=np.int64), how, width))
 
 
-def _made(labels: _Sorted, codes: Codes, how: tuple[int, int, int], width: int) -> Iterator[_Drawn]:
+def _made(labels: _Sorted, codes: Codes, how: tuple[int, int], width: int) -> Iterator[_Drawn]:
     for counts in drawn(*how):
         for start in range(0, len(counts), width):
             yield _labelled(labels, np.ascontiguousarray(counts[start : start + width].T[codes]))
@@ -226,29 +225,36 @@ def _made(labels: _Sorted, codes: Codes, how: tuple[int, int, int], width: int) 
 def _labelled(labels: _Sorted, counts: Floats) -> _Drawn:
     """Return the resampled labels ``(n,)``, with the count of each unit in each resample ``(n, r)``."""
     draws = counts.sum(axis=0)
-    own: Numbers = counts.astype(np.int32) if draws.max() <= _SMALL else counts
-    kind, m = own.dtype, draws.astype(own.dtype)
-    t = labels.sums(own, np.empty_like(own))
-    sizes = np.diff(labels.starts, append=len(own))
-    doubled = np.empty_like(own)
+    compact_counts: Numbers = counts.astype(np.int32) if draws.max() <= _SMALL else counts
+    kind, m = compact_counts.dtype, draws.astype(compact_counts.dtype)
+    t = labels.sums(compact_counts, np.empty_like(compact_counts))
+    sizes = np.diff(labels.starts, append=len(compact_counts))
+    doubled = np.empty_like(compact_counts)
     doubled[labels.order] = np.repeat(2 * np.cumsum(t, axis=0, dtype=kind) - t - m, sizes, axis=0)
-    weighted = own * doubled
+    weighted = compact_counts * doubled
     spread = draws**3 - _summed(t, t, t)
-    return _Drawn(own, weighted, draws, spread, _summed(weighted, own), _summed(own, own, own))
+    return _Drawn(
+        compact_counts,
+        weighted,
+        draws,
+        spread,
+        _summed(weighted, compact_counts),
+        _summed(compact_counts, compact_counts, compact_counts),
+    )
 
 
 def _mean(alike: list[_Alike], resamples: Sequence[_Drawn]) -> Floats:
     """Return the mean of all defined correlations ``(r,)`` in some resamples, of the units of each of the groups."""
     total, defined = np.zeros((2, len(resamples[0].draws) if resamples else 1))
-    for own, counted in zip(alike, resamples, strict=True):
-        for rho, lines in _correlations(own, counted):
-            known = ~np.isnan(rho)
-            total[known] += rho[known]
-            defined += lines * known
+    for group, counted in zip(alike, resamples, strict=True):
+        for rho, lines in _correlations(group, counted):
+            finite = ~np.isnan(rho)
+            total[finite] += rho[finite]
+            defined += lines * finite
     return np.divide(total, defined, out=np.full_like(total, np.nan), where=defined > 0)
 
 
-def _correlations(own: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, int]]:
+def _correlations(group: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, int]]:
     """Yield the sum of correlations in each resample ``(r,)``, NaN where not defined, and the number of their lines.
 
     Each line is yielded alone, except for those that are summed together.
@@ -257,13 +263,13 @@ def _correlations(own: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, int]
 
     def correlated(shared: Floats, cubes: Numbers) -> Floats:
         norm = np.sqrt(np.maximum(draws**3 - cubes, 0) * np.maximum(spread, 0))
-        kept = (norm > 0) & (draws >= NEEDED["spearman"])
-        return np.asarray(np.divide(3 * shared, norm, out=np.full_like(draws, np.nan), where=kept))
+        valid = (norm > 0) & (draws >= NEEDED["spearman"])
+        return np.asarray(np.divide(3 * shared, norm, out=np.full_like(draws, np.nan), where=valid))
 
-    if own.summed:
-        yield correlated(_all_before(own, counts, weighted), whole[1]), own.summed
-    buffers = [np.empty_like(counts) for _ in range(5 * bool(own.lines))]
-    for line in own.lines:
+    if group.summed:
+        yield correlated(_all_before(group, counts, weighted), whole[1]), group.summed
+    buffers = [np.empty_like(counts) for _ in range(5 * bool(group.lines))]
+    for line in group.lines:
         t, w = line.sums(counts, buffers[0]), line.sums(weighted, buffers[1])
         met, cubes = (_summed(w, t), _summed(t, t, t)) if len(t) < len(counts) else whole
         yield correlated(met + 2.0 * _before(t, w, *buffers[2:]), cubes), 1
@@ -277,16 +283,16 @@ def _summed(first: Numbers, *others: Numbers) -> Numbers:
     return np.asarray(product.sum(axis=0, dtype=first.dtype))
 
 
-def _all_before(own: _Alike, counts: Numbers, weighted: Numbers) -> Floats:
+def _all_before(group: _Alike, counts: Numbers, weighted: Numbers) -> Floats:
     """Return the numerators of the lines that are summed ``(r,)``: over pairs of units the draws of one times the
     weight of the other, times `below`."""
-    exact = own.summed * float(counts.sum(axis=0).max()) < _EXACT
+    exact = group.summed * float(counts.sum(axis=0).max()) < _EXACT
     draws = counts.astype(np.float32 if exact else np.float64)
-    found, step = np.zeros(counts.shape[1]), max(8 * _AT_ONCE // len(own.below), 1)
-    for start in range(0, len(own.below), step):
-        above = own.below[start : start + step].astype(draws.dtype) @ draws
-        found -= np.einsum("ij,ij->j", weighted[start : start + step].astype(np.float64), above.astype(np.float64))
-    return found
+    totals, step = np.zeros(counts.shape[1]), max(8 * _AT_ONCE // len(group.below), 1)
+    for start in range(0, len(group.below), step):
+        above = group.below[start : start + step].astype(draws.dtype) @ draws
+        totals -= np.einsum("ij,ij->j", weighted[start : start + step].astype(np.float64), above.astype(np.float64))
+    return totals
 
 
 def _before(t: Numbers, w: Numbers, product: Numbers, *spare: Numbers) -> Floats:
@@ -294,14 +300,14 @@ def _before(t: Numbers, w: Numbers, product: Numbers, *spare: Numbers) -> Floats
 
     Neighbours are joined into pairs, then pairs into fours, and so on; each time the second part meets the first.
     """
-    found, others = np.zeros(t.shape[1]), spare
+    totals, others = np.zeros(t.shape[1]), spare
     while len(t) > 1:
         half = len(t) // 2
         met = np.multiply(w[1 : 2 * half : 2], t[: 2 * half : 2], out=product[:half])
-        found += met.sum(axis=0, dtype=t.dtype)
+        totals += met.sum(axis=0, dtype=t.dtype)
         joined = tuple(other[: len(t) - half] for other in others)
-        for part, out in zip((t, w), joined, strict=True):
-            np.add(part[: 2 * half : 2], part[1 : 2 * half : 2], out=out[:half])
-            out[half:] = part[2 * half :]
+        for block, out in zip((t, w), joined, strict=True):
+            np.add(block[: 2 * half : 2], block[1 : 2 * half : 2], out=out[:half])
+            out[half:] = block[2 * half :]
         others, (t, w) = (t, w), joined
-    return found
+    return totals

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from imharness.statistics.bootstrap import LEVEL
 from imharness.statistics.clusters import FEWEST, coded
-from imharness.statistics.differences import BATCHES, Floats, Told, moments, quantile, units_needed
+from imharness.statistics.differences import BATCHES, Floats, Intervals, moments, quantile, units_needed
 from imharness.statistics.shares import score_interval, score_needed
 
 JACKKNIFED = 14
@@ -29,11 +29,11 @@ _STRAIGHT = 1e-9
 
 
 @dataclass(frozen=True)
-class Means(Told):
+class Means(Intervals):
     """Means with intervals whose ends ``(means,)`` are not equally far from them; NaN where there is none.
 
-    `needs`: mean -> a function that returns how many units tell it from 0, where that is not what `Told` says: where
-    units have few values, and where they are skewed.
+    `needs`: mean -> a function that returns how many units tell it from 0, where that is not what `Intervals` says:
+    where units have few values, and where they are skewed.
     """
 
     ends: tuple[Floats, Floats]
@@ -49,18 +49,18 @@ class Means(Told):
         """Upper ends."""
         return self.ends[1]
 
-    def needed_for(self, *place: int) -> int | None:
-        """Return how many units show on which side of zero a mean is, in four of five studies; see `Told`."""
-        return self.needs[place[0]]() if place[0] in self.needs else super().needed_for(*place)
+    def needed_for(self, *index: int) -> int | None:
+        """Return how many units show on which side of zero a mean is, in four of five studies; see `Intervals`."""
+        return self.needs[index[0]]() if index[0] in self.needs else super().needed_for(*index)
 
 
-def tail_for(count: int) -> float:
+def alpha_for(count: int) -> float:
     """Return the two-sided level of one interval at which `count` of them hold at once with 95 %."""
     return (1 - LEVEL) / max(count, 1)
 
 
 def means(
-    parts: Sequence[npt.ArrayLike], count: int, values: Sequence[npt.ArrayLike] = (), fewest: int = FEWEST
+    samples: Sequence[npt.ArrayLike], count: int, values: Sequence[npt.ArrayLike] = (), fewest: int = FEWEST
 ) -> Means:
     """Return the mean of each part ``(k,)``, one number for each independent unit, with intervals: ``(parts,)``.
 
@@ -68,40 +68,47 @@ def means(
     these are few and known, else nothing. `fewest`: with fewer units there is no interval. A part without numbers has
     NaN, above nothing and below nothing.
     """
-    rows = [np.asarray(own, dtype=np.float64) for own in parts]
-    known = [own[~np.isnan(own)] for own in rows]
+    rows = [np.asarray(array, dtype=np.float64) for array in samples]
+    finite_rows = [row[~np.isnan(row)] for row in rows]
     value, error = np.full((2, len(rows)), np.nan)
-    for i, own in enumerate(known):
-        if len(own):
-            (value[i],), (error[i],), _ = moments(own[None])
-    units = np.array([len(own) for own in known], dtype=np.int64)
-    reach = max((float(np.abs(own).max()) for own in known if len(own)), default=0.0)
-    told = Told(value, error, units, tail_for(count), reach)
-    low, high, needs = told.low, told.high, dict[int, Callable[[], int | None]]()
+    for i, sample in enumerate(finite_rows):
+        if len(sample):
+            (value[i],), (error[i],), _ = moments(sample[None])
+    units = np.array([len(row) for row in finite_rows], dtype=np.int64)
+    value_range = max((float(np.abs(row).max()) for row in finite_rows if len(row)), default=0.0)
+    intervals = Intervals(value, error, units, alpha_for(count), value_range)
+    low, high, needs = intervals.low, intervals.high, dict[int, Callable[[], int | None]]()
     low[units < fewest] = high[units < fewest] = np.nan
-    for i, own in enumerate(known):
-        if len(own) < fewest:
+    for i, sample in enumerate(finite_rows):
+        if len(sample) < fewest:
             continue
         support = np.asarray(values[i] if values else (), dtype=np.float64)
         if len(support):
-            low[i], high[i] = score_interval(own, support, told.tail)
-            needs[i] = partial(score_needed, own, support, told.tail)
+            low[i], high[i] = score_interval(sample, support, intervals.alpha)
+            needs[i] = partial(score_needed, sample, support, intervals.alpha)
         elif error[i] > 0:
-            ends = skewed_ends(own, quantile(told.tail, len(own)))
+            ends = skewed_ends(sample, quantile(intervals.alpha, len(sample)))
             low[i], high[i] = min(low[i], ends[0]), max(high[i], ends[1])
-            needs[i] = partial(_skewed_needed, own, told.tail)
-    return Means(value, error, units, told.tail, reach, (low, high), needs)
+            needs[i] = partial(_skewed_needed, sample, intervals.alpha)
+    return Means(value, error, units, intervals.alpha, value_range, (low, high), needs)
 
 
-def skewed_ends(own: Floats, reached: float) -> tuple[float, float]:
-    """Return the ends of Hall's interval of a mean ``(k,)``, whose transformed t is within plus or minus `reached`."""
-    k, (spread, skew) = len(own), _shape(own)
+def skewed_ends(sample: Floats, reached: float, *, sure: bool = False) -> tuple[float, float]:
+    """Return the ends of Hall's interval of a mean ``(k,)``, whose transformed t is within plus or minus `reached`.
+
+    `sure`: count of the skewness only what exceeds the standard error that it has for normal numbers.
+    """
+    k, (spread, skew) = len(sample), _shape(sample)
+    if sure:
+        skew = float(np.sign(skew)) * max(0.0, abs(skew) - float(np.sqrt(6 * (k - 2) / ((k + 1) * (k + 3)))))
     error = spread / np.sqrt(k - 1)
-    return float(own.mean() - _t_of(reached, skew, k) * error), float(own.mean() - _t_of(-reached, skew, k) * error)
+    return float(sample.mean() - _t_of(reached, skew, k) * error), float(
+        sample.mean() - _t_of(-reached, skew, k) * error
+    )
 
 
-def _shape(own: Floats) -> tuple[float, float]:
-    off = own - own.mean()
+def _shape(sample: Floats) -> tuple[float, float]:
+    off = sample - sample.mean()
     spread = float(np.sqrt((off**2).mean()))
     return spread, float((off**3).mean()) / spread**3
 
@@ -114,17 +121,17 @@ def _t_of(bound: float, skew: float, k: int) -> float:
     return float(3 / skew * (np.cbrt(1 + skew * wanted) - 1) * np.sqrt(k))
 
 
-def _skewed_needed(own: Floats, tail: float) -> int | None:
+def _skewed_needed(sample: Floats, alpha: float) -> int | None:
     """Return how many units as skewed as these show on which side of zero their mean is, in four of five studies."""
-    spread, skew = _shape(own)
-    side = 1.0 if own.mean() > 0 else -1.0
+    spread, skew = _shape(sample)
+    side = 1.0 if sample.mean() > 0 else -1.0
 
     def reached(n: int) -> float:
-        bound = quantile(tail, n)
+        bound = quantile(alpha, n)
         return max(bound, side * _t_of(side * bound, skew, n))
 
-    effect = abs(float(own.mean())) / (spread * np.sqrt(len(own) / (len(own) - 1)))
-    return units_needed(effect, tail, reached) if effect > 0 else None
+    effect = abs(float(sample.mean())) / (spread * np.sqrt(len(sample) / (len(sample) - 1)))
+    return units_needed(effect, alpha, reached) if effect > 0 else None
 
 
 def jackknife(statistic: Callable[[npt.NDArray[np.bool_]], Floats], clusters: npt.ArrayLike) -> Floats:
@@ -138,6 +145,6 @@ def jackknife(statistic: Callable[[npt.NDArray[np.bool_]], Floats], clusters: np
     codes, k = coded(np.asarray(clusters))
     if k > BATCHES:
         codes, k = codes % BATCHES, BATCHES
-    without = np.stack([statistic(codes != own) for own in range(k)], axis=-1)
+    without = np.stack([statistic(codes != code) for code in range(k)], axis=-1)
     whole = statistic(np.ones(len(codes), dtype=bool))
     return np.asarray(whole[..., None] + (k - 1) * (without.mean(axis=-1, keepdims=True) - without))

@@ -38,14 +38,14 @@ def nested_interval(
         raise NotTestable(f"a mean needs finite values, got {len(x)}")
     (group, k), n = coded(groups), len(x)
     stratum, s = coded(np.zeros(n) if strata is None else strata)
-    sizes, own = np.bincount(group), stratum[np.unique(group, return_index=True)[1]]
+    sizes, group_strata = np.bincount(group), stratum[np.unique(group, return_index=True)[1]]
     mean, half = float(x.mean()), float("nan")
     if k - s >= FEWEST_FREE:
         of_group = np.bincount(group, x) / sizes
         of_stratum = np.bincount(stratum, x) / np.bincount(stratum)
-        between = float((sizes * (of_group - of_stratum[own]) ** 2).sum())
+        between = float((sizes * (of_group - of_stratum[group_strata]) ** 2).sum())
         within = float(((x - of_group[group]) ** 2).sum())
-        error, free = _error(between, within, sizes, np.bincount(stratum)[own], s)
+        error, free = _error(between, within, sizes, np.bincount(stratum)[group_strata], s)
         half = float(-scipy.special.stdtrit(free, (1 - level) / 2) * error)
     return Interval(mean, mean - half, mean + half, n)
 
@@ -62,7 +62,7 @@ def _error(
         return float(np.sqrt(alike / n)), n - s
     typical = (n - (sizes**2 / of_stratum).sum()) / (k - s)  # units of a group; their number if all groups are as large
     share = float((sizes**2).sum()) / n**2 / typical
-    parts = np.array([share * among, (1 / n - share) * inside])
-    variance = float(parts.sum())
-    free = variance**2 / (parts[0] ** 2 / (k - s) + parts[1] ** 2 / (n - k))
+    components = np.array([share * among, (1 / n - share) * inside])
+    variance = float(components.sum())
+    free = variance**2 / (components[0] ** 2 / (k - s) + components[1] ** 2 / (n - k))
     return float(np.sqrt(max(variance, 0.0))), float(np.clip(free, k - s, n - s))

@@ -18,25 +18,27 @@ _HELD = 2**22
 """How many drawn numbers are held together."""
 
 
-def smallest_shown(parts: npt.ArrayLike, units: int, tail: float, *, studies: int = STUDIES, seed: int = 0) -> float:
+def smallest_shown(
+    unit_values: npt.ArrayLike, units: int, alpha: float, *, studies: int = STUDIES, seed: int = 0
+) -> float:
     """Return the smallest true difference that `units` units show in four of five simulated studies.
 
-    `parts` ``(k,)``: what each unit of an earlier contest contributes to the difference of two entries, NaN left out,
-    in its unit, such as percentage points. `tail`: the two-sided level of a single interval, such as
-    `imharness.results.comparisons.Comparison.tail`. NaN with fewer than two units.
+    `unit_values` ``(k,)``: what each unit of an earlier contest contributes to the difference of two entries, NaN left
+    out, in its unit, such as percentage points. `alpha`: the two-sided level of a single interval, such as
+    `imharness.results.comparisons.Comparison.alpha`. NaN with fewer than two units.
 
     A study of mean m and standard error s shows a difference d that is added to it if m + d > q s, so that the smallest
     one is a quantile of q s - m over the studies.
     """
-    own = np.asarray(parts, dtype=np.float64)
-    own = own[~np.isnan(own)]
-    if len(own) < 2 or units < 2:
+    measured = np.asarray(unit_values, dtype=np.float64)
+    measured = measured[~np.isnan(measured)]
+    if len(measured) < 2 or units < 2:
         return float("nan")
-    centred = (own - own.mean()) * np.sqrt(len(own) / (len(own) - 1))
+    centred = (measured - measured.mean()) * np.sqrt(len(measured) / (len(measured) - 1))
     rng, least = np.random.default_rng(seed), np.empty(studies)
     step = max(1, _HELD // units)
     for start in range(0, studies, step):
         drawn: Floats = centred[rng.integers(0, len(centred), (min(step, studies - start), units))]
         error = drawn.std(axis=1, ddof=1) / np.sqrt(units)
-        least[start : start + step] = quantile(tail, units) * error - drawn.mean(axis=1)
+        least[start : start + step] = quantile(alpha, units) * error - drawn.mean(axis=1)
     return float(np.quantile(least, POWER))

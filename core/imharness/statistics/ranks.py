@@ -12,8 +12,8 @@ def front(first: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     A point with NaN is on no front and beats no other.
     """
     points = np.stack([np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)])
-    known = np.asarray(np.isfinite(points[0]) & np.isfinite(points[1]))
+    finite = np.asarray(np.isfinite(points[0]) & np.isfinite(points[1]))
     pairs = points[:, :, None], points[:, None, :]
     beats = np.greater_equal(*pairs).all(axis=0) & np.greater(*pairs).any(axis=0)
-    beaten = (beats & known[:, None]).any(axis=0)
-    return np.asarray(known & ~beaten)
+    beaten = (beats & finite[:, None]).any(axis=0)
+    return np.asarray(finite & ~beaten)

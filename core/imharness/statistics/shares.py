@@ -23,13 +23,13 @@ _NEAR = 1e-12
 """Ends and multipliers are found up to this share of the range that they are looked for in."""
 
 
-def score_interval(numbers: Floats, values: Floats, tail: float) -> tuple[float, float]:
+def score_interval(numbers: Floats, values: Floats, alpha: float) -> tuple[float, float]:
     """Return the score interval of a mean.
 
     `numbers`: one for each independent unit ``(k,)``, each one of `values`, which are all numbers that a unit can have
-    ``(v,)``. `tail`: the two-sided level; the mean lies as many standard errors from the ends as a normal one does.
+    ``(v,)``. `alpha`: the two-sided level; the mean lies as many standard errors from the ends as a normal one does.
     """
-    reached = -scipy.special.ndtri(tail / 2)
+    reached = -scipy.special.ndtri(alpha / 2)
     support = np.unique(values)
     counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
     mean = float(support @ counts / counts.sum())
@@ -46,17 +46,17 @@ def score_interval(numbers: Floats, values: Floats, tail: float) -> tuple[float,
     return found(float(support[0])), found(float(support[-1]))
 
 
-def score_needed(numbers: Floats, values: Floats, tail: float) -> int | None:
+def score_needed(numbers: Floats, values: Floats, alpha: float) -> int | None:
     """Return how many units' score interval shows on which side of 0 a mean is, in four of five studies.
 
     By the normal distribution, with the spread that the numbers have and the one that they would have around 0.
-    Arguments as in `score_interval`; `tail`: the two-sided level. None for a mean of 0 and above `MOST` units.
+    Arguments as in `score_interval`; `alpha`: the two-sided level. None for a mean of 0 and above `MOST` units.
     """
     support = np.unique(values)
     counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
-    size, own = abs(float(numbers.mean())), float(numbers.std())
+    size, spread = abs(float(numbers.mean())), float(numbers.std())
     around = float(np.sqrt(likely(counts, support) @ support**2))
-    far = -scipy.special.ndtri(tail / 2) * around + scipy.special.ndtri(POWER) * own
+    far = -scipy.special.ndtri(alpha / 2) * around + scipy.special.ndtri(POWER) * spread
 
     def enough(n: int) -> bool:
         return bool(size * np.sqrt(n) >= far)
@@ -75,18 +75,18 @@ def likely(counts: npt.NDArray[np.int64], off: Floats) -> Floats:
         return np.asarray((off == 0) / (off == 0).sum())
     total, seen = int(counts.sum()), counts > 0
     low, high = -total / off[-1], -total / off[0]
-    own = [(float(count * value), float(value)) for count, value in zip(counts[seen], off[seen], strict=True)]
+    pairs = [(float(count * value), float(value)) for count, value in zip(counts[seen], off[seen], strict=True)]
 
     def left(multiplier: float) -> float:  # of so few values, a loop is faster than arrays
-        return sum(weighted / (total + multiplier * value) for weighted, value in own)
+        return sum(weighted / (total + multiplier * value) for weighted, value in pairs)
 
     step = _NEAR * (high - low)
     ends = low + step, high - step
     if left(ends[0]) <= 0 or left(ends[1]) >= 0:
-        place, multiplier = (-1, low) if left(ends[0]) <= 0 else (0, high)
+        index, multiplier = (-1, low) if left(ends[0]) <= 0 else (0, high)
         shares = np.where(seen, counts / np.where(seen, total + multiplier * off, 1.0), 0.0)
-        shares[place] = 0.0
-        shares[place] = 1 - shares.sum()
+        shares[index] = 0.0
+        shares[index] = 1 - shares.sum()
         return np.asarray(shares)
     multiplier = scipy.optimize.brentq(left, *ends, xtol=step)
     return np.asarray(counts / (total + multiplier * off))

@@ -27,7 +27,7 @@ def loses_advantage(public: Floats, secret: Floats, clusters: npt.ArrayLike | No
     lost = (public - MARGIN * np.abs(public) - secret).astype(np.float32).astype(np.float64)
     names = None if clusters is None else np.asarray(clusters)
     p = np.full(len(lost), np.nan)
-    for i, known in enumerate(~np.isnan(lost)):
-        if known.any():
-            p[i] = clusters_greater(lost[i, known], None if names is None else names[known])[0]
+    for i, finite in enumerate(~np.isnan(lost)):
+        if finite.any():
+            p[i] = clusters_greater(lost[i, finite], None if names is None else names[finite])[0]
     return adjust(p)

@@ -18,7 +18,7 @@ Pairs = npt.NDArray[np.int64]
 """The places of two entries ``(pairs, 2)``."""
 ALPHA = 0.05
 MATRIX = 200
-"""A table with a cell for each pair is made for at most so many entries."""
+"""A table with a task for each pair is made for at most so many entries."""
 AT_ONCE = 1 << 16
 """How many differences are computed and tested at once: half a MiB, which stays in the processor's cache."""
 
@@ -57,15 +57,15 @@ def win_rates(
     for c, block in enumerate(scores):
         values = np.asarray(block)
         for mask, group in _by_mask(~np.isnan(values), pairs):
-            own = _layout(clusters[c], mask, layouts) if len(clusters) else None
-            single = own is not None and own.alone and values.dtype == np.float32
+            arrangement = _layout(clusters[c], mask, layouts) if len(clusters) else None
+            single = arrangement is not None and arrangement.alone and values.dtype == np.float32
             shared = values[:, mask].astype(np.float32 if single else np.float64)
             step = max(1, AT_ONCE // shared.shape[1])
             for start in range(0, len(group), step):
                 first, second = group[start : start + step].T
                 difference = shared[first]
                 difference -= shared[second]
-                up, down = clusters_both(difference, own)
+                up, down = clusters_both(difference, arrangement)
                 p[first, second, c], p[second, first, c] = (up, down) if higher_wins else (down, up)
     corrected = adjust(p, correction)
     tested_count = np.sum(~np.isnan(p), axis=2)
@@ -74,12 +74,12 @@ def win_rates(
     return WinRates(rate, tested_count, int(np.sum(~np.isnan(p))))
 
 
-def _layout(names: npt.ArrayLike, mask: npt.NDArray[np.bool_], known: dict[tuple[int, bytes], Layout]) -> Layout:
+def _layout(names: npt.ArrayLike, mask: npt.NDArray[np.bool_], cache: dict[tuple[int, bytes], Layout]) -> Layout:
     """Return the layout of some units; conditions that share the same object of names share the layout."""
     key = id(names), mask.tobytes()
-    if key not in known:
-        known[key] = layout(np.asarray(names)[mask])
-    return known[key]
+    if key not in cache:
+        cache[key] = layout(np.asarray(names)[mask])
+    return cache[key]
 
 
 def _by_mask(shared: npt.NDArray[np.bool_], pairs: Pairs) -> list[tuple[npt.NDArray[np.bool_], Pairs]]:
@@ -87,11 +87,11 @@ def _by_mask(shared: npt.NDArray[np.bool_], pairs: Pairs) -> list[tuple[npt.NDAr
     if shared.all():
         return [(shared[0], pairs)] if shared.size and len(pairs) else []
     groups: dict[bytes, tuple[npt.NDArray[np.bool_], list[int]]] = {}
-    for place, (i, j) in enumerate(pairs):
+    for index, (i, j) in enumerate(pairs):
         mask = shared[i] & shared[j]
         if mask.any():
-            groups.setdefault(mask.tobytes(), (mask, []))[1].append(place)
-    return [(mask, pairs[own]) for mask, own in groups.values()]
+            groups.setdefault(mask.tobytes(), (mask, []))[1].append(index)
+    return [(mask, pairs[indices]) for mask, indices in groups.values()]
 
 
 def bradley_terry(wins: npt.ArrayLike, tolerance: float = 1e-12, steps: int = 100_000) -> Floats:

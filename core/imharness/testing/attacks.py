@@ -68,8 +68,8 @@ class AttackProbe(Probe):
         built, inputs, seeds = self.built, self.inputs(2), [1, 2]
         score = samples.Quality(self.seed)
         together = score(self.call(built, inputs, seeds))
-        parts = [self.call(built, self.picked(inputs, [i]), seeds[i : i + 1]) for i in range(2)]
-        alone = torch.cat([score(part) for part in parts])
+        results = [self.call(built, self.picked(inputs, [i]), seeds[i : i + 1]) for i in range(2)]
+        alone = torch.cat([score(result) for result in results])
         off = float((together - alone).abs().max())
         if off > SCORE_TOLERANCE:
             raise ContractError(f"an image's score differs by {off:.3g} when it is attacked alone")
@@ -93,32 +93,32 @@ class ReconstructionProbe(Probe):
     def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
         batch = inputs["images"]
         network = samples.classifier(batch[0].numel(), samples.CLASSES, self.seed).to(device)
-        own = _gradients(network, batch)
+        gradients = _gradients(network, batch)
         own_round = self.component.round()
         if own_round is not None:
             return self._after_a_round(own_round, network, batch)
         batches = self.component.batches(len(batch))
-        shared = {name: torch.stack([g[rows].mean(dim=0) for rows in batches]) for name, g in own.items()}
+        shared = {name: torch.stack([g[rows].mean(dim=0) for rows in batches]) for name, g in gradients.items()}
         network.requires_grad_(False)
         return {"gradients": shared, "model": network, "shape": tuple(batch.shape[1:]), "progress": silent}
 
-    def _after_a_round(self, own: Round, network: torch.nn.Module, batch: torch.Tensor) -> dict[str, Any]:
+    def _after_a_round(self, training_round: Round, network: torch.nn.Module, batch: torch.Tensor) -> dict[str, Any]:
         """Share the mean gradient of the batch: one participant, one step, with the labels where they are known."""
         shape = (batch.shape[1], batch.shape[2], batch.shape[3])
         sent = self.component.sent(network, shape)
         shared = {name: g.mean(dim=0, keepdim=True) for name, g in _gradients(sent, batch).items()}
         labels = torch.arange(len(batch), device=batch.device) % samples.CLASSES
-        told = {LABELS: labels[None]} if own.labels_known else {}
+        extras = {LABELS: labels[None]} if training_round.labels_known else {}
         sent.requires_grad_(False)
-        return {"gradients": shared | told, "model": sent, "shape": shape, "progress": silent}
+        return {"gradients": shared | extras, "model": sent, "shape": shape, "progress": silent}
 
 
 def _gradients(network: torch.nn.Module, batch: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return parameter -> the gradient of each image, ``(n, *shape)``."""
-    found: list[dict[str, torch.Tensor]] = []
+    gradients: list[dict[str, torch.Tensor]] = []
     for i in range(len(batch)):
         label = torch.tensor([i % samples.CLASSES], device=batch.device)
         loss = F.cross_entropy(network(batch[i : i + 1]), label)
         names, parameters = zip(*network.named_parameters(), strict=True)
-        found.append(dict(zip(names, torch.autograd.grad(loss, parameters), strict=True)))
-    return {name: torch.stack([own[name] for own in found]).detach() for name in found[0]}
+        gradients.append(dict(zip(names, torch.autograd.grad(loss, parameters), strict=True)))
+    return {name: torch.stack([example[name] for example in gradients]).detach() for name in gradients[0]}

@@ -101,6 +101,6 @@ def undisturbed() -> Iterator[None]:
     yield
     after = (torch.get_rng_state(), np.random.get_state()[1], random.getstate())  # type: ignore[index]
     same = (torch.equal(before[0], after[0]), np.array_equal(before[1], after[1]), before[2] == after[2])
-    for name, kept in zip(("torch", "numpy", "random"), same, strict=True):
-        if not kept:
+    for name, unchanged in zip(("torch", "numpy", "random"), same, strict=True):
+        if not unchanged:
             raise ContractError(f"{RANDOM_STATE} {name} changed; draw only from the given rng")

@@ -21,7 +21,7 @@ from imharness.contracts.component import Component
 from imharness.errors import ContractError, HarnessError, PluginError, Unavailable, UsageError
 from imharness.testing.devices import on_accelerator, stays
 from imharness.testing.placement import ACCELERATOR, MAC, prepare
-from imharness.testing.probe import Probe
+from imharness.testing.probe import Probe, check_bare
 from imharness.testing.probes import probe_of
 from imharness.testing.usual import again, copied, usual, usual_inputs
 
@@ -30,6 +30,7 @@ SLOW_S = 60.0
 SLOW_AT_BOUND_S = 10.0
 """At a bound of a parameter, which may mean millions of steps, this many seconds without an error are enough."""
 IN_PLACE = "keeps every tensor on its device"
+BARE = "keeps its contract where little is shown"
 AGAIN_S = 0.01
 """Seconds after which a check that swallowed its interruption is interrupted again."""
 
@@ -61,7 +62,7 @@ class Trial:
 
     component: Component
     check: str
-    work: Callable[[], str]
+    examine: Callable[[], str]
     limit: float = SLOW_S
     at_bound: bool = False
     """Whether the check passes if there is no error within its limit."""
@@ -80,7 +81,7 @@ class Trial:
 
         try:
             with _limited(self.limit):
-                return outcome("passed", self.work())
+                return outcome("passed", self.examine())
         except Late as error:
             if self.at_bound:
                 return outcome("passed", f"{error} without an error")
@@ -95,15 +96,15 @@ class Trial:
 
 def components_of(module: ModuleType) -> list[Component]:
     """Return the components that a module's hook registers; raises `ContractError` if it returns anything else."""
-    found: list[Component] = []
+    components: list[Component] = []
     for item in getattr(module, "components", list)():
         try:
-            found.append(checked_offer(item))
+            components.append(checked_offer(item))
         except PluginError as error:
             raise ContractError(f"{module.__name__}.components: {error}") from None
-    if not found:
+    if not components:
         raise ContractError(f"{module.__name__} registers nothing; mark a function such as components with @hookimpl")
-    return found
+    return components
 
 
 def check_component(component: Component, seed: int = 0) -> list[CheckResult]:
@@ -113,24 +114,24 @@ def check_component(component: Component, seed: int = 0) -> list[CheckResult]:
 
 def trials(component: Component, seed: int = 0) -> list[Trial]:
     """Return every check that applies to a component; the inputs depend on `seed`."""
-    found = [Trial(component, "says what it is", lambda: _metadata(component))]
+    trials = [Trial(component, "says what it is", lambda: _metadata(component))]
     probe = probe_of(component, seed)
     if probe is None:
-        return found
+        return trials
     if not component.isolation:
         prepare()
-    found += [Trial(component, name, _if_here(component, work)) for name, work in quick_checks(component, probe)]
-    found += [Trial(component, name, _if_here(component, work)) for name, work in _on_devices(component, probe)]
+    trials += [Trial(component, name, _if_here(component, check)) for name, check in quick_checks(component, probe)]
+    trials += [Trial(component, name, _if_here(component, check)) for name, check in _on_devices(component, probe)]
     for field, value, side in _ends(component):
-        work = _if_here(component, functools.partial(_at, component, field, value, probe))
-        found.append(Trial(component, f"works with {field} at its {side} bound", work, SLOW_AT_BOUND_S, True))
-    return found
+        bound_check = _if_here(component, functools.partial(_at, component, field, value, probe))
+        trials.append(Trial(component, f"works with {field} at its {side} bound", bound_check, SLOW_AT_BOUND_S, True))
+    return trials
 
 
-def _if_here(component: Component, work: Callable[[], str]) -> Callable[[], str]:
+def _if_here(component: Component, check: Callable[[], str]) -> Callable[[], str]:
     def run() -> str:
         component.require()
-        return work()
+        return check()
 
     return run
 
@@ -143,8 +144,9 @@ def quick_checks(component: Component, probe: Probe) -> Iterator[tuple[str, Call
     yield "uses no global randomness, network, process or file", lambda: _quiet(probe)
     if probe.by_row:
         yield "treats each row alone, whatever the batch and its order", lambda: _alone(probe)
+    yield BARE, lambda: check_bare(probe)
     for name, check in probe.own_checks():
-        yield name, _told(check)
+        yield name, _message(check)
 
 
 def _on_devices(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -153,7 +155,7 @@ def _on_devices(component: Component, probe: Probe) -> Iterator[tuple[str, Calla
     yield "time and memory", lambda: _cost(probe)
 
 
-def _told(check: Callable[[], str | None]) -> Callable[[], str]:
+def _message(check: Callable[[], str | None]) -> Callable[[], str]:
     return lambda: check() or ""
 
 

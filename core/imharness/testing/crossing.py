@@ -20,21 +20,21 @@ from imharness.contracts.values import NamedTensors, Numbers, Randomness, Record
 @singledispatch
 def tensors(kind: ValueKind, value: Any) -> Tensors:
     """Return a value as name -> tensor; a value that is itself a tensor has the empty name."""
-    own = getattr(kind, "tensors", None)
-    found: Tensors = {"": value} if own is None else own(value)
-    return found
+    converter = getattr(kind, "tensors", None)
+    result: Tensors = {"": value} if converter is None else converter(value)
+    return result
 
 
 @singledispatch
 def restored(kind: ValueKind, tensors: Tensors, device: torch.device) -> Any:
     """Return the value whose `tensors` are given."""
-    own = getattr(kind, "restored", None)
-    return tensors[""].to(device) if own is None else own(tensors, device)
+    converter = getattr(kind, "restored", None)
+    return tensors[""].to(device) if converter is None else converter(tensors, device)
 
 
-def joined(parts: Mapping[str, Tensors]) -> Tensors:
+def joined(groups: Mapping[str, Tensors]) -> Tensors:
     """Return the tensors of several values in one mapping, with the names ``part`` or ``part.inner``."""
-    return {f"{name}.{inner}" if inner else name: t for name, own in parts.items() for inner, t in own.items()}
+    return {f"{name}.{inner}" if inner else name: t for name, group in groups.items() for inner, t in group.items()}
 
 
 def within(tensors: Mapping[str, torch.Tensor], name: str) -> Tensors:
@@ -42,9 +42,9 @@ def within(tensors: Mapping[str, torch.Tensor], name: str) -> Tensors:
     return {key[len(name) + 1 :]: t for key, t in tensors.items() if key == name or key.startswith(f"{name}.")}
 
 
-def all_tensors(kinds: Mapping[str, ValueKind], given: Mapping[str, Any]) -> Tensors:
+def all_tensors(kinds: Mapping[str, ValueKind], values: Mapping[str, Any]) -> Tensors:
     """Return the tensors of several values in one mapping, as `joined` does."""
-    return joined({name: tensors(kind, given[name]) for name, kind in kinds.items()})
+    return joined({name: tensors(kind, values[name]) for name, kind in kinds.items()})
 
 
 def all_restored(kinds: Mapping[str, ValueKind], tensors: Tensors, device: torch.device) -> dict[str, Any]:
@@ -91,24 +91,24 @@ def _(kind: Randomness, tensors: Tensors, device: torch.device) -> ImageRng | to
 
 @tensors.register(Record)
 def _(kind: Record, value: Any) -> Tensors:
-    held = {name: getattr(value, name) for name in kind.parts}
-    return joined({name: tensors(kind.parts[name], part) for name, part in held.items() if part is not None})
+    fields = {name: getattr(value, name) for name in kind.members}
+    return joined({name: tensors(kind.members[name], field) for name, field in fields.items() if field is not None})
 
 
 @restored.register(Record)
 def _(kind: Record, tensors: Tensors, device: torch.device) -> Any:
-    held = {name: within(tensors, name) for name in kind.parts}
-    return kind.cls(**{name: restored(kind.parts[name], own, device) for name, own in held.items() if own})
+    fields = {name: within(tensors, name) for name in kind.members}
+    return kind.cls(**{name: restored(kind.members[name], field, device) for name, field in fields.items() if field})
 
 
 @tensors.register(Several)
 def _(kind: Several, value: Any) -> Tensors:
-    return all_tensors(kind.parts, dict(zip(kind.parts, value, strict=True)))
+    return all_tensors(kind.members, dict(zip(kind.members, value, strict=True)))
 
 
 @restored.register(Several)
 def _(kind: Several, tensors: Tensors, device: torch.device) -> tuple[Any, ...]:
-    return tuple(all_restored(kind.parts, tensors, device).values())
+    return tuple(all_restored(kind.members, tensors, device).values())
 
 
 @tensors.register(Numbers)
@@ -119,5 +119,5 @@ def _(kind: Numbers, value: Any) -> Tensors:
 
 @restored.register(Numbers)
 def _(kind: Numbers, tensors: Tensors, device: torch.device) -> Any:
-    found = tensors[""].tolist()
-    return tuple(found) if kind.many else found
+    values = tensors[""].tolist()
+    return tuple(values) if kind.many else values

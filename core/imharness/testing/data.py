@@ -57,8 +57,8 @@ class ImageDatasetProbe(Probe):
         """Do nothing, because the set itself checks what it loads."""
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
-        found: torch.Tensor = result
-        return found
+        tensor: torch.Tensor = result
+        return tensor
 
 
 class TableDatasetProbe(ImageDatasetProbe):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from imharness.components.registry import installed
 from imharness.contracts.call import checked
 from imharness.contracts.certification import Certification
-from imharness.contracts.purification import Purification
+from imharness.contracts.purification import Inverse, Purification
 from imharness.contracts.randomness import ImageRng, generator
 from imharness.contracts.values import Images
 from imharness.errors import ContractError
@@ -24,9 +24,15 @@ LOUDER, LEAST = 2.0, 0.5 / 255
 """How much more a change below half a level may move a result than a whole one, as a factor, and at least, root mean
 square; a linear defense moves by .28 of it, one that rounds by at most .5."""
 
+COME_BACK, COPIES = 0.5, 4
+"""The least share of a defended image's pixels that an inverse brings back, and how often it may copy one: the nearest
+pixel of a rotation by 45 degrees brings 69 % back, and doubled sides copy each one four times."""
+MORE_THAN_MOVES = "inverse does more than move pixels"
+
 
 class PurificationProbe(Probe):
     component: Purification
+    attacked = True
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "is random if and only if it says so", self._random
@@ -50,26 +56,26 @@ class PurificationProbe(Probe):
         def mean(images: torch.Tensor) -> torch.Tensor:
             return self.tensor(built, {"images": images}, [1, 2]).mean()
 
-        told = check_gradient(mean, batch, self.component.info.differentiable)
-        return f"{told}; {self._followed(batch)}"
+        message = check_gradient(mean, batch, self.component.info.differentiable)
+        return f"{message}; {self._followed(batch)}"
 
     def _followed(self, batch: Images) -> str:
         """Follow changes of images through the defense, and back along the gradient that attacks read."""
         info, built, seeds = self.component.info, self.built, self.seeds(len(batch))
-        read, known = "its own gradient", built
+        read, surrogate = "its own gradient", built
         if not info.differentiable:
             lent = self._lent() if info.stand_in else None
             read = (
                 f"the gradient of {info.stand_in}" if info.stand_in else "the identity, which stands for its gradient,"
             )
-            known = straight_through(built, None if lent is None else lent.build(CPU))
+            surrogate = straight_through(built, None if lent is None else lent.build(CPU))
 
         def through(purify: Purify) -> Callable[[Images], Images]:
             return lambda images: purify(images, ImageRng(seeds))
 
-        found = follow(through(built), through(known), batch, ImageRng(seeds), own=info.differentiable)
-        cosine = float(found.cosine.nanmean())
-        if float(found.misled.mean()) > 0:
+        followed = follow(through(built), through(surrogate), batch, ImageRng(seeds), own_gradient=info.differentiable)
+        cosine = float(followed.cosine.nanmean())
+        if float(followed.misled.mean()) > 0:
             raise ContractError(
                 f"{read} misleads attacks: small changes of images do not lead back to themselves (cosine "
                 f"{cosine:.2f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
@@ -78,13 +84,13 @@ class PurificationProbe(Probe):
 
     def _lent(self) -> Purification:
         """Return the stand-in, with the defense's own values of the fields that both have."""
-        found = installed().one("defense", self.component.info.stand_in)
-        if not isinstance(found, Purification) or not found.info.differentiable:
+        stand_in = installed().one("defense", self.component.info.stand_in)
+        if not isinstance(stand_in, Purification) or not stand_in.info.differentiable:
             raise ContractError(
-                f"stand_in {found.info.id} is not a differentiable purification: attacks read its gradient"
+                f"stand_in {stand_in.info.id} is not a differentiable purification: attacks read its gradient"
             )
-        known = type(found).model_fields
-        return found.with_parameters(**{n: value for n, value in self.component.model_dump().items() if n in known})
+        fields = type(stand_in).model_fields
+        return stand_in.with_parameters(**{n: value for n, value in self.component.model_dump().items() if n in fields})
 
     def _rounded(self) -> str:
         """Move images by less than half a level, and by a whole one: the former must not change more than the latter.
@@ -113,14 +119,41 @@ class PurificationProbe(Probe):
         undo = checked(self.component, self.component.inverse(CPU), "inverse")
         if undo is None:
             return "nothing to undo"
-        for size in self.sizes:
-            batch, seeds = self.inputs(*size)["images"], self.seeds(size[0])
-            moved = self.tensor(self.built, {"images": batch}, seeds)
-            shape = tuple(batch.shape[1:])
-            whole, half = (undo(share * moved, shape, ImageRng(seeds)) for share in (1.0, 0.5))
-            if float((0.5 * whole - half).abs().max()) > 0.01:
-                raise ContractError("inverse does more than move pixels: half as bright images come back otherwise")
-        return ""
+        shares = [self._moves(undo, *size) for size in self.sizes]
+        return f"{min(shares):.0%} of the pixels come back, each as it was"
+
+    def _moves(self, undo: Inverse, n: int, height: int, width: int) -> float:
+        """Return the least share of pixels that come back; raises `ContractError` unless nothing else is done to them.
+
+        Pixels whose values say where they are tell where each goes: an impulse goes to one place, or to a few copies of
+        itself, at full height and in its own channel. Images of the defense must go the same way.
+        """
+        batch, seeds = self.inputs(n, height, width)["images"], self.seeds(n)
+        moved, shape = self.tensor(self.built, {"images": batch}, seeds), tuple(batch.shape[1:])
+        pixels = moved[0, 0].numel()
+        order = torch.stack([torch.randperm(pixels, generator=generator(self.seed + i)) for i in range(n)])
+        codes = (3 * order[:, None] + torch.arange(3)[:, None] + 1) / (3 * pixels + 1)
+        back = undo(codes.view_as(moved).to(moved), shape, ImageRng(seeds)).flatten(2).double() * (3 * pixels + 1) - 1
+        origin = (back.round() - torch.arange(3)[:, None]) / 3
+        copied = ((back - back.round()).abs() < 0.25) & (origin == origin.round()) & (origin >= 0) & (origin < pixels)
+        if not torch.equal(copied, copied[:, :1].expand_as(copied)) or bool((copied & (origin != origin[:, :1])).any()):
+            raise ContractError(f"{MORE_THAN_MOVES}: a pixel comes back in parts, or mixed with others")
+        at = order.argsort(dim=1).gather(1, origin[:, 0].where(copied[:, 0], 0).long())
+        copies = torch.zeros(n, pixels).scatter_add_(1, at, copied[:, 0].float())
+        least = float((copies > 0).float().mean(dim=1).min())
+        if least < COME_BACK or float(copies.max()) > COPIES:
+            raise ContractError(
+                f"{MORE_THAN_MOVES}: {least:.0%} of the pixels come back, one of them {int(copies.max())} times; at "
+                f"least {COME_BACK:.0%} must, each at most {COPIES} times"
+            )
+        for share in (1.0, 0.5):
+            image = share * moved
+            expected = image.flatten(2).gather(2, at[:, None].expand(-1, 3, -1))
+            result = undo(image, shape, ImageRng(seeds)).flatten(2)
+            border = (back.float() + 1) / (3 * pixels + 1)
+            if float((result - expected.where(copied, border)).abs().max()) > 1e-4:
+                raise ContractError(f"{MORE_THAN_MOVES}: what it does to pixels depends on the image")
+        return least
 
 
 class CertificationProbe(Probe):
@@ -154,8 +187,8 @@ class CertificationProbe(Probe):
         """Do nothing, because the built functions are already checked."""
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
-        found = [result.value, result.radius, result.delta, result.abstained.float()]
-        return torch.stack(found, dim=1).nan_to_num(-1.0)
+        columns = [result.value, result.radius, result.delta, result.abstained.float()]
+        return torch.stack(columns, dim=1).nan_to_num(-1.0)
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "keeps its promise within the radius", self._promise
@@ -165,16 +198,16 @@ class CertificationProbe(Probe):
         built, batch = self.built, self.inputs(6)["images"]
         first = self.tensor(built, {"images": batch}, self.seeds(6))
         radius = first[:, 1].clamp(min=0)
-        kept = (first[:, 3] == 0) & (radius > 0)
-        if not bool(kept.any()):
+        certified = (first[:, 3] == 0) & (radius > 0)
+        if not bool(certified.any()):
             return "no radius was promised"
         direction = F.normalize(torch.randn(batch.shape, generator=generator(self.seed + 5)).flatten(1), dim=1)
         moved = batch + (0.99 * radius[:, None] * direction).view_as(batch)
         second = self.tensor(built, {"images": moved}, [s + 500 for s in self.seeds(6)])
-        broken = kept & (second[:, 3] == 0) & ((second[:, 0] - first[:, 0]).abs() > 1e-6)
+        broken = certified & (second[:, 3] == 0) & ((second[:, 0] - first[:, 0]).abs() > 1e-6)
         if bool(broken.any()):
             raise ContractError(f"the class of {int(broken.sum())} images changed inside the certified radius")
-        return f"{int(kept.sum())} promises held"
+        return f"{int(certified.sum())} promises held"
 
 
 def _grey(images: torch.Tensor) -> torch.Tensor:

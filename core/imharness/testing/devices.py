@@ -40,14 +40,14 @@ def stays(
         traffic.clear()
         result = probe.call(built, there, seeds, accelerator)
         _in_place(probe, result, there, accelerator)
-        told = traffic.told()
+        report = traffic.summary()
         probe.check(result, there, seeds, accelerator)
         for line, times in (traffic.to_host + traffic.to_device).items():
             if often is not None and times > often:
                 raise ContractError(f"{line} copies between host and accelerator {times} times in a call")
         if probe.by_row and getattr(component.info, "differentiable", False):
             _gradient_in_place(probe, built, there, seeds, accelerator)
-    return told
+    return report
 
 
 def on_accelerator(probe: Probe, device: torch.device) -> str:
@@ -65,8 +65,8 @@ def _in_place(probe: Probe, result: Any, inputs: Inputs, device: torch.device) -
     if isinstance(result, float | int):
         return
     wanted, network = device if probe.on_device else CPU, isinstance(result, torch.nn.Module)
-    found = probe.flat(result, inputs) if network else tensors(probe.contract.returns, result)
-    for tensor in tree_leaves(found):
+    outputs = probe.flat(result, inputs) if network else tensors(probe.contract.returns, result)
+    for tensor in tree_leaves(outputs):
         if tensor.device != wanted:
             raise ContractError(f"was built on {device}, but returned a result on {tensor.device}")
 
@@ -74,6 +74,6 @@ def _in_place(probe: Probe, result: Any, inputs: Inputs, device: torch.device) -
 def _gradient_in_place(probe: Probe, built: Any, inputs: Inputs, seeds: list[int], device: torch.device) -> None:
     leaf = inputs["images"].clone().requires_grad_(True)
     value = probe.tensor(built, {**inputs, "images": leaf}, seeds, device)
-    (found,) = torch.autograd.grad(value.sum(), leaf)
-    if found.device != device:
-        raise ContractError(f"was built on {device}, but its gradient is on {found.device}")
+    (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    if gradient.device != device:
+        raise ContractError(f"was built on {device}, but its gradient is on {gradient.device}")

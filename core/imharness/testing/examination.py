@@ -10,12 +10,11 @@ component keeps from the trial is gone afterwards.
 
 from __future__ import annotations
 
-import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,20 +26,20 @@ from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.purification import Purification
 from imharness.contracts.values import Images
-from imharness.errors import HarnessError
+from imharness.errors import DamagedError, HarnessError
 from imharness.planning.plan import Graph
 from imharness.ranking.entries import EXAMINED
 from imharness.results.entries import Examined
 from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef, digest, owner_of, version_of
 from imharness.results.store import Store
-from imharness.running.aside import can_copy, each_aside, in_copy
+from imharness.running.subprocesses import can_copy, each_aside, in_copy
 from imharness.testing.conformance import IN_PLACE, CheckResult, Trial, quick_checks
 from imharness.testing.devices import stays
 from imharness.testing.on_data import checks_on_data
 from imharness.testing.placement import prepare
 from imharness.testing.probes import probe_of
 
-CHECKS = 3
+CHECKS = 4
 """Raise it when a check finds something else, or says it in other words: what was kept is then examined again."""
 LIMIT_S = 5.0
 """A check that takes more seconds than this tells nothing."""
@@ -64,20 +63,29 @@ def examine(store: Store, registry: Registry, graphs: Sequence[Graph], seed: int
     data = [ref for ref in refs.values() if ref.kind == ImageDataset.kind]
     others = {key: ref for key, ref in refs.items() if _is_examined(registry, ref)}
     state = sorted(digest(ref.identity()) for ref in data)
-    codes = {key: digest([_code(registry.revive(ref)), state]) for key, ref in others.items()}
-    known = {key: store.current(f"{EXAMINED}/{key}.json", Examined) for key in others}
-    waiting = [key for key, own in known.items() if own is None or own.code != codes[key]]
+    code = digest([version_of(DISTRIBUTION), CHECKS, state])  # the key stands for the component's own
+    examined = {key: _stored(store, key) for key in others}
+    waiting = [key for key, earlier in examined.items() if earlier is None or earlier.code != code]
     if waiting:
         store.prepare()
-    for key, failed in _found(registry, {key: others[key] for key in waiting}, data, seed):
+    for key, failed in _failures(registry, {key: others[key] for key in waiting}, data, seed):
         ref = others[key]
-        own = Examined(kind=ref.kind, label=ref.label, code=codes[key], failed=failed)
-        known[key] = own
-        store.replace(f"{EXAMINED}/{key}.json", own)
-    return {others[key].label: own.failed for key, own in known.items() if own is not None and own.failed}
+        record = Examined(kind=ref.kind, label=ref.label, code=code, failed=failed)
+        examined[key] = record
+        store.replace(f"{EXAMINED}/{key}.json", record)
+    return {
+        others[key].label: result.failed for key, result in examined.items() if result is not None and result.failed
+    }
 
 
-def _found(
+def _stored(store: Store, key: str) -> Examined | None:
+    """Return what was found before; None where it is damaged, so that the component is examined again."""
+    with suppress(DamagedError):
+        return store.current(f"{EXAMINED}/{key}.json", Examined)
+    return None
+
+
+def _failures(
     registry: Registry, refs: Mapping[str, ComponentRef], data: Sequence[ComponentRef], seed: int
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the key of each reference and the lines of the checks that its component failed."""
@@ -91,9 +99,9 @@ def _found(
         "data": [ref.model_dump(mode="json") for ref in data if owner_of(ref.id) != LOCAL],
         "seed": seed,
     }
-    for key, found, ended in each_aside(f"{__name__}:examiner", facts, list(others), LIMIT_OF_ALL_S):
+    for key, failures, ended in each_aside(f"{__name__}:examiner", facts, list(others), LIMIT_OF_ALL_S):
         if not ended:  # of the others the run itself tells: a full or busy machine is no fault of theirs
-            yield key, tuple(found)
+            yield key, tuple(failures)
 
 
 def examiner(facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
@@ -119,18 +127,6 @@ def _is_examined(registry: Registry, ref: ComponentRef) -> bool:
     return owner_of(ref.id) == LOCAL or entry.provenance.distribution != DISTRIBUTION
 
 
-def _code(component: Component) -> str:
-    """Return a text that changes with the code of a component, and with the checks."""
-    ours = [version_of(DISTRIBUTION), CHECKS]
-    if component.ref().content:
-        return digest([component.ref().content, ours])
-    try:
-        source = Path(inspect.getfile(type(component))).read_bytes().hex()
-    except (OSError, TypeError):
-        source = ""
-    return digest([source, ours])
-
-
 def _images(registry: Registry, refs: Iterable[ComponentRef]) -> Iterator[Images]:
     """Yield a few images of one size of each data set of images, float32 ``(n, 3, H, W)`` in [0, 1]."""
     for ref in refs:
@@ -138,9 +134,9 @@ def _images(registry: Registry, refs: Iterable[ComponentRef]) -> Iterator[Images
             component = registry.revive(ref)
             if isinstance(component, ImageDataset):
                 component.require()
-                found = component.build(torch.device("cpu"))
-                alike = [i for i, shape in enumerate(found.shapes) if shape == found.shapes[0]]
-                yield found.load(alike[:: max(1, len(alike) // IMAGES)][:IMAGES])
+                image_set = component.build(torch.device("cpu"))
+                alike = [i for i, shape in enumerate(image_set.shapes) if shape == image_set.shapes[0]]
+                yield image_set.load(alike[:: max(1, len(alike) // IMAGES)][:IMAGES])
         except HarnessError:
             continue  # the run says what is wrong with its data
 
@@ -150,11 +146,11 @@ def failed_checks(component: Component, images: Sequence[Images] = (), seed: int
 
     What several checks end with, such as scores of a wrong shape, is said once.
     """
-    said = set[str]()
+    reported = set[str]()
     for result in _results(component, images, seed):
         gist = NUMBERS.sub("0", result.message)
-        if result.status == "failed" and not _cannot(result) and gist not in said:
-            said.add(gist)
+        if result.status == "failed" and not _cannot(result) and gist not in reported:
+            reported.add(gist)
             yield f'fails the check "{result.check}": {result.message}'
 
 
@@ -178,11 +174,11 @@ def _results(component: Component, images: Sequence[Images], seed: int) -> Itera
     prepare()
     placed = Trial(component, IN_PLACE, lambda: stays(component, probe, often=None), LIMIT_S)
     first = _in_copy(placed)  # before a call leaves something in the object, such as a tensor for the next one
-    for name, work in quick_checks(component, probe):
-        yield Trial(component, name, work, LIMIT_S).run()
+    for name, check in quick_checks(component, probe):
+        yield Trial(component, name, check, LIMIT_S).run()
     for batch in images[:1]:
-        for name, work in checks_on_data(component, probe, batch):
-            yield Trial(component, name, work, LIMIT_S).run()
+        for name, check in checks_on_data(component, probe, batch):
+            yield Trial(component, name, check, LIMIT_S).run()
     if first is not None:
         yield first
     elif owner_of(component.info.id) != LOCAL:
@@ -193,7 +189,7 @@ def _in_copy(trial: Trial) -> CheckResult | None:
     """Return the result of a check in a copy of this process, or None if there is none; says so of a user's object."""
     if can_copy():
         answer = in_copy(lambda: asdict(trial.run()), 2 * trial.limit)
-        return None if answer.ended else CheckResult(**answer.found)
+        return None if answer.ended else CheckResult(**answer.result)
     label = trial.component.label
     if owner_of(label) == LOCAL and label not in _unchecked:
         _unchecked.add(label)

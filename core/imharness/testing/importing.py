@@ -47,8 +47,8 @@ def _judged(module: str, facts: dict[str, Any]) -> CheckResult:
     wrong = [*facts["did"], *([f"took {facts['seconds']:.1f} s"] if facts["seconds"] > SLOW_S else [])]
     if wrong:
         return CheckResult(module, CHECK, "failed", f"{'; '.join(wrong)[:300]}; move it into build", facts["took"])
-    told = f"{facts['seconds']:.2f} s, {facts['modules']} modules"
-    return CheckResult(module, CHECK, "passed", told, facts["took"])
+    message = f"{facts['seconds']:.2f} s, {facts['modules']} modules"
+    return CheckResult(module, CHECK, "passed", message, facts["took"])
 
 
 def apart(module: str, patience: float) -> dict[str, Any]:

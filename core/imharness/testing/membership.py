@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -53,8 +53,8 @@ class EvaluatorProbe(Probe):
         def draw(*shape: int) -> torch.Tensor:
             return torch.rand(shape, generator=rng)
 
-        reads, own = self.component.reads, target.gather(1, labels[:, None])[:, 0]
-        odds = own.logit(1e-6)
+        reads, confidences = self.component.reads, target.gather(1, labels[:, None])[:, 0]
+        odds = confidences.logit(1e-6)
         inside = draw(6, n) > 0.5
         references = References(odds + draw(6, n) + inside, inside, draw(6, 10), draw(10))
         errors, features = draw(n, CLASSES), draw(n, 5)
@@ -65,7 +65,7 @@ class EvaluatorProbe(Probe):
             target_outputs=target,
             target_labels=labels,
             references=references if "references" in reads else None,
-            robustness=Robustness(draw(m), own) if "robustness" in reads else None,
+            robustness=Robustness(draw(m), confidences) if "robustness" in reads else None,
             gradients=LastLayerGradients(draw(m, CLASSES), draw(m, 5), errors, features)
             if "gradients" in reads
             else None,
@@ -77,6 +77,14 @@ class EvaluatorProbe(Probe):
             else None,
         )
         return joined({"query": tensors(self.contract.arguments["query"], query)})
+
+    def bare(self) -> Mapping[str, Inputs]:
+        usual = self.inputs(40)
+        kinds = {name: samples.bare_outputs(usual[name]) for name in ("query.shadow_outputs", "query.target_outputs")}
+        return {
+            what: {**usual, **{name: tensors[what] for name, tensors in kinds.items()}}
+            for what in kinds["query.target_outputs"]
+        }
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "does not depend on the order of the target's rows", self._order

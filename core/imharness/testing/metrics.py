@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -16,7 +16,7 @@ from imharness.running.projections import follow_scores
 from imharness.running.target import storable
 from imharness.testing import samples
 from imharness.testing.probe import Inputs, OwnCheck, Probe, check_gradient
-from imharness.testing.usual import usual
+from imharness.testing.usual import usual, usual_inputs
 
 STEP = 4 / 255
 """The step of the attack on a distance, on images in [0, 1]."""
@@ -28,6 +28,7 @@ TOGETHER = 16
 
 class NoReferenceProbe(Probe):
     component: NoReferenceMetric
+    attacked = True
 
     sizes = ((3, 96, 96), (1, 117, 99), (16, 96, 96))
 
@@ -43,12 +44,13 @@ class NoReferenceProbe(Probe):
         if not self.component.info.differentiable:
             return "not differentiable, as declared"
         built, batch = self.built, self.inputs(2)["images"]
-        told = check_gradient(lambda x: built(x).sum(), batch, declared=True)
-        return f"{told}; {_followed(built, self.inputs(FOLLOWED)['images'], self.seeds(FOLLOWED))}"
+        message = check_gradient(lambda x: built(x).sum(), batch, declared=True)
+        return f"{message}; {_followed(built, self.inputs(FOLLOWED)['images'], self.seeds(FOLLOWED))}"
 
 
 class FullReferenceProbe(Probe):
     component: FullReferenceMetric
+    attacked = True
 
     sizes = ((3, 176, 176), (1, 185, 179), (16, 176, 176))
 
@@ -56,6 +58,17 @@ class FullReferenceProbe(Probe):
         clean = samples.images(n, height, width, self.seed + n)
         noise = torch.randn(clean.shape, generator=generator(self.seed + 1))
         return {"images": storable(clean + 0.15 * noise), "reference": clean}
+
+    def bare(self) -> Mapping[str, Inputs]:
+        """Compare each image that shows little with itself and, both ways, with a usual one."""
+        usual, bare_inputs = self.inputs(1, *self.sizes[0][1:])["reference"], super().bare()
+        return {
+            what: {
+                "images": torch.cat([inputs["images"], inputs["images"], usual]),
+                "reference": torch.cat([inputs["images"], usual, inputs["images"]]),
+            }
+            for what, inputs in bare_inputs.items()
+        }
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "finds the identical image nearer than a noisy one", self._prefers_identical
@@ -77,33 +90,33 @@ class FullReferenceProbe(Probe):
         noisy, clean = (0.1 + 0.8 * x for x in self.inputs(2).values())
         leaf = noisy.clone().requires_grad_(True)
         value = farther * built(leaf, clean).sum()
-        found = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
-        if found is None:
+        gradient = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
+        if gradient is None:
             raise ContractError("info says differentiable, but no gradient reaches the images")
         with torch.no_grad():
-            own, away = (
+            along, away = (
                 float(farther * built(noisy + STEP * direction.sign(), clean).sum() - value)
-                for direction in (found, noisy - clean)
+                for direction in (gradient, noisy - clean)
             )
-        told = f"a step along it moves scores by {own:.3g}, one straight away from the reference by {away:.3g}"
-        if not own >= away / 2:
+        message = f"a step along it moves scores by {along:.3g}, one straight away from the reference by {away:.3g}"
+        if not along >= away / 2:
             raise ContractError(
-                f"the gradient is not the function's own and misleads attacks: {told}; declare differentiable=False"
+                f"the gradient is not the function's own and misleads attacks: {message}; declare differentiable=False"
             )
         images, reference = self.inputs(FOLLOWED).values()
 
         def score(images: Images) -> Scores:
-            found: Scores = built(images, reference.repeat(len(images) // len(reference), 1, 1, 1))
-            return found
+            scores: Scores = built(images, reference.repeat(len(images) // len(reference), 1, 1, 1))
+            return scores
 
-        return f"{told}; {_followed(score, images, self.seeds(FOLLOWED))}"
+        return f"{message}; {_followed(score, images, self.seeds(FOLLOWED))}"
 
 
 def _followed(score: Callable[[Images], Scores], images: Images, seeds: Sequence[int]) -> str:
     """Compare slopes at random projections with queries; raise `ContractError` where they are not the gradient's."""
-    found = follow_scores(score, images, ImageRng(seeds), together=max(1, TOGETHER // len(images)))
-    cosine = float(found.cosine.nanmean())
-    if float(found.misled.mean()) > 0:
+    followed = follow_scores(score, images, ImageRng(seeds), together=max(1, TOGETHER // len(images)))
+    cosine = float(followed.cosine.nanmean())
+    if float(followed.misled.mean()) > 0:
         raise ContractError(
             f"the gradient is not the function's own and misleads attacks: along random changes of one level of 8 bits "
             f"its slopes and those found by queries have a cosine of {cosine:.2f}; declare differentiable=False"
@@ -114,6 +127,13 @@ def _followed(score: Callable[[Images], Scores], images: Images, seeds: Sequence
 class DistributionProbe(Probe):
     component: DistributionMetric
     sizes = ((12, 64, 64),)
+
+    def bare(self) -> Mapping[str, Inputs]:
+        usual, bare_images = usual_inputs(self)[0], [inputs["images"] for inputs in super().bare().values()]
+        return {
+            "a set of images that show little": {**usual, "images": torch.cat(bare_images)},
+            "one black image many times": {**usual, "images": torch.zeros_like(usual["images"])},
+        }
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "does not depend on the order of images", self._order

@@ -40,48 +40,48 @@ def checks_on_data(component: Component, probe: Probe, images: Images) -> Iterat
 
 def _purifies_alike(probe: Probe, images: Images) -> str:
     changed = []
-    for part in (images, images[:, :, :-1, :-1]):
-        found = probe.tensor(probe.built, {"images": part}, probe.seeds(len(part)))
-        if found.shape != part.shape:
-            found = F.interpolate(found, part.shape[2:], mode="bilinear", antialias=True)
-        changed.append(float((found - part).square().mean().sqrt()))
+    for crop in (images, images[:, :, :-1, :-1]):
+        purified = probe.tensor(probe.built, {"images": crop}, probe.seeds(len(crop)))
+        if purified.shape != crop.shape:
+            purified = F.interpolate(purified, crop.shape[2:], mode="bilinear", antialias=True)
+        changed.append(float((purified - crop).square().mean().sqrt()))
     return _alike("changes images", changed, images, HALF_A_LEVEL)
 
 
 def _scores_alike(probe: Probe, images: Images) -> str:
     spread = []
-    for part in (images, images[:, :, :-1, :-1]):
-        scores = _scores(probe, [part, *distorted(part)])
+    for crop in (images, images[:, :, :-1, :-1]):
+        scores = _scores(probe, [crop, *distorted(crop)])
         spread.append(float(scores.max() - scores.min()))
     return _alike("spreads scores", spread, images, 0.0)
 
 
 def _alike(does: str, amounts: Sequence[float], images: Images, least: float) -> str:
     height, width = images.shape[2:]
-    told = (
+    message = (
         f"it {does} of {width} x {height} px by {amounts[0]:.3g}, of {width - 1} x {height - 1} px by {amounts[1]:.3g}"
     )
     if max(amounts) > OTHERWISE * min(amounts) + least:
-        raise ContractError(f"{told}: it goes by the size of images")
-    return told
+        raise ContractError(f"{message}: it goes by the size of images")
+    return message
 
 
 def _bounds(component: NoReferenceMetric, probe: Probe, images: Images) -> str:
     scores = _scores(probe, [images, *distorted(images), storable(0.3 * images), storable(0.7 + 0.3 * images)])
     lower, upper = component.bounds
     room, (low, high) = WIDENED * (upper - lower), (float(scores.min()), float(scores.max()))
-    told = (
+    message = (
         f"scores of clean, noisy, blurred, dark and bright images lie in [{low:.3g}, {high:.3g}], bounds are "
         f"[{lower:g}, {upper:g}]"
     )
     inside = float(((scores >= lower - room) & (scores <= upper + room)).float().mean())
     if inside < 0.5:
-        raise ContractError(f"{told}: gains, which are shares of the bounds, mean nothing")
+        raise ContractError(f"{message}: gains, which are shares of the bounds, mean nothing")
     if high - low < LEAST_SPREAD * (upper - lower):
         raise ContractError(
-            f"{told}: they use {(high - low) / (upper - lower):.1%} of them, so that any gain looks small"
+            f"{message}: they use {(high - low) / (upper - lower):.1%} of them, so that any gain looks small"
         )
-    return told
+    return message
 
 
 def _direction(component: NoReferenceMetric, probe: Probe, images: Images) -> str:
@@ -90,11 +90,11 @@ def _direction(component: NoReferenceMetric, probe: Probe, images: Images) -> st
         return "says nothing of quality"
     clean, noisy, blurred = _scores(probe, [images, *distorted(images)]).chunk(3)
     least = NOTICED * float(clean.max() - clean.min())
-    wrong = [float((sign * (own - clean) > least).float().mean()) for own in (noisy, blurred)]
-    told = f"strong noise and blur score better than the image on {wrong[0]:.0%} and {wrong[1]:.0%} of {len(images)}"
+    wrong = [float((sign * (degraded - clean) > least).float().mean()) for degraded in (noisy, blurred)]
+    message = f"strong noise and blur score better than the image on {wrong[0]:.0%} and {wrong[1]:.0%} of {len(images)}"
     if min(wrong) > 0.8:
-        raise ContractError(f"{told}, although higher_means={component.info.higher_means!r}")
-    return told
+        raise ContractError(f"{message}, although higher_means={component.info.higher_means!r}")
+    return message
 
 
 def distorted(images: Images) -> tuple[Images, Images]:
@@ -104,5 +104,5 @@ def distorted(images: Images) -> tuple[Images, Images]:
     return storable(images + 0.2 * noise), storable(blurred)
 
 
-def _scores(probe: Probe, parts: Sequence[Images]) -> torch.Tensor:
-    return torch.cat([probe.tensor(probe.built, {"images": part}, probe.seeds(len(part))) for part in parts])
+def _scores(probe: Probe, batches: Sequence[Images]) -> torch.Tensor:
+    return torch.cat([probe.tensor(probe.built, {"images": batch}, probe.seeds(len(batch))) for batch in batches])

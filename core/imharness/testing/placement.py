@@ -53,32 +53,32 @@ class Traffic:
         for count in (self.to_host, self.to_device, self.waits):
             count.clear()
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Return the counts in words and, for each kind, the line that caused most."""
         named = (("copies to the host", self.to_host), ("copies to the device", self.to_device), ("waits", self.waits))
-        found = [f"{n.total()} {what} (most: {n.most_common(1)[0][0]})" for what, n in named if n]
-        return ", ".join(found) or "nothing crossed between host and device"
+        phrases = [f"{n.total()} {what} (most: {n.most_common(1)[0][0]})" for what, n in named if n]
+        return ", ".join(phrases) or "nothing crossed between host and device"
 
 
 class _Placed(torch.Tensor):
     """A tensor that claims to be on the accelerator; to PyTorch it is a meta tensor, which needs no driver."""
 
-    held: torch.Tensor
+    tensor: torch.Tensor
     device, is_cuda, is_mps, is_meta = ACCELERATOR, True, False, False
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls, held: torch.Tensor) -> _Placed:
+    def __new__(cls, tensor: torch.Tensor) -> _Placed:
         placed: _Placed = torch.Tensor._make_wrapper_subclass(
             cls,
-            held.shape,
-            strides=held.stride(),
-            storage_offset=held.storage_offset(),
-            dtype=held.dtype,
-            layout=held.layout,
+            tensor.shape,
+            strides=tensor.stride(),
+            storage_offset=tensor.storage_offset(),
+            dtype=tensor.dtype,
+            layout=tensor.layout,
             device=_META,
         )
-        placed.held = held
+        placed.tensor = tensor
         return placed
 
     @classmethod
@@ -97,18 +97,18 @@ class _PlacedOnMac(_Placed):
 class _Generator(torch.Generator):
     """A generator that knows the device on which it draws."""
 
-    place: torch.device
+    location: torch.device
 
     def __new__(cls, device: torch.device | str = "cpu") -> _Generator:
-        made = super().__new__(cls)
-        place = torch.device(device)
-        made.place = place if place.type == "cpu" else torch.device(place.type, 0)
-        return made
+        generator = super().__new__(cls)
+        resolved = torch.device(device)
+        generator.location = resolved if resolved.type == "cpu" else torch.device(resolved.type, 0)
+        return generator
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
         """The device on which it draws."""
-        return self.place
+        return self.location
 
 
 class _Calls(TorchFunctionMode):
@@ -116,7 +116,7 @@ class _Calls(TorchFunctionMode):
 
     def __init__(self, accelerator: torch.device) -> None:
         super().__init__()
-        self._place = accelerator
+        self._accelerator = accelerator
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -125,33 +125,33 @@ class _Calls(TorchFunctionMode):
         drawn_by = kwargs.get("generator")
         if isinstance(drawn_by, _Generator):
             like = next((x.device for x in args if isinstance(x, torch.Tensor)), CPU)
-            place = _indexed(kwargs.get("device") or like, self._place)
-            if place != drawn_by.device:
-                raise ContractError(f"{func.__name__} draws on {place} with a generator on {drawn_by.device}")
+            target = _indexed(kwargs.get("device") or like, self._accelerator)
+            if target != drawn_by.device:
+                raise ContractError(f"{func.__name__} draws on {target} with a generator on {drawn_by.device}")
         if func not in _WATCHED:
             return func(*args, **kwargs)
         if func in (torch.Tensor.numpy, torch.Tensor.__array__) and isinstance(args[0], _Placed):
             if kwargs.get("force"):
                 return args[0].detach().cpu().numpy()
-            raise ContractError(f"numpy() of a tensor on {self._place}; call cpu() first")
+            raise ContractError(f"numpy() of a tensor on {self._accelerator}; call cpu() first")
         if func is torch.Tensor.tolist and isinstance(args[0], _Placed):
             return args[0].cpu().tolist()
         if func is torch.Tensor.new_tensor and isinstance(args[0], _Placed):
-            kwargs = {"dtype": args[0].dtype, "device": self._place, **kwargs}
+            kwargs = {"dtype": args[0].dtype, "device": self._accelerator, **kwargs}
             func, args = torch.tensor, args[1:]
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[0], _Placed):
-            args = (args[0], _index(args[1], self._place), *args[2:])
+            args = (args[0], _index(args[1], self._accelerator), *args[2:])
         if func is torch.Tensor.cuda:
-            func, args, kwargs = torch.Tensor.to, (args[0], self._place), {}
+            func, args, kwargs = torch.Tensor.to, (args[0], self._accelerator), {}
         if func is torch.Tensor.to:
             # A tensor that is already there stays the same; for another, "cuda" without a number would start CUDA.
-            there = _META if isinstance(args[0], _Placed) else self._place
+            there = _META if isinstance(args[0], _Placed) else self._accelerator
             args = [there if isinstance(x, torch.device | str) and self._is_there(x) else x for x in args]
             kwargs = {k: there if k == "device" and x and self._is_there(x) else x for k, x in kwargs.items()}
         return func(*args, **kwargs)
 
     def _is_there(self, device: torch.device | str) -> bool:
-        return _indexed(device, self._place) == self._place
+        return _indexed(device, self._accelerator) == self._accelerator
 
 
 class _Places(TorchDispatchMode):
@@ -162,7 +162,7 @@ class _Places(TorchDispatchMode):
 
     def __init__(self, traffic: Traffic, accelerator: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._traffic, self._oracle, self._place = traffic, FakeTensorMode(), accelerator
+        self._traffic, self._oracle, self._accelerator = traffic, FakeTensorMode(), accelerator
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -173,18 +173,18 @@ class _Places(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        asked = kwargs.get("device")
-        given = _tensors((*args, *kwargs.values()))
-        placed = any(isinstance(x, _Placed) for x in given)
-        if not placed and (asked is None or _indexed(asked, self._place) != self._place):
+        requested = kwargs.get("device")
+        tensors = _tensors((*args, *kwargs.values()))
+        placed = any(isinstance(x, _Placed) for x in tensors)
+        if not placed and (requested is None or _indexed(requested, self._accelerator) != self._accelerator):
             return func(*args, **kwargs)
-        self._note(func, args, asked, placed)
-        places = self._result_places(func, given, args, kwargs, asked)
-        same = {id(x.held if isinstance(x, _Placed) else x): x for x in given}
-        held_args, held_kwargs = _changed((args, kwargs), _held)
-        if any(x.is_meta for x in given if not isinstance(x, _Placed)):
+        self._note(func, args, requested, placed)
+        places = self._result_places(func, tensors, args, kwargs, requested)
+        same = {id(x.tensor if isinstance(x, _Placed) else x): x for x in tensors}
+        held_args, held_kwargs = _changed((args, kwargs), _unwrapped)
+        if any(x.is_meta for x in tensors if not isinstance(x, _Placed)):
             raise Unavailable(f"{func} got a tensor without values, which the simulated accelerator cannot follow")
-        if asked is not None:
+        if requested is not None:
             held_kwargs["device"] = CPU
         with torch._C._AutoDispatchBelowAutograd():
             result = func(*held_args, **held_kwargs)
@@ -193,11 +193,15 @@ class _Places(TorchDispatchMode):
                 func(*args, **kwargs)
         return self._returned(result, places, same)
 
-    def _note(self, func: Any, args: Sequence[Any], asked: Any, placed: bool) -> None:
+    def _note(self, func: Any, args: Sequence[Any], requested: Any, placed: bool) -> None:
         packet, traffic = func._overloadpacket, self._traffic
         if packet in _WAITS:
             count = traffic.waits
-        elif packet is _aten._to_copy and asked is not None and placed != (_indexed(asked, self._place) == self._place):
+        elif (
+            packet is _aten._to_copy
+            and requested is not None
+            and placed != (_indexed(requested, self._accelerator) == self._accelerator)
+        ):
             count = traffic.to_host if placed else traffic.to_device
         elif packet is _aten.copy_ and isinstance(args[0], _Placed) != isinstance(args[1], _Placed):
             count = traffic.to_device if isinstance(args[0], _Placed) else traffic.to_host
@@ -208,24 +212,24 @@ class _Places(TorchDispatchMode):
             count[line] += 1
 
     def _result_places(
-        self, func: Any, given: list[torch.Tensor], args: Sequence[Any], kwargs: dict[str, Any], asked: Any
+        self, func: Any, tensors: list[torch.Tensor], args: Sequence[Any], kwargs: dict[str, Any], requested: Any
     ) -> list[torch.device]:
         """Return the device of each tensor of the result; the last device also counts for all further tensors."""
-        if asked is None and all(isinstance(x, _Placed) for x in given):
-            return [self._place]
+        if requested is None and all(isinstance(x, _Placed) for x in tensors):
+            return [self._accelerator]
         fakes, options = _changed((args, kwargs), lambda x: self._fake(x) if isinstance(x, torch.Tensor) else x)
-        if asked is not None:
-            options["device"] = _indexed(asked, self._place)
+        if requested is not None:
+            options["device"] = _indexed(requested, self._accelerator)
         try:
             with self._oracle:
-                found = func(*fakes, **options)
+                outcome = func(*fakes, **options)
         except Exception:  # it depends on values or has no rule: all but scalars must be on one device
-            places = {x.device for x in given if x.ndim or x.device != CPU} or {CPU}
+            places = {x.device for x in tensors if x.ndim or x.device != CPU} or {CPU}
             if len(places) > 1:
-                where, found = _culprit(), " and ".join(sorted(map(str, places)))
-                raise ContractError(f"{where and f'{where}: '}{func} got tensors on {found}") from None
-            return list(places) if asked is None else [_indexed(asked, self._place)]
-        return [x.device for x in _tensors((found,))] or [self._place]
+                where, outcome = _culprit(), " and ".join(sorted(map(str, places)))
+                raise ContractError(f"{where and f'{where}: '}{func} got tensors on {outcome}") from None
+            return list(places) if requested is None else [_indexed(requested, self._accelerator)]
+        return [x.device for x in _tensors((outcome,))] or [self._accelerator]
 
     def _fake(self, x: torch.Tensor) -> FakeTensor:
         shell = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
@@ -233,63 +237,65 @@ class _Places(TorchDispatchMode):
 
     def _returned(self, result: Any, places: list[torch.device], same: Mapping[int, Any]) -> Any:
         """Return a result on its device; a tensor that was changed in place is returned as the same object."""
-        left = iter(places)
+        remaining = iter(places)
 
         def one(x: Any) -> Any:
             if not isinstance(x, torch.Tensor):
                 return x
-            place = next(left, places[-1])
-            return same[id(x)] if id(x) in same else (self._placed(x) if place == self._place else x)
+            device = next(remaining, places[-1])
+            return same[id(x)] if id(x) in same else (self._placed(x) if device == self._accelerator else x)
 
         return _changed(result, one)
 
-    def _placed(self, held: torch.Tensor) -> _Placed:
-        if self._place != MAC:
-            return _Placed(held)
-        if held.dtype in _DOUBLE:
+    def _placed(self, tensor: torch.Tensor) -> _Placed:
+        if self._accelerator != MAC:
+            return _Placed(tensor)
+        if tensor.dtype in _DOUBLE:
             raise ContractError(
-                f"{MAC} has no {str(held.dtype).removeprefix('torch.')}; {_culprit() or 'a network'} uses it"
+                f"{MAC} has no {str(tensor.dtype).removeprefix('torch.')}; {_culprit() or 'a network'} uses it"
             )
-        return _PlacedOnMac(held)
+        return _PlacedOnMac(tensor)
 
 
-def _held(x: Any) -> Any:
-    return x.held if isinstance(x, _Placed) else x
+def _unwrapped(x: Any) -> Any:
+    return x.tensor if isinstance(x, _Placed) else x
 
 
 def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     """Return the tensors among values and in their lists, tuples and dicts: operations take and return no others."""
-    found = list[torch.Tensor]()
+    tensors = list[torch.Tensor]()
     for value in values:
         if isinstance(value, torch.Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, _NESTED):
-            found += _tensors(value.values() if isinstance(value, dict) else value)
-    return found
+            tensors += _tensors(value.values() if isinstance(value, dict) else value)
+    return tensors
 
 
 def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return lists, tuples and dicts with each value that they hold changed."""
     if isinstance(value, dict):
-        return {name: _changed(own, change) if isinstance(own, _NESTED) else change(own) for name, own in value.items()}
+        return {
+            name: _changed(item, change) if isinstance(item, _NESTED) else change(item) for name, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        found = [_changed(own, change) if isinstance(own, _NESTED) else change(own) for own in value]
-        return tuple(found) if isinstance(value, tuple) else found
+        changed = [_changed(item, change) if isinstance(item, _NESTED) else change(item) for item in value]
+        return tuple(changed) if isinstance(value, tuple) else changed
     return change(value)
 
 
-def _index(given: Any, place: torch.device) -> Any:
+def _index(index: Any, device: torch.device) -> Any:
     """Return an index with its lists as tensors on the accelerator; PyTorch would make tensors without values."""
-    if isinstance(given, tuple):
-        return tuple(_index(own, place) for own in given)
-    if isinstance(given, list | range) and all(isinstance(x, int) for x in given):
-        return torch.tensor(list(given), dtype=None if given else torch.long, device=place)
-    return given
+    if isinstance(index, tuple):
+        return tuple(_index(item, device) for item in index)
+    if isinstance(index, list | range) and all(isinstance(x, int) for x in index):
+        return torch.tensor(list(index), dtype=None if index else torch.long, device=device)
+    return index
 
 
 def _indexed(device: torch.device | str, accelerator: torch.device) -> torch.device:
-    place = torch.device(device)
-    return accelerator if place.type in (accelerator.type, "meta") else place
+    requested = torch.device(device)
+    return accelerator if requested.type in (accelerator.type, "meta") else requested
 
 
 def _culprit() -> str:
@@ -303,8 +309,8 @@ def _culprit() -> str:
         if name == "torch.nn.modules.module" and frame.f_code.co_name in ("_apply", "_load_from_state_dict"):
             return ""
         if name.partition(".")[0] != "torch" and name != __name__:
-            own = name.startswith("imharness.testing.")
-            return "" if own else f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+            internal = name.startswith("imharness.testing.")
+            return "" if internal else f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 

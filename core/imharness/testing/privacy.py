@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import scipy
 import torch
 import torch.nn.functional as F
+from torch.linalg import vector_norm
 
 from imharness.contracts.gradient_defense import GradientDefense
 from imharness.contracts.image_protection import ImageProtection
 from imharness.contracts.membership_release import MembershipRelease
 from imharness.errors import ContractError
+from imharness.testing import samples
+from imharness.testing.crossing import within
 from imharness.testing.probe import Inputs, OwnCheck, Probe
 
 TRAINED, SHARED = (0.25, 0.5, 1.0), (1.5, 3.0, 10.0, 30.0)
@@ -34,6 +37,13 @@ SUM = 0.5
 class GradientDefenseProbe(Probe):
     component: GradientDefense
 
+    def bare(self) -> Mapping[str, Inputs]:
+        usual = self.inputs(2)
+        return {
+            what: {f"gradients.{name}": x for name, x in gradients.items()}
+            for what, gradients in samples.bare_gradients(within(usual, "gradients")).items()
+        }
+
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "protects gradients that train no less than those that are shared", self._alike
 
@@ -42,8 +52,8 @@ class GradientDefenseProbe(Probe):
 
         Noise, pruning and rounding change large gradients no more than small ones, as a share of them.
         """
-        given = self.inputs(4)
-        trained, shared = ([self._cosine(given, norm) for norm in norms] for norms in (TRAINED, SHARED))
+        inputs = self.inputs(4)
+        trained, shared = ([self._cosine(inputs, norm) for norm in norms] for norms in (TRAINED, SHARED))
         if min(shared) < max(trained) - TURNED:
             raise ContractError(
                 f"a gradient of norm 1 at most, as in training, comes back with cosine {max(trained):.2f}, a larger "
@@ -53,27 +63,27 @@ class GradientDefenseProbe(Probe):
 
     def _cosine(self, inputs: Inputs, norm: float) -> float:
         rows = torch.cat([x.flatten(1) for x in inputs.values()], dim=1)
-        scale = norm / rows.norm(dim=1)
+        scale = norm / vector_norm(rows, dim=1)
         scaled = {name: x * scale.view(-1, *[1] * (x.ndim - 1)) for name, x in inputs.items()}
-        found = self.tensor(self.built, scaled, self.seeds(len(rows)))
-        return float(F.cosine_similarity(found.flatten(1), rows, dim=1).mean())
+        result = self.tensor(self.built, scaled, self.seeds(len(rows)))
+        return float(F.cosine_similarity(result.flatten(1), rows, dim=1).mean())
 
 
 class ImageProtectionProbe(Probe):
     component: ImageProtection
 
     def own_checks(self) -> Iterator[OwnCheck]:
-        yield "protects the private image itself", self._shown
+        yield "protects the private image itself", self._private
 
-    def _shown(self) -> str:
+    def _private(self) -> str:
         """Change the private images alone: what replaces them has to change, too.
 
         Who shows another image of the pool in their place protects them at the cost of that one.
         """
         inputs = self.inputs(4)
         other = {**inputs, "images": 1 - inputs["images"]}
-        first, second = (self._images(given) for given in (inputs, other))
-        share = float((first - second).norm() / (inputs["images"] - other["images"]).norm())
+        first, second = (self._images(batch) for batch in (inputs, other))
+        share = float(vector_norm(first - second) / vector_norm(inputs["images"] - other["images"]))
         if share < SHOWN:
             raise ContractError(
                 f"only {share:.2f} of a change of the private image is seen in what replaces it, at least {SHOWN:g} "
@@ -89,6 +99,11 @@ class ImageProtectionProbe(Probe):
 class ReleaseProbe(Probe):
     component: MembershipRelease
 
+    def bare(self) -> Mapping[str, Inputs]:
+        usual = self.inputs(12)
+        kinds = {name: samples.bare_outputs(x) for name, x in usual.items()}
+        return {what: {name: tensors[what] for name, tensors in kinds.items()} for what in kinds["outputs"]}
+
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "gives probabilities of sum 1", self._sums
         yield "answers for members as for near copies of them", self._members
@@ -100,28 +115,32 @@ class ReleaseProbe(Probe):
         answers for them with those of others, jumps for members alone, and hides nothing that the model gives away.
         """
         outputs, most = self.inputs(3 * ROWS)["outputs"], 0.0
-        held, reference, others = outputs.chunk(3)
-        given, rows = {"held.member": held, "held.reference": reference}, torch.cat([held, others])
-        answers = self._answers(given, rows)
+        member_rows, reference, others = outputs.chunk(3)
+        base_inputs, rows = {"held.member": member_rows, "held.reference": reference}, torch.cat([member_rows, others])
+        answers = self._answers(base_inputs, rows)
         for size in NEAR:
             noise = size * torch.randn(rows.shape, generator=torch.Generator().manual_seed(self.seed))
-            near = self._answers(given, (rows.clamp(min=1e-30).log() + noise).softmax(dim=1))
+            near = self._answers(base_inputs, (rows.clamp(min=1e-30).log() + noise).softmax(dim=1))
             members, rest = (answers - near).abs().sum(dim=1).double().chunk(2)
-            known, other = float(members.mean()), float(rest.mean())
-            if known > other + JUMP and scipy.stats.mannwhitneyu(members, rest, alternative="greater").pvalue < LEVEL:
+            member_distance, other = float(members.mean()), float(rest.mean())
+            if (
+                member_distance > other + JUMP
+                and scipy.stats.mannwhitneyu(members, rest, alternative="greater").pvalue < LEVEL
+            ):
                 raise ContractError(
-                    f"the answers for members and for near copies of them are {known:.2f} apart, for other rows "
+                    f"the answers for members and for near copies of them are {member_distance:.2f} apart, for "
+                    "other rows "
                     f"{other:.2g}: members are looked up, and what is answered for them is not what the model says"
                 )
-            most = max(most, known)
+            most = max(most, member_distance)
         return f"at most {most:.2g} between the answers for a member and for a near copy"
 
-    def _answers(self, given: Inputs, rows: torch.Tensor) -> torch.Tensor:
-        return self.tensor(self.built, {**given, "outputs": rows}, self.seeds(len(rows)))
+    def _answers(self, inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
+        return self.tensor(self.built, {**inputs, "outputs": rows}, self.seeds(len(rows)))
 
     def _sums(self) -> str:
-        given = self.inputs(12)
-        sums = self.tensor(self.built, given, self.seeds(12)).sum(dim=1)
+        inputs = self.inputs(12)
+        sums = self.tensor(self.built, inputs, self.seeds(12)).sum(dim=1)
         worst = float(sums[(sums - 1).abs().argmax()])
         if abs(worst - 1) > SUM:
             raise ContractError(f"the probabilities of a row have the sum {worst:.3g}; divide them by their sum")

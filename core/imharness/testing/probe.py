@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
+from torch.linalg import vector_norm
 
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.randomness import ImageRng, derive_seed, generator
@@ -29,6 +30,8 @@ class Probe:
     tolerance: ClassVar[float] = 1e-4
     on_device: ClassVar[bool] = True
     """Whether results are on the device that the component was built on; data sets load on the CPU."""
+    attacked: ClassVar[bool] = False
+    """Whether attacks read the gradient of a component that says it is differentiable."""
     _keeper: ClassVar[Probe | None] = None
     """The probe that keeps what `once` found; only one does, so that few networks are in memory at a time."""
     sizes: Sequence[Size] = ()
@@ -36,7 +39,7 @@ class Probe:
 
     def __init__(self, component: Any, seed: int) -> None:
         self.component, self.seed = component, seed
-        self._kept: dict[str, Any] = {}
+        self._cache: dict[str, Any] = {}
         self.contract: Call = call_of(type(component))
         self.by_row = self.contract.by_row
         if not self.sizes:
@@ -53,11 +56,11 @@ class Probe:
         """
         if Probe._keeper is not self:
             if Probe._keeper is not None:
-                Probe._keeper._kept.clear()
+                Probe._keeper._cache.clear()
             Probe._keeper = self
-        if name not in self._kept:
-            self._kept[name] = find()
-        return self._kept[name]
+        if name not in self._cache:
+            self._cache[name] = find()
+        return self._cache[name]
 
     @property
     def built(self) -> Any:
@@ -95,7 +98,7 @@ class Probe:
         """Return the arguments that are not tensors."""
         return {}
 
-    def given(self, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> dict[str, Any]:
+    def named_arguments(self, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> dict[str, Any]:
         """Return all arguments by name, in their order."""
         further = self.further(inputs, device)
 
@@ -112,52 +115,90 @@ class Probe:
         """Return what the built component returns."""
         wanted = any(x.requires_grad for x in inputs.values())
         with torch.set_grad_enabled(self.contract.own_gradients or wanted):
-            return built(*self.given(inputs, seeds, device).values())
+            return built(*self.named_arguments(inputs, seeds, device).values())
 
     def check(self, result: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> None:
         """Raise `ContractError` unless the result fits the contract."""
-        self.contract.check(self.component, result, self.given(inputs, seeds, device))
+        self.contract.check(self.component, result, self.named_arguments(inputs, seeds, device))
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
         """Return a result as one tensor, for comparisons."""
-        parts = list(tensors(self.contract.returns, result).values())
-        return parts[0] if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
+        pieces = list(tensors(self.contract.returns, result).values())
+        return pieces[0] if len(pieces) == 1 else torch.cat([piece.flatten(1) for piece in pieces], dim=1)
 
     def tensor(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
         """Return what the built component returns, as one tensor."""
         return self.flat(self.call(built, inputs, seeds, device), inputs)
+
+    def bare(self) -> Mapping[str, Inputs]:
+        """Return inputs of which the images or outputs show little, by what they show; empty where none go in."""
+        usual = self.inputs(1, *self.sizes[0][1:])
+        images = [name for name, x in usual.items() if self._shows_images(name, x)]
+        if not images:
+            return {}
+        bare_images = samples.bare(*usual[images[0]].shape[2:])
+        return {what: {**usual, **dict.fromkeys(images, image)} for what, image in bare_images.items()}
+
+    def _shows_images(self, name: str, values: torch.Tensor) -> bool:
+        return values.ndim == 4 and (
+            name == "images" or isinstance(self.contract.arguments.get(name.partition(".")[0]), ImageBatch)
+        )
 
     def own_checks(self) -> Iterator[OwnCheck]:
         """Yield the checks that only this contract has."""
         yield from ()
 
 
+def check_bare(probe: Probe) -> str:
+    """Call with inputs that show little: results must keep the contract there, and gradients must be finite."""
+    cases = probe.bare()
+    for name, inputs in cases.items():
+        seeds = probe.seeds(len(next(iter(inputs.values()))))
+        try:
+            probe.check(probe.call(probe.built, inputs, seeds), inputs, seeds)
+            _check_bare_gradient(probe, inputs, seeds)
+        except ContractError as error:
+            raise ContractError(f"for {name}: {error}") from None
+    return ", ".join(cases)
+
+
+def _check_bare_gradient(probe: Probe, inputs: Inputs, seeds: Sequence[int]) -> None:
+    if not probe.attacked or not probe.component.info.differentiable:
+        return
+    leaf = inputs["images"].clone().requires_grad_(True)
+    value = probe.tensor(probe.built, {**inputs, "images": leaf}, seeds).sum()
+    (slopes,) = torch.autograd.grad(value, leaf, allow_unused=True) if value.requires_grad else (None,)
+    bad = 0 if slopes is None else int((~slopes.isfinite()).sum())
+    if bad:
+        raise ContractError(f"{bad} of {leaf.numel()} values of the gradient are NaN or infinite")
+
+
 def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor, declared: bool) -> str:
     """Compare the gradient with finite differences along three directions; raises `ContractError` if they disagree."""
     leaf = (0.1 + 0.8 * batch).requires_grad_(True)
     value = function(leaf)
-    found = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
-    moving = found is not None and bool((found != 0).any())
+    gradient = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
+    moving = gradient is not None and bool((gradient != 0).any())
     if not declared:
         if moving:
             return "a gradient flows although info says it is not differentiable: adaptive attacks do not use it"
         return "no gradient, as declared"
-    if found is None or not moving:
+    if gradient is None or not moving:
         raise ContractError("info says differentiable, but no gradient reaches the images")
-    if not bool(torch.isfinite(found).all()):
+    if not bool(torch.isfinite(gradient).all()):
         raise ContractError("the gradient is NaN or infinite")
     smooth = samples.images(len(batch), batch.shape[2], batch.shape[3], 7) - 0.5
-    directions = [torch.ones_like(batch), smooth, found / found.abs().max()]
+    directions = [torch.ones_like(batch), smooth, gradient / gradient.abs().max()]
     measured, promised = [], []
     with torch.no_grad():
         for v in directions:
-            slope = float((found * v).sum())
+            slope = float((gradient * v).sum())
             step = min(max(0.02 * (abs(float(value)) + 0.1) / max(abs(slope), 1e-6), 1e-4), 0.02)
             measured.append(float(function(leaf + step * v) - function(leaf - step * v)) / (2 * step))
             promised.append(slope)
     first, second = torch.tensor(measured), torch.tensor(promised)
     agreement = float(F.cosine_similarity(first, second, dim=0))
-    ratio = float(second.norm() / first.norm().clamp(min=1e-12))
+    ratio = float(vector_norm(second) / vector_norm(first).clamp(min=1e-12))
     if agreement < AGREEMENT or not 1 / RATIO < ratio < RATIO:
         raise ContractError(
             f"the gradient gives slopes {_few(promised)} along three directions, finite differences {_few(measured)}; "

@@ -25,8 +25,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = metafunc.config.getini(SETTING)
     if not names:
         raise pytest.UsageError(f'{FIXTURE} needs {SETTING} = ["your_module"] under [tool.pytest.ini_options]')
-    found = [t for name in names for c in components_of(importlib.import_module(name)) for t in trials(c)]
-    metafunc.parametrize(FIXTURE, [_runs(trial) for trial in found], ids=[trial.name for trial in found])
+    collected = [t for name in names for c in components_of(importlib.import_module(name)) for t in trials(c)]
+    metafunc.parametrize(FIXTURE, [_runs(trial) for trial in collected], ids=[trial.name for trial in collected])
 
 
 def _runs(trial: Any) -> Callable[[], None]:

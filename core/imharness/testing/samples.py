@@ -44,6 +44,49 @@ def images(n: int, height: int, width: int, seed: int) -> Images:
     return storable(drawn)
 
 
+def bare(height: int, width: int) -> dict[str, Images]:
+    """Return images that show little, as photographs at night or graphics do, by what they show, ``(1, 3, H, W)``.
+
+    They are multiples of 1/255 in [0, 1]. A mean, a deviation, a histogram or an edge map of theirs is 0 somewhere.
+    """
+    rows, columns = torch.arange(height)[:, None], torch.arange(width)[None]
+    leaderboard = ((rows // 4 + columns // 4) % 2).float()
+    edge = (columns >= width // 2).float().expand(height, width)
+    planes = {
+        "a black image": torch.zeros(3, height, width),
+        "a white image": torch.ones(3, height, width),
+        "a grey image": torch.full((3, height, width), 128 / 255),
+        "an image of one colour": torch.tensor([1.0, 0.0, 0.2]).view(3, 1, 1).expand(3, height, width),
+        "a dark image": leaderboard.expand(3, -1, -1) / 255,
+        "an image of tiny contrast": (128 + leaderboard.expand(3, -1, -1)) / 255,
+        "a black and white image": leaderboard.expand(3, -1, -1),
+        "an edge from black to white": edge.expand(3, -1, -1),
+        "an image of saturated colours": torch.stack([leaderboard, edge, 1 - leaderboard]),
+    }
+    return {name: plane.contiguous()[None] for name, plane in planes.items()}
+
+
+def bare_outputs(like: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return outputs of networks that are sure, right or wrong, that know nothing, and of both, in the shape of some
+    ``(n, CLASSES)``."""
+    sure = F.one_hot(torch.arange(len(like)) % CLASSES, CLASSES).to(like)
+    even = torch.full_like(like, 1 / CLASSES)
+    both = torch.where((torch.arange(len(like)) % 3 == 0)[:, None], even, sure)
+    return {"outputs that are sure": sure, "outputs that know nothing": even, "outputs of both kinds": both}
+
+
+def bare_gradients(like: Tensors) -> dict[str, Tensors]:
+    """Return gradients that say little, in the shapes of some ``(n, *shape)``."""
+    first = next(iter(like))
+    return {
+        "gradients of zero": {name: torch.zeros_like(x) for name, x in like.items()},
+        "a layer without a gradient": {name: x * (name != first) for name, x in like.items()},
+        "gradients of one size": {name: torch.full_like(x, 0.01) for name, x in like.items()},
+        "tiny gradients": {name: 1e-30 * x for name, x in like.items()},
+        "large gradients": {name: 1e6 * x for name, x in like.items()},
+    }
+
+
 def probabilities(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return outputs ``(n, CLASSES)`` that tend towards the labels, and these labels ``(n,)``."""
     rng = generator(seed)
@@ -72,7 +115,7 @@ _DRAW: dict[ValueKind, Callable[[int, int], torch.Tensor]] = {
 def drawable(kind: ValueKind) -> bool:
     """Return whether `drawn` can draw a value of a kind, or whether its seeds give it."""
     if isinstance(kind, Record):
-        return all(map(drawable, kind.parts.values()))
+        return all(map(drawable, kind.members.values()))
     if isinstance(kind, NamedTensors) and kind.like:
         return True
     return isinstance(kind, ImageBatch | Randomness) or kind in _DRAW or kind.draw is not None
@@ -88,7 +131,7 @@ def drawn(kind: ValueKind, n: int, height: int, width: int, seed: int) -> Any:
     if isinstance(kind, NamedTensors):
         return gradients(n, seed)
     if isinstance(kind, Record):  # it always has eight rows, whatever the other arguments have
-        return kind.cls(**{name: drawn(part, 8, height, width, seed) for name, part in kind.parts.items()})
+        return kind.cls(**{name: drawn(field, 8, height, width, seed) for name, field in kind.members.items()})
     raise ContractError(f"{type(kind).__name__}: a {kind.annotation} cannot be drawn; give the kind a `draw`")
 
 

@@ -45,8 +45,8 @@ def copied(inputs: Inputs) -> Inputs:
 
 def usual(probe: Probe) -> Call:
     """Return the first call on usual inputs, which all checks of a component share."""
-    found: Call = probe.once("usual", lambda: _observed(probe))
-    return found
+    observed: Call = probe.once("usual", lambda: _observed(probe))
+    return observed
 
 
 def again(probe: Probe) -> tuple[torch.Tensor, float]:
@@ -59,25 +59,25 @@ def again(probe: Probe) -> tuple[torch.Tensor, float]:
         seconds = time.perf_counter() - start
         return probe.flat(result, inputs), seconds
 
-    found: tuple[torch.Tensor, float] = probe.once("again", timed)
-    return found
+    repeated: tuple[torch.Tensor, float] = probe.once("again", timed)
+    return repeated
 
 
 def _observed(probe: Probe) -> Call:
     before = _peak()
     built, (inputs, seeds) = probe.built, usual_inputs(probe)
-    given, results, did = copied(inputs), list[Any](), list[str]()
+    arguments, results, did = copied(inputs), list[Any](), list[str]()
     with watched() as seen:
         try:
             with undisturbed():
-                results.append(probe.call(built, given, seeds))
+                results.append(probe.call(built, arguments, seeds))
         except ContractError as error:
             if not results:
                 raise
             did.append(str(error))
     if seen:
         did.append(f"did what a component may not do: {', '.join(sorted(set(seen))[:3])}")
-    untouched = all(torch.equal(tensor, given[name]) for name, tensor in inputs.items())
+    untouched = all(torch.equal(tensor, arguments[name]) for name, tensor in inputs.items())
     flat = probe.flat(results[0], inputs).clone()
     after = _peak()
     grown = None if after is None or before is None else after - before

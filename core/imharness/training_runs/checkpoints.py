@@ -30,35 +30,37 @@ class CheckpointedLoop:
     def __init__(self, file: Path, identity: str, rng: torch.Generator, progress: Progress) -> None:
         self._file, self._identity, self._rng, self._progress = file, identity, rng, progress
 
-    def __call__(self, parts: Mapping[str, Stateful], steps: int, step: Callable[[int], None], *, every: int) -> None:
+    def __call__(
+        self, components: Mapping[str, Stateful], steps: int, step: Callable[[int], None], *, every: int
+    ) -> None:
         """Run the steps that are not done yet, and write a checkpoint after every `every` steps."""
-        done = self._restored(parts, steps) if self._file.exists() else 0
+        done = self._restored(components, steps) if self._file.exists() else 0
         self._progress(done, steps)
         for number in range(done, steps):
             step(number)
             self._progress(number + 1, steps)
             if (number + 1) % every == 0 or number + 1 == steps:
-                self._save(parts, number + 1, steps)
+                self._save(components, number + 1, steps)
 
     def discard(self) -> None:
         """Remove the checkpoint, after the training is done and its weights are written."""
         self._file.unlink(missing_ok=True)
 
-    def _save(self, parts: Mapping[str, Stateful], done: int, steps: int) -> None:
+    def _save(self, components: Mapping[str, Stateful], done: int, steps: int) -> None:
         tensors = {"rng": self._rng.get_state()}
-        shape = _taken_apart({name: part.state_dict() for name, part in parts.items()}, tensors)
+        shape = _taken_apart({name: component.state_dict() for name, component in components.items()}, tensors)
         about = {"identity": self._identity, "done": str(done), "steps": str(steps), "shape": json.dumps(shape)}
         write_whole(self._file.parent, self._file.name, save(tensors, metadata=about))
 
-    def _restored(self, parts: Mapping[str, Stateful], steps: int) -> int:
+    def _restored(self, components: Mapping[str, Stateful], steps: int) -> int:
         try:
             with safe_open(self._file, framework="pt") as file:
                 about = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            known = about is not None and {"identity", "done", "steps", "shape"} <= about.keys()
+            complete = about is not None and {"identity", "done", "steps", "shape"} <= about.keys()
         except (OSError, SafetensorError) as error:
             raise HarnessError(f"checkpoint {self._file} cannot be read ({error}); remove it to start again") from error
-        if not known:
+        if not complete:
             raise HarnessError(f"{self._file} is not a checkpoint of a training; remove it, or choose another --out")
         if about.get("identity") != self._identity:
             raise HarnessError(
@@ -70,8 +72,8 @@ class CheckpointedLoop:
                 "remove it, or choose another --out"
             )
         state = _put_together(json.loads(about["shape"]), tensors)
-        for name, part in parts.items():
-            part.load_state_dict(state[name])
+        for name, component in components.items():
+            component.load_state_dict(state[name])
         self._rng.set_state(tensors["rng"])
         return int(about["done"])
 

@@ -62,9 +62,9 @@ def train(
     changes = _changes(ctx.args)
     training = by_defense(registry, name, metric, changes) if metric else by_name(registry, name, changes)
     folder = out or (cache_folder() / "trained" if metric else Path("trained"))
-    place = torch.device(resolve_devices([device])[0])
-    with console.progress(training.title, shown=not as_json) as advance:
-        facts = run_training(training, registry, device=place, seed=seed, out=folder, progress=advance)
+    torch_device = torch.device(resolve_devices([device])[0])
+    with console.progress(training.title, visible=not as_json) as advance:
+        facts = run_training(training, registry, device=torch_device, seed=seed, out=folder, progress=advance)
     if as_json:
         console.emit(facts)
         return

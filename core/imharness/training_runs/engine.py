@@ -48,22 +48,22 @@ def by_name(registry: Registry, name: str, changes: Mapping[str, str]) -> Traini
     """Return a registered training of weights; `changes` is field -> value, as text."""
     if _trains_a_metric(registry, name):
         raise UsageError(f"{name} trains a metric further: add --metric NAME.")
-    found = registry.one("weight-training", name)
-    if not isinstance(found, WeightTraining):
+    component = registry.one("weight-training", name)
+    if not isinstance(component, WeightTraining):
         raise UsageError(f"{name} does not train weights; `harness train` lists the trainings.")
-    training: WeightTraining = _adjusted(found, changes)
+    training: WeightTraining = _adjusted(component, changes)
 
     def run(device: torch.device, context: TrainingContext) -> Trained:
         trained: Trained = checked(training, training.build(device))(context)
         return trained
 
-    stem, facts = method_of(training.info.id), {"training": training.ref().model_dump(mode="json")}
+    stem, facts = method_of(training.info.id), {"training": registry.ref(training).model_dump(mode="json")}
     return Training(training.label, stem, training.datasets(), training.requires(), run, facts)
 
 
 def _trains_a_metric(registry: Registry, name: str) -> bool:
     try:
-        return any(isinstance(found, TrainingDefense) for found in registry.find("defense", name))
+        return any(isinstance(component, TrainingDefense) for component in registry.find("defense", name))
     except UsageError:
         return False
 
@@ -72,8 +72,8 @@ def by_defense(registry: Registry, name: str, metric_name: str, changes: Mapping
     """Return the training of a metric with a training defense; `changes` are fields of the metric's plan, as text."""
     defense, metric = registry.one("defense", name), registry.one("metric", metric_name)
     if not isinstance(defense, TrainingDefense):
-        known = [one.label for one in training_defenses(registry)]
-        raise UsageError(unknown_name(f"{name} is not a training defense", name, known, "Training defenses"))
+        labels = [one.label for one in training_defenses(registry)]
+        raise UsageError(unknown_name(f"{name} is not a training defense", name, labels, "Training defenses"))
     if not isinstance(metric, TrainableMetric):
         raise UsageError(f"{metric_name} cannot be trained further: it is not a TrainableMetric.")
     metric.require()
@@ -84,8 +84,8 @@ def by_defense(registry: Registry, name: str, metric_name: str, changes: Mapping
         return trained
 
     facts = {
-        "metric": metric.ref().model_dump(mode="json"),
-        "defense": defense.ref().model_dump(mode="json"),
+        "metric": registry.ref(metric).model_dump(mode="json"),
+        "defense": registry.ref(defense).model_dump(mode="json"),
         "plan": plan.model_dump(),
     }
     stem = metric.trained_by(defense.label).weights_name

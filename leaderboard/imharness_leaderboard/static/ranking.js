@@ -9,7 +9,7 @@ import { numbersOf } from "./statistics.js";
 
 const NAMED = 4; // entries in a sentence
 const LANES = 24; // files fetched at once: browsers refuse thousands
-const made = (name, facts, ...children) => { const one = Object.assign(document.createElement(name), facts); one.append(...children); return one; };
+const element = (name, facts, ...children) => { const one = Object.assign(document.createElement(name), facts); one.append(...children); return one; };
 
 class Ranking {
   constructor(root) {
@@ -22,16 +22,17 @@ class Ranking {
     this.verdict = root.querySelector(".verdict");
     this.axis = this.table.querySelector("svg.axis");
     this.lines = this.axis.querySelector("g.lane");
+    this.columns = this.table.tHead.rows[0].cells.length;
     this.heads = new Map([...this.table.querySelectorAll("[data-sort]")].map((head) => [head.dataset.sort, head]));
     this.groups = new Map([...this.body.querySelectorAll("tr.group")].map((row) => [row.dataset.group, row]));
-    this.first = { said: this.verdict.textContent, axis: [...this.axis.children], lines: [...this.lines.children], best: this.groups.get("best")?.textContent };
+    this.first = { verdict: this.verdict.textContent, axis: [...this.axis.children], lines: [...this.lines.children] };
     this.decimals = (this.table.querySelector(".value[data-v]")?.textContent.split(".")[1] ?? "").length;
     const figure = root.querySelector(".large-front");
     this.front = figure && new Front(figure, this.facts.better === "lower");
     this.page = 0;
     this.ticked = new Set();
-    this.numbers = this.found = null;
-    this.rows = new Rows(this.body, this.facts, root.dataset.root, (own) => this.enter(own));
+    this.numbers = this.result = null;
+    this.rows = new Rows(this.body, this.facts, root.dataset.root, (entry) => this.enter(entry));
     this.tools();
     addEventListener("popstate", () => { this.recall(); this.show(); });
     this.recall();
@@ -45,7 +46,7 @@ class Ranking {
     this.filter.addEventListener("input", () => { this.page = 0; this.remember(); this.arrange(); });
     this.picked = this.root.querySelector(".picked");
     for (const [key, head] of this.heads) {
-      const button = made("button", { type: "button" }, ...head.childNodes);
+      const button = element("button", { type: "button" }, ...head.childNodes);
       head.append(button);
       button.addEventListener("click", () => this.sort(key));
     }
@@ -56,20 +57,20 @@ class Ranking {
   }
 
   /** Give a row that is here its buttons, and the numbers of the present choice. */
-  enter(own) {
-    const { row, label } = own, link = row.querySelector("a.open");
+  enter(entry) {
+    const { row, label } = entry, link = row.querySelector("a.open");
     link.setAttribute("role", "button");
     link.setAttribute("aria-expanded", "false");
-    link.addEventListener("click", (event) => { event.preventDefault(); this.open(own); });
+    link.addEventListener("click", (event) => { event.preventDefault(); this.open(entry); });
     link.addEventListener("keydown", (event) => { if (event.key === " ") { event.preventDefault(); link.click(); } });
     if (this.root.dataset.index) {
-      const box = made("input", { type: "checkbox", checked: this.ticked.has(label) });
+      const box = element("input", { type: "checkbox", checked: this.ticked.has(label) });
       box.setAttribute("aria-label", `Compare ${this.name(label)}`);
       box.addEventListener("change", () => { this.tick(label, box.checked); });
       row.querySelector("th").prepend(box);
     }
     for (const [event, on] of [["pointerenter", true], ["focusin", true], ["pointerleave", false], ["focusout", false]]) row.addEventListener(event, () => this.light(label, on));
-    if (this.found) this.dress(own);
+    if (this.result) this.dress(entry);
   }
 
   name(label) { return this.facts.names[label] ?? brief(label); }
@@ -88,9 +89,9 @@ class Ranking {
   }
 
   picks() {
-    const found = {};
-    for (const one of this.picksBy) if (one.type !== "radio" || one.checked) found[one.dataset.pick] = one.value;
-    return found;
+    const picks = {};
+    for (const one of this.picksBy) if (one.type !== "radio" || one.checked) picks[one.dataset.pick] = one.value;
+    return picks;
   }
 
   chosen() { return this.root.dataset.index ? this.rows.all.filter(({ label }) => this.ticked.has(label)).map(({ label }) => label) : []; }
@@ -115,8 +116,8 @@ class Ranking {
       else one.value = [...one.options].some((option) => option.value === wanted) ? wanted : "";
     }
     for (const key of new Set(this.picksBy.filter((one) => one.type === "radio").map((one) => one.name))) {
-      const own = this.picksBy.filter((one) => one.name === key);
-      if (!own.some((one) => one.checked)) own.find((one) => !one.value).checked = true;
+      const boxes = this.picksBy.filter((one) => one.name === key);
+      if (!boxes.some((one) => one.checked)) boxes.find((one) => !one.value).checked = true;
     }
     this.filter.value = get("q");
     const sorted = get("sort"), key = sorted.replace(/-$/, "");
@@ -136,36 +137,36 @@ class Ranking {
   }
 
   /** Details are fetched when a row is opened first. */
-  async open(own) {
-    const link = own.row.querySelector("a.open");
-    if (own.more) {
-      own.more.hidden = !own.more.hidden;
-      link.setAttribute("aria-expanded", String(!own.more.hidden));
+  async open(entry) {
+    const link = entry.row.querySelector("a.open");
+    if (entry.more) {
+      entry.more.hidden = !entry.more.hidden;
+      link.setAttribute("aria-expanded", String(!entry.more.hidden));
       return;
     }
-    own.more = made("tr", { className: "more-row", id: `more-${this.table.id}-${own.order}` }, made("td", { colSpan: 5, textContent: "Loading …" }));
-    own.row.after(own.more);
+    entry.more = element("tr", { className: "more-row", id: `more-${this.table.id}-${entry.order}` }, element("td", { colSpan: this.columns, textContent: "Loading …" }));
+    entry.row.after(entry.more);
     link.setAttribute("aria-expanded", "true");
-    link.setAttribute("aria-controls", own.more.id);
+    link.setAttribute("aria-controls", entry.more.id);
     try {
       const answer = await fetch(link.href);
       if (!answer.ok) throw new Error(String(answer.status));
-      const found = settled(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".opened"), answer.url);
-      for (const head of found.querySelectorAll("h2")) head.replaceWith(made("h3", {}, ...head.childNodes));
-      own.more.cells[0].replaceChildren(found);
+      const details = settled(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".opened"), answer.url);
+      for (const head of details.querySelectorAll("h2")) head.replaceWith(element("h3", {}, ...head.childNodes));
+      entry.more.cells[0].replaceChildren(details);
     } catch (error) {
-      own.more.cells[0].replaceChildren(`The details cannot be read (${error.message}). `, made("a", { href: link.href, textContent: "Open their page" }), ".");
+      entry.more.cells[0].replaceChildren(`The details cannot be read (${error.message}). `, element("a", { href: link.href, textContent: "Open their page" }), ".");
     }
   }
 
   async load() {
     this.loaded ??= (async () => {
       const get = async (name, as) => { const answer = await fetch(name); if (!answer.ok) throw new Error(`${name}: ${answer.status}`); return answer[as](); };
-      return Promise.all([this.root.dataset.index, ...this.facts.yardsticks].map(async (address) => {
+      return Promise.all([this.root.dataset.index, ...this.facts.secondary_measures].map(async (address) => {
         const name = this.root.dataset.root + address, folder = name.slice(0, name.lastIndexOf("/") + 1);
         const index = await get(name, "json");
-        const vectors = [], left = index.files.entries();
-        const lane = async () => { for (const [i, file] of left) vectors[i] = numbersOf(file, await get(folder + file, "arrayBuffer")); };
+        const vectors = [], waiting = index.files.entries();
+        const lane = async () => { for (const [i, file] of waiting) vectors[i] = numbersOf(file, await get(folder + file, "arrayBuffer")); };
         await Promise.all(Array.from({ length: LANES }, lane));
         return { index, vectors };
       }));
@@ -183,10 +184,10 @@ class Ranking {
       if (mine !== this.turn) return;
       this.index = index;
       const conditions = conditionsOf(index, this.facts, picks);
-      const found = await contest(index, vectors, this.facts, conditions, others.map((own) => ({ ...own, conditions: conditionsOf(own.index, this.facts, picks) })), slices(() => mine === this.turn));
+      const result = await contest(index, vectors, this.facts, conditions, others.map((other) => ({ ...other, conditions: conditionsOf(other.index, this.facts, picks) })), slices(() => mine === this.turn));
       if (mine !== this.turn) return;
-      this.fill(found, picks);
-      this.table.dataset.result = JSON.stringify(found);
+      this.fill(result, picks);
+      this.table.dataset.result = JSON.stringify(result);
     } catch (error) {
       if (error instanceof Stopped) return;
       this.reset();
@@ -195,87 +196,97 @@ class Ranking {
   }
 
   reset() {
-    this.numbers = this.found = null;
-    for (const own of this.rows.all) own.group = own.first;
-    for (const own of this.rows.here) this.undress(own);
+    this.numbers = this.result = null;
+    for (const entry of this.rows.all) entry.group = entry.first;
+    for (const entry of this.rows.here) this.undress(entry);
     this.axis.replaceChildren(...this.first.axis);
     this.lines.replaceChildren(...this.first.lines);
-    this.verdict.textContent = this.first.said;
-    if (this.first.best) this.groups.get("best").firstElementChild.textContent = this.first.best;
+    this.verdict.textContent = this.first.verdict;
     this.front?.reset();
     this.arrange();
   }
 
-  undress(own) {
-    own.cells.forEach((cell, i) => { cell.innerHTML = own.as[i]; });
-    own.row.querySelector(".notes").innerHTML = own.notes;
-    own.row.className = `entry ${own.group}`;
+  undress(entry) {
+    entry.cells.forEach((cell, i) => { cell.innerHTML = entry.as[i]; });
+    entry.row.querySelector(".notes").innerHTML = entry.notes;
+    entry.row.querySelector(".reason").textContent = entry.reason;
+    entry.row.className = `entry ${entry.group}${(this.result ? this.near.has(entry.label) : entry.near) ? " near" : ""}`;
   }
 
-  groupOf(own, found) {
-    const about = this.facts.places[own.label];
-    if (about.control) return "control";
-    if (!own.complete) return "incomplete";
-    if (found.may.includes(own.label)) return "best";
-    return own.able && !own.flagged ? "stands" : "ruled-out";
+  /** The group of each row, such that ranks run 1, 2, 3 down the page, as ranking_rows.groups_of has it. */
+  grouped(result) {
+    const ranked = result.rows.filter(({ rank }) => rank);
+    const worse = ({ against }) => against !== null && against.low !== null && (this.facts.better === "lower" ? against.low > 0 : against.high < 0);
+    const below = new Set(ranked.slice(ranked.findLastIndex((entry) => !worse(entry)) + 1).map(({ label }) => label));
+    const group = (entry) => (entry.control ? "control" : !entry.rank ? "barred" : below.has(entry.label) ? "worse" : "eligible");
+    return new Map(result.rows.map((entry) => [entry.label, group(entry)]));
   }
 
-  fill(found, picks) {
-    const by = new Map(found.rows.map((own, i) => [own.label, { ...own, order: i }]));
-    const lines = found.rows.filter((own) => own.control && own.worst).map((own) => ({ value: own.worst.value, plain: own.label === this.facts.undefended }));
-    const scale = scaled(found.rows.flatMap(({ worst, unaware }) => [worst?.value, worst?.low ?? NaN, worst?.high ?? NaN, unaware?.value]), 8, WIDTH - 8);
+  fill(result, picks) {
+    const by = new Map(result.rows.map((entry, i) => [entry.label, { ...entry, order: i }]));
+    const lines = result.rows.filter((entry) => entry.control && entry.worst).map((entry) => ({ value: entry.worst.value, plain: entry.label === this.facts.undefended }));
+    const scale = scaled(result.rows.flatMap(({ worst, unaware }) => [worst?.value, worst?.low ?? NaN, worst?.high ?? NaN, unaware?.value]), 8, WIDTH - 8);
     this.axis.replaceChildren(this.lines.parentElement, ...axis(scale, lines));
-    this.lines.replaceChildren(...linesOf(scale.place, lines));
-    Object.assign(this, { found, scale, numbers: by });
-    for (const own of this.rows.all) own.group = by.has(own.label) ? this.groupOf(by.get(own.label), found) : "incomplete";
-    for (const own of this.rows.here) this.dress(own);
-    this.verdict.textContent = this.sentence(found, by, picks);
-    this.groups.get("best")?.firstElementChild.replaceChildren(found.winner ? "Shown to be best" : this.titles.get("best"));
-    this.front?.show(new Map(found.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])), this.traded(found), (label) => this.rows.by.get(label)?.utility);
+    this.lines.replaceChildren(...linesOf(scale.at, lines));
+    Object.assign(this, { result, scale, numbers: by });
+    const groups = this.grouped(result);
+    this.near = new Set(result.first ? [result.first, ...result.near.filter((label) => by.get(label).rank)] : []);
+    for (const entry of this.rows.all) entry.group = groups.get(entry.label) ?? "barred";
+    for (const entry of this.rows.here) this.dress(entry);
+    this.verdict.textContent = this.sentence(result, by, picks);
+    this.front?.show(new Map(result.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])), this.traded(result), (label) => this.rows.by.get(label)?.utility);
     this.arrange();
   }
 
   /** Write the numbers of the present choice into a row. */
   dress(one) {
-    const own = this.numbers.get(one.label), at = (name) => one.row.querySelector(name);
+    const entry = this.numbers.get(one.label), at = (name) => one.row.querySelector(name);
     this.undress(one);
-    at(".rank").replaceChildren(made("strong", { textContent: own?.rank ? own.rank.value : "–" }), " ", made("span", { className: "range", textContent: own?.rank && own.rank.low !== null ? `${own.rank.low}–${own.rank.high}` : "" }));
-    at("svg.lane").replaceChildren(at("svg.lane > use"), ...lane(this.scale.place, own));
-    at(".value").textContent = this.text(own?.worst?.value);
-    at(".ends").textContent = own?.worst && own.worst.low !== null ? `${this.text(own.worst.low)}–${this.text(own.worst.high)}` : "";
-    const [most] = Object.entries(own?.broken_by ?? {});
-    at(".by").textContent = most ? `${this.facts.attackNames[most[0]] ?? brief(most[0])}, ${Math.round(100 * most[1])}%` : own ? "" : "not measured";
-    at(".notes").replaceChildren(...this.notes(at(".notes"), own, this.found));
+    at(".rank").replaceChildren(element("strong", { textContent: entry?.rank ? entry.rank.value : "" }), " ", element("span", { className: "range", textContent: entry?.rank && entry.rank.low !== null ? `${entry.rank.low}–${entry.rank.high}` : "" }));
+    at("svg.lane").replaceChildren(at("svg.lane > use"), ...lane(this.scale.at, entry));
+    at(".value").textContent = this.text(entry?.worst?.value);
+    at(".worst .ends").textContent = entry?.worst && entry.worst.low !== null ? `${this.text(entry.worst.low)}–${this.text(entry.worst.high)}` : "";
+    const gain = entry?.against, signed = (x) => this.text(x).replace("-", "−");
+    at(".against .number").textContent = gain ? signed(gain.value) : "–";
+    at(".against .number").className = "number"; // what the page says of all settings does not hold for some
+    for (const cell of one.row.querySelectorAll(".further")) cell.textContent = "–";
+    at(".against .ends").textContent = gain && gain.low !== null ? `${signed(gain.low)} to ${signed(gain.high)}` : "";
+    at(".against .by").textContent = "";
+    const [most] = Object.entries(entry?.broken_by ?? {});
+    at(".worst .by").textContent = most ? this.worst(most[0], `${Math.round(100 * most[1])}%`) : entry ? "" : "not measured";
+    if (one.group === "barred") at(".reason").textContent = [...(entry?.complete ? [] : ["lacks settings that others have"]), ...[this.facts.places[one.label].reason].filter(Boolean)].join(" and ");
+    else if (one.group !== "control") at(".reason").textContent = "";
+    at(".notes").replaceChildren(...this.notes(at(".notes"), entry));
   }
 
-  traded(found) {
+  worst(attack, share) { return attack === "none" ? `${share} survive` : `${this.facts.attackNames[attack] ?? brief(attack)}, ${share}`; }
+
+  traded(result) {
     const useful = "those that are not shown to cost too much";
-    if (found.winner) return `${this.name(found.winner)} protects best of ${useful}`;
-    return found.may.length ? `${found.may.length} may be best of ${useful}` : "None is shown to protect and to stay useful";
+    if (result.winner) return `${this.name(result.winner)} leads ${useful}`;
+    return result.may.length ? `${result.may.length} may be best of ${useful}` : "None is shown to protect and to stay useful";
   }
 
   text(number) { return Number.isFinite(number) ? number.toFixed(this.decimals).replace(/^-(?=[0.]*$)/, "") : "–"; }
 
-  /** The remarks of a row under this choice; those that do not depend on it stay. */
-  notes(cell, own, found) {
-    const kept = [...cell.children].filter((badge) => !["first", "broken", "incomplete"].some((kind) => badge.classList.contains(kind)));
+  /** The remarks of a row under this choice; those that do not depend on it stay. Who wins is asked under all settings only. */
+  notes(cell, entry) {
+    const lasting = [...cell.children].filter((badge) => !["first", "broken"].some((kind) => badge.classList.contains(kind)));
     const new_ = [];
-    if (own && own.label === found.winner) new_.push(badge("first", "winner", "Shown to be better than each other entry that may win, and than every control"));
-    if (own?.broken) new_.push(badge("broken", `broken by ${this.facts.attackNames[own.broken] ?? brief(own.broken)}`, "The worst attack is shown to leave less than half of what it seems to protect"));
-    if (own && !own.complete) new_.push(badge("incomplete", "incomplete", "It lacks settings that others have, and cannot win"));
-    return [...new_, ...kept].flatMap((one) => [one, " "]);
+    if (entry?.broken) new_.push(badge("broken", `broken by ${this.facts.attackNames[entry.broken] ?? brief(entry.broken)}`, "The worst attack is shown to leave less than half of what it seems to protect"));
+    return [...new_, ...lasting].flatMap((one) => [one, " "]);
   }
 
-  sentence(found, by, picks) {
+  sentence(result, by, picks) {
     const chosen = Object.entries(picks).filter(([, v]) => v).map(([key, v]) => (key === "attacker" ? (v === "aware" ? "an attacker who knows the defense" : "an attacker who does not know the defense") : `${key} ${this.facts.attackNames[v] ?? brief(v)}`)).join(", ");
-    if (!found.rows.some(({ worst }) => worst)) return `With ${chosen}: no such attack was run. Choose another one.`;
-    if (!found.first) return `With ${chosen}: no entry may win, as each lacks an attack, is flagged, or does not pass a gate: there is no winner.`;
-    const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
-    if (found.beaten) return `With ${chosen}: no entry that may be best is better than every control: ${this.name(found.rival)} is shown to be better than ${this.name(found.first)} (${held}).`;
-    if (!found.proven.length) return `With ${chosen}: this data cannot tell ${this.name(found.first)} (${held}) from ${this.name(found.rival)}, a control.`;
-    if (!found.winner) return `With ${chosen}: ${this.list(found.may)} may be best: this data does not tell which. ${found.controls ? `Better than every control: ${this.list(found.proven)}.` : "No control was measured here."}`;
-    const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
-    return `With ${chosen}: ${this.name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win${found.controls ? ", and than every control" : "; no control was measured here"}.`;
+    if (!result.rows.some(({ worst }) => worst)) return `With ${chosen}: no such attack was run. Choose another one.`;
+    if (!result.first) return `With ${chosen}: no entry may win, as each lacks an attack, is flagged, or does not pass a gate: there is no winner.`;
+    const first = by.get(result.first), score = `${this.facts.measure} ${this.text(first.worst.value)}`;
+    const lead = `With ${chosen}: ${this.name(result.first)}`;
+    if (result.winner) return `${lead} leads with ${score}: it is shown to be better than each other entry that may win, and than every control.`;
+    if (result.disagrees) return `${lead} leads with ${score}, but another measure shows ${this.name(result.disagrees.label)} to be better: measures disagree.`;
+    if (!result.better) return `${lead} leads with ${score}; it is not shown to be better than ${this.name(this.facts.baseline)}.`;
+    return `${lead} leads with ${score}; ${this.list(result.near)} ${result.near.length > 1 ? "are" : "is"} not separated from it.`;
   }
 
   /** The names of some entries, the first ones if they are many. */
@@ -287,47 +298,47 @@ class Ranking {
   /** Put the rows in order and show those of the page, when all that this takes is here. */
   arrange() {
     const turn = this.arranged = (this.arranged ?? 0) + 1;
-    if (!this.needsAll() && this.shown().every(({ row }) => row)) { this.put(); return; }
+    if (!this.needsAll() && this.visible().every(({ row }) => row)) { this.put(); return; }
     this.table.setAttribute("aria-busy", "true");
-    const fetched = async () => { await this.rows.know(); await this.rows.take(this.shown()); };
+    const fetched = async () => { await this.rows.know(); await this.rows.take(this.visible()); };
     fetched().then(() => { if (turn === this.arranged) this.put(); }, (error) => { if (turn === this.arranged) this.missed(error); });
   }
 
   needsAll() { return !this.rows.whole && Boolean(this.page || this.sorted || this.numbers || this.filter.value || [...this.ticked].some((label) => !this.rows.by.has(label))); }
 
   /** All rows that the filter leaves, in order. */
-  kept() {
-    const order = (own) => this.numbers ? this.numbers.get(own.label)?.order ?? Infinity : own.order;
+  matching() {
+    const order = (entry) => this.numbers ? this.numbers.get(entry.label)?.order ?? Infinity : entry.order;
     const query = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean), names = [...this.titles.keys()];
-    const kept = this.rows.all.filter(({ text }) => query.every((word) => text.includes(word)));
-    const keys = { name: (own) => this.name(own.label).toLowerCase(), worst: (own) => (this.numbers ? this.numbers.get(own.label)?.worst?.value : own.worst), utility: (own) => own.utility };
+    const rows = this.rows.all.filter(({ text }) => query.every((word) => text.includes(word)));
+    const keys = { name: (entry) => this.name(entry.label).toLowerCase(), worst: (entry) => (this.numbers ? this.numbers.get(entry.label)?.worst?.value : entry.worst), utility: (entry) => entry.utility };
     if (this.sorted) {
       const key = keys[this.sorted.key], way = this.sorted.down ? -1 : 1, none = (x) => x === null || x === undefined || Number.isNaN(x);
-      return kept.sort((a, b) => { const [x, y] = [key(a), key(b)]; return none(x) - none(y) || (x < y ? -way : x > y ? way : order(a) - order(b)); });
+      return rows.sort((a, b) => { const [x, y] = [key(a), key(b)]; return none(x) - none(y) || (x < y ? -way : x > y ? way : order(a) - order(b)); });
     }
-    return kept.sort((a, b) => names.indexOf(a.group) - names.indexOf(b.group) || order(a) - order(b));
+    return rows.sort((a, b) => names.indexOf(a.group) - names.indexOf(b.group) || order(a) - order(b));
   }
 
   /** The rows of the page. */
-  shown() {
-    const kept = this.kept();
-    this.size = this.rows.whole ? kept.length : this.rows.count;
+  visible() {
+    const rows = this.matching();
+    this.size = this.rows.whole ? rows.length : this.rows.count;
     this.page = Math.min(this.page, Math.max(0, Math.ceil(this.size / PAGE) - 1));
-    return kept.slice(this.page * PAGE, (this.page + 1) * PAGE);
+    return rows.slice(this.page * PAGE, (this.page + 1) * PAGE);
   }
 
   put() {
-    const page = this.shown(), shown = new Set(page), others = new Set([...this.kept(), ...this.rows.all]);
+    const page = this.visible(), visible = new Set(page), others = new Set([...this.matching(), ...this.rows.all]);
     let group = "";
     for (const row of this.groups.values()) row.classList.add("away");
-    for (const own of [...page, ...[...others].filter((one) => one.row && !shown.has(one))]) {
-      own.row.classList.toggle("away", !shown.has(own));
-      own.more?.classList.toggle("away", !shown.has(own));
-      if (!this.sorted && shown.has(own) && own.group !== group) {
-        group = own.group;
+    for (const entry of [...page, ...[...others].filter((one) => one.row && !visible.has(one))]) {
+      entry.row.classList.toggle("away", !visible.has(entry));
+      entry.more?.classList.toggle("away", !visible.has(entry));
+      if (!this.sorted && visible.has(entry) && entry.group !== group) {
+        group = entry.group;
         this.body.append(this.head(group));
       }
-      this.body.append(own.row, ...(own.more ? [own.more] : []));
+      this.body.append(entry.row, ...(entry.more ? [entry.more] : []));
     }
     for (const [key, head] of this.heads) {
       if (this.sorted?.key === key) head.setAttribute("aria-sort", this.sorted.down ? "descending" : "ascending"); else head.removeAttribute("aria-sort");
@@ -341,15 +352,15 @@ class Ranking {
   missed(error) {
     this.page = 0;
     this.put();
-    const said = made("span", { textContent: `The other rows cannot be read (${error.message}), so that only these ones can be sorted and filtered. If you opened the site from a folder on disk, start “harness site serve” instead, or go to their pages: ` });
+    const message = element("span", { textContent: `The other rows cannot be read (${error.message}), so that only these ones can be sorted and filtered. If you opened the site from a folder on disk, start “harness site serve” instead, or go to their pages: ` });
     this.pages.hidden = false;
-    this.pages.replaceChildren(said, ...this.linked);
+    this.pages.replaceChildren(message, ...this.linked);
   }
 
   head(group) {
     if (!this.groups.has(group)) {
-      const cell = made("th", { colSpan: 5, scope: "rowgroup", textContent: this.titles.get(group) });
-      this.groups.set(group, made("tr", { className: "group" }, cell));
+      const cell = element("th", { colSpan: this.columns, scope: "rowgroup", textContent: this.titles.get(group) });
+      this.groups.set(group, element("tr", { className: "group" }, cell));
       this.groups.get(group).dataset.group = group;
     }
     this.groups.get(group).classList.remove("away");
@@ -361,7 +372,7 @@ class Ranking {
     this.pages.hidden = last < 1;
     if (last < 1) return;
     const button = (text, to) => {
-      const one = made("button", { type: "button", textContent: text, disabled: to < 0 || to > last });
+      const one = element("button", { type: "button", textContent: text, disabled: to < 0 || to > last });
       one.addEventListener("click", () => { this.page = to; this.remember(true); this.arrange(); this.table.scrollIntoView(); });
       return one;
     };
@@ -372,11 +383,11 @@ class Ranking {
   chips() {
     const labels = this.chosen();
     this.picked.replaceChildren(...labels.map((label) => {
-      const drop = made("button", { type: "button", textContent: `${this.name(label)} ×` });
+      const drop = element("button", { type: "button", textContent: `${this.name(label)} ×` });
       drop.setAttribute("aria-label", `Do not compare ${this.name(label)}`);
       drop.addEventListener("click", () => this.tick(label, false));
       return drop;
-    }), ...(labels.length > 1 ? [made("a", { className: "button", href: this.comparison(labels), textContent: `Compare ${labels.length}` })] : labels.length ? ["pick another one to compare"] : []));
+    }), ...(labels.length > 1 ? [element("a", { className: "button", href: this.comparison(labels), textContent: `Compare ${labels.length}` })] : labels.length ? ["pick another one to compare"] : []));
   }
 
   comparison(labels) {
@@ -386,13 +397,13 @@ class Ranking {
     for (const [key, pick] of Object.entries(picks)) {
       if (!pick) continue;
       const facet = key === "attacker" ? this.facts.attacker : key;
-      const kept = (value) => (key === "attacker" ? (value !== this.facts.unaware) === (pick === "aware") : value === pick);
-      for (const value of values[facet] ?? []) if (!kept(value)) words.append(`without.${facet}`, value);
+      const picked = (value) => (key === "attacker" ? (value !== this.facts.unaware) === (pick === "aware") : value === pick);
+      for (const value of values[facet] ?? []) if (!picked(value)) words.append(`without.${facet}`, value);
     }
     return `${this.root.dataset.compare}#${words}`;
   }
 }
 
-function badge(kind, textContent, title) { return made("span", { className: `badge ${kind}`, textContent, title }); }
+function badge(kind, textContent, title) { return element("span", { className: `badge ${kind}`, textContent, title }); }
 
 for (const root of document.querySelectorAll("div.contest")) new Ranking(root);

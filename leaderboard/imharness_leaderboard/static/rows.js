@@ -6,42 +6,43 @@ export const brief = (label) => label.replaceAll("harness/", "");
 const taken = async (address) => { const answer = await fetch(address); if (!answer.ok) throw new Error(`${address}: ${answer.status}`); return answer; };
 
 /** Make the addresses in a fetched part of a page absolute; those within a drawing stay. */
-export function settled(part, address) {
-  for (const key of ["href", "src"]) for (const one of part.querySelectorAll(`[${key}]`)) {
-    const own = one.getAttribute(key);
-    if (!own.startsWith("#")) one.setAttribute(key, new URL(own, address).href);
+export function settled(fragment, address) {
+  for (const key of ["href", "src"]) for (const one of fragment.querySelectorAll(`[${key}]`)) {
+    const relative = one.getAttribute(key);
+    if (!relative.startsWith("#")) one.setAttribute(key, new URL(relative, address).href);
   }
-  return part;
+  return fragment;
 }
 
 export class Rows {
-  /** `made` is called with each row that is there now: its facts, among them `row`, the element. */
-  constructor(body, facts, root, made) {
-    Object.assign(this, { facts, root, made, whole: !facts.rows, all: [], pages: [] });
+  /** `entered` is called with each row that is there now: its facts, among them `row`, the element. */
+  constructor(body, facts, root, entered) {
+    Object.assign(this, { facts, root, entered, whole: !facts.rows, all: [], pages: [] });
     this.by = new Map();
     for (const row of body.querySelectorAll("tr.entry")) {
       const number = (name) => { const { v } = row.querySelector(name).dataset; return v === undefined ? NaN : Number(v); };
-      this.bring(this.add({ label: row.dataset.label, group: row.dataset.group, worst: number(".value"), utility: number(".utility .number"), words: row.querySelector(".notes").textContent }), row);
+      this.bring(this.add({ label: row.dataset.label, group: row.dataset.group, near: row.classList.contains("near"), worst: number(".value"), utility: number(".utility .number"), words: row.querySelector(".notes").textContent }), row);
     }
     this.count = facts.count;
   }
 
   add(facts) {
-    const own = { ...facts, order: this.all.length, first: facts.group, row: null, more: null };
-    own.text = `${this.name(own.label)} ${own.label} ${own.words}`.toLowerCase();
-    this.all.push(own);
-    this.by.set(own.label, own);
-    return own;
+    const entry = { ...facts, order: this.all.length, first: facts.group, row: null, more: null };
+    entry.text = `${this.name(entry.label)} ${entry.label} ${entry.words}`.toLowerCase();
+    this.all.push(entry);
+    this.by.set(entry.label, entry);
+    return entry;
   }
 
   name(label) { return this.facts.names[label] ?? brief(label); }
 
-  bring(own, row) {
-    own.row = row;
-    own.cells = [...row.cells].filter((cell) => cell.tagName === "TD");
-    own.as = own.cells.map((cell) => cell.innerHTML);
-    own.notes = row.querySelector(".notes").innerHTML;
-    this.made(own);
+  bring(entry, row) {
+    entry.row = row;
+    entry.cells = [...row.cells].filter((cell) => cell.tagName === "TD");
+    entry.as = entry.cells.map((cell) => cell.innerHTML);
+    entry.notes = row.querySelector(".notes").innerHTML;
+    entry.reason = row.querySelector(".reason").textContent;
+    this.entered(entry);
   }
 
   get here() { return this.all.filter(({ row }) => row); }
@@ -49,30 +50,30 @@ export class Rows {
   /** Fetch the index, so that every row is known. */
   async know() {
     if (this.whole) return;
-    this.asked ??= taken(this.root + this.facts.rows).then((answer) => answer.json());
+    this.request ??= taken(this.root + this.facts.rows).then((answer) => answer.json());
     let index;
-    try { index = await this.asked; } catch (error) { this.asked = null; throw error; }
+    try { index = await this.request; } catch (error) { this.request = null; throw error; }
     if (this.whole) return;
     const { labels } = index, of = (list, change = (x) => x) => Object.fromEntries(labels.map((label, i) => [label, change(list[i], i)]));
     Object.assign(this.facts, {
       names: of(index.names), silent: index.silent,
-      places: of(index.control, (control, i) => ({ control, able: Boolean(index.able[i]), flagged: Boolean(index.flagged[i]), complete: Boolean(index.complete[i]) })),
+      places: of(index.control, (control, i) => ({ control, able: Boolean(index.able[i]), flagged: Boolean(index.flagged[i]), complete: Boolean(index.complete[i]), reason: index.reason[i] })),
     });
     const groups = this.facts.groups.map(([name]) => name);
-    labels.forEach((label, i) => { if (!this.by.has(label)) this.add({ label, group: groups[index.groups[i]], worst: index.worst[i] ?? NaN, utility: index.utility[i] ?? NaN, words: index.words[i] }); });
+    labels.forEach((label, i) => { if (!this.by.has(label)) this.add({ label, group: groups[index.groups[i]], near: Boolean(index.near[i]), worst: index.worst[i] ?? NaN, utility: index.utility[i] ?? NaN, words: index.words[i] }); });
     this.pages = index.pages;
     this.whole = true;
   }
 
   /** Fetch those of some rows that are not here yet. */
   async take(wanted) {
-    const parts = new Set(wanted.filter(({ row }) => !row).map(({ order }) => Math.floor(order / PAGE)));
-    await Promise.all([...parts].map(async (part) => {
-      const answer = await taken(this.root + this.pages[part]);
+    const numbers = new Set(wanted.filter(({ row }) => !row).map(({ order }) => Math.floor(order / PAGE)));
+    await Promise.all([...numbers].map(async (number) => {
+      const answer = await taken(this.root + this.pages[number]);
       const body = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("table.ranking").tBodies[0];
       for (const row of settled(body, answer.url).querySelectorAll("tr.entry")) {
-        const own = this.by.get(row.dataset.label);
-        if (own && !own.row) this.bring(own, document.adoptNode(row));
+        const entry = this.by.get(row.dataset.label);
+        if (entry && !entry.row) this.bring(entry, document.adoptNode(row));
       }
     }));
   }

@@ -1,10 +1,10 @@
-// The same statistics as in imharness.statistics.differences, .wilcoxon, .clusters and .head_to_head, for readers who test
-// for themselves. What is resampled, the tail of the intervals, comes with the scores.
+// The same statistics as in imharness.statistics.differences, .wilcoxon, .clusters, .nested and .head_to_head, for readers who test
+// for themselves. What is resampled, the level of the intervals, comes with the scores.
 export const RESAMPLES = 1000;
 export const LEVEL = 0.95;
 const EXACT_UP_TO = 50;
-const PERMUTED_UP_TO = 25;
 export const FEWEST = 5; // clusters
+const FEWEST_FREE = 2; // more groups than strata
 
 /** The numbers in a file of scores; its name says how many bits each has. */
 export function numbersOf(name, content) { return name.endsWith(".f64") ? new Float64Array(content) : new Float32Array(content); }
@@ -81,17 +81,17 @@ function ranked(differences) {
   return groups;
 }
 
-const tails = new Map();
+const rankSums = new Map();
 function survival(n) {
-  if (!tails.has(n)) {
+  if (!rankSums.has(n)) {
     const ways = new Float64Array(n * (n + 1) / 2 + 1);
     ways[0] = 1;
     for (let rank = 1; rank <= n; rank++) for (let i = ways.length - 1; i >= rank; i--) ways[i] += ways[i - rank];
     let sum = 0;
     for (let i = ways.length - 1; i >= 0; i--) { sum += ways[i] / 2 ** n; ways[i] = Math.min(sum, 1); }
-    tails.set(n, ways);
+    rankSums.set(n, ways);
   }
-  return tails.get(n);
+  return rankSums.get(n);
 }
 
 /** One-sided Wilcoxon signed-rank test: are differences above zero? NaN when none differs from zero. */
@@ -102,7 +102,7 @@ export function wilcoxonGreater(differences) {
   const plus = groups.reduce((sum, g) => sum + g.won * g.rank, 0);
   const plain = groups.every((g) => g.count === 1);
   if (plain && n <= EXACT_UP_TO) return survival(n)[Math.round(plus)];
-  if (!plain && n <= PERMUTED_UP_TO) {
+  if (!plain && n <= EXACT_UP_TO) {
     const ranks = groups.flatMap((g) => Array(g.count).fill(2 * g.rank)); // twice the ranks are whole numbers
     const ways = new Float64Array(ranks.reduce((all, rank) => all + rank, 0) + 1);
     ways[0] = 1;
@@ -119,9 +119,9 @@ export function wilcoxonGreater(differences) {
 
 /** Values of each cluster, in the order of first appearance; without names, each value by itself. */
 function grouped(values, names) {
-  const place = new Map();
-  values.forEach((value, i) => { const name = names ? names[i] : i; if (!place.has(name)) place.set(name, []); place.get(name).push(i); });
-  return [...place.values()];
+  const positions = new Map();
+  values.forEach((value, i) => { const name = names ? names[i] : i; if (!positions.has(name)) positions.set(name, []); positions.get(name).push(i); });
+  return [...positions.values()];
 }
 
 function sum(numbers) {
@@ -132,7 +132,7 @@ function sum(numbers) {
 const mean = (numbers) => sum(numbers) / numbers.length;
 
 /** Mean of each cluster, rounded to float32. */
-export function clusterMeans(values, names = null) { return grouped(values, names).map((own) => Math.fround(mean(own.map((i) => values[i])))); }
+export function clusterMeans(values, names = null) { return grouped(values, names).map((members) => Math.fround(mean(members.map((i) => values[i])))); }
 
 /** The test over the clusters' means; NaN with fewer than FEWEST clusters. */
 export function clustersGreater(differences, names = null) {
@@ -154,24 +154,24 @@ export function hash(x) {
 }
 
 export function percentile(sorted, share) {
-  const place = share * (sorted.length - 1), below = Math.floor(place);
-  return sorted[below] + (place - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
+  const position = share * (sorted.length - 1), below = Math.floor(position);
+  return sorted[below] + (position - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
 }
 
 /** Weighted sums of the values of each cluster, in the order of first appearance, and the sums of their weights. */
 function summed(values, names, weights) {
   const groups = grouped(values, names), of = (i) => (weights ? weights[i] : 1);
-  return [groups.map((own) => sum(own.map((i) => of(i) * values[i]))), groups.map((own) => sum(own.map(of)))];
+  return [groups.map((members) => sum(members.map((i) => of(i) * values[i]))), groups.map((members) => sum(members.map(of)))];
 }
 
 /** What each cluster with a weight adds to the weighted mean; the mean of these is that mean. */
 function contributions(sums, sizes) {
   const whole = sum(sizes), all = sum(sums) / whole;
-  let k = 0, found = 0;
+  let k = 0, next = 0;
   for (let i = 0; i < sizes.length; i++) if (sizes[i] > 0) k++;
-  const parts = new Float64Array(k);
-  for (let i = 0; i < sizes.length; i++) if (sizes[i] > 0) parts[found++] = all + (sums[i] - sizes[i] * all) * k / whole;
-  return parts;
+  const terms = new Float64Array(k);
+  for (let i = 0; i < sizes.length; i++) if (sizes[i] > 0) terms[next++] = all + (sums[i] - sizes[i] * all) * k / whole;
+  return terms;
 }
 
 const quantiles = new Map();
@@ -182,18 +182,18 @@ function quantile(share, freedom) {
   return quantiles.get(key);
 }
 
-/** The mean of clusters, from sums and weights of each, with the interval whose two-sided level is the tail; ends are NaN with fewer than FEWEST clusters. */
-export function around(sums, sizes, { tail, reach }) {
-  const parts = contributions(sums, sizes), k = parts.length, value = mean(parts);
+/** The mean of clusters, from sums and weights of each, with the interval of two-sided level alpha; ends are NaN with fewer than FEWEST clusters. */
+export function around(sums, sizes, { alpha, value_range }) {
+  const terms = contributions(sums, sizes), k = terms.length, value = mean(terms);
   let farthest = 0, largest = 0, squares = 0;
   for (let i = 0; i < k; i++) {
-    const off = parts[i] - value;
+    const off = terms[i] - value;
     farthest = Math.max(farthest, Math.abs(off));
-    largest = Math.max(largest, Math.abs(parts[i]));
+    largest = Math.max(largest, Math.abs(terms[i]));
     squares += off * off;
   }
   const error = Math.sqrt(squares / (k * (k - 1)));
-  const half = k < FEWEST ? NaN : farthest <= 1e-9 * largest || error === 0 ? (1 - (tail / 2) ** (1 / k)) * (reach + Math.abs(value)) : quantile(tail / 2, k - 1) * error;
+  const half = k < FEWEST ? NaN : farthest <= 1e-9 * largest || error === 0 ? (1 - (alpha / 2) ** (1 / k)) * (value_range + Math.abs(value)) : quantile(alpha / 2, k - 1) * error;
   return { value, low: value - half, high: value + half, clusters: k };
 }
 
@@ -202,15 +202,48 @@ export function interval(values, names, weights, facts) { return around(...summe
 
 /** A mean of one entry by itself with the interval of imharness.statistics.means: the farther end of t and of skewness-corrected t. */
 export function meanAlone(values, names, weights, facts) {
-  const plain = interval(values, names, weights, facts), parts = contributions(...summed(values, names, weights)), k = parts.length;
-  const moment = (power) => mean(parts.map((x) => (x - plain.value) ** power)), spread = Math.sqrt(moment(2));
-  if (k < FEWEST || !(spread > 1e-9 * Math.max(...parts.map(Math.abs)))) return plain;
-  const skew = moment(3) / spread ** 3, reached = quantile(facts.tail / 2, k - 1);
-  const end = (bound) => {
-    const wanted = bound / Math.sqrt(k) - skew / (6 * k);
-    return plain.value - (Math.abs(skew) < 1e-9 ? wanted : 3 / skew * (Math.cbrt(1 + skew * wanted) - 1)) * spread * Math.sqrt(k / (k - 1));
-  };
+  const plain = interval(values, names, weights, facts), terms = contributions(...summed(values, names, weights)), k = terms.length;
+  if (k < FEWEST || !varies(terms, plain.value)) return plain;
+  const reached = quantile(facts.alpha / 2, k - 1), end = skewedEnd(terms, plain.value);
   return { ...plain, low: Math.min(plain.low, end(reached)), high: Math.max(plain.high, end(-reached)) };
+}
+
+/** The mean of units that are nested in groups, these in strata, with the interval of imharness.statistics.nested; ends are NaN where there is none. */
+export function nestedInterval(values, groups, strata) {
+  const average = (units) => mean(units.map((i) => values[i])), all = grouped(values, strata), n = values.length, value = mean(values);
+  const stratum = new Map(all.flatMap((units) => { const facts = { size: units.length, mean: average(units) }; return units.map((i) => [i, facts]); }));
+  const nests = grouped(values, groups).map((units) => ({ units, size: units.length, mean: average(units), stratum: stratum.get(units[0]) }));
+  const free = nests.length - all.length, most = n - all.length;
+  const ends = (error, freedom) => { const half = studentQuantile((1 - LEVEL) / 2, freedom) * error; return { value, low: value - half, high: value + half }; };
+  if (free < FEWEST_FREE) return { value, low: NaN, high: NaN };
+  const between = sum(nests.map((nest) => nest.size * (nest.mean - nest.stratum.mean) ** 2));
+  const within = sum(nests.map((nest) => sum(nest.units.map((i) => (values[i] - nest.mean) ** 2))));
+  const among = between / free, inside = n > nests.length ? within / (n - nests.length) : 0;
+  if (among <= inside || n === nests.length) return ends(Math.sqrt((between + within) / most / n), most);
+  const typical = (n - sum(nests.map((nest) => nest.size ** 2 / nest.stratum.size))) / free, share = sum(nests.map((nest) => nest.size ** 2)) / n ** 2 / typical;
+  const variances = [share * among, (1 / n - share) * inside], variance = sum(variances);
+  const freedom = variance ** 2 / (variances[0] ** 2 / free + variances[1] ** 2 / (n - nests.length));
+  return ends(Math.sqrt(Math.max(variance, 0)), Math.min(Math.max(freedom, free), most));
+}
+
+const momentOf = (terms, value, power) => mean(terms.map((x) => (x - value) ** power));
+const varies = (terms, value) => Math.sqrt(momentOf(terms, value, 2)) > 1e-9 * Math.max(...terms.map(Math.abs));
+
+/** The end of Hall's interval of a mean at a transformed t; `sure`: only skewness beyond its standard error counts. */
+function skewedEnd(terms, value, sure = false) {
+  const k = terms.length, spread = Math.sqrt(momentOf(terms, value, 2)), raw = momentOf(terms, value, 3) / spread ** 3;
+  const skew = sure ? Math.sign(raw) * Math.max(0, Math.abs(raw) - Math.sqrt(6 * (k - 2) / ((k + 1) * (k + 3)))) : raw;
+  return (bound) => {
+    const wanted = bound / Math.sqrt(k) - skew / (6 * k);
+    return value - (Math.abs(skew) < 1e-9 ? wanted : 3 / skew * (Math.cbrt(1 + skew * wanted) - 1)) * spread * Math.sqrt(k / (k - 1));
+  };
+}
+
+/** Is a mean shown to be above 0 by itself, at the two-sided level of 5 %? As imharness.statistics.against_one has it. */
+export function shownAlone(sums, sizes, value_range) {
+  const plain = around(sums, sizes, { alpha: 1 - LEVEL, value_range }), terms = contributions(sums, sizes);
+  if (!(plain.low > 0)) return false;
+  return !varies(terms, plain.value) || skewedEnd(terms, plain.value, true)(quantile((1 - LEVEL) / 2, terms.length - 1)) > 0;
 }
 
 /** Conditions that differ in the facets of which the worst counts, together; without such facets each by itself. */
@@ -238,7 +271,7 @@ export function pooled(index, first, second, conditions, alike = false) {
     for (const c of group) {
       let difference = 0, shared = 0;
       index.unit_sets[index.conditions[c].units].forEach((unit, i) => {
-        const [a, b] = [first, second].map((own) => sign * own[index.starts[c] + i]), both = Number.isFinite(a) && Number.isFinite(b);
+        const [a, b] = [first, second].map((vector) => sign * vector[index.starts[c] + i]), both = Number.isFinite(a) && Number.isFinite(b);
         if (both) { difference += a - b; shared++; }
         if (Number.isFinite(a) && (both || !alike) && !(a >= worst[0][unit])) worst[0][unit] = a;
         if (Number.isFinite(b) && (both || !alike) && !(b >= worst[1][unit])) worst[1][unit] = b;
@@ -264,18 +297,18 @@ export function headToHead(index, first, second, conditions, alike = false) {
   return {
     n: values.length, clusters: names && new Set(names).size, ahead, met,
     better: clustersGreater(rounded, names), worse: clustersGreater(rounded.map((d) => -d), names),
-    difference: interval(values, names, weights, index), effect: rankBiserial(clusterMeans(rounded, names)),
+    difference: interval(values, names, weights, { alpha: index.pairwise_alpha, value_range: index.value_range }), effect: rankBiserial(clusterMeans(rounded, names)),
   };
 }
 
 /** Groups of entries: the first holds the best and all that it does not beat, then the same of the rest. */
 export function tieGroups(order, beats) {
-  let left = [...order];
+  let rest = [...order];
   const groups = [];
-  while (left.length) {
-    const group = left.filter((entry) => entry === left[0] || !beats(left[0], entry));
+  while (rest.length) {
+    const group = rest.filter((entry) => entry === rest[0] || !beats(rest[0], entry));
     groups.push(group);
-    left = left.filter((entry) => !group.includes(entry));
+    rest = rest.filter((entry) => !group.includes(entry));
   }
   return groups;
 }

@@ -12,9 +12,9 @@ function remember(key, value) {
 }
 
 function element(name, facts = {}, ...children) {
-  const made = Object.assign(document.createElement(name), facts);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(name), facts);
+  node.append(...children);
+  return node;
 }
 
 class View {
@@ -28,7 +28,7 @@ class View {
       facets: JSON.parse(row.dataset.facets ?? "{}"),
       keys: [...row.cells].map((cell) => "v" in cell.dataset ? Number(cell.dataset.v) : cell.classList.contains("none") ? null : cell.textContent.trim()),
     }));
-    this.shown = this.rows;
+    this.visible = this.rows;
     this.query = "";
     this.chosen = {};
     this.hidden = new Set();
@@ -50,7 +50,7 @@ class View {
     this.update();
   }
 
-  key(part) { return `${this.name}.${part}`; }
+  key(name) { return `${this.name}.${name}`; }
 
   tools() {
     const title = this.table.dataset.title;
@@ -60,13 +60,13 @@ class View {
     this.bar.append(this.search);
     this.selects = {};
     const facets = {};
-    for (const { facets: own } of this.rows) for (const [name, value] of Object.entries(own)) (facets[name] ??= new Set()).add(value);
+    for (const { facets: of } of this.rows) for (const [name, value] of Object.entries(of)) (facets[name] ??= new Set()).add(value);
     for (const [name, values] of Object.entries(facets)) {
       if (values.size < 2) continue;
       const select = element("select");
       select.setAttribute("aria-label", `${name}, ${title}`);
-      const shown = this.texts(name);
-      select.append(new Option(`any ${name}`, ""), ...[...values].sort().map((v) => new Option(shown.get(v) ?? v, v)));
+      const texts = this.texts(name);
+      select.append(new Option(`any ${name}`, ""), ...[...values].sort().map((v) => new Option(texts.get(v) ?? v, v)));
       select.addEventListener("change", () => { this.chosen[name] = select.value; remember(this.key(`f.${name}`), select.value); this.update(); });
       this.selects[name] = select;
       this.bar.append(select);
@@ -85,9 +85,9 @@ class View {
   /** Value of a facet -> the text that the table shows for it. */
   texts(name) {
     const at = Math.max(0, this.heads.findIndex((head) => head.dataset.facet === name));
-    const own = (row) => (row.cells[at].querySelector("a") ?? row.cells[at]).textContent.trim();
-    const known = at || this.heads[0].textContent.trim().toLowerCase() === name;
-    return new Map(known ? this.rows.map(({ row, facets }) => [facets[name], own(row)]) : []);
+    const text = (row) => (row.cells[at].querySelector("a") ?? row.cells[at]).textContent.trim();
+    const named = at || this.heads[0].textContent.trim().toLowerCase() === name;
+    return new Map(named ? this.rows.map(({ row, facets }) => [facets[name], text(row)]) : []);
   }
 
   columns() {
@@ -114,7 +114,7 @@ class View {
     this.table.classList.toggle("details", on);
     this.details.setAttribute("aria-pressed", String(on));
     remember(this.key("ci"), on ? "1" : "");
-    if (this.pad) { this.height = 0; this.place(); }
+    if (this.pad) { this.height = 0; this.position(); }
   }
 
   copying() {
@@ -132,51 +132,51 @@ class View {
   }
 
   text(form) {
-    const kept = this.heads.map((_, i) => i).filter((i) => !this.hidden.has(i));
+    const chosen = this.heads.map((_, i) => i).filter((i) => !this.hidden.has(i));
     const plain = (cell) => {
       const copy = cell.cloneNode(true);
-      copy.querySelectorAll(".more, .unseen, input").forEach((part) => part.remove());
+      copy.querySelectorAll(".more, .unseen, input").forEach((unseen) => unseen.remove());
       return copy.textContent.trim().replace(/\s+/g, " ");
     };
     const proxies = this.table.dataset.proxies ?? "", any = this.rows.some(({ row }) => row.dataset.standing);
-    const said = (row) => [...(any ? [row.dataset.standing ?? ""] : []), ...(proxies ? [proxies] : [])];
+    const remarks = (row) => [...(any ? [row.dataset.standing ?? ""] : []), ...(proxies ? [proxies] : [])];
     const heads = [...(any ? ["Standing"] : []), ...(proxies ? ["Proxies, do not cite"] : [])];
-    const lines = [[...kept.map((i) => plain(this.heads[i])), ...heads], ...this.shown.map(({ row }) => [...kept.map((i) => plain(row.cells[i])), ...said(row)])];
+    const lines = [[...chosen.map((i) => plain(this.heads[i])), ...heads], ...this.visible.map(({ row }) => [...chosen.map((i) => plain(row.cells[i])), ...remarks(row)])];
     if (form === "CSV") {
       const guard = (v) => (/^[=+@\t-]/.test(v) && Number.isNaN(Number(v)) ? `'${v}` : v);
       return lines.map((line) => line.map((v) => `"${guard(v).replaceAll('"', '""')}"`).join(",")).join("\n");
     }
     if (form === "Markdown") {
       const safe = lines.map((line) => `| ${line.map((v) => v.replace(/[\\|<>`*_[\]]/g, "\\$&")).join(" | ")} |`);
-      return [safe[0], `|${kept.map((i) => (i ? " ---: |" : " --- |")).join("")}${heads.map(() => " --- |").join("")}`, ...safe.slice(1)].join("\n");
+      return [safe[0], `|${chosen.map((i) => (i ? " ---: |" : " --- |")).join("")}${heads.map(() => " --- |").join("")}`, ...safe.slice(1)].join("\n");
     }
-    return this.latex(kept, plain);
+    return this.latex(chosen, plain);
   }
 
   /** A table of at most eight columns, the sorted one among them, with the intervals of its numbers. */
-  latex(kept, plain) {
-    const first = this.sorted && kept.includes(this.sorted.i) ? [0, this.sorted.i] : [0];
-    const columns = [...new Set([...first, ...kept])].slice(0, LATEX_COLUMNS).sort((a, b) => a - b);
+  latex(chosen, plain) {
+    const first = this.sorted && chosen.includes(this.sorted.i) ? [0, this.sorted.i] : [0];
+    const columns = [...new Set([...first, ...chosen])].slice(0, LATEX_COLUMNS).sort((a, b) => a - b);
     const marks = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "↑": "$\\uparrow$", "↓": "$\\downarrow$", "<": "\\textless{}", ">": "\\textgreater{}" };
     const tex = (v) => v.replace(/[\\~^–↑↓<>]|[&%$#_{}]/g, (c) => marks[c] ?? `\\${c}`);
     const interval = (cell) => {
       const [, low, high] = /^\s*(-?[\d.]+) – (-?[\d.]+)/.exec(cell.querySelector(".more")?.textContent ?? "") ?? [];
       return low && "v" in cell.dataset ? ` {\\scriptsize [${low}, ${high}]}` : "";
     };
-    const notes = [...new Set(this.shown.map(({ row }) => row.dataset.standing).filter(Boolean))];
+    const notes = [...new Set(this.visible.map(({ row }) => row.dataset.standing).filter(Boolean))];
     const raised = (row) => { const at = notes.indexOf(row.dataset?.standing); return at < 0 ? "" : `\\textsuperscript{${at + 1}}`; };
     const line = (row, cells, more) => `${columns.map((i, first) => tex(plain(cells[i])) + more(cells[i]) + (first ? "" : raised(row))).join(" & ")} \\\\`;
     const { title, caption, table: name, proxies } = this.table.dataset;
-    const left = kept.length - columns.length;
+    const omitted = chosen.length - columns.length;
     return [
       "% needs \\usepackage{booktabs}",
-      ...(left ? [`% ${left} more columns were left out: choose others with "Columns" on the page`] : []),
+      ...(omitted ? [`% ${omitted} more columns were left out: choose others with "Columns" on the page`] : []),
       "\\begin{table}", "\\centering",
       `\\caption{${tex(`${title.replace(/\.$/, "")}. ${caption}`)} In brackets: 95\\% intervals.}`,
       `\\label{tab:${name.replace(/[^A-Za-z0-9]+/g, "-")}}`,
       `\\begin{tabular}{l${"r".repeat(columns.length - 1)}}`, "\\toprule",
       line({}, this.heads, () => ""), "\\midrule",
-      ...this.shown.map(({ row }) => line(row, row.cells, interval)),
+      ...this.visible.map(({ row }) => line(row, row.cells, interval)),
       "\\bottomrule", "\\end{tabular}",
       ...notes.map((text, i) => `\\par{\\footnotesize \\textsuperscript{${i + 1}} ${tex(text)}.}`),
       ...(proxies ? [`\\par{\\footnotesize Proxies, do not cite: ${tex(proxies)}.}`] : []),
@@ -211,7 +211,7 @@ class View {
   }
 
   restore() {
-    const get = (part) => state.get(this.key(part)) ?? "";
+    const get = (name) => state.get(this.key(name)) ?? "";
     if (this.search) {
       this.search.value = this.query = get("q");
       for (const [name, select] of Object.entries(this.selects)) {
@@ -231,20 +231,20 @@ class View {
   update() {
     const words = this.query.toLowerCase().split(/\s+/).filter(Boolean);
     const wanted = Object.entries(this.chosen).filter(([, value]) => value);
-    const shown = this.rows.filter(({ text, facets }) =>
+    const visible = this.rows.filter(({ text, facets }) =>
       words.every((word) => text.includes(word)) && wanted.every(([name, value]) => facets[name] === value));
     if (this.sorted) {
       const { i, down } = this.sorted;
-      shown.sort((a, b) => {
+      visible.sort((a, b) => {
         const [x, y] = [a.keys[i], b.keys[i]];
         if (x === null || y === null) return (x === null) - (y === null) || a.order - b.order;
         const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
         return (down ? -order : order) || a.order - b.order;
       });
     }
-    this.shown = shown;
-    if (this.count) this.count.textContent = shown.length === this.rows.length ? `${shown.length} rows` : `${shown.length} of ${this.rows.length} rows`;
-    if (this.pad) { this.pane.scrollTop = 0; this.place(); } else this.body.replaceChildren(...shown.map(({ row }) => row));
+    this.visible = visible;
+    if (this.count) this.count.textContent = visible.length === this.rows.length ? `${visible.length} rows` : `${visible.length} of ${this.rows.length} rows`;
+    if (this.pad) { this.pane.scrollTop = 0; this.position(); } else this.body.replaceChildren(...visible.map(({ row }) => row));
   }
 
   window() {
@@ -254,21 +254,21 @@ class View {
     this.pad = [pad(), pad()];
     this.pad.forEach((row) => row.setAttribute("aria-hidden", "true"));
     this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
-    this.pane.addEventListener("scroll", () => { cancelAnimationFrame(this.frame); this.frame = requestAnimationFrame(() => this.place()); });
-    addEventListener("beforeprint", () => this.body.replaceChildren(...this.shown.map(({ row }) => row)));
-    addEventListener("afterprint", () => this.place());
+    this.pane.addEventListener("scroll", () => { cancelAnimationFrame(this.frame); this.frame = requestAnimationFrame(() => this.position()); });
+    addEventListener("beforeprint", () => this.body.replaceChildren(...this.visible.map(({ row }) => row)));
+    addEventListener("afterprint", () => this.position());
   }
 
-  place() {
+  position() {
     if (!this.height) {
-      this.body.replaceChildren(...this.shown.slice(0, 1).map(({ row }) => row));
-      this.height = this.shown.length ? this.shown[0].row.getBoundingClientRect().height || 34 : 34;
+      this.body.replaceChildren(...this.visible.slice(0, 1).map(({ row }) => row));
+      this.height = this.visible.length ? this.visible[0].row.getBoundingClientRect().height || 34 : 34;
     }
     const first = Math.max(0, Math.floor(this.pane.scrollTop / this.height) - 20);
-    const last = Math.min(this.shown.length, first + Math.ceil((this.pane.clientHeight || 800) / this.height) + 40);
+    const last = Math.min(this.visible.length, first + Math.ceil((this.pane.clientHeight || 800) / this.height) + 40);
     this.pad[0].cells[0].style.height = `${first * this.height}px`;
-    this.pad[1].cells[0].style.height = `${(this.shown.length - last) * this.height}px`;
-    this.body.replaceChildren(this.pad[0], ...this.shown.slice(first, last).map(({ row }) => row), this.pad[1]);
+    this.pad[1].cells[0].style.height = `${(this.visible.length - last) * this.height}px`;
+    this.body.replaceChildren(this.pad[0], ...this.visible.slice(first, last).map(({ row }) => row), this.pad[1]);
   }
 }
 

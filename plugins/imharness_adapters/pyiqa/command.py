@@ -37,26 +37,28 @@ def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> N
 
     A metric that cannot be prepared, such as one for larger images, is named with the reason; the rest go on.
     """
-    from imharness.commands import console, find, place
+    from imharness.commands import console, device_of, find
     from imharness.errors import Unavailable, UsageError
     from imharness_adapters.pyiqa.metrics import configurations
     from imharness_adapters.pyiqa.preparing import prepared_on, why
 
-    known = {**configurations("NR"), **configurations("FR")}
-    if not known:
+    available = {**configurations("NR"), **configurations("FR")}
+    if not available:
         raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
-    strange = [name for name in names if name not in known]
+    strange = [name for name in names if name not in available]
     if strange:
         raise UsageError(f"pyiqa has no metric {strange[0]!r} for single images; pyiqa.list_models() lists them.")
     data = find("dataset", dataset)
     failures = 0
     for name in names:
         try:
-            found = prepared_on(name, data, images, place(device))
+            result = prepared_on(name, data, images, device_of(device))
         except Exception as error:  # pyiqa and what it calls raise errors of any kind
             failures += 1
             console.warn(f"{name} is not prepared: {why(error)}")
             continue
-        gradient = "gradients reach the images" if found.differentiable else "no gradients"
-        console.say(f"{name}: {found.lower:g} to {found.upper:g} on {found.images} images of {found.data}; {gradient}")
+        gradient = "gradients reach the images" if result.differentiable else "no gradients"
+        console.say(
+            f"{name}: {result.lower:g} to {result.upper:g} on {result.images} images of {result.data}; {gradient}"
+        )
     sys.exit(1 if failures else 0)

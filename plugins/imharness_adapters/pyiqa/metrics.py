@@ -35,8 +35,8 @@ from imharness.images import (
     Scores,
     hookimpl,
 )
-from imharness_adapters.pyiqa.quiet import offline
 from imharness_vision.libraries import InfoFrom, require_library
+from imharness_vision.offline import offline
 
 LABEL = "pyiqa, non-commercial licence"
 RUN_CODE = {"qalign", "qalign_8bit", "qalign_4bit", "compare2score"}
@@ -72,10 +72,10 @@ def is_here() -> bool:
 @functools.cache
 def configurations(mode: str) -> Mapping[str, Mapping[str, Any]]:
     """Return pyiqa's configurations of a mode, "NR" or "FR", by name, without importing all of the package."""
-    found = importlib.util.find_spec("pyiqa")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("pyiqa")
+    if package is None or not package.submodule_search_locations:
         return {}
-    path = Path(found.submodule_search_locations[0]) / "default_model_configs.py"
+    path = Path(package.submodule_search_locations[0]) / "default_model_configs.py"
     spec = importlib.util.spec_from_file_location("pyiqa_default_model_configs", path)
     assert spec is not None
     assert spec.loader is not None
@@ -105,8 +105,8 @@ def _read(path: Path, modified: int) -> Prepared | None:
 
 
 def _facts(metric: "_Pyiqa") -> MetricInfo:
-    config, found = configurations(metric.mode).get(metric.name, {}), prepared(metric.name)
-    bounds = (found.lower, found.upper) if found and found.lower < found.upper else None
+    config, preparation = configurations(metric.mode).get(metric.name, {}), prepared(metric.name)
+    bounds = (preparation.lower, preparation.upper) if preparation and preparation.lower < preparation.upper else None
     return MetricInfo(
         id=metric.id,
         version="1",
@@ -114,7 +114,7 @@ def _facts(metric: "_Pyiqa") -> MetricInfo:
         paper=PAPER,
         bounds=bounds,
         higher_means="worse_quality" if config.get("lower_better") else "better_quality",
-        differentiable=found is None or found.differentiable,
+        differentiable=preparation is None or preparation.differentiable,
     )
 
 
@@ -130,7 +130,7 @@ class _Pyiqa(BaseModel):
 
     @field_validator("name")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _configured(cls, name: str) -> str:
         if name and is_here() and name not in configurations(cls.mode):
             elsewhere = name in configurations("FR" if cls.mode == "NR" else "NR")
             raise ValueError(
@@ -147,14 +147,14 @@ class _Pyiqa(BaseModel):
         require_library("pyiqa")
         if not self.name:
             raise Unavailable("no metric of pyiqa is named", f"--metric {self.id.partition('/')[2]}:NAME")
-        found = prepared(self.name)
-        if found is None or found.pyiqa != importlib.metadata.version("pyiqa"):
+        preparation = prepared(self.name)
+        if preparation is None or preparation.pyiqa != importlib.metadata.version("pyiqa"):
             raise Unavailable(f"{self.name} of pyiqa is not prepared", f"harness pyiqa prepare {self.name}")
 
     def content(self) -> str:
         """Return a digest of the findings when the metric was prepared."""
-        found = prepared(self.name)
-        return hashlib.sha256(found.model_dump_json().encode()).hexdigest() if found else ""
+        preparation = prepared(self.name)
+        return hashlib.sha256(preparation.model_dump_json().encode()).hexdigest() if preparation else ""
 
     def network(self, device: torch.device) -> torch.nn.Module:
         """Return the frozen network of pyiqa; raises `Unavailable` where it would download something, or needs more."""
@@ -205,8 +205,8 @@ class PyiqaFr(_Pyiqa, FullReferenceMetric):
         return score
 
 
-def _first(found: Any) -> torch.Tensor:
-    return found[0] if isinstance(found, tuple) else found
+def _first(output: Any) -> torch.Tensor:
+    return output[0] if isinstance(output, tuple) else output
 
 
 @hookimpl

@@ -9,7 +9,7 @@ import torch
 from imharness.data import ImageDataset
 from imharness.errors import ContractError
 from imharness_adapters.pyiqa.metrics import Prepared, configurations, record
-from imharness_adapters.pyiqa.quiet import WEIGHTS_ONLY
+from imharness_vision.offline import WEIGHTS_ONLY
 
 BATCH = 8
 NOISE = 0.1
@@ -45,7 +45,7 @@ def prepared_on(name: str, dataset: ImageDataset, count: int, device: torch.devi
         metric = pyiqa.create_metric(name, device=device, as_loss=True, loss_reduction="none").eval()
     images = dataset.build(torch.device("cpu"))
     chosen = images.at(range(0, len(images), -(-len(images) // count)))
-    compares, found = name in configurations("FR"), []
+    compares, score_chunks = name in configurations("FR"), []
     differentiable = False
     for batch in chosen.batches(BATCH):
         pixels = chosen.load(batch).to(device)
@@ -57,17 +57,17 @@ def prepared_on(name: str, dataset: ImageDataset, count: int, device: torch.devi
         if not differentiable and scores.requires_grad:
             (slope,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
             differentiable = slope is not None and bool(torch.isfinite(slope).all() and (slope != 0).any())
-        found.append(scores.detach().flatten().float().cpu())
+        score_chunks.append(scores.detach().flatten().float().cpu())
         if compares:
             with torch.no_grad():
-                found.append(metric(pixels, pixels).flatten().float().cpu())
+                score_chunks.append(metric(pixels, pixels).flatten().float().cpu())
             sign = -1 if configurations("FR")[name].get("lower_better") else 1
-            if bool((sign * found[-1] < sign * found[-2]).any()):
+            if bool((sign * score_chunks[-1] < sign * score_chunks[-2]).any()):
                 raise ContractError(f"pyiqa:{name}: an image is farther from itself than a noisy copy of it is")
-    scores = torch.cat(found)
+    scores = torch.cat(score_chunks)
     if len(scores) != len(chosen) * (1 + compares) or not bool(torch.isfinite(scores).all()):
         raise ContractError(f"pyiqa:{name} gives no finite score for each image")
-    kept = Prepared(
+    preparation = Prepared(
         pyiqa=importlib.metadata.version("pyiqa"),
         lower=float(scores.min()),
         upper=float(scores.max()),
@@ -77,5 +77,5 @@ def prepared_on(name: str, dataset: ImageDataset, count: int, device: torch.devi
     )
     path = record(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    return kept
+    path.write_text(preparation.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return preparation

@@ -45,10 +45,10 @@ class OnePixel(Attack):
             fitness = _scores(images, people, target)
             for _ in range(self.generations):
                 trial = _offspring(people, fitness, rng)
-                found = _scores(images, trial, target)
-                better = found > fitness
+                trial_scores = _scores(images, trial, target)
+                better = trial_scores > fitness
                 people = torch.where(better[:, :, None, None], trial, people)
-                fitness = torch.where(better, found, fitness)
+                fitness = torch.where(better, trial_scores, fitness)
             better = (fitness.amax(dim=1) > clean)[:, None, None, None]
             return torch.where(better, _painted(images, _best(people, fitness)), images)
 
@@ -63,10 +63,10 @@ def _best(people: torch.Tensor, fitness: torch.Tensor) -> torch.Tensor:
 def _offspring(people: torch.Tensor, fitness: torch.Tensor, rng: ImageRng) -> torch.Tensor:
     """Return the best plus a scaled difference of two others; genes that leave [0, 1) are drawn anew."""
     n, size = people.shape[:2]
-    own = torch.arange(size, device=people.device)
-    first = (own + rng.integers(1, size, size)) % size
+    indices = torch.arange(size, device=people.device)
+    first = (indices + rng.integers(1, size, size)) % size
     second = rng.integers(0, size - 2, size)
-    low, high = torch.minimum(own, first), torch.maximum(own, first)
+    low, high = torch.minimum(indices, first), torch.maximum(indices, first)
     second = second + (second >= low)
     second = second + (second >= high)
     number = torch.arange(n, device=people.device)[:, None]
@@ -78,8 +78,8 @@ def _offspring(people: torch.Tensor, fitness: torch.Tensor, rng: ImageRng) -> to
 def _scores(images: Images, people: torch.Tensor, target: Target) -> torch.Tensor:
     """Return the scores ``(N, P)`` of all candidates, computed in batches of a bounded size."""
     at_once = max(1, LARGEST_CALL // images.numel())
-    parts = [target(_painted(images, part)).view(len(images), -1) for part in people.split(at_once, dim=1)]
-    return torch.cat(parts, dim=1)
+    score_blocks = [target(_painted(images, block)).view(len(images), -1) for block in people.split(at_once, dim=1)]
+    return torch.cat(score_blocks, dim=1)
 
 
 def _painted(images: Images, people: torch.Tensor) -> Images:
@@ -91,8 +91,8 @@ def _painted(images: Images, people: torch.Tensor) -> Images:
     last = torch.full((n, size, height * width), -1, device=images.device)
     last.scatter_reduce_(2, rows * width + columns, order, "amax")  # a later pixel covers an earlier one
     colours = ((people[..., 2:] * 256).floor() / 255).transpose(2, 3)
-    found = colours.gather(3, last.clamp(min=0)[:, :, None].expand(-1, -1, 3, -1))
-    painted = torch.where(last[:, :, None] < 0, images[:, None].flatten(3), found)
+    chosen = colours.gather(3, last.clamp(min=0)[:, :, None].expand(-1, -1, 3, -1))
+    painted = torch.where(last[:, :, None] < 0, images[:, None].flatten(3), chosen)
     return painted.view(n * size, 3, height, width)
 
 

@@ -76,16 +76,16 @@ def all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
     Each block needs at least one query, so `queries` bounds the number of blocks; the last batch of the finest level
     may not be reached.
     """
-    parts, side, count = [], FIRST_BLOCK, 0
+    block_sets, side, count = [], FIRST_BLOCK, 0
     while side >= 1 and count < queries:
         places = torch.arange(0, GRID, side, device=rng.device)
         channels = torch.arange(3, device=rng.device)
         grid = torch.cartesian_prod(channels, places, places)
         order = rng.uniform(len(grid)).argsort(dim=1)
         sized = torch.cat([grid[order], torch.full((*order.shape, 1), side, device=rng.device)], dim=2)
-        parts.append(sized)
+        block_sets.append(sized)
         count, side = count + len(grid), side // 2
-    joined = torch.cat(parts, dim=1)
+    joined = torch.cat(block_sets, dim=1)
     whole = joined[:, : joined.shape[1] // AT_ONCE * AT_ONCE]
     return whole.view(len(rng), -1, AT_ONCE, 4)
 
@@ -128,18 +128,18 @@ class _Search:
 
     def learn(self, blocks: torch.Tensor, score: torch.Tensor) -> None:
         """Take the score of the proposal and go on to the next one."""
-        base, lazy, asked = self.phase == BASE, self._lazy(), self.choice()
+        base, lazy, choice = self.phase == BASE, self._lazy(), self.choice()
         self.score = torch.where(base, score, self.score)
         gain = score - self.score
-        self.gain = torch.where(_at(asked, ~base), gain[:, None], self.gain)
-        self.todo = self.todo & ~_at(asked, ~base & ~lazy)
-        self.queued = (self.queued | _at(asked, ~base & ~lazy)) & ~_at(asked, lazy)
+        self.gain = torch.where(_at(choice, ~base), gain[:, None], self.gain)
+        self.todo = self.todo & ~_at(choice, ~base & ~lazy)
+        self.queued = (self.queued | _at(choice, ~base & ~lazy)) & ~_at(choice, lazy)
         rest = self.gain.masked_fill(~self.queued, -torch.inf).amax(dim=1)
         leads = lazy & (gain >= rest)
         helps = torch.where(self.phase == INSERT_LAZY, gain >= 0, gain > 0)
-        self.queued = self.queued | _at(asked, lazy & ~leads)
+        self.queued = self.queued | _at(choice, lazy & ~leads)
         scored = ((self.phase == INSERT) | (self.phase == DELETE)) & ~self.todo.any(dim=1)
-        self._accept(blocks, asked, leads & helps, score)
+        self._accept(blocks, choice, leads & helps, score)
         self._accept(blocks, self._best(), scored, self.score + self.gain.gather(1, self._best()[:, None])[:, 0])
         ended = (lazy & ((leads & ~helps) | ~self.queued.any(dim=1))) | (scored & ~self.queued.any(dim=1))
         self.phase = torch.where(scored & ~ended, self.phase + 1, self.phase)
@@ -181,18 +181,18 @@ class _Search:
         return blocks[torch.arange(len(blocks), device=blocks.device), self.batch]
 
     def _signs(self, blocks: torch.Tensor) -> torch.Tensor:
-        channel, top, left, _ = self._current(blocks).unbind(dim=2)
+        channel, top, left_edge, _ = self._current(blocks).unbind(dim=2)
         number = torch.arange(len(blocks), device=blocks.device)[:, None]
-        return self.positive[number, channel, top, left]
+        return self.positive[number, channel, top, left_edge]
 
     def _area(
         self, blocks: torch.Tensor, choice: torch.Tensor, down: torch.Tensor, across: torch.Tensor
     ) -> torch.Tensor:
         """Return bool ``(N, 3, rows, columns)``: where one block of each image covers these rows and columns."""
         number = torch.arange(len(blocks), device=blocks.device)
-        channel, top, left, side = self._current(blocks)[number, choice].unbind(dim=1)
+        channel, top, left_edge, side = self._current(blocks)[number, choice].unbind(dim=1)
         rows = (down >= top[:, None]) & (down < (top + side)[:, None])
-        columns = (across >= left[:, None]) & (across < (left + side)[:, None])
+        columns = (across >= left_edge[:, None]) & (across < (left_edge + side)[:, None])
         channels = torch.arange(3, device=blocks.device) == channel[:, None]
         return channels[:, :, None, None] & rows[:, None, :, None] & columns[:, None, None, :]
 

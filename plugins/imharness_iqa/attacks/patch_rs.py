@@ -54,24 +54,24 @@ class PatchRs(Attack):
             side = min(self.side, *images.shape[2:])
             room = torch.tensor([images.shape[2] - side, images.shape[3] - side], device=images.device)
             patch = _initial(rng, side)
-            place = (rng.uniform(2) * (room + 1)).long()
-            clean, best = target(images), target(_pasted(images, patch, place))
+            corner = (rng.uniform(2) * (room + 1)).long()
+            clean, best = target(images), target(_pasted(images, patch, corner))
             single = [query for query in range(self.queries) if self.changed(query) == 1]
             one_channel_from = single[0] + (self.queries - single[0]) // 2 if single else self.queries
             for query in range(1, self.queries - 1):
-                new_patch, new_place = patch, place
+                new_patch, new_place = patch, corner
                 reach = int(REACH * (1 - query / self.queries) * images.shape[2])
                 if query % PLACE_EVERY == 0 and reach > 0:
-                    new_place = torch.minimum((place + rng.integers(-reach, reach + 1, 2)).clamp(min=0), room)
+                    new_place = torch.minimum((corner + rng.integers(-reach, reach + 1, 2)).clamp(min=0), room)
                 else:
                     inside = _square(rng, min(self.changed(query), side), side)
                     new_patch = torch.where(inside, _recoloured(rng, patch, inside, query >= one_channel_from), patch)
                 score = target(_pasted(images, new_patch, new_place))
                 better = score > best
                 patch = torch.where(better[:, None, None, None], new_patch, patch)
-                place = torch.where(better[:, None], new_place, place)
+                corner = torch.where(better[:, None], new_place, corner)
                 best = torch.where(better, score, best)
-            return torch.where((best > clean)[:, None, None, None], _pasted(images, patch, place), images)
+            return torch.where((best > clean)[:, None, None, None], _pasted(images, patch, corner), images)
 
         return perturb
 
@@ -107,13 +107,13 @@ def _initial(rng: ImageRng, side: int) -> torch.Tensor:
     order = torch.arange(1, INITIAL_SQUARES + 1, device=rng.device)[None, :, None, None]
     top = (covers * order).amax(dim=1)
     padded = torch.cat([torch.zeros_like(colours[:, :1]), colours], dim=1)
-    found = padded.gather(1, top.flatten(1)[:, :, None].expand(-1, -1, 3))
-    return found.view(len(rng), side, side, 3).permute(0, 3, 1, 2).contiguous()
+    pixels = padded.gather(1, top.flatten(1)[:, :, None].expand(-1, -1, 3))
+    return pixels.view(len(rng), side, side, 3).permute(0, 3, 1, 2).contiguous()
 
 
-def _pasted(images: Images, patch: torch.Tensor, place: torch.Tensor) -> Images:
+def _pasted(images: Images, patch: torch.Tensor, corner: torch.Tensor) -> Images:
     side = torch.arange(patch.shape[2], device=images.device)
-    rows, columns = place[:, :1, None] + side[:, None], place[:, 1:, None] + side[None, :]
+    rows, columns = corner[:, :1, None] + side[:, None], corner[:, 1:, None] + side[None, :]
     number = torch.arange(len(images), device=images.device)[:, None, None]
     pasted = images.permute(0, 2, 3, 1).clone()
     pasted[number, rows, columns] = patch.permute(0, 2, 3, 1)

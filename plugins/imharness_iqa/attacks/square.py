@@ -47,8 +47,8 @@ class Square(Attack):
             for query in range(1, self.queries):
                 side = self.side(query, height, width)
                 top = (corners[:, query - 1, 0] * (height - side + 1)).long()
-                left = (corners[:, query - 1, 1] * (width - side + 1)).long()
-                inside = (rows >= top) & (rows < top + side) & (columns >= left) & (columns < left + side)
+                left_edge = (corners[:, query - 1, 1] * (width - side + 1)).long()
+                inside = (rows >= top) & (rows < top + side) & (columns >= left_edge) & (columns < left_edge + side)
                 painted = (images + self.eps * (2 * signs[:, query - 1] - 1)).clamp(0, 1)
                 candidate = torch.where(inside, painted, attacked) if query > 1 else (images + stripes).clamp(0, 1)
                 score = target(candidate)

@@ -39,8 +39,8 @@ class Ssah(AdamAttack):
             low = low_frequencies(images)
 
             def cost(x: Images) -> torch.Tensor:
-                kept = F.smooth_l1_loss(low_frequencies(x), low, reduction="none").sum(dim=(1, 2, 3))
-                return self.weight * kept - relative(target(x), target)
+                smoothness = F.smooth_l1_loss(low_frequencies(x), low, reduction="none").sum(dim=(1, 2, 3))
+                return self.weight * smoothness - relative(target(x), target)
 
             return cost
 

@@ -38,8 +38,8 @@ class Agiqa3k(FolderDataset):
         if not (folder / "data.csv").is_file():
             raise Unavailable(f"{folder / 'data.csv'} does not exist", SOURCE.by_hand())
         names, scores, *_ = read_scores(folder / "data.csv", ("name",), ("mos_quality",))
-        place = folder / "images"
-        return Listing(place if place.is_dir() else folder, names, {"mos": scores})
+        image_folder = folder / "images"
+        return Listing(image_folder if image_folder.is_dir() else folder, names, {"mos": scores})
 
 
 @hookimpl

@@ -4,6 +4,8 @@ PATH is the folder that `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wro
 The files are read without that library. Images must be inside the files, as they are by default.
 """
 
+import hashlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +15,11 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl
+from imharness.data import ImageDataset, Images, ImageSet, Info, by_looks, hookimpl, thumbnails
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
-from imharness.files import image_shape, read_json, read_pixels, read_stream, state_digest
+from imharness.files import files_digest, image_shape, read_json, read_pixels, read_stream
 from imharness_iqa.folders import NO_LABELS
+from imharness_vision.image_files import remembered
 
 HINT = "--dataset huggingface:PATH"
 
@@ -30,9 +33,12 @@ class Saved:
 
 
 class HuggingFace(ImageDataset):
-    """Images of a data set that the library datasets saved, with labels and opinion scores if it has any."""
+    """Images of a data set that the library datasets saved, with labels and opinion scores if it has any.
 
-    info = Info(id="harness/huggingface", version="1")
+    A column photograph says which images were made from one photograph; without it, images that look alike were.
+    """
+
+    info = Info(id="harness/huggingface", version="2")
     address = "path"
     path: str = Field(default="", description="Folder that save_to_disk wrote.")
     split: str = Field(default="", description="Split, where the folder has several, such as test.")
@@ -66,26 +72,30 @@ class HuggingFace(ImageDataset):
         self.saved()
 
     def content(self) -> str:
-        """Return a digest of the names, sizes and modification times of the files."""
+        """Return a digest of the files and of what each column is."""
         try:
-            return state_digest(self.saved().files)
+            saved = self.saved()
         except (HarnessError, OSError):
             return ""
+        return hashlib.sha256(f"{saved.features} {self._digest(saved)}".encode()).hexdigest()
+
+    def _digest(self, saved: Saved) -> str:
+        return files_digest(Path(self.path), saved.files)
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the images, grouped by size and in the order of the rows; their names are row numbers, from 0."""
         import pyarrow as pa
 
-        found = self.saved()
-        pictures = [name for name, kind in found.features.items() if kind.get("_type") == "Image"]
+        saved = self.saved()
+        pictures = [name for name, kind in saved.features.items() if kind.get("_type") == "Image"]
         chosen = self.image or next(iter(pictures), "")
         if chosen not in pictures:
             raise UsageError(
                 f"{self.label}: image must be one of the columns of images: {', '.join(pictures) or 'none'}."
             )
-        table = pa.concat_tables([read_stream(file) for file in found.files])
-        held = [table.column(chosen).chunk(i).field("bytes") for i in range(table.column(chosen).num_chunks)]
-        bytes_of = pa.chunked_array(held, type=pa.binary())
+        table = pa.concat_tables([read_stream(file) for file in saved.files])
+        chunks = [table.column(chosen).chunk(i).field("bytes") for i in range(table.column(chosen).num_chunks)]
+        bytes_of = pa.chunked_array(chunks, type=pa.binary())
         if bytes_of.null_count:
             raise ContractError(f"{self.label}: {bytes_of.null_count} rows hold no image, or only a path to one")
 
@@ -100,8 +110,21 @@ class HuggingFace(ImageDataset):
             stack = np.stack([read_pixels(named(row), bytes_of[row].as_py()) for row in rows])
             return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
 
-        columns = self._columns(table, found.features, order)
         names = tuple(f"{row:07}" for row in order)
+        columns = self._columns(table, saved.features, order)
+        if "photograph" in table.column_names:
+            columns["photograph"] = np.array([str(table.column("photograph")[row].as_py()) for row in order])
+        else:
+            state = f"{chosen}\n{self._digest(saved)}"
+            images = (load([position]) for position in range(len(order)))
+            looks = by_looks(names, lambda: remembered("thumbnails", state, images, thumbnails))
+            columns["photograph"] = np.array(looks.photographs)
+            if looks.sentence:
+                warnings.warn(
+                    f"{self.path}: {looks.sentence}; if that is wrong, say what each image was made from in a column "
+                    "photograph",
+                    stacklevel=2,
+                )
         judged = not np.isnan(columns["mos"]).all()
         return ImageSet(names, tuple(sizes[row] for row in order), load, columns, "" if judged else NO_LABELS)
 
@@ -110,6 +133,8 @@ class HuggingFace(ImageDataset):
         scores = table.column(self.mos).to_numpy() if self.mos in table.column_names else np.full(len(order), np.nan)
         if scores.dtype.kind not in "iuf":
             raise UsageError(f"{self.label}: column {self.mos} must hold numbers.")
+        if np.isinf(scores).any():
+            raise UsageError(f"{self.label}: column {self.mos} holds infinity.")
         columns = {"mos": scores.astype(float)[list(order)]}
         label = next((name for name, kind in features.items() if kind.get("_type") == "ClassLabel"), None)
         if label is not None:
@@ -121,11 +146,11 @@ class HuggingFace(ImageDataset):
         return columns
 
 
-def _part(found: Any, name: str, kind: type) -> Any:
+def _part(content: Any, name: str, kind: type) -> Any:
     """Return a member of a JSON object; raises `UsageError` where the file is not in the library's format."""
-    if not isinstance(found, dict) or not isinstance(found.get(name), kind):
+    if not isinstance(content, dict) or not isinstance(content.get(name), kind):
         raise UsageError(f"the data set has no {name} in the format of the library datasets.")
-    return found[name]
+    return content[name]
 
 
 @hookimpl

@@ -54,11 +54,11 @@ class Kadid10k(FolderDataset):
         if not all(sources):
             raise UsageError(f"{table} has no column ref_img, or has lines without it.")
         if self.references:
-            known = sorted(set(sources))
+            distinct_sources = sorted(set(sources))
             rng = np.random.default_rng(derive_seed("references", self.draw))
-            drawn = set(rng.permutation(known)[: self.references].tolist())
-            kept = [i for i, source in enumerate(sources) if source in drawn]
-            names, scores, sources = ([column[i] for i in kept] for column in (names, scores, sources))
+            drawn = set(rng.permutation(distinct_sources)[: self.references].tolist())
+            indices = [i for i, source in enumerate(sources) if source in drawn]
+            names, scores, sources = ([column[i] for i in indices] for column in (names, scores, sources))
         return Listing(folder / "images", names, {"mos": scores, "reference": sources})
 
     def published_units(self) -> int:

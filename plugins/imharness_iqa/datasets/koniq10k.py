@@ -30,14 +30,15 @@ SOURCE = DataSource(
     units=10_073,
     shape=(384, 512),
 )
-TABLES = ("koniq10k_distributions_sets.csv", "koniq10k_scores_and_distributions.csv")
+TABLES = {"koniq10k_distributions_sets.csv": "MOS", "koniq10k_scores_and_distributions.csv": "MOS_zscore"}
+"""Published tables -> the column with the scores from 0 to 100; MOS of the second table has ratings from 1 to 5."""
 IMAGES = "512x384"
 
 
 class KonIq10k(FolderDataset):
     """10,073 photographs of 512x384 px with mean opinion scores."""
 
-    info = Info(id="harness/koniq10k", version="1", paper="hosu2020")
+    info = Info(id="harness/koniq10k", version="2", paper="hosu2020")
 
     split: Literal["all", "training", "validation", "test"] = Field(default="all", description="Published part.")
 
@@ -50,9 +51,9 @@ class KonIq10k(FolderDataset):
         folder = data_folder("koniq10k", SOURCE.page)
         table = next((folder / name for name in TABLES if (folder / name).is_file()), None)
         if table is None or not (folder / IMAGES).is_dir():
-            raise Unavailable(f"{folder} lacks {TABLES[0]} or the images in {IMAGES}", SOURCE.by_hand())
+            raise Unavailable(f"{folder} lacks {next(iter(TABLES))} or the images in {IMAGES}", SOURCE.by_hand())
         names, scores, *_ = read_scores(
-            table, ("image_name",), ("MOS",), {} if self.split == "all" else {"set": self.split}
+            table, ("image_name",), (TABLES[table.name],), {} if self.split == "all" else {"set": self.split}
         )
         return Listing(folder / IMAGES, names, {"mos": scores})
 

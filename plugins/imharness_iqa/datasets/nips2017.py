@@ -6,8 +6,8 @@ images in ``images`` (the names are ``ImageId`` of ``images.csv``, if that table
 
 from imharness.data import Archive, DataSource, ImageDataset, Info, data_folder, hookimpl
 from imharness.errors import Unavailable, UsageError
-from imharness.files import read_csv
-from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below, named_file
+from imharness.files import images_below, read_csv
+from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, named_file
 
 SOURCE = DataSource(
     name="nips2017",
@@ -37,7 +37,7 @@ class Nips2017(FolderDataset):
             raise Unavailable(f"{folder} lacks the folder images", SOURCE.by_hand())
         table = folder / "images.csv"
         if not table.is_file():
-            return Listing(folder / "images", images_below(folder / "images"), proxy=NO_LABELS)
+            return Listing(folder / "images", images_below(folder / "images").names, proxy=NO_LABELS)
         content = read_csv(table)
         if "ImageId" not in content.columns:
             raise UsageError(f"{table} has no column ImageId.")

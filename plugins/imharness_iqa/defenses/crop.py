@@ -31,18 +31,20 @@ class Crop(Purification):
         """Return the function that puts the square back in its place; everything around it is black."""
 
         def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
-            found = images.new_zeros(len(images), *shape[1:], 3)
-            found[self._window(shape, rng)] = images.permute(0, 2, 3, 1)
-            return found.permute(0, 3, 1, 2)
+            canvas = images.new_zeros(len(images), *shape[1:], 3)
+            canvas[self._window(shape, rng)] = images.permute(0, 2, 3, 1)
+            return canvas.permute(0, 3, 1, 2)
 
         return undo
 
     def _window(self, shape: Sequence[int], rng: ImageRng) -> tuple[torch.Tensor, ...]:
         """Return the index of image, row and column of the squares in images of a shape (3, H, W)."""
         tall, wide = (min(self.size, side) for side in shape[1:])
-        top, left = (rng.integers(0, side - own + 1, 1, 1) for side, own in zip(shape[1:], (tall, wide), strict=True))
+        top, left_edge = (
+            rng.integers(0, side - extent + 1, 1, 1) for side, extent in zip(shape[1:], (tall, wide), strict=True)
+        )
         rows = top + torch.arange(tall, device=rng.device).view(1, -1, 1)
-        columns = left + torch.arange(wide, device=rng.device).view(1, 1, -1)
+        columns = left_edge + torch.arange(wide, device=rng.device).view(1, 1, -1)
         return torch.arange(len(rng), device=rng.device).view(-1, 1, 1), rows, columns
 
 

@@ -18,6 +18,8 @@ WEIGHTS = Asset(
     source="https://github.com/msu-video-group/adversarial-defenses-for-iqa (metrics/defences/disco)",
     address="https://titan.gml-team.ru:5003/fsdownload/zBJ7GXlz0/disco_pgd.pth",
 )
+UNUSED = ("encoder.sub_mean.", "encoder.add_mean.")
+"""Begin the names of two layers that EDSR has always and the published encoder calls never."""
 EMBEDDED = {"width": 8, "blocks": 2, "hidden": 16, "layers": 2, "residual": True}
 
 
@@ -35,7 +37,9 @@ class Disco(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         sizes = EMBEDDED if self.backbone == "embedded" else {}
-        network = loaded(LocalImplicit(**sizes), self.backbone, "embedded-disco", WEIGHTS, "model", "sd", device=device)
+        network = LocalImplicit(**sizes)
+        path = ("model", "sd")
+        network = loaded(network, self.backbone, "embedded-disco", WEIGHTS, *path, device=device, unused=UNUSED)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return network(images).clamp(0, 1)

@@ -26,10 +26,10 @@ class Jpeg(Purification):
 
         def purify(images: Images, rng: ImageRng) -> Images:
             planes = images.detach().cpu().contiguous().numpy()
-            found = np.empty((len(images), *images.shape[2:], 3), dtype=np.uint8)
-            for image, out in zip(planes, found, strict=True):
+            decoded = np.empty((len(images), *images.shape[2:], 3), dtype=np.uint8)
+            for image, out in zip(planes, decoded, strict=True):
                 cv2.cvtColor(_through_jpeg(image, self.quality), cv2.COLOR_BGR2RGB, dst=out)
-            return torch.from_numpy(found).permute(0, 3, 1, 2).to(images.device) / 255
+            return torch.from_numpy(decoded).permute(0, 3, 1, 2).to(images.device) / 255
 
         return purify
 

@@ -34,11 +34,11 @@ class MedianBlur(Purification):
     def _blurred(self, images: Images) -> Images:
         if images.device.type != "cpu":
             return self._of_windows(images)
-        found = torch.empty(images.shape)
+        blurred = torch.empty(images.shape)
         few = max(1, AT_ONCE // images.shape[2:].numel())
-        for planes, out in zip(images.flatten(0, 1).split(few), found.flatten(0, 1).split(few), strict=True):
+        for planes, out in zip(images.flatten(0, 1).split(few), blurred.flatten(0, 1).split(few), strict=True):
             self._few(planes, out)
-        return found
+        return blurred
 
     def _of_windows(self, planes: torch.Tensor) -> torch.Tensor:
         windows = _mirrored(planes, self.kernel).unfold(-2, self.kernel, 1).unfold(-2, self.kernel, 1)
@@ -55,8 +55,8 @@ class MedianBlur(Purification):
         if levels is None and self.kernel not in SMALL:
             out.copy_(self._of_windows(planes))
             return
-        found = cv2.medianBlur(stacked if levels is None else levels, self.kernel).reshape(padded.shape)
-        inner = found[:, margin:-margin, margin:-margin]
+        blurred = cv2.medianBlur(stacked if levels is None else levels, self.kernel).reshape(padded.shape)
+        inner = blurred[:, margin:-margin, margin:-margin]
         if levels is None:
             out.copy_(torch.from_numpy(inner))
         else:
@@ -70,23 +70,23 @@ class _Blur(torch.autograd.Function):
     def forward(
         ctx: torch.autograd.function.FunctionCtx, images: Images, kernel: int, median: Callable[[Images], Images]
     ) -> Images:
-        found = median(images)
-        ctx.save_for_backward(images, found)
+        medians = median(images)
+        ctx.save_for_backward(images, medians)
         ctx.kernel = kernel
-        return found
+        return medians
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: torch.autograd.function.FunctionCtx, upstream: Images) -> tuple[Images, None, None]:
-        images, found = ctx.saved_tensors
+        images, medians = ctx.saved_tensors
         padded = _mirrored(images, ctx.kernel)
-        equal = [window == found for window in _windows(padded, ctx.kernel)]
-        count = torch.zeros_like(found)
-        for own in equal:
-            count += own
+        equal = [window == medians for window in _windows(padded, ctx.kernel)]
+        count = torch.zeros_like(medians)
+        for mask in equal:
+            count += mask
         share, spread = upstream / count, torch.zeros_like(padded)
-        for own, window in zip(equal, _windows(spread, ctx.kernel), strict=True):
-            window += own * share
+        for mask, window in zip(equal, _windows(spread, ctx.kernel), strict=True):
+            window += mask * share
         margins = [ctx.kernel // 2] * 4
         return torch.ops.aten.reflection_pad2d_backward(spread, images, margins), None, None
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from imharness.errors import Unavailable
 from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
-from imharness_iqa.networks import Backbone, trained
+from imharness_iqa.networks import Backbone, restorer, trained
 from imharness_iqa.restorers import SmallDenoiser, padded
 from imharness_vision.weights import frozen, state_dict
 
@@ -48,7 +48,8 @@ class MprNet(Purification):
         if self.backbone == "embedded":
             network = trained(SmallDenoiser(), "embedded-denoiser", device)
         else:
-            network = restorer(state_dict(WEIGHTS, "state_dict"), device)
+            _install()
+            network = frozen(restorer(state_dict(WEIGHTS, "state_dict"), WEIGHTS, "MPRNet"), device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             restored = network(padded(images, UNIT))
@@ -58,17 +59,15 @@ class MprNet(Purification):
         return purify
 
 
-def restorer(weights: dict[str, torch.Tensor], device: torch.device) -> torch.nn.Module:
-    """Return the network that weights belong to."""
+def _install() -> None:
+    """Make the networks of the extra package known to spandrel."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", FutureWarning
         )  # the package compiles parts of other networks with a deprecated function
         import spandrel_extra_arches
-    from spandrel import ModelLoader
 
     spandrel_extra_arches.install(ignore_duplicates=True)
-    return frozen(ModelLoader().load_from_state_dict(weights).model, device)
 
 
 @hookimpl

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from imharness.errors import Unavailable
 from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
-from imharness_iqa.networks import Backbone, trained
+from imharness_iqa.networks import Backbone, restorer, trained
 from imharness_iqa.restorers import SmallUpscaler
 from imharness_vision.weights import frozen, state_dict
 
@@ -59,21 +59,14 @@ class RealEsrgan(Purification):
             network = trained(SmallUpscaler(), "embedded-upscaler", device)
         else:
             general, other = state_dict(GENERAL, "params"), state_dict(DENOISING, "params")
-            network = upscaler({k: self.denoising * v + (1 - self.denoising) * other[k] for k, v in general.items()})
-            network = frozen(network, device)
+            blend = {k: self.denoising * v + (1 - self.denoising) * other[k] for k, v in general.items()}
+            network = frozen(restorer(blend, GENERAL, "Compact"), device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             large = network(images).clamp(0, 1)
             return F.interpolate(large, images.shape[2:], mode="bicubic", antialias=True).clamp(0, 1)
 
         return purify
-
-
-def upscaler(weights: dict[str, torch.Tensor]) -> torch.nn.Module:
-    """Return the network that weights belong to."""
-    from spandrel import ModelLoader
-
-    return ModelLoader().load_from_state_dict(weights).model
 
 
 @hookimpl

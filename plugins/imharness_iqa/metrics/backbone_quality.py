@@ -42,10 +42,10 @@ class BackboneQuality(NoReferenceMetric):
 
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric of images at their own size, normalised as ImageNet."""
-        found = network(self.backbone, self.weights, device, num_classes=1)
+        model = network(self.backbone, self.weights, device, num_classes=1)
 
         def score(images: Images) -> Scores:
-            return found(normalised(images)).flatten()
+            return model(normalised(images)).flatten()
 
         return score
 

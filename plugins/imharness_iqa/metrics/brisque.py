@@ -107,14 +107,14 @@ def _features(grey: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
 def _of_scale(x: torch.Tensor) -> torch.Tensor:
     """Return ``(N, 18)``: the fit of the image and of its products with four neighbours, zero beyond the border."""
     height, width = x.shape[1:]
-    shape, left, right = asymmetric_fit(x.flatten(1))
-    numbers = [shape, (left.square() + right.square()) / 2]
+    shape, left_spread, right = asymmetric_fit(x.flatten(1))
+    numbers = [shape, (left_spread.square() + right.square()) / 2]
     padded = F.pad(x, [1] * 4)
     for down, across in (*NEIGHBOURS[:3], (-1, 1)):
         other = padded[:, 1 + down : 1 + down + height, 1 + across : 1 + across + width]
-        shape, left, right = asymmetric_fit((x * other).flatten(1))
-        mean = (right - left) * log_gamma_ratio(shape, 2, 1) * log_gamma_ratio(shape, 1, 3).sqrt()
-        numbers += [shape, mean, left.square(), right.square()]
+        shape, left_spread, right = asymmetric_fit((x * other).flatten(1))
+        mean = (right - left_spread) * log_gamma_ratio(shape, 2, 1) * log_gamma_ratio(shape, 1, 3).sqrt()
+        numbers += [shape, mean, left_spread.square(), right.square()]
     return torch.stack(numbers, dim=1)
 
 

@@ -20,6 +20,8 @@ WEIGHTS = Asset(
     steps="download the model for natural images by the link in the README of https://github.com/Baoliang93/FPR, and "
     "call it FPR.pth",
 )
+UNUSED = ("fl1.", "fl2.", "fl3.", "cl1.", "cl2.", "rl1.", "rl2.", "wl1.", "wl2.", "gn.", "InvRescaleNet.")
+"""Begin the names of the weights of what only training needs: the full-reference network and the hallucination."""
 PATCH = 64
 
 
@@ -42,6 +44,15 @@ class _Double(nn.Module):
         return F.max_pool2d(x, 2) if self.pooled else x
 
 
+class _Single(nn.Module):
+    def __init__(self, ins: int, outs: int) -> None:
+        super().__init__()
+        self.conv = _Conv(ins, outs)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(self.conv(x), 2)
+
+
 class FprNet(nn.Module):
     """Patches ``(N, P, 3, 64, 64)`` of N images -> quality ``(N,)``: their mean, weighted by a recurrent network.
 
@@ -54,15 +65,15 @@ class FprNet(nn.Module):
         self.sfl1, self.sfl21 = _Double(3, width, True), _Double(width, twice, False)
         self.sfl22, self.sfl23 = _Double(twice, twice, True), _Double(twice, twice, False)
         self.sfl3 = _Double(twice, four, True)
-        self.scl1, self.scl2 = _Conv(four, 128), nn.Conv2d(128, 64, 3)
+        self.scl1, self.scl2 = _Single(four, 128), nn.Conv2d(128, 64, 3)
         self.srl1, self.srl2 = nn.Linear(256, 32), nn.Linear(32, 1)
         self.swl1, self.swl2 = nn.GRU(256, 32, batch_first=True), nn.Linear(32, 1)
 
     def forward(self, patches: torch.Tensor) -> Scores:
         x = patches.flatten(0, 1)
-        for part in (self.sfl1, self.sfl21, self.sfl22, self.sfl23, self.sfl3):
-            x = part(x)
-        features = self.scl2(F.max_pool2d(self.scl1(x), 2)).flatten(1).unflatten(0, patches.shape[:2])
+        for layer in (self.sfl1, self.sfl21, self.sfl22, self.sfl23, self.sfl3):
+            x = layer(x)
+        features = self.scl2(self.scl1(x)).flatten(1).unflatten(0, patches.shape[:2])
         scores = self.srl2(self.srl1(features))[..., 0]
         weights = F.relu(self.swl2(self.swl1(features)[0]))[..., 0] + 1e-8
         return (scores * weights).sum(dim=1) / weights.sum(dim=1)
@@ -88,9 +99,7 @@ class Fpr(NoReferenceMetric):
         """Return the metric; an image below 64 px is repeated at its border."""
         with Undrawn():
             network = FprNet()
-        ours = network.state_dict()
-        found = state_dict(WEIGHTS, "state_dict")
-        fill(network, WEIGHTS, {name: tensor for name, tensor in found.items() if name in ours})
+        fill(network, WEIGHTS, state_dict(WEIGHTS, "state_dict"), UNUSED)
         network = frozen(network, device)
 
         def score(images: Images) -> Scores:

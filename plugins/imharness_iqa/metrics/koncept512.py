@@ -45,10 +45,10 @@ class _Conv(nn.Module):
         return F.relu(self.bn(self.conv(x)))
 
 
-def _chain(ins: int, *parts: tuple[int, Kernel], last_stride: int = 1) -> nn.Module:
+def _chain(ins: int, *layer_shapes: tuple[int, Kernel], last_stride: int = 1) -> nn.Module:
     layers = []
-    for number, (outs, kernel) in enumerate(parts):
-        layers.append(_Conv(ins, outs, kernel, last_stride if number == len(parts) - 1 else 1))
+    for number, (outs, kernel) in enumerate(layer_shapes):
+        layers.append(_Conv(ins, outs, kernel, last_stride if number == len(layer_shapes) - 1 else 1))
         ins = outs
     return layers[0] if len(layers) == 1 else nn.Sequential(*layers)
 
@@ -138,10 +138,10 @@ class KonCeptNet(nn.Module):
         super().__init__()
         self.base = inception_resnet_v2()
         widths = (1536, 2048, 1024, 256)
-        parts: list[nn.Module] = []
+        layers: list[nn.Module] = []
         for ins, outs in pairwise(widths):
-            parts += [nn.Linear(ins, outs), nn.ReLU(), nn.BatchNorm1d(outs), nn.Dropout()]
-        self.fc = nn.Sequential(*parts, nn.Linear(256, 1))
+            layers += [nn.Linear(ins, outs), nn.ReLU(), nn.BatchNorm1d(outs), nn.Dropout()]
+        self.fc = nn.Sequential(*layers, nn.Linear(256, 1))
 
     def forward(self, images: Images) -> Scores:
         resized = F.interpolate(images, SIZE, mode="bilinear", antialias=True, align_corners=False)

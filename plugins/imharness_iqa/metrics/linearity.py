@@ -52,8 +52,8 @@ class LinearityNet(nn.Module):
     def forward(self, images: Images) -> Scores:
         six = self.features[:7](normalised(images))
         seven = self.features[7](six)
-        found = [reduce(maps.mean(dim=(2, 3))) for reduce, maps in ((self.dr6, six), (self.dr7, seven))]
-        return self.slope * self.regression(torch.cat(found, dim=1)).flatten() + self.offset
+        reduced = [reduce(maps.mean(dim=(2, 3))) for reduce, maps in ((self.dr6, six), (self.dr7, seven))]
+        return self.slope * self.regression(torch.cat(reduced, dim=1)).flatten() + self.offset
 
 
 def norm_in_norm(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

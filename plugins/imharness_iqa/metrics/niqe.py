@@ -54,12 +54,12 @@ class Niqe(NoReferenceMetric):
 
         def score(images: Images) -> Scores:
             luminance = (images * constant(Y_WEIGHTS, images).view(1, 3, 1, 1)).sum(dim=1, keepdim=True) + Y_OFFSET
-            found = _features(whole_levels(luminance), line)
-            own_mean = found.mean(dim=1)
-            centred = found - own_mean[:, None]
-            own = centred.transpose(1, 2) @ centred / max(found.shape[1] - 1, 1)
+            features = _features(whole_levels(luminance), line)
+            own_mean = features.mean(dim=1)
+            centred = features - own_mean[:, None]
+            image_covariance = centred.transpose(1, 2) @ centred / max(features.shape[1] - 1, 1)
             difference = double(own_mean - mean)
-            inverse = torch.linalg.pinv(double((covariance + own) / 2), hermitian=True)
+            inverse = torch.linalg.pinv(double((covariance + image_covariance) / 2), hermitian=True)
             squares = torch.einsum("ni,nij,nj->n", difference, inverse, difference)
             return squares.clamp(min=1e-12).sqrt().float().to(images.device)
 
@@ -83,14 +83,14 @@ def _features(luminance: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
 
 def _of_blocks(blocks: torch.Tensor) -> torch.Tensor:
     """Return ``(N, blocks, 18)``: the fit of the block and of its products with four neighbours."""
-    shape, left, right = asymmetric_fit(blocks.flatten(2))
+    shape, left_spread, right = asymmetric_fit(blocks.flatten(2))
     scale = log_gamma_ratio(shape, 1, 3).sqrt()
-    numbers = [shape, (left + right) / 2 * scale]
+    numbers = [shape, (left_spread + right) / 2 * scale]
     for shift in NEIGHBOURS:
-        shape, left, right = asymmetric_fit((blocks * blocks.roll(shift, (2, 3))).flatten(2))
+        shape, left_spread, right = asymmetric_fit((blocks * blocks.roll(shift, (2, 3))).flatten(2))
         scale = log_gamma_ratio(shape, 1, 3).sqrt()
-        mean = (right - left) * scale * log_gamma_ratio(shape, 2, 1)
-        numbers += [shape, mean, left * scale, right * scale]
+        mean = (right - left_spread) * scale * log_gamma_ratio(shape, 2, 1)
+        numbers += [shape, mean, left_spread * scale, right * scale]
     return torch.stack(numbers, dim=2)
 
 

@@ -1,11 +1,13 @@
 """MANIQA, CLIP-IQA+, TOPIQ and PAQ2PIQ as the package pyiqa computes them (extra `pyiqa`).
 
 pyiqa's licence (PolyForm Noncommercial, NTU S-Lab) forbids commercial use. pyiqa downloads its weights into torch's hub
-folder when a metric is made for the first time. Building a metric here never downloads them: fetch them by hand.
+folder when a metric is made for the first time. Building a metric here never downloads them, and opens them as weights
+only: fetch them by hand.
 """
 
 from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import ClassVar
 
 import torch
@@ -13,6 +15,7 @@ import torch.nn.functional as F
 
 from imharness.errors import Unavailable
 from imharness.images import Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
+from imharness_vision.offline import offline
 
 LABEL = "pyiqa, non-commercial licence"
 MANIQA_SIZE = (224, 224)
@@ -22,15 +25,14 @@ class _Pyiqa(NoReferenceMetric):
     """A metric of pyiqa."""
 
     name: ClassVar[str]
-    weights: ClassVar[str]
+    weights: ClassVar[str]  # as pyiqa keeps the file: by the last part of its address, as it is quoted there
 
     def require(self) -> None:
         """Raise `Unavailable` without the package or without the weights that it downloads."""
         if find_spec("pyiqa") is None:
             raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
         if not (Path(torch.hub.get_dir()) / "pyiqa" / self.weights).is_file():
-            remedy = f"python -c \"import pyiqa; pyiqa.create_metric('{self.name}')\""
-            raise Unavailable(f"pyiqa has not fetched {self.weights}", remedy)
+            raise Unavailable(f"pyiqa has not fetched {self.weights}", self._remedy())
 
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric, with gradients."""
@@ -42,10 +44,14 @@ class _Pyiqa(NoReferenceMetric):
         return score
 
     def network(self, device: torch.device) -> torch.nn.Module:
-        """Return the frozen network of pyiqa."""
+        """Return the frozen network of pyiqa; raises `Unavailable` where it would download something."""
         import pyiqa
 
-        return pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False).net
+        with offline(self._remedy()):
+            return pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False).net
+
+    def _remedy(self) -> str:
+        return f"python -c \"import pyiqa; pyiqa.create_metric('{self.name}')\""
 
 
 def _info(
@@ -67,27 +73,37 @@ def _info(
 class Maniqa(_Pyiqa):
     """Transformer with attention over channels and space, trained on KonIQ-10k (pyiqa, non-commercial).
 
-    Images are resized to 224x224 px as in the code of Guardians of Image Quality; pyiqa itself cuts random squares.
+    Images are resized to 224x224 px as in the code of Guardians of Image Quality; pyiqa itself cuts squares out, of an
+    image of that size one that lacks a row and a column of the image enlarged to 225x225 px.
     """
 
     name, weights = "maniqa", "ckpt_koniq10k.pt"
-    info = _info("harness/maniqa", (0.0, 1.0), "yang2022", version="2")
+    info = _info("harness/maniqa", (0.0, 1.0), "yang2022", version="3")
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the metric, with gradients; the one square of the resized image is the whole of it."""
+        """Return the metric, with gradients."""
         network = self.network(device)
-        network.test_sample = 1
 
         def score(images: Images) -> Scores:
             return network(F.interpolate(images, MANIQA_SIZE, mode="bilinear", antialias=True)).flatten()
 
         return score
 
+    def network(self, device: torch.device) -> torch.nn.Module:
+        """Return the frozen network of pyiqa, which takes a whole image for the squares that it would cut."""
+        network = super().network(device)
+        original_forward = network.forward.__func__
+        names = {**original_forward.__globals__, "uniform_crop": lambda images, **sizes: images}
+        network.forward = MethodType(
+            FunctionType(original_forward.__code__, names, closure=original_forward.__closure__), network
+        )
+        return network
+
 
 class ClipIqaPlus(_Pyiqa):
     """CLIP with learnt prompts (pyiqa, non-commercial); bounds are the range of a softmax."""
 
-    name, weights = "clipiqa+", "CLIP-IQA+_learned_prompts-603f3273.pth"
+    name, weights = "clipiqa+", "CLIP-IQA%2B_learned_prompts-603f3273.pth"
     info = _info("harness/clip-iqa-plus", (0.0, 1.0), "wang2023")
 
 

@@ -61,8 +61,8 @@ class Spaq(NoReferenceMetric):
         network = frozen(folded(network), device)
 
         def score(images: Images) -> Scores:
-            parts = windows(images)
-            return network(parts.flatten(0, 1)).view(parts.shape[:2]).mean(dim=1)
+            crops = windows(images)
+            return network(crops.flatten(0, 1)).view(crops.shape[:2]).mean(dim=1)
 
         return score
 

@@ -8,6 +8,7 @@ from imharness_iqa.tables import (
     compared,
     cost,
     distortion,
+    families,
     grouped,
     measured,
     overall,
@@ -28,7 +29,7 @@ __all__ = ["BASELINE", "report"]
 
 
 def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HALVES) -> TrackReport:
-    """Return what the finished cells allow.
+    """Return what the finished tasks allow.
 
     `share`: the largest share of the undefended SROCC that a winner may lose. `least`: the SSIM of D(x) to x that it
     must keep. `fewest`: the photographs from which on the best variant of a defense is chosen on half of them.
@@ -41,6 +42,10 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
     rules = worst.rules(query, study, share, least)
     had = worst.gradients(query)
     ranking = worst.ranking(study, rules, had)
+    by_family = [
+        worst.ranking(study, families.rules_within(rules, study, family), had, family)
+        for family in families.families(study, rules)
+    ]
     order = [row.label for row in ranking.tables[0].rows]
     distorted = measured.report(query, study, rules)
     draws = sampling.report(query, study)
@@ -62,7 +67,7 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
         *strengths.tables(query),
         *compared.tables(query),
     ]
-    return ranking + TrackReport(
+    return sum([*by_family, families.certificates(query, share)], ranking) + TrackReport(
         tables=tables,
         comparisons=overall.comparisons(study),
         charts=[*pictures.charts([*ranking.tables, *tables]), *distorted.charts, *draws.charts],

@@ -1,29 +1,28 @@
-"""Which attack breaks which defense, and which metric: pairs turned at the worst strength, in the order of ranks."""
+"""Which attack breaks which defense, and which metric: pairs reversed at the worst strength, in the order of ranks."""
 
 from collections.abc import Mapping, Sequence
 
-from imharness.contests import HANDED_IN, Contest
-from imharness.tables import Row, Table, Value, missing
+from imharness.leaderboard import HANDED_IN, Contest, Row, Table, Value, missing
 from imharness_iqa.tables.data import BASELINE, MEASURES, Study
 from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.worst import over
 
 CAPTION = (
-    "Pairs turned, %, as in the ranking: the worst strength and the worst attacker of each image, whether it knows the "
-    "defense or not, mean over {mean}. "
+    "Pairs reversed, %, as in the ranking: the worst strength and the worst attacker of each image, whether it knows "
+    "the defense or not, mean over {mean}. "
 )
 
 
 def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str, str]) -> list[Table]:
     """Return attacks by defense and by metric. `order`: the defenses, the best first; `had`: see `worst.gradients`."""
-    part = Part.whole(over(rules.scores, "strength", "attacker", "type", "labels"), study.sources)
-    reach = {attack: _mean(part.where(attack=attack)) for attack in part.values("attack") if attack != HANDED_IN}
+    subset = Part.whole(over(rules.scores, "strength", "attacker", "type", "labels"), study.sources)
+    reach = {attack: _mean(subset.where(attack=attack)) for attack in subset.values("attack") if attack != HANDED_IN}
     attacks = sorted(reach, key=lambda attack: (-reach[attack], attack))
-    plain = part.of(BASELINE)
+    plain = subset.of(BASELINE)
     moved = {metric: _mean(plain.where(metric=metric)) for metric in plain.values("metric")}
     metrics = sorted(moved, key=lambda metric: (-moved[metric], metric))
     half = study.half
-    found = [
+    heatmaps = [
         _heatmap(
             "breaks",
             "Which attack breaks which defense",
@@ -33,7 +32,7 @@ def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str,
             study.note,
             CAPTION.format(mean="metrics and data sets") + "Defenses stand in the order of the ranking, attacks in "
             f"that of their means, the strongest first.{half}",
-            {defense: {attack: part.of(defense).where(attack=attack) for attack in attacks} for defense in order},
+            {defense: {attack: subset.of(defense).where(attack=attack) for attack in attacks} for defense in order},
             had,
         ),
         _heatmap(
@@ -44,17 +43,18 @@ def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str,
             metrics,
             study.note,
             CAPTION.format(mean="data sets") + "There is no defense here. Attacks stand in the order of the pairs that "
-            f"they turn behind all defenses, metrics in that of the pairs that attacks turn, the most first.{half}",
+            f"they reverse behind all defenses, metrics in that of the pairs that attacks reverse, the most "
+            f"first.{half}",
             {attack: {metric: plain.where(attack=attack, metric=metric) for metric in metrics} for attack in attacks},
             {},
         ),
     ]
-    return [table for table in found if table.columns]
+    return [table for table in heatmaps if table.columns]
 
 
-def _mean(part: Part) -> float:
-    found = part.mean("score").value
-    return 0.0 if found is None else found
+def _mean(subset: Part) -> float:
+    mean_score = subset.mean("score").value
+    return 0.0 if mean_score is None else mean_score
 
 
 def _heatmap(
@@ -65,13 +65,13 @@ def _heatmap(
     columns: Sequence[str],
     note: str,
     caption: str,
-    parts: Mapping[str, Mapping[str, Part]],
+    subsets: Mapping[str, Mapping[str, Part]],
     had: Mapping[str, str],
 ) -> Table:
-    cells = {row: {name: _cell(parts[row][name]) for name in columns} for row in rows}
-    known = [value.value for own in cells.values() for value in own.values() if value.value is not None]
+    cells = {row: {name: _cell(subsets[row][name]) for name in columns} for row in rows}
+    numbers = [value.value for row_cells in cells.values() for value in row_cells.values() if value.value is not None]
     specs = (
-        MEASURES["turned"].model_copy(update={"key": name, "label": name, "decimals": 1, "better": ""})
+        MEASURES["reversed"].model_copy(update={"key": name, "label": name, "decimals": 1, "better": ""})
         for name in columns
     )
     return Table(
@@ -81,7 +81,7 @@ def _heatmap(
         entry=entry,
         columns=tuple(specs),
         note=note,
-        shading=max([1.0, *known]),
+        shading=max([1.0, *numbers]),
         rows=tuple(
             Row(label=row, values=values, facets={"gradient": had[row]} if row in had else {})
             for row, values in cells.items()
@@ -89,5 +89,5 @@ def _heatmap(
     )
 
 
-def _cell(part: Part) -> Value:
-    return part.mean("score") if part.lines() else missing("not attacked")
+def _cell(subset: Part) -> Value:
+    return subset.mean("score") if subset.lines() else missing("not attacked")

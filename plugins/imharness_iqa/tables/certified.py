@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from imharness.tables import Row, Table, Value, missing
+from imharness.leaderboard import Row, Table, Value, missing
 from imharness.tracks import Query
-from imharness_iqa.tables.data import PAPER, UNIT, Columns, computed, image_column, moved, read_sources
+from imharness_iqa.tables.data import PAPER, UNIT, computed, image_column, read_sources
+from imharness_iqa.tables.formulas import Columns, moved
 from imharness_iqa.tables.part import Part
 
 _ROWS = f"""
@@ -81,7 +82,7 @@ def tables(query: Query, note: str) -> list[Table]:
     """Return the table of certified defenses, and that of the number of their classes."""
     if not {"certify", "smooth", "clean"} <= query.steps:
         return []
-    found = query.blocks(
+    blocks = query.blocks(
         _ROWS,
         entry="defense",
         by=["dataset", "metric", "shown", "task"],
@@ -89,13 +90,13 @@ def tables(query: Query, note: str) -> list[Table]:
         measures=["score", "radius", "delta", "abstained", "smoothed"],
         about=["source", "mos", "lower", "upper", "sign"],
     )
-    if not found.conditions:
+    if not blocks.conditions:
         return []
     variants = query("SELECT DISTINCT entry, classes, defense FROM certify ORDER BY ALL")
     seconds = query("SELECT defense, avg(seconds) AS seconds FROM smooth_tasks GROUP BY defense")
     times = dict(zip(seconds["defense"], seconds["seconds"], strict=True))
     usual = [label for label, entry in zip(variants["defense"], variants["entry"], strict=True) if label == entry]
-    whole = Part.whole(computed(found, _without_abstentions), read_sources(query))
+    whole = Part.whole(computed(blocks, _without_abstentions), read_sources(query))
     return [
         Table(
             id="certified",
@@ -113,26 +114,26 @@ def tables(query: Query, note: str) -> list[Table]:
     ]
 
 
-def _without_abstentions(own: Columns) -> Columns:
+def _without_abstentions(columns: Columns) -> Columns:
     """Return the same blocks in which abstentions have no smoothed score, D, R and promise."""
-    d, r = moved(own["score"], own["smoothed"], own["lower"], own["upper"])
+    d, r = moved(columns["score"], columns["smoothed"], columns["lower"], columns["upper"])
     tied = {"ties": np.where(np.isnan(d), np.nan, 100.0 * (d == 0)), "r_without_ties": np.where(d == 0, np.nan, r)}
-    delta = own["delta"] / (own["upper"] - own["lower"])
-    promised = {"score": own["score"], "d": d, "r": r, **tied, "radius": own["radius"], "delta": delta}
-    promised = {name: np.where(own["abstained"] == 0, numbers, np.nan) for name, numbers in promised.items()}
-    source = np.where(np.isnan(own["abstained"]), np.nan, own["source"])
-    return {**promised, "source": source, "abstained": 100 * own["abstained"], "any_radius": own["radius"]}
+    delta = columns["delta"] / (columns["upper"] - columns["lower"])
+    promised = {"score": columns["score"], "d": d, "r": r, **tied, "radius": columns["radius"], "delta": delta}
+    promised = {name: np.where(columns["abstained"] == 0, numbers, np.nan) for name, numbers in promised.items()}
+    source = np.where(np.isnan(columns["abstained"]), np.nan, columns["source"])
+    return {**promised, "source": source, "abstained": 100 * columns["abstained"], "any_radius": columns["radius"]}
 
 
-def _row(label: str, own: Part, times: Mapping[str, float]) -> Row:
-    clean, attacked = own.where(shown="clean"), own.where(shown="attacked")
+def _row(label: str, subset: Part, times: Mapping[str, float]) -> Row:
+    clean, attacked = subset.where(shown="clean"), subset.where(shown="attacked")
     counts = [*clean.left(), *attacked.left()]
     values = {
         **{name: attacked.mean(name) for name in ("d", "r", "ties", "r_without_ties")},
         "srocc_clean": clean.correlation(),
         "srocc": attacked.correlation(),
         **dict(zip(("conditions_clean", "images_clean", "conditions", "images"), counts, strict=True)),
-        **{name: own.mean(name) for name in ("radius", "delta", "abstained")},
+        **{name: subset.mean(name) for name in ("radius", "delta", "abstained")},
         "seconds": Value(value=float(times[label])) if label in times else missing("uses the pass of another one"),
     }
     return Row(label=label, values=values)
@@ -185,14 +186,14 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
 
 
 def _classes_row(title: str, clean: Part, label: str, classes: int) -> Row:
-    def place(own: Columns) -> Columns:
-        share = (own["source"] - own["lower"]) / (own["upper"] - own["lower"])
+    def place(columns: Columns) -> Columns:
+        share = (columns["source"] - columns["lower"]) / (columns["upper"] - columns["lower"])
         return {"class": np.clip(np.floor(share * classes) + 1, 0, classes + 1)}
 
-    own = clean.of(label)
+    subset = clean.of(label)
     values = {
-        "srocc": own.of_blocks(computed(own.blocks, place)).correlation(measure="class"),
-        "srocc_smoothed": own.correlation(),
-        "radius": own.mean("any_radius"),
+        "srocc": subset.of_blocks(computed(subset.blocks, place)).correlation(measure="class"),
+        "srocc_smoothed": subset.correlation(),
+        "radius": subset.mean("any_radius"),
     }
     return Row(label=title, values=values)

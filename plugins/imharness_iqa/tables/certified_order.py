@@ -9,14 +9,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from imharness.tables import Row, Table, Value, mean_value, missing, ranked
+from imharness.leaderboard import Row, Table, Value, mean_value, missing, ranked
 from imharness.tracks import Query
-from imharness_iqa.tables.data import PAPER, UNIT, Columns, computed, image_column, read_sources
+from imharness_iqa.tables.data import PAPER, UNIT, computed, image_column, read_sources
+from imharness_iqa.tables.formulas import Columns
 from imharness_iqa.tables.part import Part
 
 RADII = (0.0, 0.05, 0.1, 0.2)
 """Euclidean, images in [0, 1]; 0.05 is that of median smoothing in the published runs."""
 RANKED = 0.05
+RANKED_SHARE = f"r{RADII.index(RANKED)}"
+"""The measure of `shares` at this radius."""
 _ROWS = f"""
 SELECT dataset, metric, defense, {UNIT} AS unit, t.score, t.low, t.high, t.reach,
        CAST(t.abstained AS DOUBLE) AS abstained
@@ -45,14 +48,14 @@ def tables(query: Query, note: str) -> list[Table]:
     """Return the certified ranking, and what attacks inside the certified radius did beside what was promised."""
     if not {"certify", "clean"} <= query.steps or "reach" not in query("SELECT * FROM certify LIMIT 0"):
         return []
-    found = query.blocks(
+    blocks = query.blocks(
         _ROWS,
         entry="defense",
         by=["dataset", "metric"],
         unit="unit",
         measures=["score", "low", "high", "reach", "abstained"],
     )
-    part = Part.whole(computed(found, _shares), read_sources(query))
+    subset = Part.whole(computed(blocks, shares), read_sources(query))
     columns = [
         image_column(
             f"r{k}",
@@ -67,16 +70,16 @@ def tables(query: Query, note: str) -> list[Table]:
         for k, radius in enumerate(RADII)
     ]
     rows = [
-        Row(label=label, values={f"r{k}": _mean(part.of(label), f"r{k}") for k in range(len(RADII))})
-        for label in found.entries
+        Row(label=label, values={f"r{k}": _mean(subset.of(label), f"r{k}") for k in range(len(RADII))})
+        for label in blocks.entries
     ]
     order = columns[RADII.index(RANKED)]
     table = Table(
         id="certified-order",
         title="Certified ranking: pairs of images that keep their order",
         caption="Clean images. Of all pairs of certified images the share whose order no change of either image within "
-        "the radius can turn, with the confidence of the certificates; mean over metrics and data sets. A pair with an "
-        "abstention, or in one class, has no order that is kept. Intervals count each pair for both of its images.",
+        "the radius can reverse, with the confidence of the certificates; mean over metrics and data sets. A pair with "
+        "an abstention, or in one class, has no order that is kept. Intervals count each pair for both of its images.",
         entry="defense",
         columns=tuple(columns),
         rows=tuple(ranked(rows, order)),
@@ -90,24 +93,24 @@ def _label(radius: float) -> str:
     return f"kept % at {radius:g}" if radius else "ordered %"
 
 
-def _shares(own: Columns) -> Columns:
+def shares(columns: Columns) -> Columns:
     """Return the share of each image's pairs that keep their order at each radius, %; NaN if not measured."""
-    seen = np.isfinite(own["abstained"])
-    found: dict[str, np.ndarray] = {"score": own["score"].astype(float)}
+    seen = np.isfinite(columns["abstained"])
+    results: dict[str, np.ndarray] = {"score": columns["score"].astype(float)}
     for k, radius in enumerate(RADII):
-        holds = seen & (own["abstained"] == 0) & (own["reach"] >= radius)
-        low, high = np.where(holds, own["low"], -np.inf), np.where(holds, own["high"], np.inf)
+        holds = seen & (columns["abstained"] == 0) & (columns["reach"] >= radius)
+        low, high = np.where(holds, columns["low"], -np.inf), np.where(holds, columns["high"], np.inf)
         shares = np.full(seen.shape, np.nan)
         for line, mask in enumerate(seen):
             shares[line, mask] = 100 * kept(low[line, mask], high[line, mask])
-        found[f"r{k}"] = shares
-    return found
+        results[f"r{k}"] = shares
+    return results
 
 
-def _mean(part: Part, name: str) -> Value:
-    if not part.lines(name):
+def _mean(subset: Part, name: str) -> Value:
+    if not subset.lines(name):
         return missing("no pair of images")
-    shares, photographs = part.by_image(name)
+    shares, photographs = subset.by_image(name)
     return mean_value(2 * shares - shares.mean(), photographs)
 
 
@@ -139,7 +142,7 @@ INSIDE = (
 def _inside(query: Query, note: str) -> list[Table]:
     if "inside" not in query.steps:
         return []
-    found = query.blocks(
+    blocks = query.blocks(
         _INSIDE,
         entry="defense",
         by=["dataset", "metric", "attack", "strength"],
@@ -147,8 +150,8 @@ def _inside(query: Query, note: str) -> list[Table]:
         measures=["score", "smoothed", "low", "high", "distance", "abstained"],
         about=["lower", "upper"],
     )
-    part = Part.whole(computed(found, _broken), read_sources(query))
-    rows = [Row(label=label, values=_row(part.of(label))) for label in found.entries]
+    subset = Part.whole(computed(blocks, _broken), read_sources(query))
+    rows = [Row(label=label, values=_row(subset.of(label))) for label in blocks.entries]
     return [
         Table(
             id="certified-inside",
@@ -164,19 +167,19 @@ def _inside(query: Query, note: str) -> list[Table]:
     ]
 
 
-def _row(own: Part) -> Mapping[str, Value]:
+def _row(subset: Part) -> Mapping[str, Value]:
     return {
-        spec.key: own.mean(spec.key) if own.lines(spec.key) else missing("no image has a certified radius")
+        spec.key: subset.mean(spec.key) if subset.lines(spec.key) else missing("no image has a certified radius")
         for spec in INSIDE
     }
 
 
-def _broken(own: Columns) -> Columns:
-    span, change = own["upper"] - own["lower"], np.abs(own["score"] - own["smoothed"])
-    allowed = np.maximum(own["high"] - own["smoothed"], own["smoothed"] - own["low"])
-    outside = ((own["score"] < own["low"]) | (own["score"] > own["high"])) & (own["abstained"] == 0)
-    known = {"broken": 100.0 * outside, "moved": 100 * change / span, "promised": 100 * allowed / span}
-    holds = np.isfinite(own["distance"])
-    found = {name: np.where(holds, numbers, np.nan) for name, numbers in known.items()}
-    left_out = np.where(np.isnan(own["score"]), np.nan, 100.0 * ~holds)
-    return {"score": own["score"], **found, "distance": own["distance"], "left_out": left_out}
+def _broken(columns: Columns) -> Columns:
+    span, change = columns["upper"] - columns["lower"], np.abs(columns["score"] - columns["smoothed"])
+    allowed = np.maximum(columns["high"] - columns["smoothed"], columns["smoothed"] - columns["low"])
+    outside = ((columns["score"] < columns["low"]) | (columns["score"] > columns["high"])) & (columns["abstained"] == 0)
+    measures = {"broken": 100.0 * outside, "moved": 100 * change / span, "promised": 100 * allowed / span}
+    holds = np.isfinite(columns["distance"])
+    masked = {name: np.where(holds, numbers, np.nan) for name, numbers in measures.items()}
+    left_out = np.where(np.isnan(columns["score"]), np.nan, 100.0 * ~holds)
+    return {"score": columns["score"], **masked, "distance": columns["distance"], "left_out": left_out}

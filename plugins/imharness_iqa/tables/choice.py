@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from imharness.stats import chosen_half
+from imharness.leaderboard import chosen_half
 
 if TYPE_CHECKING:
     from imharness_iqa.tables.part import Part
@@ -37,39 +37,39 @@ def choose(
     variants: dict[str, list[str]] = {}
     for label in sorted(present):
         variants.setdefault(entries.get(label, label), []).append(label)
-    variants = {entry: [own for own in labels if own in aware] or labels for entry, labels in variants.items()}
+    variants = {entry: [label for label in labels if label in aware] or labels for entry, labels in variants.items()}
     several = [label for labels in variants.values() if len(labels) > 1 for label in labels]
     seen = sorted({p for c, _ in fixed.of(*several).lines("d") for p in fixed.photographs[fixed.places[c]]})
-    held = _chosen_from(seen) if len(seen) >= fewest else set()
-    half = fixed.on(held)
-    found, picked = [], False
+    reserved = _chosen_from(seen) if len(seen) >= fewest else set()
+    half = fixed.on(reserved)
+    selected, picked = [], False
     for entry, labels in variants.items():
         if len(labels) == 1:
-            found += labels
+            selected += labels
             continue
         shared = set.intersection(*({c for c, _ in half.of(label).lines("d")} for label in labels))
         if shared:
-            own, picked = replace(half, conditions=sorted(shared)), True
-            found.append(min(labels, key=lambda label: float(own.of(label).by_image("d")[0].mean())))
+            subset, picked = replace(half, conditions=sorted(shared)), True
+            selected.append(min(labels, key=lambda label: float(subset.of(label).by_image("d")[0].mean())))
         else:
-            found.append(entry if entry in labels else labels[0])
-    return sorted(found), held if picked else set()
+            selected.append(entry if entry in labels else labels[0])
+    return sorted(selected), reserved if picked else set()
 
 
 def _chosen_from(photographs: Sequence[str]) -> set[str]:
     """Return half of each data set's photographs."""
-    found: set[str] = set()
+    selected: set[str] = set()
     for family in {photograph.partition(" · ")[0] for photograph in photographs}:
-        own = [photograph for photograph in photographs if photograph.partition(" · ")[0] == family]
-        found |= set(np.array(own)[chosen_half(own)])
-    return found
+        members = [photograph for photograph in photographs if photograph.partition(" · ")[0] == family]
+        selected |= set(np.array(members)[chosen_half(members)])
+    return selected
 
 
-def said_of(held: Collection[str]) -> str:
+def said_of(reserved: Collection[str]) -> str:
     """Say on which photographs variants were chosen."""
-    if not held:
+    if not reserved:
         return ""
-    names = sorted(photograph.partition(" · ")[2] for photograph in held)
+    names = sorted(photograph.partition(" · ")[2] for photograph in reserved)
     listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
     return (
         f" Of a defense with several parameter values, the table shows the one with the lowest D against fixed attacks "

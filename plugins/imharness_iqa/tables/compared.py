@@ -4,7 +4,7 @@ None of these numbers enters any other table of the track: a score against a ref
 the score of an image alone, and every table here is about one threat (`imharness_iqa.references`).
 """
 
-from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.leaderboard import ColumnSpec, Row, Table, Value, missing
 from imharness.tracks import Query
 from imharness_iqa.references import CLOSER, FARTHER
 from imharness_iqa.tables.attackers import with_common
@@ -39,7 +39,7 @@ def tables(query: Query) -> list[Table]:
     """Return, for each threat, the table of defenses, and the same by metric where there are several metrics."""
     if "evaluate_compared" not in query.steps:
         return []
-    found = query.blocks(
+    blocks = query.blocks(
         _ROWS,
         entry="defense",
         by=["dataset", "metric", "threat", "strength", "attack", "attacker"],
@@ -47,16 +47,16 @@ def tables(query: Query) -> list[Table]:
         measures=["score", "defended", "ssim", "d", "dd", "gain", "cost"],
         about=["mos", "sign"],
     )
-    if not found.conditions:
+    if not blocks.conditions:
         return []
-    whole = Part.whole(with_common(found, BASELINE), sources_in(query, ["SELECT * FROM evaluate_compared"]))
-    made = []
+    whole = Part.whole(with_common(blocks, BASELINE), sources_in(query, ["SELECT * FROM evaluate_compared"]))
+    results = []
     for threat in whole.values("threat"):
-        part, note = whole.where(threat=threat), _note(query, threat)
-        made.append(_defenses(part, threat, note))
-        if len(part.values("metric")) > 1:
-            made.append(_by_metric(part, threat, note))
-    return made + _certified(query)
+        subset, note = whole.where(threat=threat), _note(query, threat)
+        results.append(_defenses(subset, threat, note))
+        if len(subset.values("metric")) > 1:
+            results.append(_by_metric(subset, threat, note))
+    return results + _certified(query)
 
 
 def _specs(threat: str) -> dict[str, tuple[str, str, int, str]]:
@@ -73,13 +73,13 @@ def _specs(threat: str) -> dict[str, tuple[str, str, int, str]]:
     }
 
 
-def _columns(part: Part, threat: str) -> list[ColumnSpec]:
-    made = [
+def _columns(subset: Part, threat: str) -> list[ColumnSpec]:
+    specs = [
         image_column(f"{kind}_{key}", f"{label}, {kind}", better, decimals, text)
         for key, (label, better, decimals, text) in _specs(threat).items()
         for kind in KINDS
     ]
-    made.append(
+    specs.append(
         image_column(
             "cost",
             "cost %",
@@ -89,7 +89,7 @@ def _columns(part: Part, threat: str) -> list[ColumnSpec]:
         )
     )
     if threat == CLOSER:
-        made += [
+        specs += [
             image_column(
                 f"{key}srocc",
                 f"SROCC, {label}",
@@ -100,27 +100,29 @@ def _columns(part: Part, threat: str) -> list[ColumnSpec]:
             )
             for key, label, text in (("clean_", "clean", "f(r, D(x))"), ("", "attacked", "f(r, D(x')), fixed attacks"))
         ]
-    made.append(image_column("ssim", "SSIM", "higher", 3, "Of D(x') to x, fixed attacks.", (-1.0, 1.0)))
-    made.append(image_column("coverage", "coverage %", "", 0, "Share of the conditions that have a result.", SHARE))
-    return made
+    specs.append(image_column("ssim", "SSIM", "higher", 3, "Of D(x') to x, fixed attacks.", (-1.0, 1.0)))
+    specs.append(image_column("coverage", "coverage %", "", 0, "Share of the conditions that have a result.", SHARE))
+    return specs
 
 
-def _defenses(part: Part, threat: str, note: str) -> Table:
-    columns, rows = _columns(part, threat), []
-    for label in part.blocks.entries:
-        own = part.of(label)
-        halves = {kind: own.where(attacker=kind) for kind in KINDS}
-        if not own.lines():
+def _defenses(subset: Part, threat: str, note: str) -> Table:
+    columns, rows = _columns(subset, threat), []
+    for label in subset.blocks.entries:
+        entry_subset = subset.of(label)
+        halves = {kind: entry_subset.where(attacker=kind) for kind in KINDS}
+        if not entry_subset.lines():
             continue
         values = {f"{kind}_{name}": half.mean(name) for kind, half in halves.items() for name in SHOWN}
-        fixed, asked = halves["fixed"], len(part.where(attacker="fixed").conditions)
+        fixed, condition_count = halves["fixed"], len(subset.where(attacker="fixed").conditions)
         values |= {"cost": fixed.mean("cost"), "ssim": fixed.mean("ssim")}
         if threat == CLOSER:
             values |= {"clean_srocc": fixed.correlation(measure="defended"), "srocc": fixed.correlation()}
         covered = len(fixed.lines())
-        values["coverage"] = Value(value=100 * covered / asked, n=covered) if asked else missing("no fixed attack")
+        values["coverage"] = (
+            Value(value=100 * covered / condition_count, n=covered) if condition_count else missing("no fixed attack")
+        )
         rows.append(Row(label=label, values=values))
-    metrics = ", ".join(part.values("metric"))
+    metrics = ", ".join(subset.values("metric"))
     return Table(
         id=IDS[threat],
         title=f"Full-reference metrics: attacked images pass for {threat}",
@@ -134,8 +136,8 @@ def _defenses(part: Part, threat: str, note: str) -> Table:
     )
 
 
-def _by_metric(part: Part, threat: str, note: str) -> Table:
-    metrics = part.values("metric")
+def _by_metric(subset: Part, threat: str, note: str) -> Table:
+    metrics = subset.values("metric")
     specs = _specs(threat)
     columns = [
         image_column(f"{metric}_{kind}_{key}", f"{specs[key][0]}, {metric}, {kind}", *specs[key][1:])
@@ -144,15 +146,15 @@ def _by_metric(part: Part, threat: str, note: str) -> Table:
         for kind in KINDS
     ]
     rows = []
-    for label in part.blocks.entries:
-        own = part.of(label)
+    for label in subset.blocks.entries:
+        entry_subset = subset.of(label)
         values = {
-            f"{metric}_{kind}_{key}": own.where(metric=metric, attacker=kind).mean(key)
+            f"{metric}_{kind}_{key}": entry_subset.where(metric=metric, attacker=kind).mean(key)
             for metric in metrics
             for key in ("gain", "d")
             for kind in KINDS
         }
-        if own.lines():
+        if entry_subset.lines():
             rows.append(Row(label=label, values=values))
     return Table(
         id=f"{IDS[threat]}-by-metric",
@@ -169,14 +171,14 @@ def _certified(query: Query) -> list[Table]:
     """Return what certified defenses promise for scores against a fixed reference, of clean images."""
     if "certify_compared" not in query.steps:
         return []
-    found = query.blocks(
+    blocks = query.blocks(
         _CERTIFIED,
         entry="defense",
         by=["dataset", "metric", "threat"],
         unit="unit",
         measures=["score", "radius", "delta", "abstained"],
     )
-    whole = Part.whole(found, sources_in(query, ["SELECT * FROM certify_compared"]))
+    whole = Part.whole(blocks, sources_in(query, ["SELECT * FROM certify_compared"]))
     columns = (
         image_column("radius", "radius", "higher", 4, "Mean Euclidean distance within which the class stays."),
         image_column("delta", "relative delta", "lower", 4, "Width of the certified interval, divided by the range."),
@@ -184,7 +186,7 @@ def _certified(query: Query) -> list[Table]:
     )
     rows = [
         Row(label=label, values={spec.key: whole.of(label).mean(spec.key) for spec in columns})
-        for label in found.entries
+        for label in blocks.entries
     ]
     return [
         Table(

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from imharness.stats import kinds, pearson_rows, spearman_rows
-from imharness.tables import Value
+from imharness.leaderboard import Value, kinds, pearson_rows, spearman_rows
 
 FEWEST = 3
 """The number of images that a correlation needs."""
@@ -14,27 +13,27 @@ ROWS = {"spearman": spearman_rows, "pearson": pearson_rows}
 
 def correlations(scores: np.ndarray, labels: np.ndarray, method: str) -> np.ndarray:
     """Return the correlation of each row of scores ``(k, n)`` with labels ``(n,)``, over its finite numbers, or NaN."""
-    found = np.full(len(scores), np.nan)
+    coefficients = np.full(len(scores), np.nan)
     masks, group = kinds(np.isfinite(scores))
     for i, mask in enumerate(masks):
         if mask.sum() >= FEWEST:
             rows = group == i
-            found[rows] = ROWS[method](scores[rows][:, mask], labels[mask])
-    return found
+            coefficients[rows] = ROWS[method](scores[rows][:, mask], labels[mask])
+    return coefficients
 
 
-def joined(parts: Sequence[tuple[int, Value]]) -> Value:
+def joined(pairs: Sequence[tuple[int, Value]]) -> Value:
     """Return the mean of the correlations of data sets, each weighted by the number of its conditions."""
-    weights = np.array([count for count, _ in parts]) / sum(count for count, _ in parts)
-    values = [v for _, v in parts]
-    found = Value(value=float(np.dot(weights, [v.value for v in values])), n=sum(v.n or 0 for v in values))
+    weights = np.array([count for count, _ in pairs]) / sum(count for count, _ in pairs)
+    values = [v for _, v in pairs]
+    result = Value(value=float(np.dot(weights, [v.value for v in values])), n=sum(v.n or 0 for v in values))
     if values[0].clusters is None:
-        return found
+        return result
     ends = {}
     if all(v.low is not None for v in values):
         below, above = (
             float(np.linalg.norm(weights * [abs(v.value - getattr(v, side)) for v in values]))
             for side in ("low", "high")
         )
-        ends = {"low": found.value - below, "high": found.value + above}
-    return found.model_copy(update={"clusters": sum(v.clusters or 0 for v in values), **ends})
+        ends = {"low": result.value - below, "high": result.value + above}
+    return result.model_copy(update={"clusters": sum(v.clusters or 0 for v in values), **ends})

@@ -4,9 +4,10 @@ from collections.abc import Collection
 
 import numpy as np
 
-from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.leaderboard import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
 from imharness.tracks import Query
-from imharness_iqa.tables.data import KINDS, MEASURES, UNIT, Columns, Study, computed
+from imharness_iqa.tables.data import KINDS, MEASURES, UNIT, Study, computed
+from imharness_iqa.tables.formulas import Columns
 from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.worst import NO_ORDER, Worst
 
@@ -20,8 +21,8 @@ _UNDONE = " The change of geometry that the defense declares is undone first."
 
 
 def _left(key: str, name: str, label: str, text: str) -> ColumnSpec:
-    said = f"Of the defended clean image to the original.{text}"
-    return MEASURES[name].model_copy(update={"key": key, "label": label, "description": said})
+    description = f"Of the defended clean image to the original.{text}"
+    return MEASURES[name].model_copy(update={"key": key, "label": label, "description": description})
 
 
 SHOWN = {
@@ -38,12 +39,12 @@ COLUMNS = (
             "description": f"{MEASURES['shift'].description} The worst of all attacks counts for each image.",
         }
     ),
-    MEASURES["turned"].model_copy(
+    MEASURES["reversed"].model_copy(
         update={
             "key": "both",
-            "label": "pairs turned, both attacked %",
+            "label": "pairs reversed, both attacked %",
             "description": "Share of the pairs of images whose "
-            "order attacks can turn, if they may change one image of a pair or both.",
+            "order attacks can reverse, if they may change one image of a pair or both.",
         }
     ),
     MEASURES["dd"].model_copy(
@@ -82,21 +83,21 @@ MS = ColumnSpec(key="ms", label="ms", better="lower", decimals=2, description="T
 
 def tables(query: Query, worst: Worst) -> list[Table]:
     """Return the table, in the order of the pairs that the worst attack turns."""
-    study, part = worst.study, worst.part
-    kept, untouched = _kept(query, study), study.trained | _untouched(query)
+    study, subset = worst.study, worst.part
+    purified, untouched = _kept(query, study), study.trained | _untouched(query)
     rows = []
-    for label in part.blocks.entries:
-        own, attacked = part.of(label), study.reported.of(label).where(attacker=KINDS)
+    for label in subset.blocks.entries:
+        entry_subset, attacked = subset.of(label), study.reported.of(label).where(attacker=KINDS)
         values = {
-            "worst": _of_order(own, "turned"),
-            "shift": _of_order(own, "shift"),
-            "both": _both(own),
-            "dd_worst": own.mean("dd"),
-            "d": own.mean("d"),
-            "gain": own.mean("gain"),
+            "worst": _of_order(entry_subset, "reversed"),
+            "shift": _of_order(entry_subset, "shift"),
+            "both": _both(entry_subset),
+            "dd_worst": entry_subset.mean("dd"),
+            "d": entry_subset.mean("d"),
+            "gain": entry_subset.mean("gain"),
             "dd": attacked.mean("dd"),
-            "srocc": own.correlation(resampled=True),
-            **_cost(kept, study, label, untouched),
+            "srocc": entry_subset.correlation(resampled=True),
+            **_cost(purified, study, label, untouched),
         }
         rows.append(Row(label=label, values=values))
     order = ColumnSpec(key="worst", label="", description="", better="lower")
@@ -107,74 +108,78 @@ def tables(query: Query, worst: Worst) -> list[Table]:
             caption="Over the same attacks and images as the ranking, best first by the pairs that the worst attack "
             "turns. Each image counts once, with its mean over metrics and data sets. A defense that returns "
             "c + eps f(x) makes D^D as small as it likes, but does not change the shift in spreads. A map that is flat "
-            f"where attacks lead makes that smaller, too, but attacks turn as many pairs.{study.half}",
+            f"where attacks lead makes that smaller, too, but attacks reverse as many pairs.{study.half}",
             entry="defense",
-            columns=(*COLUMNS, *(SHOWN[name] for name in (kept.blocks.values if kept else ()) if name in SHOWN), MS),
+            columns=(
+                *COLUMNS,
+                *(SHOWN[name] for name in (purified.blocks.values if purified else ()) if name in SHOWN),
+                MS,
+            ),
             rows=tuple(ranked(rows, order)),
             note=study.note,
         )
     ]
 
 
-def _of_order(own: Part, measure: str) -> Value:
-    return own.mean(measure) if own.lines(measure) else missing(NO_ORDER)
+def _of_order(subset: Part, measure: str) -> Value:
+    return subset.mean(measure) if subset.lines(measure) else missing(NO_ORDER)
 
 
-def _both(own: Part) -> Value:
+def _both(subset: Part) -> Value:
     """Return the mean share of an image's pairs, %.
 
     As a pair has two images, each counts twice in the spread: these are the pseudo-values of the jackknife (Arvesen,
     "Jackknifing U-statistics", Annals of Mathematical Statistics 1969).
     """
-    if not own.lines("both"):
+    if not subset.lines("both"):
         return missing("no pair of images with different scores")
-    shares, photographs = own.by_image("both")
+    shares, photographs = subset.by_image("both")
     return mean_value(2 * shares - shares.mean(), photographs)
 
 
 def _kept(query: Query, study: Study) -> Part | None:
     """Return how much defenses leave of the reported images; None if that was not measured."""
-    known = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
-    measures = [name for name in SHOWN if name in known]
+    columns = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
+    measures = [name for name in SHOWN if name in columns]
     if not measures:
         return None
-    found = query.blocks(
+    blocks = query.blocks(
         _ROWS.format(unit=UNIT, measures=", ".join(measures)),
         entry="defense",
         by=["dataset"],
         unit="unit",
         measures=measures,
     )
-    part, own = Part.whole(computed(found, _without_identical), study.sources), study.reported_clean
-    return part.on({p for places in own.places for p in own.photographs[places]})
+    subset, clean = Part.whole(computed(blocks, _without_identical), study.sources), study.reported_clean
+    return subset.on({p for places in clean.places for p in clean.photographs[places]})
 
 
-def _without_identical(own: Columns) -> Columns:
+def _without_identical(columns: Columns) -> Columns:
     """Return the same, without the PSNR of images that the defense does not change."""
-    found = {
-        name: np.where(own[name] > SAME, np.nan, own[name]) if "psnr" in name else own[name]
+    measures = {
+        name: np.where(columns[name] > SAME, np.nan, columns[name]) if "psnr" in name else columns[name]
         for name in SHOWN
-        if name in own
+        if name in columns
     }
-    return {"score": next(iter(own.values())), **found}
+    return {"score": next(iter(columns.values())), **measures}
 
 
 def _untouched(query: Query) -> set[str]:
     """Return the defenses that were computed and do not change images."""
     if not {"defended", "purify"} <= query.steps:
         return set()
-    found = query("SELECT DISTINCT defense FROM defended EXCEPT SELECT DISTINCT defense FROM purify")
-    return set(found["defense"].tolist())
+    rows = query("SELECT DISTINCT defense FROM defended EXCEPT SELECT DISTINCT defense FROM purify")
+    return set(rows["defense"].tolist())
 
 
-def _cost(kept: Part | None, study: Study, label: str, untouched: Collection[str]) -> dict[str, Value]:
+def _cost(purified: Part | None, study: Study, label: str, untouched: Collection[str]) -> dict[str, Value]:
     ms = Value(value=float(study.times[label])) if label in study.times else missing("not timed")
-    if kept is None:
+    if purified is None:
         return {"ms": ms}
-    names = [name for name in SHOWN if name in kept.blocks.values]
-    own = kept.of(label)
-    if label in untouched or not own.lines():
+    names = [name for name in SHOWN if name in purified.blocks.values]
+    subset = purified.of(label)
+    if label in untouched or not subset.lines():
         reason = missing("does not change images" if label in untouched else "not measured")
         return {"ms": ms, **dict.fromkeys(names, reason)}
-    found = {name: own.mean(name) if own.lines(name) else missing("does not change images") for name in names}
-    return {"ms": ms, **found}
+    measures = {name: subset.mean(name) if subset.lines(name) else missing("does not change images") for name in names}
+    return {"ms": ms, **measures}

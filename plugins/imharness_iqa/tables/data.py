@@ -1,4 +1,4 @@
-"""Finished cells as blocks, with the scores of section 3.5 of Guardians of Image Quality, and what cells are made of.
+"""Finished tasks as blocks, with the scores of section 3.5 of Guardians of Image Quality, and what tasks are made of.
 
 With the range of a metric, upper - lower: D = 100 |f(x) - f(D(x'))| / range, and R = log10( max(upper - f(x), f(x) -
 lower) / range / (|f(x) - f(D(x'))| / range + eps) ). D^D and R^D have f(D(x)) in the place of f(x).
@@ -17,23 +17,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from imharness.errors import UsageError
-from imharness.tables import Blocks, ColumnSpec, Lazy
+from imharness.leaderboard import Blocks, ColumnSpec, Lazy
 from imharness.tracks import Query
 from imharness_iqa.tables.attackers import with_common
 from imharness_iqa.tables.choice import BOTH_HALVES, choose, said_of
+from imharness_iqa.tables.formulas import MADE, Columns
 from imharness_iqa.tables.part import Part, Sources
 
-Columns = Mapping[str, np.ndarray]
 BASELINE = "harness/none"
 IMPORTED_BASELINES = ("none (external)", "harness/none (external)")
 """The undefended case as somebody else measured it."""
 PAPER = "Guardians of Image Quality"
-EPS = 1e-6
 KINDS = ("fixed", "adaptive")
 EXTERNAL = "external"
 """The type of imported attacks, of which nothing else is known."""
-IDENTICAL = 1e-16
-"""Images with a mean squared error up to this count as identical; `harness/psnr` is at most 160 dB."""
 COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
 """The steps whose results the tables combine."""
 SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over conditions."
@@ -60,7 +57,7 @@ def image_column(
 
 
 LIMITS = {
-    **dict.fromkeys(("turned", "identical", "ties", "coverage"), SHARE),
+    **dict.fromkeys(("reversed", "identical", "ties", "coverage"), SHARE),
     **dict.fromkeys(("ssim", "srocc"), (-1.0, 1.0)),
 }
 MEASURES = {
@@ -70,12 +67,13 @@ MEASURES = {
         ("r", "R", "higher", 3, "log10 of the largest possible change of the score over the change that happened."),
         ("dd", "D^D %", "lower", 2, "100 |f(D(x)) - f(D(x'))| / range: how far the attack moves the defended score."),
         (
-            "turned",
-            "pairs turned %",
+            "reversed",
+            "pairs reversed %",
             "lower",
             1,
-            "Share of the images of other photographs whose order with an image, "
-            "by f(D(x)), an attack on that image changes. No rescaling of the scores changes it.",
+            "How often an attack changes which of two photographs the metric prefers. Share of the images of other "
+            "photographs whose order with an image, by f(D(x)), an attack on that image changes. No rescaling of the "
+            "scores changes it.",
         ),
         (
             "shift",
@@ -128,7 +126,7 @@ def column(name: str, of: str, key: str = "", text: str = "") -> ColumnSpec:
 
 @dataclass(frozen=True)
 class Study:
-    """The results of the finished cells, and the best variant of each defense."""
+    """The results of the finished tasks, and the best variant of each defense."""
 
     attacked: Part
     """f(D(x')) and every measure, by data set, metric, strength, type of attack, attack, labels and attacker."""
@@ -140,6 +138,9 @@ class Study:
     reported: Part
     """The attacked images on which no variant was chosen."""
     reported_clean: Part
+    graded: Part
+    """f(D(x)) of the clean images on which it is tested whether a defense keeps their order: those of every severity
+    where a data set has them, else `reported_clean`."""
     half: str
     """Says which images those are; empty if nothing was chosen."""
     groups: Mapping[str, str]
@@ -150,37 +151,44 @@ class Study:
 
 
 def load(query: Query, fewest: int = BOTH_HALVES) -> Study:
-    """Return the results of the finished cells, both computed and imported; for `fewest` see `choose`."""
-    own = query.steps >= COMPUTED
+    """Return the results of the finished tasks, both computed and imported; for `fewest` see `choose`."""
+    evaluated = query.steps >= COMPUTED
     external = _external(query)
     sources = read_sources(query)
     scores = query.blocks(
-        " UNION ALL BY NAME ".join([_CLEAN] * own + [f"{_EXTERNAL_CLEAN} FROM ({e}) GROUP BY ALL" for e in external]),
+        " UNION ALL BY NAME ".join(
+            [_CLEAN] * evaluated + [f"{_EXTERNAL_CLEAN} FROM ({e}) GROUP BY ALL" for e in external]
+        ),
         entry="defense",
         by=["dataset", "metric"],
         unit="unit",
         about=["mos", "sign"],
     )
-    found = query.blocks(
-        " UNION ALL BY NAME ".join([_COMPUTED] * own + [f"{_EXTERNAL} FROM ({e})" for e in external]),
+    blocks = query.blocks(
+        " UNION ALL BY NAME ".join([_computed(query)] * evaluated + [f"{_EXTERNAL} FROM ({e})" for e in external]),
         entry="defense",
         by=_FACETS,
         unit="unit",
-        measures=["score", "psnr", "ssim", "mse", "linf"],
+        measures=["score", "psnr", "ssim", "mse", "linf", "elsewhere"],
         about=["source", "mos", "lower", "upper", "sign"],
     )
-    attacked = Part.whole(_measured(with_common(found, BASELINE), scores), sources)
+    attacked = Part.whole(_measured(with_common(blocks, BASELINE), scores), sources)
     clean = Part.whole(scores, sources)
-    trained = frozenset(query("SELECT DISTINCT defense FROM defended WHERE trained")["defense"]) if own else frozenset()
-    defenses = query(_DEFENSES) if own else {"defense": [], "ms": [], "entry": [], "kind": []}
+    graded = _graded(query, evaluated, external, sources) or clean
+    trained = (
+        frozenset(query("SELECT DISTINCT defense FROM defended WHERE trained")["defense"]) if evaluated else frozenset()
+    )
+    defenses = query(_DEFENSES) if evaluated else {"defense": [], "ms": [], "entry": [], "kind": []}
     entries, groups, times = (
         dict(zip(defenses["defense"], defenses[name], strict=True)) for name in ("entry", "kind", "ms")
     )
     through = attacked.where(attacker="adaptive")
     aware = {through.blocks.entries[row] for _, row in through.lines("d")}
-    chosen, held = choose(attacked.where(attacker="fixed"), entries, trained, aware, fewest)
+    chosen, reserved = choose(attacked.where(attacker="fixed"), entries, trained, aware, fewest)
     rest = set(attacked.photographs) | set(clean.photographs)
-    reported, reported_clean = (part.on(rest - held) if held else part for part in (attacked, clean))
+    reported, reported_clean, graded = (
+        subset.on(rest - reserved) if reserved else subset for subset in (attacked, clean, graded)
+    )
     return Study(
         attacked,
         clean,
@@ -188,11 +196,12 @@ def load(query: Query, fewest: int = BOTH_HALVES) -> Study:
         chosen,
         reported,
         reported_clean,
-        said_of(held),
+        graded,
+        said_of(reserved),
         groups,
         times,
         trained,
-        _note(query) if own else "",
+        _note(query) if evaluated else "",
     )
 
 
@@ -206,7 +215,8 @@ _FACETS = ("dataset", "metric", "strength", "type", "attack", "labels", "attacke
 _ATTACKER = "CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker"
 _COMPUTED = f"""
 SELECT e.dataset, e.metric, e.strength, e.method AS attack, {_ATTACKER}, e.defense, c.unit, c.labels,
-       e.score, e.psnr, e.ssim, e.mse, e.linf, c.score AS source, c.mos, c.lower, c.upper, c.sign,
+       {{elsewhere}} AS elsewhere, e.score, e.psnr, e.ssim, e.mse, e.linf,
+       c.score AS source, c.mos, c.lower, c.upper, c.sign,
        CASE WHEN a.access = 'black_box' THEN 'black-box' WHEN a.norm = 'unrestricted' THEN 'white-box, unrestricted'
             ELSE 'white-box, bounded' END AS type
 FROM evaluate e
@@ -219,6 +229,7 @@ _EXTERNAL = f"""
 SELECT dataset, metric, strength, method AS attack, {_ATTACKER}, defense, {UNIT} AS unit, score, source, lower, upper,
        sign, min(mos) OVER (PARTITION BY dataset, name) AS mos, CAST('nan' AS DOUBLE) AS psnr,
        CAST('nan' AS DOUBLE) AS ssim, CAST('nan' AS DOUBLE) AS mse, CAST('nan' AS DOUBLE) AS linf,
+       CAST('nan' AS DOUBLE) AS elsewhere,
        '{EXTERNAL}' AS labels, '{EXTERNAL}' AS type
 """
 _CLEAN = f"""
@@ -232,6 +243,29 @@ _DEFENSES = """
 SELECT t.defense, t.ms, any_value(p.entry) AS entry, any_value(p."group") AS kind
 FROM (SELECT defense, avg(ms) AS ms FROM purify_tasks GROUP BY defense) t JOIN purify p USING (defense) GROUP BY ALL
 """
+_GRADED = f"SELECT dataset, metric, defense, {UNIT} AS unit, score, mos, sign FROM graded"
+
+
+def _graded(query: Query, evaluated: bool, external: Sequence[str], sources: Sources) -> Part | None:
+    """Return the defended scores of clean images of every severity, and of data sets that have no further ones."""
+    if not evaluated or "graded" not in query.steps:
+        return None
+    others = f"SELECT * FROM ({_CLEAN}) WHERE dataset NOT IN (SELECT attacked FROM graded)"
+    tables = [_GRADED, others, *(f"{_EXTERNAL_CLEAN} FROM ({e}) GROUP BY ALL" for e in external)]
+    blocks = query.blocks(
+        " UNION ALL BY NAME ".join(tables),
+        entry="defense",
+        by=["dataset", "metric"],
+        unit="unit",
+        about=["mos", "sign"],
+    )
+    return Part.whole(blocks, {**sources, **sources_in(query, ["SELECT * FROM graded"])})
+
+
+def _computed(query: Query) -> str:
+    """Return the query of computed scores; rows from before version 4 of the step do not say what happens elsewhere."""
+    available = "evaluate" in query.steps and "elsewhere" in query("SELECT * FROM evaluate LIMIT 0")
+    return _COMPUTED.format(elsewhere="e.elsewhere" if available else "CAST('nan' AS DOUBLE)")
 
 
 def read_sources(query: Query) -> Sources:
@@ -243,114 +277,76 @@ def read_sources(query: Query) -> Sources:
 
 def sources_in(query: Query, tables: Sequence[str]) -> Sources:
     """Return what each image is made of, from tables with the columns dataset, name and photograph."""
-    asked = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})" for table in tables]
-    found = query(
+    queries = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})" for table in tables]
+    rows = query(
         f"SELECT DISTINCT {UNIT} AS unit, {PHOTOGRAPH} AS photograph, {_SET} AS set "
-        f"FROM ({' UNION ALL BY NAME '.join(asked)})"
+        f"FROM ({' UNION ALL BY NAME '.join(queries)})"
     )
-    return {unit: (photograph, name) for unit, photograph, name in zip(*found.values(), strict=True)}
+    return {unit: (photograph, name) for unit, photograph, name in zip(*rows.values(), strict=True)}
 
 
 def _external(query: Query) -> list[str]:
     """Return a SELECT of imported rows, if there are any; old rows have neither direction nor photograph."""
     if "external" not in query.steps:
         return []
-    known = query("SELECT * FROM external LIMIT 0")
-    if "score" not in known:  # what people say of defended images is no score of a metric
+    columns = query("SELECT * FROM external LIMIT 0")
+    if "score" not in columns:  # what people say of defended images is no score of a metric
         return []
-    sign = "coalesce(sign, 1)" if "sign" in known else "1"
-    photograph = "coalesce(photograph, name)" if "photograph" in known else "name"
-    kept = ", ".join(column for column in known if column not in ("sign", "photograph"))
-    return [f"SELECT {kept}, {sign} AS sign, {photograph} AS photograph FROM external WHERE score IS NOT NULL"]
+    sign = "coalesce(sign, 1)" if "sign" in columns else "1"
+    photograph = "coalesce(photograph, name)" if "photograph" in columns else "name"
+    selected = ", ".join(column for column in columns if column not in ("sign", "photograph"))
+    return [f"SELECT {selected}, {sign} AS sign, {photograph} AS photograph FROM external WHERE score IS NOT NULL"]
 
 
-def computed(found: Blocks, formula: Callable[[Columns], Columns]) -> Blocks:
+def computed(source_blocks: Blocks, formula: Callable[[Columns], Columns]) -> Blocks:
     """Return blocks whose measures a formula computes from the values and facts of each condition, by name."""
-    known = {**found.about, **found.values}
-    made = [formula({name: blocks[c] for name, blocks in known.items()}) for c in range(len(found.conditions))]
-    return replace(found, values={name: tuple(own[name] for own in made) for name in (made[0] if made else ())})
+    columns = {**source_blocks.about, **source_blocks.values}
+    results = [
+        formula({name: blocks[c] for name, blocks in columns.items()}) for c in range(len(source_blocks.conditions))
+    ]
+    return replace(
+        source_blocks,
+        values={name: tuple(result[name] for result in results) for name in (results[0] if results else ())},
+    )
 
 
-def _measured(found: Blocks, clean: Blocks) -> Blocks:
+def _measured(blocks: Blocks, clean: Blocks) -> Blocks:
     """Return blocks with every measure, each computed when it is read. `clean`: scores without an attack."""
-    defended = _defended(found, clean)
+    defended = _defended(blocks, clean)
 
     def lazily(make: Callable[[Columns], np.ndarray]) -> Lazy:
-        known = {**found.about, **found.values, "defended": defended}
-        return Lazy(len(found.conditions), lambda c: make({name: own[c] for name, own in known.items()}))
+        columns = {**blocks.about, **blocks.values, "defended": defended}
+        return Lazy(len(blocks.conditions), lambda c: make({name: arrays[c] for name, arrays in columns.items()}))
 
-    made = {name: lazily(make) for name, make in _MADE.items()}
-    return replace(found, values={**found.values, "defended": defended, **made})
+    derived = {name: lazily(make) for name, make in MADE.items()}
+    return replace(blocks, values={**blocks.values, "defended": defended, **derived})
 
 
-def _defended(found: Blocks, clean: Blocks) -> list[np.ndarray]:
+def _defended(blocks: Blocks, clean: Blocks) -> list[np.ndarray]:
     """Return f(D(x)) of every unit of each condition ``(entries, units)``; equal conditions share one array."""
-    place = {(own["dataset"], own["metric"]): c for c, own in enumerate(clean.conditions)}
-    kept, rows = (
-        zip(*[(i, clean.entries.index(e)) for i, e in enumerate(found.entries) if e in clean.entries], strict=True)
-        if set(found.entries) & set(clean.entries)
+    positions = {
+        (clean_condition["dataset"], clean_condition["metric"]): c for c, clean_condition in enumerate(clean.conditions)
+    }
+    attacked_rows, rows = (
+        zip(*[(i, clean.entries.index(e)) for i, e in enumerate(blocks.entries) if e in clean.entries], strict=True)
+        if set(blocks.entries) & set(clean.entries)
         else ((), ())
     )
-    made, kind = dict[tuple[str, str, int], np.ndarray](), np.result_type(np.float32, *clean.values["score"])
-    for own, units in zip(found.conditions, found.units, strict=True):
-        key = own["dataset"], own["metric"], id(units)
-        c = place.get(key[:2])
-        if key not in made:
-            made[key] = np.full((len(found.entries), len(units)), np.nan, kind)
-            if c is not None and kept:
+    arrays, kind = dict[tuple[str, str, int], np.ndarray](), np.result_type(np.float32, *clean.values["score"])
+    for condition, units in zip(blocks.conditions, blocks.units, strict=True):
+        key = condition["dataset"], condition["metric"], id(units)
+        c = positions.get(key[:2])
+        if key not in arrays:
+            arrays[key] = np.full((len(blocks.entries), len(units)), np.nan, kind)
+            if c is not None and attacked_rows:
                 names = units.astype(str)
                 at = np.flatnonzero(np.isin(names, clean.units[c].astype(str)))
                 there = np.searchsorted(clean.units[c].astype(str), names[at])
-                made[key][np.ix_(kept, at)] = clean.values["score"][c][np.ix_(rows, there)]
+                arrays[key][np.ix_(attacked_rows, at)] = clean.values["score"][c][np.ix_(rows, there)]
     return [
-        made[own["dataset"], own["metric"], id(units)] for own, units in zip(found.conditions, found.units, strict=True)
+        arrays[attacked_condition["dataset"], attacked_condition["metric"], id(units)]
+        for attacked_condition, units in zip(blocks.conditions, blocks.units, strict=True)
     ]
-
-
-def _moved(own: Columns, reference: str = "source") -> tuple[np.ndarray, np.ndarray]:
-    return moved(own["score"], own[reference], own["lower"], own["upper"])
-
-
-def _change(own: Columns, reference: str = "source") -> np.ndarray:
-    return 100 * _share(own["score"], own[reference].astype(float), own["upper"] - own["lower"])
-
-
-def _ties(d: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(d), np.nan, 100.0 * (d == 0))
-
-
-def _but_ties(d: np.ndarray, r: np.ndarray) -> np.ndarray:
-    return np.where(d == 0, np.nan, r)
-
-
-_MADE: Mapping[str, Callable[[Columns], np.ndarray]] = {
-    "mse": lambda own: 1e3 * own["mse"],
-    "psnr": lambda own: np.where(own["mse"] <= IDENTICAL, np.nan, own["psnr"]),
-    "identical": lambda own: np.where(np.isnan(own["mse"]), np.nan, 100.0 * (own["mse"] <= IDENTICAL)),
-    "d": _change,
-    "r": lambda own: _moved(own)[1],
-    "dd": lambda own: _change(own, "defended"),
-    "gain": lambda own: 100 * own["sign"] * (own["score"] - own["defended"]) / (own["upper"] - own["lower"]),
-    "rd": lambda own: _moved(own, "defended")[1],
-    "ties": lambda own: _ties(_change(own)),
-    "r_without_ties": lambda own: _but_ties(*_moved(own)),
-}
-"""The measures that are not stored, with the columns that they are computed from."""
-
-
-def moved(
-    score: np.ndarray, reference: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return D and R of scores ``(entries, units)`` against reference scores; bounds ``(units,)``."""
-    reference, span = reference.astype(float), upper - lower
-    change = _share(score, reference, span)
-    room = np.maximum(upper - reference, reference - lower) / span
-    return 100 * change, np.log10(np.maximum(room, EPS) / (change + EPS))
-
-
-def _share(score: np.ndarray, reference: np.ndarray, span: np.ndarray) -> np.ndarray:
-    """Return the distance of a score from the reference, as a share of the range."""
-    return np.asarray(np.abs(reference - score) / span)
 
 
 def _note(query: Query) -> str:
@@ -360,5 +356,5 @@ def _note(query: Query) -> str:
         "WHERE labelled <> '' GROUP BY ALL ORDER BY ALL"
     )
     proxies = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
-    parts = [f"{metrics}: {label}" for metrics, label in zip(kinds["metrics"], kinds["labelled"], strict=True)]
-    return ". ".join([*parts, *(f"Quality labels are a proxy: {proxy}" for proxy in proxies)])
+    notes = [f"{metrics}: {label}" for metrics, label in zip(kinds["metrics"], kinds["labelled"], strict=True)]
+    return ". ".join([*notes, *(f"Quality labels are a proxy: {proxy}" for proxy in proxies)])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.leaderboard import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
 from imharness.tracks import Query
 from imharness_iqa.calibration import TARGETS
 
@@ -23,12 +23,12 @@ def tables(query: Query) -> list[Table]:
     if not {"attack", "clean"} <= query.steps or "distortion" not in query("SELECT * FROM attack LIMIT 0"):
         return []
     facets = ["distortion", "strength", "metric", "dataset"]
-    found = query.blocks(_ROWS, entry="method", by=facets, measures=["achieved", "linf"], about=["photograph"])
+    blocks = query.blocks(_ROWS, entry="method", by=facets, measures=["achieved", "linf"], about=["photograph"])
     rows = [
-        _row(label, own, *found.once_by("photograph", "achieved", label, [c]))
-        for c, own in enumerate(found.conditions)
-        for label in found.entries
-        if own["strength"] in TARGETS[own["distortion"]] and len(found.of("linf", label, [c]))
+        _row(label, condition, *blocks.once_by("photograph", "achieved", label, [c]))
+        for c, condition in enumerate(blocks.conditions)
+        for label in blocks.entries
+        if condition["strength"] in TARGETS[condition["distortion"]] and len(blocks.of("linf", label, [c]))
     ]
     columns = (
         ColumnSpec(key="target", label="target", description="Mean distortion that the strength stands for."),
@@ -58,15 +58,15 @@ def tables(query: Query) -> list[Table]:
     return [table] if rows else []
 
 
-def _row(label: str, own: dict[str, str], numbers: np.ndarray, photographs: np.ndarray) -> Row:
-    kind = own["distortion"]
+def _row(label: str, condition: dict[str, str], numbers: np.ndarray, photographs: np.ndarray) -> Row:
+    kind = condition["distortion"]
     factor, unit = UNITS[kind]
-    achieved, target = mean_value(factor * numbers, photographs), factor * TARGETS[kind][own["strength"]]
+    achieved, target = mean_value(factor * numbers, photographs), factor * TARGETS[kind][condition["strength"]]
     values = {"target": Value(value=target), "achieved": achieved}
     if achieved.value is None:
         values |= {"achieved": missing("no image was changed"), "flag": Value(value=1.0)}
     else:
         miss = 100 * abs(achieved.value - target) / (1 - target if kind == "ssim" else target)
         values |= {"miss": Value(value=miss), "flag": Value(value=float(miss > MISS))}
-    shown = {name: own[name] for name in ("strength", "metric", "dataset")}
-    return Row(label=" · ".join([label, *shown.values(), unit]), values=values, facets={**shown, "measure": unit})
+    facets = {name: condition[name] for name in ("strength", "metric", "dataset")}
+    return Row(label=" · ".join([label, *facets.values(), unit]), values=values, facets={**facets, "measure": unit})

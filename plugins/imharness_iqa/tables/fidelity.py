@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imharness.contests import Gate
-from imharness.stats import contributions
+from imharness.leaderboard import Gate, contributions
 from imharness.tracks import Query
 from imharness_iqa.tables.data import UNIT, Study
 from imharness_iqa.tables.part import Part
@@ -40,26 +39,33 @@ class Fidelity:
     @classmethod
     def of(cls, query: Query, study: Study, least: float) -> "Fidelity":
         """Return what was measured on the reported images; nothing is asked where `least` is 0."""
-        known = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
-        if not least or MEASURE not in known or "clean" not in query.steps:
+        columns = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
+        if not least or MEASURE not in columns or "clean" not in query.steps:
             return cls(least, {})
         blocks = query.blocks(_ROWS, entry="defense", by=["dataset"], unit="unit", measures=["score"])
         clean = study.reported_clean
-        part = Part.whole(blocks, study.sources)
-        part = part.on({p for places in clean.places for p in clean.photographs[places]})
-        found = {label: part.of(label) for label in blocks.entries}
-        return cls(least, {label: _by_photograph(own, SPARE * least) for label, own in found.items() if own.lines()})
+        subset = Part.whole(blocks, study.sources)
+        subset = subset.on({p for places in clean.places for p in clean.photographs[places]})
+        subsets = {label: subset.of(label) for label in blocks.entries}
+        return cls(
+            least,
+            {
+                label: _by_photograph(entry_subset, SPARE * least)
+                for label, entry_subset in subsets.items()
+                if entry_subset.lines()
+            },
+        )
 
     @property
     def gate(self) -> Gate:
         """What a winner must keep of images, asked of those that change them."""
         return Gate(
-            "SSIM of D(x) to x, geometry undone",
-            f"at least {self.least:g}, of images that count up to {SPARE * self.least:g}",
+            "image fidelity (SSIM)",
+            f"at least {self.least:g}; an image counts up to {SPARE * self.least:g}",
             lambda label: self.values[label] - self.least if label in self.values else None,
         )
 
 
-def _by_photograph(part: Part, most: float) -> np.ndarray:
-    numbers, photographs = part.by_image("score")
+def _by_photograph(subset: Part, most: float) -> np.ndarray:
+    numbers, photographs = subset.by_image("score")
     return contributions(np.minimum(numbers, most)[None], photographs)[0]

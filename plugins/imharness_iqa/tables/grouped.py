@@ -5,8 +5,7 @@ A table by architecture of the metrics has what figure 4 plots.
 
 from collections.abc import Collection, Mapping
 
-from imharness.contests import facts_of
-from imharness.tables import Row, Table, Value
+from imharness.leaderboard import Row, Table, Value, facts_of
 from imharness.tracks import Query
 from imharness_iqa.tables.attackers import COMMON
 from imharness_iqa.tables.data import KINDS, PAPER, Study, column
@@ -36,14 +35,14 @@ def tables(study: Study, architectures: Mapping[str, str] | None = None) -> list
 
     `architectures`: metric -> what its network is made of; metrics that are not in it are in no such group.
     """
-    found, known = [], study.reported.of(*study.chosen)
+    results, subset = [], study.reported.of(*study.chosen)
     for facet in BY:
-        groups: Groups = {name: (name,) for name in sorted(known.values(FACETS.get(facet, facet)), key=_order)}
+        groups: Groups = {name: (name,) for name in sorted(subset.values(FACETS.get(facet, facet)), key=_order)}
         if facet == "architecture":
-            groups = _gathered({name: own for name, own in (architectures or {}).items() if name in groups})
+            groups = _gathered({name: members for name, members in (architectures or {}).items() if name in groups})
         if len(groups) > 1:
-            found += [_by(study, facet, groups, kind) for kind in KINDS]
-    return [*found, _defense_groups(study)]
+            results += [_by(study, facet, groups, kind) for kind in KINDS]
+    return [*results, _defense_groups(study)]
 
 
 def architectures(query: Query) -> dict[str, str]:
@@ -60,25 +59,27 @@ def _order(group: str) -> tuple[int, str]:
     return (STRENGTH_ORDER.index(group) if group in STRENGTH_ORDER else len(STRENGTH_ORDER), group)
 
 
-def _value(part: Part, name: str) -> Value:
-    return part.correlation() if name == "srocc" else part.mean(name)
+def _value(subset: Part, name: str) -> Value:
+    return subset.correlation() if name == "srocc" else subset.mean(name)
 
 
 def _by(study: Study, facet: str, groups: Groups, kind: str) -> Table:
-    title, shown = BY[facet]
+    title, measures = BY[facet]
     half, by = study.reported.where(attacker=kind), FACETS.get(facet, facet)
-    parts = {group: (half.where(**{by: names}), shown) for group, names in groups.items()}
+    subsets = {group: (half.where(**{by: names}), measures) for group, names in groups.items()}
     if by in OF_CLEAN:
         clean = study.reported_clean
-        parts |= {f"{CLEAN}{group}": (clean.where(**{by: names}), ("srocc",)) for group, names in groups.items()}
+        subsets |= {f"{CLEAN}{group}": (clean.where(**{by: names}), ("srocc",)) for group, names in groups.items()}
     if kind == "adaptive":
         common = study.reported.where(attacker=COMMON)
-        parts |= {f"fixed, {group}": (common.where(**{by: names}), ("d",)) for group, names in groups.items()}
+        subsets |= {f"fixed, {group}": (common.where(**{by: names}), ("d",)) for group, names in groups.items()}
     rows = []
     for defense in study.chosen:
         if half.of(defense).lines():
             values = {
-                f"{group}_{name}": _value(p.of(defense), name) for group, (p, names) in parts.items() for name in names
+                f"{group}_{name}": _value(p.of(defense), name)
+                for group, (p, names) in subsets.items()
+                for name in names
             }
             rows.append(Row(label=defense, values=values))
     of = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items()) if by != facet else ""
@@ -92,8 +93,8 @@ def _by(study: Study, facet: str, groups: Groups, kind: str) -> Table:
         entry="defense",
         columns=tuple(
             column(name, group, text=OF_CLEAN_TEXT if group.startswith(CLEAN) else "")
-            for name in shown
-            for group, (_, names) in parts.items()
+            for name in measures
+            for group, (_, names) in subsets.items()
             if name in names
         ),
         rows=tuple(rows),
@@ -107,9 +108,11 @@ def _defense_groups(study: Study) -> Table:
         members.setdefault(study.groups.get(defense, "other"), []).append(defense)
     rows = []
     for group, defenses in sorted(members.items()):
-        own = study.reported.of(*defenses)
-        values = {f"{kind}_{name}": _value(own.where(attacker=kind), name) for kind in KINDS for name in GROUP_COLUMNS}
-        values["common_d"] = _value(own.where(attacker=COMMON), "d")
+        subset = study.reported.of(*defenses)
+        values = {
+            f"{kind}_{name}": _value(subset.where(attacker=kind), name) for kind in KINDS for name in GROUP_COLUMNS
+        }
+        values["common_d"] = _value(subset.where(attacker=COMMON), "d")
         values["srocc_clean"] = study.reported_clean.of(*defenses).correlation()
         rows.append(Row(label=group, title=", ".join(defenses), values=values))
     columns = [column(name, kind) for name in GROUP_COLUMNS for kind in KINDS]

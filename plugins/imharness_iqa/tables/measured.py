@@ -1,10 +1,10 @@
-"""Which defense holds at equal measured distortion: pairs turned against how far an attack really moved the image.
+"""Which defense holds at equal measured distortion: pairs reversed against how far an attack really moved the image.
 
 Strengths are nominal: an attack through one defense may move an image further than the same attack through another. So
-for each image and attack, lines from the origin through the strengths show pairs turned against the measured
+for each image and attack, lines from the origin through the strengths show pairs reversed against the measured
 1 - SSIM(x', x) or L-inf(x', x). Between two strengths the line counts; beyond the largest one its number counts, as an
 attacker may always do less. The worst attack at each distortion is the upper envelope; its area over a common range,
-divided by the width of that range, is the mean share of pairs that an attacker turns there.
+divided by the width of that range, is the mean share of pairs that an attacker reverses there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.contests import Contest
-from imharness.tables import Blocks, Chart, ColumnSpec, Lazy, Row, Series, Table, Value, mean_value, missing, ranked
+from imharness.leaderboard import (
+    Blocks,
+    Chart,
+    ColumnSpec,
+    Contest,
+    Lazy,
+    Row,
+    Series,
+    Table,
+    Value,
+    mean_value,
+    missing,
+    ranked,
+)
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Study
 from imharness_iqa.tables.naming import Naming
@@ -25,7 +37,7 @@ STEPS = 25
 AT_ONCE = 2**11
 """How many images of entries are interpolated together: their arrays fit into a processor's cache."""
 POINTS = (0.95, 0.9, 0.8)
-"""The values of SSIM at which the table shows pairs turned."""
+"""The values of SSIM at which the table shows pairs reversed."""
 LINES = 8
 """The number of defenses that the chart shows."""
 _ROWS = """
@@ -39,7 +51,7 @@ SETTING = ("dataset", "metric", "attack", "attacker", "strength")
 
 @dataclass(frozen=True)
 class Tried:
-    """What attacks did, and at which distortion. `blocks`: pairs turned as ``score``, and ``loss`` and ``linf``.
+    """What attacks did, and at which distortion. `blocks`: pairs reversed as ``score``, and ``loss`` and ``linf``.
 
     `attacks`: for each data set and metric the settings of each attack and attacker; `units`, `photographs`: all images
     and what they are made of. `naming`: looks their names up.
@@ -54,7 +66,7 @@ class Tried:
     def curves(
         self, measure: str, grid: np.ndarray, *, attacker: str = "", attack: str = "", entry: str = ""
     ) -> np.ndarray:
-        """Return the most pairs turned at each distortion ``(entries, units, grid)``, mean over metrics and data sets.
+        """Return the most pairs reversed at each distortion ``(entries, units, grid)``, over metrics and data sets.
 
         `attacker`, `attack`, `entry`: only these. NaN where nothing was tried.
         """
@@ -65,11 +77,11 @@ class Tried:
             envelope = np.full(shape, np.nan)
             for (name, knows), settings in tried.items():
                 if (not attacker or attacker == knows) and (not attack or attack == name):
-                    own = (self._stacked(m, settings, rows) for m in (measure, "score"))
-                    np.fmax(envelope, joined(*own, grid), out=envelope)
-            known = ~np.isnan(envelope).all(axis=2)
-            total[known] += envelope[known]
-            count += known
+                    stacks = (self._stacked(m, settings, rows) for m in (measure, "score"))
+                    np.fmax(envelope, joined(*stacks, grid), out=envelope)
+            mask = ~np.isnan(envelope).all(axis=2)
+            total[mask] += envelope[mask]
+            count += mask
         with np.errstate(invalid="ignore"):
             return np.asarray(total / count[..., None])
 
@@ -78,13 +90,18 @@ class Tried:
 
         An attacker of an undefended metric knows everything.
         """
-        found = np.full((len(self.blocks.entries), len(self.units)), np.nan)
+        reaches = np.full((len(self.blocks.entries), len(self.units)), np.nan)
         plain = np.array([label == BASELINE for label in self.blocks.entries])
         for (_, knows), settings in (item for tried in self.attacks.values() for item in tried.items()):
-            own = np.fmax.reduce(self._stacked(measure, settings, range(len(plain))))
+            largest = np.fmax.reduce(self._stacked(measure, settings, range(len(plain))))
             aware = plain | (knows == "adaptive")
-            found[aware] = np.fmax(found[aware], own[aware])
-        return np.array([np.median(own[~np.isnan(own)]) if np.isfinite(own).any() else np.nan for own in found])
+            reaches[aware] = np.fmax(reaches[aware], largest[aware])
+        return np.array(
+            [
+                np.median(entry_reach[~np.isnan(entry_reach)]) if np.isfinite(entry_reach).any() else np.nan
+                for entry_reach in reaches
+            ]
+        )
 
     def _stacked(self, name: str, settings: Sequence[int], rows: Sequence[int]) -> np.ndarray:
         values = self.blocks.values[name]
@@ -97,27 +114,27 @@ def joined(distortion: np.ndarray, moved: np.ndarray, grid: np.ndarray) -> np.nd
 
     `distortion`, `moved`: ``(strengths, entries, units)``, NaN where a strength was not tried; NaN where none was.
     """
-    known = np.isfinite(distortion) & np.isfinite(moved)
-    x = np.where(known, distortion, np.inf)
+    mask = np.isfinite(distortion) & np.isfinite(moved)
+    x = np.where(mask, distortion, np.inf)
     order = x.argsort(axis=0)
     x = np.take_along_axis(x, order, axis=0)
-    y = np.maximum.accumulate(np.take_along_axis(np.where(known, moved, 0.0), order, axis=0), axis=0)
-    ends = [own.reshape(len(own), -1) for own in (x, y)]
-    found = np.zeros((ends[0].shape[1], len(grid)))
-    for start in range(0, len(found), AT_ONCE):
-        _rise(found[start : start + AT_ONCE], *(own[:, start : start + AT_ONCE] for own in ends), grid)
-    found = found.reshape(*x.shape[1:], len(grid))
-    found[~known.any(axis=0)] = np.nan
-    return found
+    y = np.maximum.accumulate(np.take_along_axis(np.where(mask, moved, 0.0), order, axis=0), axis=0)
+    ends = [array.reshape(len(array), -1) for array in (x, y)]
+    curves = np.zeros((ends[0].shape[1], len(grid)))
+    for start in range(0, len(curves), AT_ONCE):
+        _rise(curves[start : start + AT_ONCE], *(array[:, start : start + AT_ONCE] for array in ends), grid)
+    curves = curves.reshape(*x.shape[1:], len(grid))
+    curves[~mask.any(axis=0)] = np.nan
+    return curves
 
 
-def _rise(found: np.ndarray, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> None:
-    """Add to `found` ``(points, grid)`` the lines between the strengths, ``(strengths, points)``."""
-    before = [np.concatenate([np.zeros_like(own[:1]), own[:-1]]) for own in (x, y)]
-    for left, right, low, high in zip(before[0], x, before[1], y, strict=True):
+def _rise(curves: np.ndarray, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> None:
+    """Add to `curves` ``(points, grid)`` the lines between the strengths, ``(strengths, points)``."""
+    before = [np.concatenate([np.zeros_like(array[:1]), array[:-1]]) for array in (x, y)]
+    for earlier, right, low, high in zip(before[0], x, before[1], y, strict=True):
         rising = (high > low) & np.isfinite(right)
         rises = slice(None) if rising.all() else rising
-        start, end = left[rises][:, None], right[rises][:, None]
+        start, end = earlier[rises][:, None], right[rises][:, None]
         share = grid - start
         with np.errstate(invalid="ignore", divide="ignore"):
             share /= end - start
@@ -125,53 +142,55 @@ def _rise(found: np.ndarray, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> 
         steep = np.flatnonzero(end <= start)
         share[steep] = grid >= end[steep]
         share *= (high - low)[rises][:, None]
-        found[rises] += share
+        curves[rises] += share
 
 
 def tried(query: Query, study: Study, rules: Contest) -> Tried | None:
     """Return what the attacks of the ranking did; None for results without a measure of distortion."""
-    known = query("SELECT * FROM attack LIMIT 0") if "attack" in query.steps else {}
-    if not {"ssim", "linf", "norm"} <= set(known) or "evaluate" not in query.steps:
+    columns = query("SELECT * FROM attack LIMIT 0") if "attack" in query.steps else {}
+    if not {"ssim", "linf", "norm"} <= set(columns) or "evaluate" not in query.steps:
         return None
-    sql = _ROWS.format(unit=UNIT, through="defense" if "defense" in known else "''")
-    found = query.blocks(sql, entry="through", by=SETTING, unit="unit", measures=["loss", "linf"])
+    sql = _ROWS.format(unit=UNIT, through="defense" if "defense" in columns else "''")
+    blocks = query.blocks(sql, entry="through", by=SETTING, unit="unit", measures=["loss", "linf"])
     scores = rules.scores
     naming = Naming()
     values = {
-        "score": scores.values["turned"],
-        **{name: _beside(found, name, scores, study, naming) for name in WIDEST},
+        "score": scores.values["reversed"],
+        **{name: _beside(blocks, name, scores, study, naming) for name in WIDEST},
     }
     attacks: dict[tuple[str, str], dict[tuple[str, str], list[int]]] = {}
     for c in rules.settings:
-        place = scores.conditions[c]
-        group = attacks.setdefault((place["dataset"], place["metric"]), {})
-        group.setdefault((place["attack"], place["attacker"]), []).append(c)
+        condition = scores.conditions[c]
+        group = attacks.setdefault((condition["dataset"], condition["metric"]), {})
+        group.setdefault((condition["attack"], condition["attacker"]), []).append(c)
     units = naming.joined(scores.units[c] for c in rules.settings)
     photographs = np.array([study.sources[unit][0] for unit in units], dtype=object)
     return Tried(replace(scores, values=values), attacks, units, photographs, naming) if attacks else None
 
 
-def _beside(found: Blocks, measure: str, scores: Blocks, study: Study, naming: Naming) -> Lazy:
+def _beside(blocks: Blocks, measure: str, scores: Blocks, study: Study, naming: Naming) -> Lazy:
     """Return what was measured on attacked images, for every score under a condition ``(entries, units)``, or NaN.
 
-    `found`: by the defense that was attacked through, "" for attacks that do not know it.
+    `blocks`: by the defense that was attacked through, "" for attacks that do not know it.
     """
-    place: dict[tuple[str, ...], list[int]] = {}
-    for c, own in enumerate(found.conditions):
-        dataset = study.sources[found.units[c][0]][1]
-        place.setdefault((dataset, *(own[name] for name in SETTING[1:])), []).append(c)
+    positions: dict[tuple[str, ...], list[int]] = {}
+    for c, condition in enumerate(blocks.conditions):
+        dataset = study.sources[blocks.units[c][0]][1]
+        positions.setdefault((dataset, *(condition[name] for name in SETTING[1:])), []).append(c)
     rows = {
-        "adaptive": [(i, label) for i, label in enumerate(scores.entries) if label in found.entries],
-        "fixed": [(i, "") for i in range(len(scores.entries)) if "" in found.entries],
+        "adaptive": [(i, label) for i, label in enumerate(scores.entries) if label in blocks.entries],
+        "fixed": [(i, "") for i in range(len(scores.entries)) if "" in blocks.entries],
     }
 
     def made(c: int) -> np.ndarray:
-        own, names = scores.conditions[c], naming.joined([scores.units[c]])
+        score_condition, names = scores.conditions[c], naming.joined([scores.units[c]])
         filled = np.full((len(scores.entries), len(names)), np.nan)
-        lines = place.get(tuple(own[name] for name in SETTING))
-        if lines and rows[own["attacker"]]:
-            here, there = zip(*((i, found.entries.index(label)) for i, label in rows[own["attacker"]]), strict=True)
-            filled[list(here)] = np.fmax.reduce(stacked(found, found.values[measure], lines, names, naming))[
+        lines = positions.get(tuple(score_condition[name] for name in SETTING))
+        if lines and rows[score_condition["attacker"]]:
+            here, there = zip(
+                *((i, blocks.entries.index(label)) for i, label in rows[score_condition["attacker"]]), strict=True
+            )
+            filled[list(here)] = np.fmax.reduce(stacked(blocks, blocks.values[measure], lines, names, naming))[
                 list(there)
             ]
         return filled
@@ -181,52 +200,52 @@ def _beside(found: Blocks, measure: str, scores: Blocks, study: Study, naming: N
 
 def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     """Return the table of defenses and the curves of defenses and of attacks; nothing without measured distortion."""
-    own = tried(query, study, rules)
-    if own is None:
+    attempts = tried(query, study, rules)
+    if attempts is None:
         return TrackReport()
-    entries = own.blocks.entries
+    entries = attempts.blocks.entries
     coverage = {label: rules.coverage(rules.scores.entries.index(label)) for label in entries}
     complete = np.array([coverage[label] == 1 for label in entries])
     ends = {
-        measure: _end(own.reach(measure)[complete if complete.any() else slice(None)], widest)
+        measure: _end(attempts.reach(measure)[complete if complete.any() else slice(None)], widest)
         for measure, widest in WIDEST.items()
     }
     grids = {measure: np.linspace(0, end, STEPS + 1) for measure, end in ends.items()}
-    shown = [ssim for ssim in POINTS if 1 - ssim <= ends["loss"]]
-    both = own.curves("loss", np.concatenate([grids["loss"], [1 - ssim for ssim in shown]]))
+    thresholds = [ssim for ssim in POINTS if 1 - ssim <= ends["loss"]]
+    both = attempts.curves("loss", np.concatenate([grids["loss"], [1 - ssim for ssim in thresholds]]))
     worst, points = both[..., : STEPS + 1], both[..., STEPS + 1 :]
     areas = {
         "area": worst,
-        "unaware": own.curves("loss", grids["loss"], attacker="fixed"),
-        "linf": own.curves("linf", grids["linf"]),
+        "unaware": attempts.curves("loss", grids["loss"], attacker="fixed"),
+        "linf": attempts.curves("linf", grids["linf"]),
     }
     rows = []
     for i, label in enumerate(entries):
-        values = {key: _mean(_area(curves[i]), own) for key, curves in areas.items()}
-        values |= {f"at{100 * ssim:.0f}": _mean(points[i, :, k], own) for k, ssim in enumerate(shown)}
+        values = {key: _mean(_area(curves[i]), attempts) for key, curves in areas.items()}
+        values |= {f"at{100 * ssim:.0f}": _mean(points[i, :, k], attempts) for k, ssim in enumerate(thresholds)}
         rows.append(Row(label=label, values={**values, "coverage": Value(value=100 * coverage[label])}))
-    rows = sorted(ranked(rows, _columns(ends, shown)[0]), key=lambda row: coverage[row.label] < 1)
+    rows = sorted(ranked(rows, _columns(ends, thresholds)[0]), key=lambda row: coverage[row.label] < 1)
     table = Table(
         id="measured",
         title="Defenses at equal measured distortion",
-        caption="How many pairs the worst attack turns at equal distortion, which is measured on the attacked image; "
-        "the names of strengths do not count. Between the strengths of an attack, numbers are interpolated; beyond the "
-        "largest one, its number counts. Area: mean over the range that attackers who know the defense reach "
-        f"on every complete entry (median image; at most SSIM {1 - WIDEST['loss']:g} and L-inf 8/255). Incomplete "
-        f"entries stand last.{study.half}",
+        caption="How many pairs the worst attack reverses at equal distortion, which is measured on the attacked "
+        "image; the names of strengths do not count. Between the strengths of an attack, numbers are interpolated; "
+        "beyond the largest one, its number counts. Area: mean over the range that attackers who know the defense "
+        f"reach on every complete entry (median image; at most SSIM {1 - WIDEST['loss']:g} and L-inf 8/255). "
+        f"Incomplete entries stand last.{study.half}",
         entry="defense",
-        columns=_columns(ends, shown),
+        columns=_columns(ends, thresholds),
         rows=tuple(rows),
         ranked_by="area",
         note=study.note,
     )
     best = dict.fromkeys([BASELINE, *(row.label for row in rows)])
     lines = {label: worst[entries.index(label)] for label in [*best][:LINES] if label in entries}
-    names = sorted({attack for group in own.attacks.values() for attack, _ in group})
+    names = sorted({attack for group in attempts.attacks.values() for attack, _ in group})
     by_attack = (
         {}
         if BASELINE not in entries
-        else {attack: own.curves("loss", grids["loss"], attack=attack, entry=BASELINE)[0] for attack in names}
+        else {attack: attempts.curves("loss", grids["loss"], attack=attack, entry=BASELINE)[0] for attack in names}
     )
     charts = [
         _chart(
@@ -250,8 +269,8 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
 
 def _end(reach: np.ndarray, widest: float) -> float:
     """Return the largest distortion that all entries were attacked with, at most `widest`."""
-    known = reach[np.isfinite(reach)]
-    return min([widest, *(known[known > 0].tolist())])
+    finite = reach[np.isfinite(reach)]
+    return min([widest, *(finite[finite > 0].tolist())])
 
 
 def _area(curve: np.ndarray) -> np.ndarray:
@@ -259,16 +278,18 @@ def _area(curve: np.ndarray) -> np.ndarray:
     return np.asarray((curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2)
 
 
-def _mean(numbers: np.ndarray, own: Tried) -> Value:
-    known = np.isfinite(numbers)
-    return mean_value(numbers[known], own.photographs[known]) if known.any() else missing("no such attack on it")
+def _mean(numbers: np.ndarray, attempts: Tried) -> Value:
+    mask = np.isfinite(numbers)
+    return mean_value(numbers[mask], attempts.photographs[mask]) if mask.any() else missing("no such attack on it")
 
 
 def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[ColumnSpec, ...]:
-    said = MEASURES["turned"].description
+    description = MEASURES["reversed"].description
 
     def of(key: str, label: str, text: str) -> ColumnSpec:
-        return MEASURES["turned"].model_copy(update={"key": key, "label": label, "description": f"{said} {text}"})
+        return MEASURES["reversed"].model_copy(
+            update={"key": key, "label": label, "description": f"{description} {text}"}
+        )
 
     scope = f"Mean over SSIM from 1 to {1 - ends['loss']:.3f}"
     return (
@@ -279,7 +300,7 @@ def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[Column
             f"{scope}, the worst attack that does not know the defense.",
         ),
         *(
-            of(f"at{100 * ssim:.0f}", f"pairs turned at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
+            of(f"at{100 * ssim:.0f}", f"pairs reversed at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
             for ssim in points
         ),
         of(
@@ -303,7 +324,7 @@ def _chart(id: str, title: str, caption: str, grid: np.ndarray, curves: Mapping[
         caption=f"{caption} Mean over images, metrics and data sets.",
         kind="curves",
         x_label="SSIM of the attacked image to the original",
-        y_label="pairs turned %",
+        y_label="pairs reversed %",
         series=tuple(
             Series(label=label, x=tuple((1 - grid[::-1]).tolist()), y=tuple(mean[::-1].tolist()))
             for label, mean in means.items()

@@ -10,7 +10,7 @@ Where = tuple[np.ndarray, np.ndarray] | None
 
 def apart(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
     """Return the arrays; the same object only once."""
-    return list({id(own): own for own in arrays}.values())
+    return list({id(array): array for array in arrays}.values())
 
 
 class Some:
@@ -38,11 +38,11 @@ class Naming:
 
     def joined(self, arrays: Iterable[np.ndarray]) -> np.ndarray:
         """Return all names ``(n,)``, sorted, each once, as text."""
-        given = apart(arrays)
-        key = tuple(map(id, given))
+        distinct = apart(arrays)
+        key = tuple(map(id, distinct))
         if key not in self._joined:
-            texts = [np.zeros(0, str), *(own.astype(str) for own in given)]
-            self._joined[key] = given, np.unique(np.concatenate(texts))
+            texts = [np.zeros(0, str), *(array.astype(str) for array in distinct)]
+            self._joined[key] = distinct, np.unique(np.concatenate(texts))
         return self._joined[key][1]
 
     def where(self, names: np.ndarray, units: np.ndarray) -> Where:
@@ -57,5 +57,5 @@ def _where(names: np.ndarray, units: np.ndarray) -> Where:
     if np.array_equal(names, units):
         return None
     at = np.searchsorted(units, names)
-    known = np.flatnonzero(units[np.minimum(at, len(units) - 1)] == names) if len(units) else np.zeros(0, dtype=int)
-    return known, at[known]
+    positions = np.flatnonzero(units[np.minimum(at, len(units) - 1)] == names) if len(units) else np.zeros(0, dtype=int)
+    return positions, at[positions]

@@ -31,8 +31,8 @@ class Others:
     @classmethod
     def of(cls, scores: np.ndarray, photographs: np.ndarray) -> "Others":
         """Return these scores without NaN and infinity."""
-        known = np.flatnonzero(np.isfinite(scores))
-        order = known[np.argsort(scores[known], kind="stable")]
+        positions = np.flatnonzero(np.isfinite(scores))
+        order = positions[np.argsort(scores[positions], kind="stable")]
         return cls(scores[order], photographs[order])
 
     def spread(self) -> float:
@@ -52,10 +52,10 @@ class Others:
         first = np.searchsorted(self.scores, np.minimum(start, end), side="left")
         last = np.searchsorted(self.scores, np.maximum(start, end), side="right")
         within = np.sort(self.photographs * (m + 1) + np.arange(m))
-        own = np.searchsorted(within, photographs * (m + 1) + last)
-        own -= np.searchsorted(within, photographs * (m + 1) + first)
+        same_photograph = np.searchsorted(within, photographs * (m + 1) + last)
+        same_photograph -= np.searchsorted(within, photographs * (m + 1) + first)
         rest = m - np.bincount(self.photographs, minlength=most)[photographs]
-        counted = np.where(start == end, 0, last - first - own)
+        counted = np.where(start == end, 0, last - first - same_photograph)
         unknown = ~np.isfinite(start) | ~np.isfinite(end) | (rest == 0)
         return np.where(unknown, np.nan, counted / np.maximum(rest, 1))
 
@@ -82,14 +82,14 @@ class Ruler:
             if len(blocks.units[c]):
                 key = str(clean.sets[clean.places[c][0]]), blocks.conditions[c]["metric"]
                 groups.setdefault(key, []).append(c)
-        units = {key: naming.joined(blocks.units[c] for c in own) for key, own in groups.items()}
+        units = {key: naming.joined(blocks.units[c] for c in members) for key, members in groups.items()}
         photographs, others = dict[Key, np.ndarray](), dict[Key, dict[str, Others]]()
-        for key, own in groups.items():
+        for key, group in groups.items():
             scores = np.full((len(blocks.entries), len(units[key])), np.nan)
             photographs[key] = np.zeros(len(units[key]), dtype=np.int64)
-            for c in own:
-                known = naming.where(blocks.units[c], units[key])
-                at = slice(None) if known is None else known[1]
+            for c in group:
+                positions = naming.where(blocks.units[c], units[key])
+                at = slice(None) if positions is None else positions[1]
                 scores[:, at] = np.fmax(scores[:, at], blocks.values["score"][c])
                 photographs[key][at] = codes[clean.places[c]]
             others[key] = {
@@ -105,11 +105,11 @@ class Ruler:
         NaN where it is below `RESOLVED` of the metric's range `span`, or images are of one photograph: then there is no
         order that could be protected.
         """
-        known = self.others.get(key, {})
-        found = np.array([known[label].spread() if label in known else np.nan for label in entries])
-        return np.where(found >= RESOLVED * span, found, np.nan)
+        by_label = self.others.get(key, {})
+        spreads = np.array([by_label[label].spread() if label in by_label else np.nan for label in entries])
+        return np.where(spreads >= RESOLVED * span, spreads, np.nan)
 
-    def turned(
+    def reversed_shares(
         self, key: Key, entries: Sequence[str], names: np.ndarray, clean: np.ndarray, attacked: np.ndarray
     ) -> np.ndarray:
         """Return the share of images of other photographs whose order with each image an attack on it changes, %.
@@ -118,13 +118,13 @@ class Ruler:
         missing. Of two scores one is larger, or both are equal: what becomes equal, or was, has changed its order too,
         so that an entry gains nothing by making scores equal.
         """
-        found = np.full(clean.shape, np.nan)
+        shares = np.full(clean.shape, np.nan)
         if key not in self.others:
-            return found
+            return shares
         where = self.naming.where(names, self.units[key])
         here = slice(None) if where is None else where[0]
         mine = self.photographs[key] if where is None else self.photographs[key][where[1]]
         for i, label in enumerate(entries):
             if label in self.others[key]:
-                found[i, here] = 100 * self.others[key][label].passed(clean[i, here], attacked[i, here], mine)
-        return found
+                shares[i, here] = 100 * self.others[key][label].passed(clean[i, here], attacked[i, here], mine)
+        return shares

@@ -1,8 +1,9 @@
 """Table 2, tables 10 and 15 to 17 (who beats whom), table 20 (rank and linear correlation) and figure 11."""
 
-from imharness.tables import Column, ColumnSpec, PairedScores, Row, Table, Value, Wins, compared, missing, ranked
+from imharness.leaderboard import Column, ColumnSpec, PairedScores, Row, Table, Value, Wins, compared, missing, ranked
 from imharness_iqa.tables.attackers import COMMON
-from imharness_iqa.tables.data import EPS, KINDS, MEASURES, PAPER, Study, column
+from imharness_iqa.tables.data import KINDS, MEASURES, PAPER, Study, column
+from imharness_iqa.tables.formulas import EPS
 from imharness_iqa.tables.part import Part
 
 SHOWN = ("d", "r", "srocc", "psnr", "ssim", "mse", "linf", "identical", "ties", "r_without_ties", "coverage")
@@ -63,18 +64,18 @@ def _columns() -> tuple[ColumnSpec, ...]:
     return (*columns[:4], *common, clean, *columns[4:], ms)
 
 
-def _figures(part: Part, conditions: int) -> dict[str, Value]:
-    present = len(part.lines())
+def _figures(subset: Part, conditions: int) -> dict[str, Value]:
+    present = len(subset.lines())
     if not present:
         return dict.fromkeys(SHOWN, missing(NO_GRADIENT))
-    found = {name: _compared(part, name) for name in SHOWN if name != "coverage"}
-    return {**found, "coverage": Value(value=100 * present / conditions, n=present)}
+    values = {name: _compared(subset, name) for name in SHOWN if name != "coverage"}
+    return {**values, "coverage": Value(value=100 * present / conditions, n=present)}
 
 
-def _compared(part: Part, name: str) -> Value:
-    if not part.lines():
+def _compared(subset: Part, name: str) -> Value:
+    if not subset.lines():
         return missing(NO_GRADIENT)
-    return part.correlation(resampled=True) if name == "srocc" else part.mean(name)
+    return subset.correlation(resampled=True) if name == "srocc" else subset.mean(name)
 
 
 def _references(study: Study) -> Table:
@@ -106,7 +107,7 @@ def comparisons(study: Study) -> list[PairedScores]:
 
     A test sees the photographs of all data sets together.
     """
-    found = []
+    results = []
     for kind in KINDS:
         scores = study.reported.of(*study.chosen, *study.trained).where(attacker=kind).blocks_of("d", "ssim")
         if len(scores.entries) > 1:
@@ -119,11 +120,11 @@ def comparisons(study: Study) -> list[PairedScores]:
                     families={**dict.fromkeys(study.trained, "training"), **study.groups},
                     pooled=POOLED,
                 )
-                shown = Column(
+                column = Column(
                     **{**spec.model_dump(), "key": f"{kind}_{name}"}, of=name, wins=wins, cluster="photograph"
                 )
-                found.append(compared(scores, shown, table="defenses", entry="defense"))
-    return found
+                results.append(compared(scores, column, table="defenses", entry="defense"))
+    return results
 
 
 def _correlations(study: Study) -> Table:
@@ -136,11 +137,11 @@ def _correlations(study: Study) -> Table:
         ),
         "adaptive": (study.reported.where(attacker="adaptive"), "f(D(x')), adaptive attacks"),
     }
-    shown = {half: SAME if half == COMMON else half for half in halves}
+    half_names = {half: SAME if half == COMMON else half for half in halves}
     columns = [
         ColumnSpec(
             key=f"{half}_{method}",
-            label=f"{name}, {shown[half]}",
+            label=f"{name}, {half_names[half]}",
             better="higher",
             description=f"{method.title()} correlation of {text} with the quality labels, mean over conditions.",
             unit="image",
@@ -156,17 +157,17 @@ def _correlations(study: Study) -> Table:
         "images": (1, "Images with a score in such a condition, mean over the conditions."),
     }
     columns += [
-        ColumnSpec(key=f"{half}_{key}", label=f"{key}, {shown[half]}", decimals=decimals, description=text)
+        ColumnSpec(key=f"{half}_{key}", label=f"{key}, {half_names[half]}", decimals=decimals, description=text)
         for key, (decimals, text) in counted.items()
         for half in halves
     ]
     rows = []
     for defense in study.chosen:
         values = {}
-        for half, (part, _) in halves.items():
-            own = part.of(defense)
-            values |= {f"{half}_{method}": own.correlation(method) for method in ("spearman", "pearson")}
-            values |= {f"{half}_{key}": value for key, value in zip(counted, own.left(), strict=True)}
+        for half, (subset, _) in halves.items():
+            entry_subset = subset.of(defense)
+            values |= {f"{half}_{method}": entry_subset.correlation(method) for method in ("spearman", "pearson")}
+            values |= {f"{half}_{key}": value for key, value in zip(counted, entry_subset.left(), strict=True)}
         rows.append(Row(label=defense, values=values))
     return Table(
         id="correlations",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.tables import ColumnSpec, Row, Table, Value, ranked
+from imharness.leaderboard import ColumnSpec, Row, Table, Value, ranked
 from imharness_iqa.tables.data import MEASURES, Study
 
 
@@ -14,8 +14,8 @@ def front(rows: Sequence[Mapping[str, Value]], columns: Sequence[ColumnSpec]) ->
     Each column says which direction is better. A row without a number is never on the front.
     """
     sign = np.array([1 if column.better == "higher" else -1 for column in columns])
-    found = [[np.nan if row[c.key].value is None else row[c.key].value for c in columns] for row in rows]
-    points = sign * np.array(found, dtype=float).reshape(len(rows), len(columns))
+    numbers = [[np.nan if row[c.key].value is None else row[c.key].value for c in columns] for row in rows]
+    points = sign * np.array(numbers, dtype=float).reshape(len(rows), len(columns))
     no_worse = (points[:, None] >= points).all(axis=2)
     better = (points[:, None] > points).any(axis=2)
     return ~(no_worse & better).any(axis=0) & np.isfinite(points).all(axis=1)
@@ -26,8 +26,8 @@ def tables(study: Study) -> list[Table]:
     fixed = study.attacked.where(attacker="fixed")
     values = {}
     for label in sorted(set(fixed.blocks.entries) - study.trained):
-        own, clean = fixed.of(label), study.clean.of(label).correlation()
-        values[label] = {"d": own.mean("d"), "srocc_clean": clean, "srocc": own.correlation()}
+        subset, clean = fixed.of(label), study.clean.of(label).correlation()
+        values[label] = {"d": subset.mean("d"), "srocc_clean": clean, "srocc": subset.correlation()}
     columns = (
         MEASURES["d"].model_copy(update={"description": "Against fixed attacks."}),
         ColumnSpec(

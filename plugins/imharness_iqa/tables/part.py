@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from imharness.stats import jackknife, mean_spearman
-from imharness.tables import Blocks, Lazy, Value, mean_value, missing, value_of
+from imharness.leaderboard import Blocks, Lazy, Value, jackknife, mean_spearman, mean_value, missing, value_of
 from imharness_iqa.tables.correlation import FEWEST, correlations, joined
 from imharness_iqa.tables.naming import Some, apart
 
@@ -42,9 +41,9 @@ class Part:
         """Return the part with all defenses and conditions."""
         different = apart(blocks.units)
         names = sorted({name for units in different for name in units})
-        place = {name: i for i, name in enumerate(names)}
-        found = {id(units): np.array([place[name] for name in units], dtype=int) for units in different}
-        places = [found[id(units)] for units in blocks.units]
+        index = {name: i for i, name in enumerate(names)}
+        indices = {id(units): np.array([index[name] for name in units], dtype=int) for units in different}
+        places = [indices[id(units)] for units in blocks.units]
         photographs, sets = (np.array([sources[name][i] for name in names], dtype=object) for i in (0, 1))
         return cls(blocks, range(len(blocks.entries)), range(len(blocks.conditions)), places, photographs, sets)
 
@@ -55,9 +54,9 @@ class Part:
     def where(self, **facets: str | Collection[str]) -> "Part":
         """Return the part under the conditions with these facets, or with one of several values."""
         wanted = {name: {value} if isinstance(value, str) else set(value) for name, value in facets.items()}
-        own = self.blocks.conditions
-        kept = [c for c in self.conditions if all(own[c][name] in values for name, values in wanted.items())]
-        return replace(self, conditions=kept)
+        conditions = self.blocks.conditions
+        chosen = [c for c in self.conditions if all(conditions[c][name] in values for name, values in wanted.items())]
+        return replace(self, conditions=chosen)
 
     def of_blocks(self, blocks: Blocks) -> "Part":
         """Return the same part of other blocks, which have the same entries, conditions and units."""
@@ -66,16 +65,16 @@ class Part:
     def on(self, photographs: Collection[str]) -> "Part":
         """Return the part of the images that were made of some photographs."""
         wanted = np.isin(self.photographs.astype(str), list(photographs))
-        kept = [wanted[places] for places in self.places]
-        own, some = self.blocks, Some()
+        masks = [wanted[places] for places in self.places]
+        old_blocks, some = self.blocks, Some()
         blocks = Blocks(
-            own.entries,
-            own.conditions,
-            tuple(some(units, mask) for units, mask in zip(own.units, kept, strict=True)),
-            {name: _columns(found, kept) for name, found in own.values.items()},
-            {name: _columns(found, kept) for name, found in own.about.items()},
+            old_blocks.entries,
+            old_blocks.conditions,
+            tuple(some(units, mask) for units, mask in zip(old_blocks.units, masks, strict=True)),
+            {name: _columns(arrays, masks) for name, arrays in old_blocks.values.items()},
+            {name: _columns(arrays, masks) for name, arrays in old_blocks.about.items()},
         )
-        places = [some(places, mask) for places, mask in zip(self.places, kept, strict=True)]
+        places = [some(places, mask) for places, mask in zip(self.places, masks, strict=True)]
         return replace(self, blocks=blocks, places=places, known={})
 
     def values(self, facet: str) -> list[str]:
@@ -91,7 +90,7 @@ class Part:
         """Return where a defense has a number under a condition ``(conditions, rows)``."""
         if ("had", measure) not in self.known:
             blocks = self.blocks.values[measure]
-            had = np.array([~np.isnan(own).all(axis=1) for own in blocks], dtype=bool)
+            had = np.array([~np.isnan(block).all(axis=1) for block in blocks], dtype=bool)
             self.known["had", measure] = had.reshape(len(blocks), len(self.blocks.entries))
         return np.asarray(self.known["had", measure][np.ix_(list(self.conditions), list(self.rows))])
 
@@ -105,8 +104,8 @@ class Part:
         chosen, some = list(zip(conditions, seen, strict=True)), Some()
 
         def part(name: str) -> Lazy:
-            found = self.blocks.values[name]
-            return Lazy(len(chosen), lambda i: _some(found[chosen[i][0]], rows, chosen[i][1]))
+            arrays = self.blocks.values[name]
+            return Lazy(len(chosen), lambda i: _some(arrays[chosen[i][0]], rows, chosen[i][1]))
 
         return Blocks(
             tuple(self.blocks.entries[row] for row in rows),
@@ -118,9 +117,9 @@ class Part:
 
     def by_image(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean of each image over conditions and defenses, where it is finite, and its photograph."""
-        total, count = (own[list(self.rows)].sum(axis=0) for own in self._sums(measure))
-        kept = count > 0
-        return total[kept] / count[kept], self.photographs if kept.all() else self.photographs[kept]
+        total, count = (array[list(self.rows)].sum(axis=0) for array in self._sums(measure))
+        mask = count > 0
+        return total[mask] / count[mask], self.photographs if mask.all() else self.photographs[mask]
 
     def _sums(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the sum of each image over the conditions, and how many are finite ``(entries, images)``."""
@@ -130,21 +129,21 @@ class Part:
             total, count = np.zeros(shape), np.zeros(shape, dtype=np.int32)
             for c in self.conditions:
                 numbers = self.blocks.values[measure][c]
-                kept = np.isfinite(numbers)
+                mask = np.isfinite(numbers)
                 at = slice(None) if len(self.places[c]) == len(self.photographs) else self.places[c]
-                total[:, at] += np.where(kept, numbers, 0)
-                count[:, at] += kept
+                total[:, at] += np.where(mask, numbers, 0)
+                count[:, at] += mask
             older = [other for other in self.known if other[0] == "sums"]
             for other in older[: len(older) + 1 - SUMS]:
                 del self.known[other]
             self.known[key] = total, count
-        found: tuple[np.ndarray, np.ndarray] = self.known[key]
-        return found
+        sums: tuple[np.ndarray, np.ndarray] = self.known[key]
+        return sums
 
     def mean(self, measure: str) -> Value:
         """Return the mean of a measure: each image counts once, with its mean over conditions and defenses."""
-        found = self._had("score").any() or self._had(measure).any()
-        return mean_value(*self.by_image(measure)) if found else missing("no result")
+        has_result = self._had("score").any() or self._had(measure).any()
+        return mean_value(*self.by_image(measure)) if has_result else missing("no result")
 
     def correlation(self, method: str = "spearman", *, measure: str = "score", resampled: bool = False) -> Value:
         """Return the correlation of scores with opinion scores, mean over conditions and defenses.
@@ -154,9 +153,9 @@ class Part:
         resampled separately, by photograph; the intervals are joined as those of independent numbers. `resampled`: add
         an interval, which only rank correlation has.
         """
-        parts = self._resampled(measure) if resampled else self._correlated(method, measure)
-        if parts:
-            return joined(parts)
+        values = self._resampled(measure) if resampled else self._correlated(method, measure)
+        if values:
+            return joined(values)
         if not self.lines(measure):
             return missing("no result")
         judged = any(np.isfinite(self.blocks.about["mos"][c]).any() for c, _ in self.lines(measure))
@@ -170,28 +169,28 @@ class Part:
         """Return what each photograph adds to the mean rank correlation of a defense and of another one, ``(k,)`` each.
 
         Both are over the conditions and images that the first one has; None where it lacks a judged image that the
-        other one has in such a condition, or where there is no correlation. See `imharness.stats.jackknife`.
+        other one has in such a condition, or where there is no correlation. See `imharness.leaderboard.jackknife`.
         """
-        own, beside = ([row for row in self.rows if self.blocks.entries[row] == name] for name in (label, other))
-        met = [c for c, _ in replace(self, rows=own).lines()]
-        scores = [self._scores("score", c)[[*own, *beside]] for c in met] if own and beside else []
+        label_rows, beside = ([row for row in self.rows if self.blocks.entries[row] == name] for name in (label, other))
+        met = [c for c, _ in replace(self, rows=label_rows).lines()]
+        scores = [self._scores("score", c)[[*label_rows, *beside]] for c in met] if label_rows and beside else []
         judged = [np.isfinite(block[1]) for block in scores]
-        if not scores or any(np.isnan(block[0][kept]).any() for block, kept in zip(scores, judged, strict=True)):
+        if not scores or any(np.isnan(block[0][mask]).any() for block, mask in zip(scores, judged, strict=True)):
             return None
-        units = np.unique(np.concatenate([self.places[c][kept] for c, kept in zip(met, judged, strict=True)]))
+        units = np.unique(np.concatenate([self.places[c][mask] for c, mask in zip(met, judged, strict=True)]))
 
-        def mean(kept: np.ndarray) -> np.ndarray:
-            left = np.zeros(len(self.photographs), dtype=bool)
-            left[units[kept]] = True
-            found = []
+        def mean(chosen: np.ndarray) -> np.ndarray:
+            remaining = np.zeros(len(self.photographs), dtype=bool)
+            remaining[units[chosen]] = True
+            coefficients = []
             for c, block, mask in zip(met, scores, judged, strict=True):
-                at = mask & left[self.places[c]]
+                at = mask & remaining[self.places[c]]
                 mos = self.blocks.about["mos"][c][at].astype(float)
-                found.append(correlations(block[:, at], mos, "spearman"))
-            return np.mean(found, axis=0)
+                coefficients.append(correlations(block[:, at], mos, "spearman"))
+            return np.mean(coefficients, axis=0)
 
-        parts = jackknife(mean, self.photographs[units]) if len(units) else np.full((2, 1), np.nan)
-        return None if np.isnan(parts).any() else (parts[0], parts[1])
+        estimates = jackknife(mean, self.photographs[units]) if len(units) else np.full((2, 1), np.nan)
+        return None if np.isnan(estimates).any() else (estimates[0], estimates[1])
 
     def left(self, measure: str = "score") -> tuple[Value, Value]:
         """Return the number of conditions that `correlation` takes the mean of, and the mean number of their images."""
@@ -206,18 +205,18 @@ class Part:
         mos = self.blocks.about["mos"]
         for c in self.conditions:
             if (method, measure, c) not in self.known:
-                found = correlations(self._scores(measure, c), mos[c].astype(float), method)
-                self.known[method, measure, c] = found
+                coefficients = correlations(self._scores(measure, c), mos[c].astype(float), method)
+                self.known[method, measure, c] = coefficients
             each = self.known[method, measure, c][list(self.rows)]
             defined = ~np.isnan(each)
             if defined.any():
-                yield c, each[defined], [row for row, kept in zip(self.rows, defined, strict=True) if kept]
+                yield c, each[defined], [row for row, flag in zip(self.rows, defined, strict=True) if flag]
 
     def _judged(self, measure: str, c: int) -> np.ndarray:
         """Return for which judged images all defenses have a score ``(entries, units)``."""
         if ("judged", measure, c) not in self.known:
-            found = np.isfinite(self._scores(measure, c))
-            self.known["judged", measure, c] = np.broadcast_to(True, found.shape) if found.all() else found
+            finite = np.isfinite(self._scores(measure, c))
+            self.known["judged", measure, c] = np.broadcast_to(True, finite.shape) if finite.all() else finite
         return np.asarray(self.known["judged", measure, c])
 
     def _scores(self, measure: str, c: int) -> np.ndarray:
@@ -228,45 +227,50 @@ class Part:
     def _correlated(self, method: str, measure: str) -> list[tuple[int, Value]]:
         """Return for each data set how many correlations there are, and their mean."""
         each, seen = dict[str, list[np.ndarray]](), dict[str, np.ndarray]()
-        for c, found, rows in self._defined(method, measure):
+        for c, coefficients, rows in self._defined(method, measure):
             name = self.sets[self.places[c][0]]
-            each.setdefault(name, []).append(found)
+            each.setdefault(name, []).append(coefficients)
             mask = seen.setdefault(name, np.zeros(len(self.photographs), dtype=bool))
             mask[self.places[c][self._judged(measure, c)[rows].any(axis=0)]] = True
-        means = {name: np.concatenate(own) for name, own in each.items()}
-        return [(len(own), Value(value=float(own.mean()), n=int(seen[name].sum()))) for name, own in means.items()]
+        means = {name: np.concatenate(arrays) for name, arrays in each.items()}
+        return [
+            (len(array), Value(value=float(array.mean()), n=int(seen[name].sum()))) for name, array in means.items()
+        ]
 
     def _resampled(self, measure: str) -> list[tuple[int, Value]]:
         """Return the same of rank correlations with their intervals; equal scores are resampled once."""
         datasets: dict[str, list[tuple[int, np.ndarray]]] = {}
         mos, sign = self.blocks.about["mos"], self.blocks.about["sign"]
         for c, _, rows in self._defined("spearman", measure):
-            own = sign[c] * self.blocks.values[measure][c][rows]
+            signed = sign[c] * self.blocks.values[measure][c][rows]
             datasets.setdefault(self.sets[self.places[c][0]], []).append(
-                (c, np.where(np.isfinite(mos[c]), own, np.nan))
+                (c, np.where(np.isfinite(mos[c]), signed, np.nan))
             )
-        found = []
+        results = []
         for lines in datasets.values():
-            places = [self.places[c][np.isfinite(own).any(axis=0)] for c, own in lines]
+            places = [self.places[c][np.isfinite(entry_scores).any(axis=0)] for c, entry_scores in lines]
             units = np.unique(np.concatenate(places))
-            scores, labels = [np.full((len(own), len(units)), np.nan) for _, own in lines], np.zeros(len(units))
-            for block, (c, own), mine in zip(scores, lines, places, strict=True):
-                kept, at = np.isin(self.places[c], mine), np.searchsorted(units, mine)
-                block[:, at], labels[at] = own[:, kept], self.blocks.about["mos"][c][kept]
+            scores, labels = (
+                [np.full((len(entry_scores), len(units)), np.nan) for _, entry_scores in lines],
+                np.zeros(len(units)),
+            )
+            for block, (c, signed), mine in zip(scores, lines, places, strict=True):
+                mask, at = np.isin(self.places[c], mine), np.searchsorted(units, mine)
+                block[:, at], labels[at] = signed[:, mask], self.blocks.about["mos"][c][mask]
             judged = np.concatenate(scores), labels, self.photographs[units]
             key = "resampled", hashlib.sha256(judged[0].tobytes() + units.tobytes()).digest()
             if key not in self.known:
                 self.known[key] = len(judged[0]), value_of(mean_spearman(*judged))
-            found.append(self.known[key])
-        return found
+            results.append(self.known[key])
+        return results
 
 
 def _some(block: np.ndarray, rows: Sequence[int], columns: np.ndarray) -> np.ndarray:
     """Return some rows and, by a mask, columns of a block; the block itself if that is all of it."""
-    own = block if list(rows) == list(range(len(block))) else block[rows]
-    return own if columns.all() else own[:, columns]
+    chosen = block if list(rows) == list(range(len(block))) else block[rows]
+    return chosen if columns.all() else chosen[:, columns]
 
 
-def _columns(blocks: Sequence[np.ndarray], kept: Sequence[np.ndarray]) -> Lazy:
+def _columns(blocks: Sequence[np.ndarray], masks: Sequence[np.ndarray]) -> Lazy:
     """Return some of the columns of each block."""
-    return Lazy(len(kept), lambda c: blocks[c][..., kept[c]])
+    return Lazy(len(masks), lambda c: blocks[c][..., masks[c]])

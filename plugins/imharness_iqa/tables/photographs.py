@@ -3,7 +3,8 @@
 import numpy as np
 
 from imharness.tracks import Query
-from imharness_iqa.tables.data import UNIT, Columns, Study
+from imharness_iqa.tables.data import UNIT, Study
+from imharness_iqa.tables.formulas import Columns
 from imharness_iqa.tables.naming import Naming, Where
 
 _ATTACKED = f"SELECT dataset, metric, strength, method AS attack, {UNIT} AS unit, score FROM attack WHERE NOT adaptive"
@@ -17,32 +18,32 @@ def photograph_means(query: Query, study: Study) -> dict[str, Columns]:
     four scores are finite. Photographs without such scores are left out.
     """
     attacked = query.blocks(_ATTACKED, entry="attack", by=_SETTING, unit="unit")
-    place = {tuple(own.values()): c for c, own in enumerate(attacked.conditions)}
-    part, naming, sums = study.attacked, Naming(), dict[str, Columns]()
-    names, codes = np.unique(part.photographs.astype(str), return_inverse=True)
-    for c, own in enumerate(part.blocks.conditions):
-        before = place.get(tuple(own[name] for name in _SETTING))
-        known = before is not None and own["attack"] in attacked.entries
-        if before is None or not known or own["attacker"] != "fixed" or own["type"] == "external":
+    positions = {tuple(setting.values()): c for c, setting in enumerate(attacked.conditions)}
+    subset, naming, sums = study.attacked, Naming(), dict[str, Columns]()
+    names, codes = np.unique(subset.photographs.astype(str), return_inverse=True)
+    for c, condition in enumerate(subset.blocks.conditions):
+        before = positions.get(tuple(condition[name] for name in _SETTING))
+        present = before is not None and condition["attack"] in attacked.entries
+        if before is None or not present or condition["attacker"] != "fixed" or condition["type"] == "external":
             continue
-        numbers = attacked.values["score"][before][attacked.entries.index(own["attack"])]
-        where = naming.where(attacked.units[before], naming.joined([part.blocks.units[c]]))
-        facts = {name: about[c] for name, about in part.blocks.about.items()}
-        scores = {name: part.blocks.values[name][c] for name in ("defended", "score")}
+        numbers = attacked.values["score"][before][attacked.entries.index(condition["attack"])]
+        where = naming.where(attacked.units[before], naming.joined([subset.blocks.units[c]]))
+        facts = {name: about[c] for name, about in subset.blocks.about.items()}
+        scores = {name: subset.blocks.values[name][c] for name in ("defended", "score")}
         scores |= {"source": facts["source"], "attacked": _placed(numbers, where, len(facts["source"]))}
-        found = sums.setdefault(own["dataset"], {name: np.zeros(len(names)) for name in (*scores, "count")})
+        totals = sums.setdefault(condition["dataset"], {name: np.zeros(len(names)) for name in (*scores, "count")})
         for name, own_sums in _sums(scores, facts).items():
-            found[name] += np.bincount(codes[part.places[c]], own_sums, len(names))
-    return {dataset: _means(names, found) for dataset, found in sums.items()}
+            totals[name] += np.bincount(codes[subset.places[c]], own_sums, len(names))
+    return {dataset: _means(names, dataset_sums) for dataset, dataset_sums in sums.items()}
 
 
 def _placed(numbers: np.ndarray, where: Where, size: int) -> np.ndarray:
     """Return the numbers of other units at their places among `size` units, NaN where there is none."""
     if where is None:
         return numbers
-    found = np.full(size, np.nan)
-    found[where[1]] = numbers[where[0]]
-    return found
+    aligned = np.full(size, np.nan)
+    aligned[where[1]] = numbers[where[0]]
+    return aligned
 
 
 def _sums(scores: Columns, facts: Columns) -> Columns:
@@ -50,14 +51,14 @@ def _sums(scores: Columns, facts: Columns) -> Columns:
 
     `scores`: ``(units,)`` or ``(defenses, units)``; `facts`: bounds of the metric and the sign ``(units,)``.
     """
-    kept = np.logical_and.reduce(np.broadcast_arrays(*(np.isfinite(own) for own in scores.values())))
-    count, span = kept.sum(axis=0), facts["upper"] - facts["lower"]
-    found: dict[str, np.ndarray] = {"count": count}
-    for name, own in scores.items():
-        share = 0.5 + facts["sign"] * ((own.astype(float) - facts["lower"]) / span - 0.5)
-        one = np.ndim(own) == 1
-        found[name] = np.where(count > 0, share, 0) * count if one else np.where(kept, share, 0).sum(axis=0)
-    return found
+    mask = np.logical_and.reduce(np.broadcast_arrays(*(np.isfinite(array) for array in scores.values())))
+    count, span = mask.sum(axis=0), facts["upper"] - facts["lower"]
+    sums: dict[str, np.ndarray] = {"count": count}
+    for name, values in scores.items():
+        share = 0.5 + facts["sign"] * ((values.astype(float) - facts["lower"]) / span - 0.5)
+        one = np.ndim(values) == 1
+        sums[name] = np.where(count > 0, share, 0) * count if one else np.where(mask, share, 0).sum(axis=0)
+    return sums
 
 
 def _means(names: np.ndarray, sums: Columns) -> Columns:
@@ -65,5 +66,5 @@ def _means(names: np.ndarray, sums: Columns) -> Columns:
     some = sums["count"] > 0
     return {
         "name": names[some],
-        **{name: own[some] / sums["count"][some] for name, own in sums.items() if name != "count"},
+        **{name: array[some] / sums["count"][some] for name, array in sums.items() if name != "count"},
     }

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from imharness.tables import Chart, Example, Panel, Table
+from imharness.leaderboard import Chart, Example, Panel, Table
 from imharness.tracks import Query
 
 
 def charts(tables: Sequence[Table]) -> list[Chart]:
     """Return scatter plots of the ranking, of table 2, of both references and of the parameter study."""
     present = {table.id for table in tables}
-    found = [
+    candidates = [
         Chart(
             id="quality",
             title="Robustness against quality",
@@ -65,7 +65,7 @@ def charts(tables: Sequence[Table]) -> list[Chart]:
             "attacked.",
         ),
     ]
-    return [chart for chart in found if chart.table in present]
+    return [chart for chart in candidates if chart.table in present]
 
 
 CAPTION = (
@@ -82,7 +82,7 @@ def examples(query: Query) -> list[Example]:
         "SELECT * FROM gallery QUALIFY row_number() OVER (PARTITION BY defense, dataset, metric, name "
         "ORDER BY abs(score - source) DESC, method, strength) = 1 ORDER BY defense, method, task, position"
     )
-    found = []
+    results = []
     for i, (task, position) in enumerate(zip(rows["task"], rows["position"], strict=True)):
         scores = {"original": rows["source"][i], "attacked": rows["attacked"][i], "defended": rows["score"][i]}
         panels = tuple(
@@ -91,5 +91,5 @@ def examples(query: Query) -> list[Example]:
         )
         facets = {name: str(rows[name][i]) for name in ("dataset", "metric", "method", "strength")}
         entry, title = str(rows["defense"][i]), str(rows["name"][i])
-        found.append(Example(entry=entry, title=title, facets=facets, panels=panels, caption=CAPTION))
-    return found
+        results.append(Example(entry=entry, title=title, facets=facets, panels=panels, caption=CAPTION))
+    return results

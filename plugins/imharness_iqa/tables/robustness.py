@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.leaderboard import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
 from imharness_iqa.tables.data import BASELINE, MEASURES, Study, image_column
 from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
@@ -25,13 +25,13 @@ def tables(study: Study) -> list[Table]:
     clean = study.clean.of(BASELINE)
     rows = [
         Row(
-            label=own,
+            label=metric,
             values={
-                **_values(study, ruler, plain.where(metric=own)),
-                "srocc": clean.where(metric=own).correlation(resampled=True),
+                **_values(study, ruler, plain.where(metric=metric)),
+                "srocc": clean.where(metric=metric).correlation(resampled=True),
             },
         )
-        for own in plain.values("metric")
+        for metric in plain.values("metric")
     ]
     columns = _columns(plain.values("attack"))
     return [
@@ -62,9 +62,9 @@ def _columns(attacks: Sequence[str]) -> tuple[ColumnSpec, ...]:
     }
     return (
         image_column("gain", "gain, spreads, worst attack", "lower", 2, f"Gain in units of the {UNIT}. {worst}"),
-        MEASURES["turned"].model_copy(
+        MEASURES["reversed"].model_copy(
             update={
-                "label": "pairs turned %, worst attack",
+                "label": "pairs reversed %, worst attack",
                 "description": "Share of the clean images of other photographs whose order with an image the strongest "
                 "attack on that image changes.",
             }
@@ -77,8 +77,10 @@ def _columns(attacks: Sequence[str]) -> tuple[ColumnSpec, ...]:
             }
         ),
         *(
-            image_column(f"gain {own}", f"gain, spreads, {own}", "lower", 2, f"Gain of {own}, its strongest setting.")
-            for own in attacks
+            image_column(
+                f"gain {attack}", f"gain, spreads, {attack}", "lower", 2, f"Gain of {attack}, its strongest setting."
+            )
+            for attack in attacks
         ),
         image_column("share", "gain %, worst attack", "", 2, "The same in % of the bounds that the metric declares."),
         *(ColumnSpec(key=key, label=key, description=texts[key]) for key in SCORES),
@@ -88,7 +90,7 @@ def _columns(attacks: Sequence[str]) -> tuple[ColumnSpec, ...]:
 def _values(study: Study, ruler: Ruler, plain: Part) -> Mapping[str, Value]:
     """Return the numbers of one metric; `plain` has the attacks on it without a defense."""
     blocks, (row,) = plain.blocks, plain.rows
-    found: dict[str, Numbers] = {}
+    numbers_by_name: dict[str, Numbers] = {}
     spreads, scores = dict[str, float](), dict[str, np.ndarray]()
     for c in plain.conditions:
         key = str(plain.sets[plain.places[c][0]]), blocks.conditions[c]["metric"]
@@ -97,26 +99,30 @@ def _values(study: Study, ruler: Ruler, plain: Part) -> Mapping[str, Value]:
         spreads[key[0]] = float(ruler.spreads(key, [BASELINE], float(upper[0] - lower[0]))[0])
         scores[key[0]] = ruler.others[key][BASELINE].scores
         moved = sign * (end - start)
-        passed = ruler.turned(key, [BASELINE], blocks.units[c], start[None], end[None])[0]
-        shares = {"turned": passed, "share": 100 * moved / (upper - lower)}
+        passed = ruler.reversed_shares(key, [BASELINE], blocks.units[c], start[None], end[None])[0]
+        shares = {"reversed": passed, "share": 100 * moved / (upper - lower)}
         gains = dict.fromkeys(("gain", f"gain {blocks.conditions[c]['attack']}"), moved / spreads[key[0]])
         for name, numbers in {**shares, **gains}.items():
-            own = found.setdefault(name, {})
+            by_unit = numbers_by_name.setdefault(name, {})
             for unit, number in zip(blocks.units[c].tolist(), numbers.tolist(), strict=True):
-                own.setdefault(unit, []).append(number)
+                by_unit.setdefault(unit, []).append(number)
     clean = np.concatenate(list(scores.values()))
     facts = (np.mean(list(spreads.values())), clean.min(), clean.max(), lower[0], upper[0])
-    told = {name: _single(float(value)) for name, value in zip(SCORES, facts, strict=True)}
-    return {**{name: _mean(study, own) for name, own in found.items()}, **told}
+    single_values = {name: _single(float(value)) for name, value in zip(SCORES, facts, strict=True)}
+    return {**{name: _mean(study, unit_numbers) for name, unit_numbers in numbers_by_name.items()}, **single_values}
 
 
 def _single(value: float) -> Value:
     return missing(NO_SPREAD) if np.isnan(value) else Value(value=value)
 
 
-def _mean(study: Study, found: Numbers) -> Value:
+def _mean(study: Study, numbers_by_unit: Numbers) -> Value:
     """Return the mean over images of the largest number of each, with an interval by photograph."""
-    most = {unit: np.max(known) for unit, own in found.items() if len(known := np.array(own)[np.isfinite(own)])}
+    most = {
+        unit: np.max(finite)
+        for unit, values in numbers_by_unit.items()
+        if len(finite := np.array(values)[np.isfinite(values)])
+    }
     if not most:
         return missing(NO_SPREAD)
     return mean_value(list(most.values()), [study.sources[unit][0] for unit in most])

@@ -20,12 +20,12 @@ import numpy as np
 import scipy
 
 from imharness.errors import UsageError
-from imharness.stats import NotTestable, kruskal_wallis
-from imharness.tables import Chart, ColumnSpec, Row, Series, Table, Value, missing
+from imharness.leaderboard import Chart, ColumnSpec, NotTestable, Row, Series, Table, Value, kruskal_wallis, missing
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
 from imharness_iqa.tables.correlation import correlations
-from imharness_iqa.tables.data import COMPUTED, PAPER, PHOTOGRAPH, Columns, Study, load, read_sources
+from imharness_iqa.tables.data import COMPUTED, PAPER, PHOTOGRAPH, Study, load, read_sources
+from imharness_iqa.tables.formulas import Columns
 from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.photographs import photograph_means
 
@@ -45,12 +45,12 @@ def report(query: Query, study: Study) -> TrackReport:
 def studies(query: Query, per_cluster: int) -> list[Table]:
     """Return the table for every data set that is large enough; raises `UsageError` if none is."""
     read_sources(query)
-    found = _all(query, lambda: load(query), per_cluster, "").tables
-    if not found:
+    results = _all(query, lambda: load(query), per_cluster, "").tables
+    if not results:
         raise UsageError(
             f"no data set of this store has {2 * per_cluster * CLUSTERS} photographs, enough for two draws."
         )
-    return list(found)
+    return list(results)
 
 
 def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) -> TrackReport:
@@ -61,25 +61,25 @@ def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) 
     large = sorted(dataset for dataset, n in counts.items() if n >= fewest)
     if not large:
         return TrackReport()
-    own = study()
-    scores, tables, charts = photograph_means(query, own), list[Table](), list[Chart]()
-    black_box = own.attacked.where(attacker="fixed", type="black-box").of(*own.chosen)
+    loaded = study()
+    scores, tables, charts = photograph_means(query, loaded), list[Table](), list[Chart]()
+    black_box = loaded.attacked.where(attacker="fixed", type="black-box").of(*loaded.chosen)
     for dataset in large:
         mine = _of(dataset, features)
         if len(scores.get(dataset, {"name": ()})["name"]) >= fewest:
             tables.append(validity(dataset, mine, scores[dataset], note, per_cluster))
-        part = black_box.where(dataset=dataset)
-        if len(_seen(part)) >= fewest:
-            names, _, draws = drawn(mine, _seen(part), per_cluster)
-            found = by_draw(part, [names[draw] for draw in draws])
-            tables.append(published(dataset, found, note))
-            charts += distributions(dataset, found)
+        subset = black_box.where(dataset=dataset)
+        if len(_seen(subset)) >= fewest:
+            names, _, draws = drawn(mine, _seen(subset), per_cluster)
+            draw_scores = by_draw(subset, [names[draw] for draw in draws])
+            tables.append(published(dataset, draw_scores, note))
+            charts += distributions(dataset, draw_scores)
     return TrackReport(tables=tables, charts=charts)
 
 
-def _seen(part: Part) -> set[str]:
+def _seen(subset: Part) -> set[str]:
     """Return the photographs that have results."""
-    return {name for c, _ in part.lines("d") for name in part.photographs[part.places[c]].astype(str).tolist()}
+    return {name for c, _ in subset.lines("d") for name in subset.photographs[subset.places[c]].astype(str).tolist()}
 
 
 def _of(dataset: str, rows: Columns) -> Columns:
@@ -88,9 +88,9 @@ def _of(dataset: str, rows: Columns) -> Columns:
 
 def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cluster: int) -> Table:
     """Return mean, variance and p-value of each score over disjoint draws of a clustered subset, and a bound."""
-    place = {name: i for i, name in enumerate(scores["name"].astype(str))}
-    names, cluster, draws = drawn(features, set(place), per_cluster)
-    order = np.array([place[name] for name in names])
+    index = {name: i for i, name in enumerate(scores["name"].astype(str))}
+    names, cluster, draws = drawn(features, set(index), per_cluster)
+    order = np.array([index[name] for name in names])
     rows = []
     for key, label in SCORES.items():
         rows.append(Row(label=label, values=over_draws(scores[key].astype(float)[order], cluster, draws)))
@@ -121,25 +121,27 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
     )
 
 
-def drawn(features: Columns, known: set[str], per_cluster: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+def drawn(features: Columns, allowed: set[str], per_cluster: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Return the names of the photographs that are known, their clusters ``(n,)``, and the draws as positions."""
-    own = [i for i, name in enumerate(features["name"].astype(str)) if name in known]
-    columns = [features[name].astype(float)[own] for name in ("si", "cf", "mos") if np.isfinite(features[name]).all()]
+    positions = [i for i, name in enumerate(features["name"].astype(str)) if name in allowed]
+    columns = [
+        features[name].astype(float)[positions] for name in ("si", "cf", "mos") if np.isfinite(features[name]).all()
+    ]
     cluster = clusters_of(np.column_stack(columns))
-    return features["name"].astype(str)[own], cluster, disjoint(cluster, per_cluster, DRAWS)
+    return features["name"].astype(str)[positions], cluster, disjoint(cluster, per_cluster, DRAWS)
 
 
 def distributions(dataset: str, scores: Mapping[str, np.ndarray]) -> list[Chart]:
     """Return for each published score the share of cells at or below it in every draw; `scores`: of `by_draw`."""
-    found = []
-    for key, own in scores.items():
-        if own.size:
-            share = tuple((np.arange(1, own.shape[1] + 1) / own.shape[1]).tolist())
+    charts = []
+    for key, values in scores.items():
+        if values.size:
+            share = tuple((np.arange(1, values.shape[1] + 1) / values.shape[1]).tolist())
             lines = [
                 Series(label=f"draw {k}", x=tuple(cells.tolist()), y=share)
-                for k, cells in enumerate(np.sort(own, axis=1), 1)
+                for k, cells in enumerate(np.sort(values, axis=1), 1)
             ]
-            found.append(
+            charts.append(
                 Chart(
                     id=f"sampling-{key}-{_short(dataset)}",
                     title=f"{PUBLISHED[key]} by draw, {dataset}",
@@ -152,7 +154,7 @@ def distributions(dataset: str, scores: Mapping[str, np.ndarray]) -> list[Chart]
                     "matter, the lines lie on each other.",
                 )
             )
-    return found
+    return charts
 
 
 def _short(dataset: str) -> str:
@@ -161,15 +163,19 @@ def _short(dataset: str) -> str:
 
 def published(dataset: str, scores: Mapping[str, np.ndarray], note: str) -> Table:
     """Return mean, variance and p-value over the draws of the four scores of `by_draw`."""
-    rows, count = [], max((len(own) for own in scores.values()), default=0)
-    for key, found in scores.items():
-        means = found.mean(axis=1) if found.size else np.full(len(found), np.nan)
+    rows, count = [], max((len(array) for array in scores.values()), default=0)
+    for key, values in scores.items():
+        means = values.mean(axis=1) if values.size else np.full(len(values), np.nan)
         try:
-            p = Value(value=kruskal_wallis(list(found)).p_value, n=found.size) if found.size else missing("no result")
+            p = (
+                Value(value=kruskal_wallis(list(values)).p_value, n=values.size)
+                if values.size
+                else missing("no result")
+            )
         except NotTestable as error:
             p = missing(error)
-        told = [Value(value=float(own), n=count) if found.size else p for own in (means.mean(), means.var())]
-        rows.append(Row(label=PUBLISHED[key], values={"mean": told[0], "variance": told[1], "p": p}))
+        figures = [Value(value=float(number), n=count) if values.size else p for number in (means.mean(), means.var())]
+        rows.append(Row(label=PUBLISHED[key], values={"mean": figures[0], "variance": figures[1], "p": p}))
     return Table(
         id=f"sampling-scores-{_short(dataset)}",
         title=f"Table 5 of {PAPER}, as published: scores under black-box attacks by draw, {dataset}",
@@ -189,30 +195,30 @@ def published(dataset: str, scores: Mapping[str, np.ndarray], note: str) -> Tabl
     )
 
 
-def by_draw(part: Part, draws: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def by_draw(subset: Part, draws: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     """Return each published score of every condition and defense in every draw ``(draws, cells)``.
 
     `draws`: names of photographs. A cell without a finite score in some draw is left out of that score.
     """
-    found: dict[str, list[np.ndarray]] = {key: [] for key in PUBLISHED}
-    rows = list(part.rows)
-    for c in part.conditions:
-        facts, values = part.blocks.about, part.blocks.values
-        own = part.photographs[part.places[c]].astype(str)
+    numbers_by_key: dict[str, list[np.ndarray]] = {key: [] for key in PUBLISHED}
+    rows = list(subset.rows)
+    for c in subset.conditions:
+        facts, values = subset.blocks.about, subset.blocks.values
+        photographs = subset.photographs[subset.places[c]].astype(str)
         cells = {key: np.full((len(draws), len(rows)), np.nan) for key in PUBLISHED}
         for k, draw in enumerate(draws):
-            at = np.isin(own, draw)
+            at = np.isin(photographs, draw)
             for key, scale in (("d", 0.01), ("r", 1.0), ("ssim", 1.0)):
                 numbers = values[key][c][rows][:, at].astype(float)
-                kept = np.isfinite(numbers)
-                total = np.where(kept, numbers, 0).sum(axis=1)
-                cells[key][k] = scale * np.where(kept.any(axis=1), total, np.nan) / np.maximum(kept.sum(axis=1), 1)
+                mask = np.isfinite(numbers)
+                total = np.where(mask, numbers, 0).sum(axis=1)
+                cells[key][k] = scale * np.where(mask.any(axis=1), total, np.nan) / np.maximum(mask.sum(axis=1), 1)
             score, mos = facts["sign"][c][at] * values["score"][c][rows][:, at].astype(float), facts["mos"][c][at]
             judged = np.isfinite(mos)
             cells["srocc"][k] = correlations(score[:, judged], mos[judged].astype(float), "spearman")
         for key, numbers in cells.items():
-            found[key].append(numbers[:, np.isfinite(numbers).all(axis=0)])
-    return {key: np.concatenate([np.zeros((len(draws), 0)), *own], axis=1) for key, own in found.items()}
+            numbers_by_key[key].append(numbers[:, np.isfinite(numbers).all(axis=0)])
+    return {key: np.concatenate([np.zeros((len(draws), 0)), *arrays], axis=1) for key, arrays in numbers_by_key.items()}
 
 
 def over_draws(scores: np.ndarray, cluster: np.ndarray, draws: list[np.ndarray]) -> dict[str, Value]:

@@ -1,6 +1,6 @@
 """Strengths that were measured in the run, for attacks and metrics without a published one."""
 
-from imharness.tables import ColumnSpec, Row, Table, Value
+from imharness.leaderboard import ColumnSpec, Row, Table, Value
 from imharness.tracks import Query
 from imharness_iqa.tables.distortion import UNITS
 
@@ -21,15 +21,15 @@ def tables(query: Query) -> list[Table]:
     """Return the table of all measured strengths; no table if all were known before."""
     if "calibrate" not in query.steps:
         return []
-    found = query(_ROWS)
-    lines = [dict(zip(found, line, strict=True)) for line in zip(*found.values(), strict=True)]
+    columns = query(_ROWS)
+    lines = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
     return [
         Table(
             id="strengths",
             title="Strengths measured before the attacks",
             caption="For an attack on a metric without a published strength: its parameter was tried at ten values and "
             "more, and interpolated to the mean distortion that weak, medium and strong stand for (appendix A.3.4 of "
-            "the paper). The attacks of this board use these values.",
+            "the paper). The attacks of this leaderboard use these values.",
             entry="attack",
             columns=COLUMNS,
             rows=tuple(_row(line) for line in lines),
@@ -40,7 +40,7 @@ def tables(query: Query) -> list[Table]:
 def _row(line: dict) -> Row:
     factor, unit = UNITS[line["distortion"]]
     numbers = {"value": line["value"], "target": factor * line["target"], "reached": line["reached"]}
-    shown = {name: str(line[name]) for name in ("strength", "metric", "dataset")}
-    label = " · ".join([line["attack"], *shown.values(), line["field"], unit])
+    facets = {name: str(line[name]) for name in ("strength", "metric", "dataset")}
+    label = " · ".join([line["attack"], *facets.values(), line["field"], unit])
     values = {key: Value(value=float(number)) for key, number in numbers.items()}
-    return Row(label=label, values=values, facets={**shown, "measure": unit})
+    return Row(label=label, values=values, facets={**facets, "measure": unit})

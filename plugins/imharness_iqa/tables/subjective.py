@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
-from imharness.stats import NotTestable, correlate
-from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.leaderboard import ColumnSpec, NotTestable, Row, Table, Value, correlate, mean_value, missing, ranked
 from imharness.tracks import Query
 from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Study
 
@@ -23,28 +22,28 @@ def tables(query: Query, study: Study) -> list[Table]:
     """Return the table of the defenses by people's choices, the best first; none without choices."""
     if "external" not in query.steps or "bradley_terry" not in query("SELECT * FROM external LIMIT 0"):
         return []
-    found = query(
+    answers = query(
         f"SELECT {', '.join(PLACE)}, defense, {UNIT} AS unit, bradley_terry, votes FROM external "
         "WHERE bradley_terry IS NOT NULL ORDER BY ALL"
     )
-    lines = list(zip(*found.values(), strict=True))
+    lines = list(zip(*answers.values(), strict=True))
     strengths: dict[str, list[float]] = {}
     objective: dict[str, list[float]] = {}
     photographs: dict[str, list[str]] = {}
-    known = _objective(study, {_asked(line[: len(PLACE)], line[len(PLACE)]) for line in lines})
+    scores = _objective(study, {_asked(line[: len(PLACE)], line[len(PLACE)]) for line in lines})
     made_of = dict(zip(_units(study), study.attacked.photographs, strict=True))
-    for *place, defense, unit, strength, _ in lines:
+    for *setting, defense, unit, strength, _ in lines:
         strengths.setdefault(defense, []).append(float(strength))
         photographs.setdefault(defense, []).append(str(made_of.get(unit, unit)))
-        objective.setdefault(defense, []).append(known.get((*_asked(place, defense), unit), np.nan))
+        objective.setdefault(defense, []).append(scores.get((*_asked(setting, defense), unit), np.nan))
     rows = []
-    for defense, own in strengths.items():
+    for defense, ratings in strengths.items():
         d, sources = np.array(objective[defense]), np.array(photographs[defense])
         measured = np.isfinite(d)
         values = {
-            "people": mean_value(np.array(own), sources),
+            "people": mean_value(np.array(ratings), sources),
             "d": mean_value(d[measured], sources[measured]) if measured.any() else missing("not scored in this run"),
-            "evaluations": Value(value=float(len(own))),
+            "evaluations": Value(value=float(len(ratings))),
         }
         rows.append(Row(label=defense, values=values))
     columns = (
@@ -64,8 +63,8 @@ def tables(query: Query, study: Study) -> list[Table]:
             title="Defenses by what people choose, beside D",
             caption="Study table (figure 5): people chose the better of two defended images. "
             f"{images} images in {len({(*line[: len(PLACE)], line[-3]) for line in lines})} evaluations, with at least "
-            f"{int(min(found['votes']))} votes on each pair that count. Attackers: "
-            f"{', '.join(sorted(set(found['attacker'])))}. {_agreement(rows)}",
+            f"{int(min(answers['votes']))} votes on each pair that count. Attackers: "
+            f"{', '.join(sorted(set(answers['attacker'])))}. {_agreement(rows)}",
             entry="defense",
             columns=columns,
             rows=tuple(ranked(rows, columns[0])),
@@ -80,21 +79,21 @@ def _units(study: Study) -> list[str]:
     return sorted({str(name) for units in study.attacked.blocks.units for name in units})
 
 
-def _asked(place: Sequence[str], defense: str) -> tuple[str, ...]:
+def _asked(setting: Sequence[str], defense: str) -> tuple[str, ...]:
     """Return the place and the defense; without a defense there is no attacker but the fixed one."""
-    return (*place[:-1], "fixed" if defense == BASELINE else place[-1], defense)
+    return (*setting[:-1], "fixed" if defense == BASELINE else setting[-1], defense)
 
 
 def _objective(study: Study, wanted: Set[tuple[str, ...]]) -> Mapping[tuple[str, ...], float]:
     """Return (place, defense, unit) -> D of single images, for some places and defenses."""
-    blocks, found = study.attacked.blocks, {}
+    blocks, scores = study.attacked.blocks, {}
     for c, row in study.attacked.lines():
-        place = (*(blocks.conditions[c][fact] for fact in PLACE), blocks.entries[row])
-        if place not in wanted:
+        setting = (*(blocks.conditions[c][fact] for fact in PLACE), blocks.entries[row])
+        if setting not in wanted:
             continue
         for unit, value in zip(blocks.units[c], blocks.values["d"][c][row], strict=True):
-            found[(*place, str(unit))] = float(value)
-    return found
+            scores[(*setting, str(unit))] = float(value)
+    return scores
 
 
 def _agreement(rows: Sequence[Row]) -> str:
@@ -106,7 +105,7 @@ def _agreement(rows: Sequence[Row]) -> str:
     ]
     if len(both) < FEWEST:
         return f"A rank correlation with D needs {FEWEST} defenses."
-    people, d = (np.array(own, dtype=float) for own in zip(*both, strict=True))
+    people, d = (np.array(column, dtype=float) for column in zip(*both, strict=True))
     try:
         rho, tau = (correlate(people, -d, method).value for method in ("spearman", "kendall"))
     except NotTestable as error:

@@ -1,6 +1,6 @@
 """Table 3, first half: metrics that were trained further against attacks."""
 
-from imharness.tables import ColumnSpec, Row, Table
+from imharness.leaderboard import ColumnSpec, Row, Table
 from imharness_iqa.tables.attackers import COMMON
 from imharness_iqa.tables.data import BASELINE, KINDS, PAPER, Study, column
 
@@ -14,14 +14,14 @@ def tables(study: Study) -> list[Table]:
     if not study.trained:
         return []
     metrics = study.attacked.of(*study.trained).values("metric")
-    attacked, clean = (part.where(metric=metrics) for part in (study.attacked, study.clean))
+    attacked, clean = (portion.where(metric=metrics) for portion in (study.attacked, study.clean))
     rows = []
     for label in [BASELINE, *sorted(study.trained)]:
         values = {"srocc_clean": clean.of(label).correlation()}
         for kind in KINDS:
-            part = attacked.of(label).where(attacker=kind)
-            values |= {f"{kind}_{name}": part.mean(name) for name in SHOWN if name != "srocc"}
-            values[f"{kind}_srocc"] = part.correlation()
+            subset = attacked.of(label).where(attacker=kind)
+            values |= {f"{kind}_{name}": subset.mean(name) for name in SHOWN if name != "srocc"}
+            values[f"{kind}_srocc"] = subset.correlation()
         common = attacked.of(label).where(attacker=COMMON)
         values |= {f"{COMMON}_{name}": common.mean(name) for name in COMPARED}
         rows.append(Row(label=label, values=values))

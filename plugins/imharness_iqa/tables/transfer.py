@@ -1,6 +1,6 @@
 """How far images that were attacked through one defense move the score behind another one."""
 
-from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.leaderboard import ColumnSpec, Row, Table, Value, missing
 from imharness.tracks import Query
 from imharness_iqa.tables.data import BASELINE, UNIT, Study
 from imharness_iqa.tables.part import Part
@@ -22,14 +22,14 @@ def tables(query: Query, study: Study) -> list[Table]:
     """Return the matrix of D for images attacked through the row's defense and shown to the column's."""
     if "transfer" not in query.steps:
         return []
-    found = query.blocks(
+    blocks = query.blocks(
         _ROWS.format(baseline=BASELINE, unit=UNIT), entry="source", by=["defense", "dataset"], unit="unit"
     )
-    scores = Part.whole(found, study.sources)
+    scores = Part.whole(blocks, study.sources)
     defenses = scores.values("defense")
     rows = [
         Row(label=source, values={defense: _cell(scores.of(source), defense) for defense in defenses})
-        for source in found.entries
+        for source in blocks.entries
     ]
     columns = tuple(
         ColumnSpec(
@@ -42,7 +42,7 @@ def tables(query: Query, study: Study) -> list[Table]:
         )
         for defense in defenses
     )
-    known = [v.value for row in rows for v in row.values.values() if v.value is not None]
+    numbers = [v.value for row in rows for v in row.values.values() if v.value is not None]
     return [
         Table(
             id="transfer",
@@ -53,11 +53,11 @@ def tables(query: Query, study: Study) -> list[Table]:
             columns=columns,
             rows=tuple(rows),
             note=study.note,
-            shading=max([1.0, *known]),
+            shading=max([1.0, *numbers]),
         )
     ]
 
 
 def _cell(scores: Part, defense: str) -> Value:
-    own = scores.where(defense=defense)
-    return own.mean("score") if own.lines() else missing("not attacked")
+    subset = scores.where(defense=defense)
+    return subset.mean("score") if subset.lines() else missing("not attacked")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from imharness.tracks import TAKEN_BACK
 from imharness_iqa.tables.data import BASELINE, Study
 from imharness_iqa.tables.part import Part
 
@@ -16,50 +17,60 @@ WHOLE = ("white-box, bounded", "white-box, unrestricted")
 
 
 def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
-    """Return for each defense that no attack moves on some images why its protection is an upper bound.
+    """Return for each defense that no attack moves on some photographs why its protection is an upper bound.
 
-    The same attacked images, made without knowledge of any defense, are shown to all. A score that no such attack
-    moves by a single bit, on `FEWEST` photographs or more, is that of a picture that the defense already had, or of one
-    in which next to nothing of the image is left, such as its mean colour: scores do not tell these apart. Metrics that
-    give two images the same score tell nothing of it.
+    The same attacked images, made without knowledge of any defense, are shown to all. A photograph stays where no such
+    attack moves the score of any of its versions by a single bit. On `FEWEST` photographs or more, these are scores of
+    pictures that the defense already had, or of some in which next to nothing of the image is left, such as its mean
+    colour: scores do not tell these apart. A codec or a quantiser that meets what it, or its like, has made takes small
+    changes back, too, but does so on any image: `imharness.running.look_ups` asks, and such photographs do not count.
+    Metrics that give two images the same score tell nothing of it.
     """
-    part = study.attacked.where(attacker="fixed", type=WHOLE)
-    found, photographs = _stays(part)
-    count = len(set(photographs))
+    photographs, counts = _kept(study.attacked.where(attacker="fixed", type=WHOLE))
     return {
         label: (
-            "a look-up, or next to nothing of the image is left: no attack that does not know it moves the scores of "
-            f"{kept} of {count} photographs at all",
+            "a look-up, or next to nothing of the image is left: attacks that do not know it move the score of no "
+            f"version of {count} of {len(photographs)} photographs by a single bit, though it lets the same changes "
+            "through where it cannot know the image, or does not show it",
         )
-        for label, own in found.items()
-        if (kept := len(set(photographs[own]))) >= FEWEST
+        for label, count in counts.items()
+        if count >= FEWEST
     }
 
 
-def _stays(part: Part) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return which images no attack moves behind each defense ``(images,)``, and the photograph of each image.
-
-    These are the images on which attacks move the score without a defense.
-    """
-    labels = part.blocks.entries
-    met = np.zeros((len(labels), len(part.photographs)), dtype=bool)
-    moved = np.zeros_like(met)
-    for at, same in _compared(part):
+def _kept(subset: Part) -> tuple[np.ndarray, dict[str, int]]:
+    """Return the photographs of which attacks move a version without a defense, and how many stay behind each."""
+    labels = subset.blocks.entries
+    met = np.zeros((len(labels), len(subset.photographs)), dtype=bool)
+    moved, hidden = np.zeros_like(met), np.zeros_like(met)
+    for at, same, lets_through in _compared(subset):
         met[:, at] |= ~np.isnan(same)
         moved[:, at] |= same == 0
-    seen = met.any(axis=0)
-    return {label: (met & ~moved)[i, seen] for i, label in enumerate(labels)}, part.photographs[seen]
+        hidden[:, at] |= (same == 1) & lets_through
+    names, inverse = np.unique(subset.photographs.astype(str), return_inverse=True)
+
+    def any_of(images: np.ndarray) -> np.ndarray:
+        return np.bincount(inverse, images, len(names)) > 0
+
+    hidden_masks = {label: any_of(hidden[i]) & ~any_of(moved[i]) for i, label in enumerate(labels)}
+    return names[any_of(met.any(axis=0))], {label: int(stays.sum()) for label, stays in hidden_masks.items()}
 
 
-def _compared(part: Part) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield for each condition places of images, and whether their scores stay ``(entries, places)``, 1, 0 or NaN."""
-    if BASELINE not in part.blocks.entries:
+def _compared(subset: Part) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield for each condition the places of images, whether their scores stay ``(entries, places)``, 1, 0 or NaN, and
+    whether the entry lets the change through elsewhere, or nobody asked."""
+    if BASELINE not in subset.blocks.entries:
         return
-    plain, values = part.blocks.entries.index(BASELINE), part.blocks.values
-    for c in part.conditions:
+    plain, values = subset.blocks.entries.index(BASELINE), subset.blocks.values
+    for c in subset.conditions:
         score, clean = values["score"][c], values["defended"][c]
-        known = clean[plain][np.isfinite(clean[plain])]
-        if len(np.unique(known)) == len(known):
-            own = np.flatnonzero(values["dd"][c][plain] > MOVED)
+        finite = clean[plain][np.isfinite(clean[plain])]
+        if len(np.unique(finite)) == len(finite):
+            positions = np.flatnonzero(values["dd"][c][plain] > MOVED)
             missing = ~np.isfinite(score) | ~np.isfinite(clean)
-            yield part.places[c][own], np.where(missing, np.nan, score == clean)[:, own]
+            lets_through = ~(values["elsewhere"][c] <= TAKEN_BACK)
+            yield (
+                subset.places[c][positions],
+                np.where(missing, np.nan, score == clean)[:, positions],
+                lets_through[:, positions],
+            )

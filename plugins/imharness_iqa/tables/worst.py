@@ -6,14 +6,26 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, flags_of, share_of, with_evidence
-from imharness.tables import Blocks, Column, Lazy, Wins
+from imharness.leaderboard import (
+    Blocks,
+    Column,
+    Contest,
+    Lazy,
+    Wins,
+    Words,
+    contest,
+    controls_of,
+    flags_of,
+    share_of,
+    with_evidence,
+)
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
 from imharness_iqa.tables.data import BASELINE, EXTERNAL, IMPORTED_BASELINES, KINDS, MEASURES, Study
+from imharness_iqa.tables.evidence import evidence_of
+from imharness_iqa.tables.families import Family
 from imharness_iqa.tables.fidelity import Fidelity
-from imharness_iqa.tables.handed_in import handed_in
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
@@ -21,21 +33,22 @@ from imharness_iqa.tables.unmoved import looked_up
 
 OVER = ("attack", "attacker", "strength", "type")
 """The facets over which an attacker takes the worst, image by image."""
-LARGEST = ("dd", "turned", "shift", "d", "gain")
+LARGEST = ("dd", "reversed", "shift", "d", "gain")
 """The measures of which the largest that any attack reaches is shown."""
 GRADIENTS = {"own": "its own", "identity": "that of the identity in its place (BPDA)", "none": "queries alone"}
 """How an attack had the gradient of a defense, as rows name it -> in words."""
-CLAIM = (
-    "Attackers who may know the defense and attack one image change its order with {protection}% of the others behind "
-    "{winner} at worst, and with {without}% without a defense; where nobody attacks, its SROCC with the quality labels "
-    "is {utility} of {plain}."
+WORDS = Words(
+    "holds best",
+    lambda share: f"{share:.1f} %",
+    "of pairs reversed",
+    "takes more than {bound} off the {plain} {of} {without}",
 )
 NO_ORDER = "not defined: the scores of clean images are nearly equal, or from fewer than two photographs"
 
 
 @dataclass(frozen=True)
 class Worst:
-    """What attacks do to each defense at worst. `study`: the finished cells; `rules`: what is ranked, and how."""
+    """What attacks do to each defense at worst. `study`: the finished tasks; `rules`: what is ranked, and how."""
 
     study: Study
     rules: Contest
@@ -44,9 +57,9 @@ class Worst:
     def part(self) -> Part:
         """The worst of each image, by data set and metric, over the settings that count in the ranking.
 
-        ``turned``, ``shift``, ``dd``, ``d`` and ``gain``: the largest of any attack. ``score``: what the attack with
+        ``reversed``, ``shift``, ``dd``, ``d`` and ``gain``: the largest of any attack. ``score``: what the attack with
         the largest D^D leaves. ``both``: the share of the pairs that an image is in whose order attacks on one image
-        or on both can turn, %.
+        or on both can reverse, %.
         """
         scores, clean = self.rules.scores, self.study.reported_clean.blocks
         rows = [clean.entries.index(label) for label in scores.entries]
@@ -54,16 +67,16 @@ class Worst:
         for c in self.rules.settings:
             groups.setdefault((scores.conditions[c]["dataset"], scores.conditions[c]["metric"]), []).append(c)
         lines: dict[tuple[str, str], list[int]] = {}
-        for c, own in enumerate(clean.conditions):
-            lines.setdefault((_set_of(self.study, clean, c), own["metric"]), []).append(c)
+        for c, condition in enumerate(clean.conditions):
+            lines.setdefault((_set_of(self.study, clean, c), condition["metric"]), []).append(c)
         naming = Naming()
-        found = [_worst(scores, own, clean, lines[key], rows, naming) for key, own in groups.items()]
+        worst_blocks = [_worst(scores, group, clean, lines[key], rows, naming) for key, group in groups.items()]
         joined = Blocks(
             scores.entries,
             tuple({"dataset": dataset, "metric": metric} for dataset, metric in groups),
-            tuple(own.units[0] for own in found),
-            {name: tuple(own.values[name][0] for own in found) for name in ("score", *LARGEST, "both")},
-            {name: tuple(own.about[name][0] for own in found) for name in ("mos", "sign")},
+            tuple(block.units[0] for block in worst_blocks),
+            {name: tuple(block.values[name][0] for block in worst_blocks) for name in ("score", *LARGEST, "both")},
+            {name: tuple(block.about[name][0] for block in worst_blocks) for name in ("mos", "sign")},
         )
         return Part.whole(joined, self.study.sources)
 
@@ -74,20 +87,20 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
     `share`: the largest share of the undefended SROCC that a winner may lose. `least`: the SSIM of D(x) to x that it
     must keep.
     """
-    spec = MEASURES["turned"]
+    spec = MEASURES["reversed"]
     wins = Wins(
-        id="wins-turned",
-        title="Whose images attacks move past fewer others",
-        about=f"fewer pairs turned ({spec.description.rstrip('.')})",
+        id="wins-reversed",
+        title="Who keeps more pairs of images in order",
+        about=f"fewer pairs reversed ({spec.description.rstrip('.')})",
         families={**dict.fromkeys(study.trained, "training"), **study.groups},
     )
-    protection = Column(**spec.model_dump(), of="turned", wins=wins, cluster="photograph")
+    protection = Column(**spec.model_dump(), of="reversed", wins=wins, cluster="photograph")
     utility = Column(
         "srocc",
         "SROCC, clean",
         "Spearman correlation of f(D(x)) with the quality labels, mean over metrics.",
         "higher",
-        value=lambda label: study.reported_clean.of(label).correlation(resampled=True),
+        value=lambda label: study.graded.of(label).correlation(resampled=True),
         unit="image",
         cluster_unit="photograph",
     )
@@ -95,12 +108,12 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
     undefended = [label for label in (BASELINE, *IMPORTED_BASELINES) if label in scores.entries] or [BASELINE]
     plain = undefended[0]
     controls = {**dict.fromkeys(undefended, "no defense"), **controls_of(query)}
-    own = Contest(
+    rule_set = Contest(
         scores=scores,
         protection=protection,
         utility=utility,
         undefended=plain,
-        claim=CLAIM,
+        words=WORDS,
         over=OVER,
         share=share,
         controls=controls,
@@ -112,28 +125,34 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
                 utility.label,
                 plain,
                 share,
-                lambda label: study.reported_clean.correlations_beside(label, plain),
+                lambda label: study.graded.correlations_beside(label, plain),
                 jackknifed=True,
             ),
             Fidelity.of(query, study, least).gate,
         ),
     )
     ruler, spans = Ruler.of(study.reported_clean), _spans(study)
-    return with_evidence(own, list(handed_in(query, study, ruler, spans)))
+    return with_evidence(rule_set, list(evidence_of(query, study, ruler, spans)))
 
 
-def ranking(study: Study, own: Contest, had: Mapping[str, str]) -> TrackReport:
-    """Return the main table with its ranking and the comparison behind it. `had`: what `gradients` says."""
+def ranking(study: Study, rule_set: Contest, had: Mapping[str, str], family: Family | None = None) -> TrackReport:
+    """Return a table with its ranking and the comparison behind it: the main one, or that of a family.
+
+    `had`: what `gradients` says.
+    """
     groups = {**study.groups, **dict.fromkeys(study.trained, "training")}
-    found = contest(
-        own,
-        id="ranking",
-        title="Defenses by the worst attack on each image",
-        caption="An attack on one image moves its score past those of others. The table shows the share of the clean "
+    report = contest(
+        rule_set,
+        id="ranking" if family is None else family.id,
+        title="Defenses by the worst attack on each image" if family is None else family.title,
+        caption=""
+        if family is None
+        else f"{family.caption} "
+        "An attack on one image moves its score past those of others. The table shows the share of the clean "
         "images of other photographs, behind the same defense, whose order with it changes. No rescaling of the scores "
         "changes that; D^D, which small scores make small, stands in the study tables. For each image the attack that "
-        "turns most pairs counts, at any strength, and whether it knows the defense or not; then comes the mean over "
-        f"metrics and data sets. Without a defense ({BASELINE}) there is nothing that an attacker does not know. "
+        "reverses most pairs counts, at any strength, and whether it knows the defense or not; then comes the mean "
+        f"over metrics and data sets. Without a defense ({BASELINE}) there is nothing that an attacker does not know. "
         "A training defense is compared on the metrics that it exists for, and so is its SROCC. Intervals of one entry "
         "take the clean images with which it is compared as given; differences of two entries, which share them, hold "
         f"their level.{study.half}",
@@ -143,25 +162,25 @@ def ranking(study: Study, own: Contest, had: Mapping[str, str]) -> TrackReport:
     facets = {"family": groups, "gradient": had}
     rows = tuple(
         row.model_copy(update={"facets": {name: by[row.label] for name, by in facets.items() if row.label in by}})
-        for row in found.tables[0].rows
+        for row in report.tables[0].rows
     )
-    return replace(found, tables=[found.tables[0].model_copy(update={"rows": rows})])
+    return replace(report, tables=[report.tables[0].model_copy(update={"rows": rows})])
 
 
 def gradients(query: Query) -> dict[str, str]:
     """Return in words how attacks that know a defense had its gradient, by the label of the defense."""
-    known = query("SELECT * FROM attack LIMIT 0") if {"attack", "evaluate"} <= query.steps else {}
-    if "defense" not in known or "gradient" not in query("SELECT * FROM evaluate LIMIT 0"):
+    columns = query("SELECT * FROM attack LIMIT 0") if {"attack", "evaluate"} <= query.steps else {}
+    if "defense" not in columns or "gradient" not in query("SELECT * FROM evaluate LIMIT 0"):
         return {}
     draws = query("SELECT defense, max(samples) AS n FROM attack WHERE adaptive GROUP BY defense")
     averaged = {label: n for label, n in zip(draws["defense"], draws["n"].tolist(), strict=True) if n > 1}
     rows = query("SELECT DISTINCT defense, gradient FROM evaluate WHERE adaptive ORDER BY ALL")
-    found: dict[str, list[str]] = {}
-    for label, own in zip(rows["defense"], rows["gradient"], strict=True):
-        found.setdefault(label, []).append(GRADIENTS.get(own, f"that of {own} in its place (BPDA)"))
+    texts: dict[str, list[str]] = {}
+    for label, gradient in zip(rows["defense"], rows["gradient"], strict=True):
+        texts.setdefault(label, []).append(GRADIENTS.get(gradient, f"that of {gradient} in its place (BPDA)"))
     return {
-        label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
-        for label, own in found.items()
+        label: "; ".join([*phrases, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
+        for label, phrases in texts.items()
     }
 
 
@@ -170,8 +189,8 @@ def _flags(query: Query, study: Study, controls: Mapping[str, str]) -> dict[str,
     audited = {
         label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
     }
-    known = {label: found for label, found in looked_up(study).items() if label not in controls}
-    return {label: (*audited.get(label, ()), *known.get(label, ())) for label in audited | known}
+    unmoved = {label: flags for label, flags in looked_up(study).items() if label not in controls}
+    return {label: (*audited.get(label, ()), *unmoved.get(label, ())) for label in audited | unmoved}
 
 
 def _proxies(query: Query) -> tuple[str, ...]:
@@ -190,40 +209,43 @@ def _proxies(query: Query) -> tuple[str, ...]:
 
 
 def over(scores: Blocks, *facets: str) -> Blocks:
-    """Return the most pairs turned for each image over some facets, as the measure ``score`` by the other facets."""
+    """Return the most pairs reversed for each image over some facets, as the measure ``score`` by the other facets."""
     naming = Naming()
     groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
-    for c, own in enumerate(scores.conditions):
-        groups.setdefault(tuple((name, value) for name, value in own.items() if name not in facets), []).append(c)
-    units = [naming.joined(scores.units[c] for c in own) for own in groups.values()]
-    found = [
-        np.fmax.reduce(stacked(scores, scores.values["turned"], own, seen, naming))
-        for own, seen in zip(groups.values(), units, strict=True)
+    for c, condition in enumerate(scores.conditions):
+        groups.setdefault(tuple((name, value) for name, value in condition.items() if name not in facets), []).append(c)
+    units = [naming.joined(scores.units[c] for c in group) for group in groups.values()]
+    strongest = [
+        np.fmax.reduce(stacked(scores, scores.values["reversed"], group, seen, naming))
+        for group, seen in zip(groups.values(), units, strict=True)
     ]
-    shared = {id(own): own.astype(object) for own in units}
+    shared = {id(names): names.astype(object) for names in units}
     return Blocks(
-        scores.entries, tuple(map(dict, groups)), tuple(shared[id(own)] for own in units), {"score": tuple(found)}
+        scores.entries,
+        tuple(map(dict, groups)),
+        tuple(shared[id(names)] for names in units),
+        {"score": tuple(strongest)},
     )
 
 
-def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return for each image the share ``(n,)`` of its pairs whose order can be turned; NaN where it has no pair.
+def reversed_shares(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return for each image the share ``(n,)`` of its pairs whose order can be reversed; NaN where it has no pair.
 
     `clean` ``(n,)``: scores without an attack; `low` and `high` ``(n,)``: the ends of the scores that can be reached,
     ``low <= clean <= high``. A pair of equal clean scores has no order and does not count. One image of a pair, or
     both, may be attacked: the order stays if the high end of the lower image does not pass the low end of the other.
     """
-    kept = np.isfinite(clean) & np.isfinite(low) & np.isfinite(high)
-    found = np.full(len(clean), np.nan)
-    c, low, high = clean[kept], low[kept], high[kept]
-    _, place, equal = np.unique(c, return_inverse=True, return_counts=True)
-    tied = [np.bincount(place, end == c, len(equal))[place] for end in (low, high)]
+    mask = np.isfinite(clean) & np.isfinite(low) & np.isfinite(high)
+    shares = np.full(len(clean), np.nan)
+    c, low, high = clean[mask], low[mask], high[mask]
+    _, inverse, equal = np.unique(c, return_inverse=True, return_counts=True)
+    tied = [np.bincount(inverse, end == c, len(equal))[inverse] for end in (low, high)]
     above = np.searchsorted(np.sort(high), low, side="right") - (low == c) * tied[1]
     below = len(c) - np.searchsorted(np.sort(low), high, side="left") - (high == c) * tied[0]
-    pairs = len(c) - equal[place]
+    pairs = len(c) - equal[inverse]
     with np.errstate(invalid="ignore"):
-        found[kept] = 1 - (above + below) / pairs
-    return found
+        shares[mask] = 1 - (above + below) / pairs
+    return shares
 
 
 def _scores(study: Study) -> Blocks:
@@ -233,40 +255,40 @@ def _scores(study: Study) -> Blocks:
     lack them.
     """
     measures = ("dd", "d", "gain", "score", "defended")
-    part = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS)
-    found = part.where(type=set(part.values("type")) - {EXTERNAL} or EXTERNAL).blocks_of(*measures)
-    named = tuple({**own, "dataset": _set_of(study, found, c)} for c, own in enumerate(found.conditions))
+    subset = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS)
+    blocks = subset.where(type=set(subset.values("type")) - {EXTERNAL} or EXTERNAL).blocks_of(*measures)
+    named = tuple({**condition, "dataset": _set_of(study, blocks, c)} for c, condition in enumerate(blocks.conditions))
     ruler, spans = Ruler.of(study.reported_clean), _spans(study)
-    keys = [(own["dataset"], own["metric"]) for own in named]
-    spreads = {key: ruler.spreads(key, found.entries, spans[key[1]]) for key in dict.fromkeys(keys)}
-    defended, score, dd = (found.values[name] for name in ("defended", "score", "dd"))
+    keys = [(condition["dataset"], condition["metric"]) for condition in named]
+    spreads = {key: ruler.spreads(key, blocks.entries, spans[key[1]]) for key in dict.fromkeys(keys)}
+    defended, score, dd = (blocks.values[name] for name in ("defended", "score", "dd"))
 
     def shift(c: int) -> np.ndarray:
         return np.asarray(dd[c] / 100 * spans[keys[c][1]] / spreads[keys[c]][:, None])
 
-    def turned(c: int) -> np.ndarray:
-        share = ruler.turned(keys[c], found.entries, found.units[c], defended[c], score[c])
+    def reversed_shares(c: int) -> np.ndarray:
+        share = ruler.reversed_shares(keys[c], blocks.entries, blocks.units[c], defended[c], score[c])
         return np.where(np.isnan(spreads[keys[c]])[:, None], np.nan, share).astype(np.float32)
 
-    made = {"shift": Lazy(len(named), shift), "turned": tuple(turned(c) for c in range(len(named)))}
-    return replace(found, conditions=named, values={**found.values, **made})
+    derived = {"shift": Lazy(len(named), shift), "reversed": tuple(reversed_shares(c) for c in range(len(named)))}
+    return replace(blocks, conditions=named, values={**blocks.values, **derived})
 
 
 def _spans(study: Study) -> dict[str, float]:
     """Return the range of each metric."""
     blocks = study.attacked.blocks
-    found = {}
-    for c, own in enumerate(blocks.conditions):
+    widths = {}
+    for c, condition in enumerate(blocks.conditions):
         width = np.asarray(blocks.about["upper"][c] - blocks.about["lower"][c], dtype=float)
-        found[own["metric"]] = float(width[np.isfinite(width)][0])
-    return found
+        widths[condition["metric"]] = float(width[np.isfinite(width)][0])
+    return widths
 
 
 def _without_order(scores: Blocks) -> dict[str, str]:
     """Return why an entry has no number, for those that were attacked and whose clean scores have no order."""
-    some = [~np.isnan(own).all(axis=1) for own in scores.values["turned"]]
-    known = np.any(some, axis=0) if some else np.zeros(len(scores.entries), dtype=bool)
-    return {label: NO_ORDER for label, ordered in zip(scores.entries, known, strict=True) if not ordered}
+    some = [~np.isnan(array).all(axis=1) for array in scores.values["reversed"]]
+    flags = np.any(some, axis=0) if some else np.zeros(len(scores.entries), dtype=bool)
+    return {label: NO_ORDER for label, ordered in zip(scores.entries, flags, strict=True) if not ordered}
 
 
 def _set_of(study: Study, blocks: Blocks, condition: int) -> str:
@@ -284,31 +306,31 @@ def _worst(
     """
     units = naming.joined(scores.units[c] for c in settings)
     plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units, naming)[:, rows])
-    found = {name: np.full(plain.shape, np.nan) for name in ("score", *LARGEST)}
+    largest = {name: np.full(plain.shape, np.nan) for name in ("score", *LARGEST)}
     low, high = plain.copy(), plain.copy()
     for c in settings:
-        known = naming.where(scores.units[c], units)
-        at = slice(None) if known is None else known[1]
-        score, dd, *others = (scores.values[name][c] for name in found)
-        worse = (dd > found["dd"][:, at]) | np.isnan(found["dd"][:, at])
-        worse &= ~np.isnan(dd) | np.isnan(found["score"][:, at])
-        found["score"][:, at] = np.where(worse, score, found["score"][:, at])
-        found["dd"][:, at] = np.where(worse, dd, found["dd"][:, at])
-        for name, own in zip(LARGEST[1:], others, strict=True):
-            found[name][:, at] = np.fmax(found[name][:, at], own)
+        positions = naming.where(scores.units[c], units)
+        at = slice(None) if positions is None else positions[1]
+        score, dd, *others = (scores.values[name][c] for name in largest)
+        worse = (dd > largest["dd"][:, at]) | np.isnan(largest["dd"][:, at])
+        worse &= ~np.isnan(dd) | np.isnan(largest["score"][:, at])
+        largest["score"][:, at] = np.where(worse, score, largest["score"][:, at])
+        largest["dd"][:, at] = np.where(worse, dd, largest["dd"][:, at])
+        for name, numbers in zip(LARGEST[1:], others, strict=True):
+            largest[name][:, at] = np.fmax(largest[name][:, at], numbers)
         low[:, at], high[:, at] = np.fmin(low[:, at], score), np.fmax(high[:, at], score)
-    shares = [100 * turned(*own) for own in zip(plain, low, high, strict=True)]
-    values = {**found, "both": np.array(shares)}
+    shares = [100 * reversed_shares(*ends) for ends in zip(plain, low, high, strict=True)]
+    values = {**largest, "both": np.array(shares)}
     about = {
-        name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units, naming))[0]
+        name: np.fmax.reduce(stacked(clean, [array[None] for array in clean.about[name]], lines, units, naming))[0]
         for name in ("mos", "sign")
     }
     return Blocks(
         scores.entries,
         ({},),
         (units.astype(object),),
-        {name: (own,) for name, own in values.items()},
-        {name: (own,) for name, own in about.items()},
+        {name: (array,) for name, array in values.items()},
+        {name: (array,) for name, array in about.items()},
     )
 
 
@@ -316,12 +338,12 @@ def stacked(
     blocks: Blocks, values: Sequence[np.ndarray], conditions: Sequence[int], units: np.ndarray, naming: Naming
 ) -> np.ndarray:
     """Return numbers under some conditions ``(conditions, rows, units)``, NaN where there is none."""
-    given = [values[c] for c in conditions]
-    found = np.full((len(conditions), len(given[0]), len(units)), np.nan)
-    for own, numbers, c in zip(found, given, conditions, strict=True):
+    arrays = [values[c] for c in conditions]
+    stack = np.full((len(conditions), len(arrays[0]), len(units)), np.nan)
+    for layer, numbers, c in zip(stack, arrays, conditions, strict=True):
         where = naming.where(blocks.units[c], units)
         if where is None:
-            own[:] = numbers
+            layer[:] = numbers
         else:
-            own[:, where[1]] = numbers[:, where[0]]
-    return found
+            layer[:, where[1]] = numbers[:, where[0]]
+    return stack

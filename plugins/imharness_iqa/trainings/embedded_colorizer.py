@@ -29,10 +29,10 @@ class EmbeddedColorizerTraining(CropTraining):
     def loss(self, network: nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
         """Return smooth L1 of the colours plus a little of the cross entropy of their bins."""
         inputs, colours = _hinted(clean, rng)
-        logits, found = network(inputs)
+        logits, predicted = network(inputs)
         bins = (F.avg_pool2d(colours, 4).clamp(-1, 1) * (BINS // 2)).round().long() + BINS // 2
         classes = F.cross_entropy(logits, bins[:, 0] * BINS + bins[:, 1])
-        return F.smooth_l1_loss(found, colours, beta=0.02) + CLASS_WEIGHT * classes
+        return F.smooth_l1_loss(predicted, colours, beta=0.02) + CLASS_WEIGHT * classes
 
     def gain(self, network: nn.Module, crops: ImageSet) -> tuple[float, float]:
         """Return the mean PSNR of grey images and of recoloured ones, in dB, over the crops that have colours."""

@@ -25,21 +25,21 @@ class EmbeddedDdpmTraining(CropTraining):
         return SmallNoisePredictor()
 
     def loss(self, network: nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
-        noisy, steps, kept, noise = _noisy(clean, rng)
-        return ((1 - kept).sqrt() * (network(noisy, steps) - noise).abs()).mean()
+        noisy, steps, signal, noise = _noisy(clean, rng)
+        return ((1 - signal).sqrt() * (network(noisy, steps) - noise).abs()).mean()
 
     def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
-        noisy, steps, kept, _ = _noisy(clean, rng)
-        found = (noisy - (1 - kept).sqrt() * network(noisy, steps)) / kept.sqrt()
-        return (noisy / kept.sqrt() / 2 + 0.5).clamp(0, 1), (found / 2 + 0.5).clamp(0, 1)
+        noisy, steps, signal, _ = _noisy(clean, rng)
+        restored = (noisy - (1 - signal).sqrt() * network(noisy, steps)) / signal.sqrt()
+        return (noisy / signal.sqrt() / 2 + 0.5).clamp(0, 1), (restored / 2 + 0.5).clamp(0, 1)
 
 
 def _noisy(clean: Images, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return images in about [-1, 1] at random steps, the steps, the share that is kept at each, and the noise."""
     steps = torch.randint(SHALLOW, (len(clean),), generator=rng)
-    kept = Schedule.linear().kept[steps].float().view(-1, 1, 1, 1)
+    signal = Schedule.linear().alpha_bar[steps].float().view(-1, 1, 1, 1)
     noise = torch.randn(clean.shape, generator=rng)
-    return kept.sqrt() * (2 * clean - 1) + (1 - kept).sqrt() * noise, steps, kept, noise
+    return signal.sqrt() * (2 * clean - 1) + (1 - signal).sqrt() * noise, steps, signal, noise
 
 
 @hookimpl

@@ -41,8 +41,8 @@ class Cifar10(PublishedTable):
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return images ``(60000, 3, 32, 32)`` in [0, 1] and the classes."""
-        parts = [binary(file, labels=1) for file in files]
-        pixels, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+        batches = [binary(file, labels=1) for file in files]
+        pixels, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         return pixels.astype(np.float32) / 255, labels
 
 

@@ -23,8 +23,8 @@ class Cifar100(PublishedTable):
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return images ``(60000, 3, 32, 32)`` in [0, 1] and the fine classes."""
-        parts = [binary(file) for file in files]
-        pixels, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+        batches = [binary(file) for file in files]
+        pixels, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         return pixels.astype(np.float32) / 255, labels
 
 

@@ -4,15 +4,16 @@ The folder has two parts, PATH/train/CLASS/* and PATH/test/CLASS/*, or none, PAT
 each split, so that all parts are read.
 """
 
+import warnings
 from pathlib import Path
 
 import torch
 from pydantic import Field
 
-from imharness.data import Info, TableDataset, TableSet, hookimpl, place
+from imharness.data import Info, TableDataset, TableSet, asset_path, hookimpl
 from imharness.errors import HarnessError, Unavailable
-from imharness.files import state_digest
-from imharness_vision.image_files import SUFFIXES, middle_square, read_files
+from imharness.files import Census, files_digest, images_below
+from imharness_vision.image_files import middle_square, read_files
 
 PARTS = ("train", "test")
 HOW = "--dataset image-folders:PATH"
@@ -21,7 +22,7 @@ HOW = "--dataset image-folders:PATH"
 class ImageFolders(TableDataset):
     """Images in folders that are named after their classes, all resized to one size."""
 
-    info = Info(id="harness/image-folders", version="1")
+    info = Info(id="harness/image-folders", version="2")
     address = "path"
     path: str = Field(default="", description="Folder of the classes, here or among the assets.")
     size: int = Field(
@@ -32,41 +33,54 @@ class ImageFolders(TableDataset):
         """Raise `Unavailable` unless the folder is there."""
         if not self.path:
             raise Unavailable("no folder of classes is named", HOW)
-        if not place(self.path).is_dir():
-            raise Unavailable(f"{place(self.path)} is not a folder", HOW)
+        if not asset_path(self.path).is_dir():
+            raise Unavailable(f"{asset_path(self.path)} is not a folder", HOW)
 
     def content(self) -> str:
-        """Return a digest of the files' names, sizes and modification times."""
+        """Return a digest of the images and of their names below the folder."""
         try:
-            return state_digest([file for _, file in self._files()])
-        except Unavailable:
+            census = self._census()
+        except HarnessError:
             return ""
+        return files_digest(census.folder, census.paths)
 
     def build(self, device: torch.device) -> TableSet:
         """Return the images ``(N, 3, size, size)`` in [0, 1]; classes count from 0 in the order of their names."""
-        files = self._files()
+        census = self._census()
+        if sentence := census.sentence():
+            warnings.warn(sentence, stacklevel=2)
+        files = self._files(census)
         names = sorted({name for name, _ in files})
         if len(names) < 2:
             raise HarnessError(
-                f"{self.label}: {place(self.path)} has images in {len(names)} folders; expected CLASS/*, or "
+                f"{self.label}: {asset_path(self.path)} has images in {len(names)} folders; expected CLASS/*, or "
                 "train/CLASS/* and test/CLASS/*, of at least two classes"
             )
         labels = torch.tensor([names.index(name) for name, _ in files])
         features = read_files((file for _, file in files), lambda image: middle_square(image, self.size))
         return TableSet(features.to(device), labels.to(device), classes=len(names))
 
-    def _files(self) -> list[tuple[str, Path]]:
-        """Return the class and the place of every image, sorted by part, class and name."""
+    def _census(self) -> Census:
+        """Return the images that lie in folders of classes."""
         self.require()
-        root = place(self.path)
-        roots = [root / part for part in PARTS if (root / part).is_dir()] or [root]
-        folders = [folder for own in roots for folder in sorted(own.iterdir()) if folder.is_dir()]
-        return [
-            (folder.name, file)
-            for folder in folders
-            for file in sorted(folder.iterdir())
-            if file.suffix.lower() in SUFFIXES
-        ]
+        census = images_below(asset_path(self.path))
+        roots = _parts(census)
+        return census.only(
+            lambda name: name.count("/") > bool(roots) and (not roots or name.split("/")[0] in roots),
+            "in no folder of a class: move them",
+        )
+
+    def _files(self, census: Census) -> list[tuple[str, Path]]:
+        """Return the class and the place of every image, sorted by part, class and name."""
+        depth = bool(_parts(census))
+        images = [(name.split("/"), path) for name, path in zip(census.names, census.paths, strict=True)]
+        images.sort(key=lambda image: (PARTS.index(image[0][0]) if depth else 0, image[0][depth:]))
+        return [(folders[depth], path) for folders, path in images]
+
+
+def _parts(census: Census) -> set[str]:
+    """Return the parts in which images lie in folders of classes."""
+    return {name.split("/")[0] for name in census.names if name.count("/") > 1}.intersection(PARTS)
 
 
 @hookimpl

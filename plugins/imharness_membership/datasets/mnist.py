@@ -31,8 +31,8 @@ class Mnist(PublishedTable):
         return first_of(
             SOURCE,
             *(
-                (f"{part}-images-idx3-ubyte{end}", f"{part}-labels-idx1-ubyte{end}")
-                for part in ("train", "t10k")
+                (f"{subset}-images-idx3-ubyte{end}", f"{subset}-labels-idx1-ubyte{end}")
+                for subset in ("train", "t10k")
                 for end in ("", ".gz")
             ),
         )

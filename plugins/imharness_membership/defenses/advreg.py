@@ -82,8 +82,8 @@ class AdvReg(MembershipTraining):
             weights, learnt = stack_weights(networks), stack_weights(attackers)
             ours, theirs = descent_of(weights.values(), plan), Adam(learnt.values(), ATTACKER_RATE)
             features, labels, others_x, others_y = (
-                torch.stack(own)
-                for own in zip(
+                torch.stack(tensors)
+                for tensors in zip(
                     *((d.features, d.labels, d.reference_features, d.reference_labels) for d in data), strict=True
                 )
             )
@@ -93,8 +93,8 @@ class AdvReg(MembershipTraining):
 
             for epoch in range(plan.epochs):
                 networks[0].train()
-                parts = [list(_batches(d, plan.batch_size, rng)) for d, rng in zip(data, rngs, strict=True)]
-                for batches in zip(*parts, strict=True):
+                batch_lists = [list(_batches(d, plan.batch_size, rng)) for d, rng in zip(data, rngs, strict=True)]
+                for batches in zip(*batch_lists, strict=True):
                     batch, others = (torch.stack(rows) for rows in zip(*batches, strict=True))
                     x, y = features[which, batch], labels[which, batch]
                     if epoch >= self.warm_up:
@@ -107,12 +107,12 @@ class AdvReg(MembershipTraining):
                         wrong = F.binary_cross_entropy_with_logits(logits, truth.expand_as(logits), reduction="none")
                         theirs.step(wrong.mean(dim=1).sum())
                     if plan.augmentation != "none":
-                        x = torch.stack([augmented(own, plan, rng) for own, rng in zip(x, rngs, strict=True)])
+                        x = torch.stack([augmented(features, plan, rng) for features, rng in zip(x, rngs, strict=True)])
                     logits = answers(weights, x)
                     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
                     if epoch >= self.warm_up:
-                        known = F.logsigmoid(gains(learnt, logits.softmax(dim=2), y)).mean(dim=1)
-                        loss = loss + self.weight * known
+                        adversary_gain = F.logsigmoid(gains(learnt, logits.softmax(dim=2), y)).mean(dim=1)
+                        loss = loss + self.weight * adversary_gain
                     ours.step(loss.sum())
                 ours.learning_rate = rate_after(plan, epoch + 1)
                 unstack_weights(weights, networks)

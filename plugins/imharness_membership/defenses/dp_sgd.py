@@ -44,9 +44,9 @@ class DpSgd(MembershipTraining):
 
     def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float]:
         """Return epsilon by Renyi divergences, and delta; a member is one row."""
-        own = self._own(plan)
-        rate, steps = _sampling(own, rows)
-        return epsilon_of(self.noise, rate, own.epochs * steps, self.delta), self.delta
+        adjusted_plan = self._own(plan)
+        rate, steps = _sampling(adjusted_plan, rows)
+        return epsilon_of(self.noise, rate, adjusted_plan.epochs * steps, self.delta), self.delta
 
     def build(self, device: torch.device) -> TrainPrivately:
         """Return private training; batches are drawn by Poisson sampling, and empty batches add noise, too.
@@ -59,30 +59,32 @@ class DpSgd(MembershipTraining):
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
         ) -> torch.nn.Module:
             _check(network.train())
-            own, count = self._own(plan), len(data.labels)
-            rate, steps = _sampling(own, count)
+            adjusted_plan, count = self._own(plan), len(data.labels)
+            rate, steps = _sampling(adjusted_plan, count)
             parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
-            descent, noises = descent_of(parameters.values(), own), generator_on(rng, device)
-            for epoch in range(own.epochs):
+            descent, noises = descent_of(parameters.values(), adjusted_plan), generator_on(rng, device)
+            for epoch in range(adjusted_plan.epochs):
                 for _ in range(steps):
                     drawn = (torch.rand(count, generator=rng) < rate).nonzero()[:, 0].to(device)
-                    rows = augmented(data.features[drawn], own, rng)
+                    rows = augmented(data.features[drawn], adjusted_plan, rng)
                     total = clipped_sum(network, rows, data.labels[drawn], self.clip)
                     for own_total in total.values():
                         own_total.add_(
                             torch.randn(own_total.shape, generator=noises, device=device), alpha=self.noise * self.clip
                         )
                     descent.follow([own_total.div_(rate * count) for own_total in total.values()])
-                descent.learning_rate = rate_after(own, epoch + 1)
-                progress(epoch + 1, own.epochs)
+                descent.learning_rate = rate_after(adjusted_plan, epoch + 1)
+                progress(epoch + 1, adjusted_plan.epochs)
             return network.eval()
 
         return train
 
     def _own(self, plan: TrainingPlan) -> TrainingPlan:
         """Return the plan with this defense's own settings."""
-        own = {name: getattr(self, name) for name in ("batch_size", "epochs", "learning_rate") if getattr(self, name)}
-        return replace(plan, **own)
+        overrides = {
+            name: getattr(self, name) for name in ("batch_size", "epochs", "learning_rate") if getattr(self, name)
+        }
+        return replace(plan, **overrides)
 
 
 def clipped_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.Tensor, clip: float) -> Gradients:
@@ -94,27 +96,28 @@ def clipped_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.
     weights = {name: p.detach() for name, p in network.named_parameters() if p.requires_grad}
     total = {name: torch.zeros_like(p) for name, p in weights.items()}
 
-    def loss(own: Gradients, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.cross_entropy(functional_call(network, own, (x[None],)), y[None])
+    def loss(parameters: Gradients, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(functional_call(network, parameters, (x[None],)), y[None])
 
     of_each = vmap(grad(loss), in_dims=(None, 0, 0))
     size = max(1, AT_ONCE // sum(p.numel() for p in weights.values()))
     for x, y in zip(features.split(size), labels.split(size), strict=True) if len(labels) else ():
-        found = of_each(weights, x, y)
+        row_gradients = of_each(weights, x, y)
         norms = torch.linalg.vector_norm(
-            torch.stack([torch.linalg.vector_norm(own.flatten(1), dim=1) for own in found.values()]), dim=0
+            torch.stack([torch.linalg.vector_norm(values.flatten(1), dim=1) for values in row_gradients.values()]),
+            dim=0,
         )
-        kept = clip / norms.clamp(min=clip)
-        for name, own in found.items():
-            total[name] += torch.einsum("n,n...->...", kept, own)
+        factors = clip / norms.clamp(min=clip)
+        for name, gradient in row_gradients.items():
+            total[name] += torch.einsum("n,n...->...", factors, gradient)
     return total
 
 
 def _check(network: torch.nn.Module) -> None:
     mixing = (torch.nn.modules.batchnorm._BatchNorm,)
-    found = next((type(m).__name__ for m in network.modules() if isinstance(m, mixing)), None)
-    if found:
-        raise HarnessError(f"dp-sgd needs the gradient of each row, and {found} mixes the rows of a batch")
+    layer_name = next((type(m).__name__ for m in network.modules() if isinstance(m, mixing)), None)
+    if layer_name:
+        raise HarnessError(f"dp-sgd needs the gradient of each row, and {layer_name} mixes the rows of a batch")
 
 
 def _sampling(plan: TrainingPlan, rows: int) -> tuple[float, int]:

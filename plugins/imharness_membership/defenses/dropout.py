@@ -30,8 +30,8 @@ class Dropout(MembershipTraining):
             def thinned(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor] | None:
                 if not module.training:
                     return None
-                kept = torch.rand(inputs[0].shape, generator=masks, device=masks.device) >= self.share
-                return (inputs[0] * kept / (1 - self.share),)
+                mask = torch.rand(inputs[0].shape, generator=masks, device=masks.device) >= self.share
+                return (inputs[0] * mask / (1 - self.share),)
 
             masks = generator_on(rng, device)
             linear = [module for module in network.modules() if isinstance(module, torch.nn.Linear)]

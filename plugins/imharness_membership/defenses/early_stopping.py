@@ -39,7 +39,7 @@ class EarlyStopping(MembershipTraining):
         def train(
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
         ) -> torch.nn.Module:
-            best, kept, waited = float("inf"), copy.deepcopy(network.state_dict()), 0
+            best, best_state, waited = float("inf"), copy.deepcopy(network.state_dict()), 0
             reached = -1.0
             for done in epochs(network, data, plan, rng):
                 progress(done, plan.epochs)
@@ -51,10 +51,10 @@ class EarlyStopping(MembershipTraining):
                     reached = max(reached, share)
                 waited += 1
                 if cost < best:
-                    best, kept, waited = cost, copy.deepcopy(network.state_dict()), 0
+                    best, best_state, waited = cost, copy.deepcopy(network.state_dict()), 0
                 if self.accuracy is None and waited >= self.patience:
                     break
-            network.load_state_dict(kept)
+            network.load_state_dict(best_state)
             return network.eval()
 
         return train

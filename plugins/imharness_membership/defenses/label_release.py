@@ -10,12 +10,12 @@ class LabelRelease(MembershipRelease):
     """Releases the most likely class alone, as a probability of 1."""
 
     info = MembershipDefenseInfo(id="harness/label-release", version="1", paper="shokri2017")
-    by_name = True
+    opt_in = True
 
     def build(self, device: torch.device) -> ReleaseOutputs:
         """Return the release; of equally likely classes it names the first."""
 
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             return one_hot(outputs.argmax(dim=1), outputs.shape[1]).to(outputs.dtype)
 
         return release

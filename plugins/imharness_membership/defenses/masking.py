@@ -23,14 +23,14 @@ class Masking(MembershipRelease):
     def build(self, device: torch.device) -> ReleaseOutputs:
         """Return the mask: first the temperature, then `top_k`, then rounding; rows sum to 1 before rounding."""
 
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             if self.temperature != 1:
                 outputs = (outputs.clamp(min=1e-30).log() / self.temperature).softmax(dim=1)
             if self.top_k and self.top_k < outputs.shape[1]:
-                place = outputs.topk(self.top_k, dim=1).indices
-                kept = torch.zeros_like(outputs).scatter(1, place, outputs.gather(1, place))
-                rest = (1 - kept.sum(dim=1, keepdim=True)) / (outputs.shape[1] - self.top_k)
-                outputs = rest.clamp(min=0).expand_as(outputs).scatter(1, place, outputs.gather(1, place))
+                top = outputs.topk(self.top_k, dim=1).indices
+                masked = torch.zeros_like(outputs).scatter(1, top, outputs.gather(1, top))
+                rest = (1 - masked.sum(dim=1, keepdim=True)) / (outputs.shape[1] - self.top_k)
+                outputs = rest.clamp(min=0).expand_as(outputs).scatter(1, top, outputs.gather(1, top))
             return outputs if self.decimals < 0 else outputs.round(decimals=self.decimals)
 
         return release

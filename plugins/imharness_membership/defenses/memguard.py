@@ -31,9 +31,9 @@ class MemGuard(MembershipRelease):
     def build(self, device: torch.device) -> ReleaseOutputs:
         """Return the defense; labels do not change, and rows remain probabilities."""
 
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             with torch.enable_grad():
-                classifier = member_classifier(held, self.epochs, rng)
+                classifier = member_classifier(defender, self.epochs, rng)
                 noisy = _noisy(classifier, outputs, self.patience)
             distance = (noisy - outputs).abs().sum(dim=1)
             plain, changed = ((classifier(sorted_outputs(x)).sigmoid() - 0.5).abs() for x in (outputs, noisy))
@@ -49,11 +49,11 @@ def sorted_outputs(outputs: torch.Tensor) -> torch.Tensor:
     return outputs.sort(dim=1, descending=True).values
 
 
-def member_classifier(held: DefenderOutputs, epochs: int, rng: torch.Generator) -> nn.Module:
+def member_classifier(defender_outputs: DefenderOutputs, epochs: int, rng: torch.Generator) -> nn.Module:
     """Train the defender's classifier, sorted outputs ``(n, classes)`` -> logits ``(n,)``, with both sides balanced."""
-    features = sorted_outputs(torch.cat([held.member, held.reference]))
-    truth = (torch.arange(len(features), device=features.device) < len(held.member)).float()
-    weight = truth.new_tensor(len(held.reference) / max(1, len(held.member)))
+    features = sorted_outputs(torch.cat([defender_outputs.member, defender_outputs.reference]))
+    truth = (torch.arange(len(features), device=features.device) < len(defender_outputs.member)).float()
+    weight = truth.new_tensor(len(defender_outputs.reference) / max(1, len(defender_outputs.member)))
     with seeded_init(rng):
         layers = [nn.Linear(features.shape[1], 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU()]
         network = nn.Sequential(*layers, nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
@@ -75,16 +75,16 @@ def _noisy(classifier: nn.Module, outputs: torch.Tensor, patience: int) -> torch
     logits = outputs.clamp(min=1e-30).log()
     label = outputs.argmax(dim=1, keepdim=True)
     side = classifier(sorted_outputs(outputs)).sign()
-    kept, alive = outputs.clone(), torch.ones(len(outputs), dtype=torch.bool, device=outputs.device)
+    noisy, alive = outputs.clone(), torch.ones(len(outputs), dtype=torch.bool, device=outputs.device)
     for weight in DISTORTION_WEIGHTS:
         rows = alive.nonzero()[:, 0]
         if len(rows) == 0:
             break
-        found, done = _search(classifier, logits[rows], outputs[rows], label[rows], side[rows], weight, patience)
-        kept[rows[done]] = found[done]
+        candidates, done = _search(classifier, logits[rows], outputs[rows], label[rows], side[rows], weight, patience)
+        noisy[rows[done]] = candidates[done]
         alive = torch.zeros_like(alive)
         alive[rows[done]] = True
-    return kept
+    return noisy
 
 
 def _search(
@@ -103,7 +103,7 @@ def _search(
     all.
     """
     noise, rows = torch.zeros_like(logits), torch.arange(len(outputs), device=outputs.device)
-    found, done = outputs.clone(), torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+    noisy_outputs, done = outputs.clone(), torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
     lowest, since = torch.full_like(logits[:, 0], torch.inf), torch.zeros_like(rows)
     for _ in range(STEPS):
         leaf = noise.detach().requires_grad_(True)
@@ -114,17 +114,17 @@ def _search(
         distortion = (probabilities - outputs).abs().sum(dim=1)
         loss = decision.abs() + LABEL_WEIGHT * lead.clamp(min=0) + weight * distortion
         reached = (decision.sign() != side) & (lead < 0)
-        found[rows[reached]], done[rows[reached]] = probabilities.detach()[reached], True
+        noisy_outputs[rows[reached]], done[rows[reached]] = probabilities.detach()[reached], True
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         length = torch.linalg.vector_norm(gradient, dim=1, keepdim=True).clamp(min=1e-12)
         noise = noise - STEP * gradient / length
         since = torch.where(loss.detach() < lowest, 0, since + 1)
-        lowest, left = lowest.minimum(loss.detach()), ~reached & (since < patience)
-        if not bool(left.any()):
+        lowest, active = lowest.minimum(loss.detach()), ~reached & (since < patience)
+        if not bool(active.any()):
             break
-        kept = (rows, noise, logits, outputs, label, side, lowest, since)
-        rows, noise, logits, outputs, label, side, lowest, since = (x[left] for x in kept)
-    return found, done
+        state = (rows, noise, logits, outputs, label, side, lowest, since)
+        rows, noise, logits, outputs, label, side, lowest, since = (x[active] for x in state)
+    return noisy_outputs, done
 
 
 @hookimpl

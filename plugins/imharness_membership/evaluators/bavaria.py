@@ -67,8 +67,8 @@ class Bavaria(ReferenceEvaluator):
             variance = torch.where(shape > 1, scale / (shape - 1).clamp(min=0.5), scale).clamp(min=SMALLEST)
             return -((x - mean).square() / variance + variance.log()) / 2
         width = (scale * (weight + 1) / (shape * weight)).clamp(min=SMALLEST)
-        place = (self.kappa * middle + count * mean) / weight
-        tail = torch.log1p((x - place).square() / (2 * shape * width))
+        location = (self.kappa * middle + count * mean) / weight
+        tail = torch.log1p((x - location).square() / (2 * shape * width))
         return torch.lgamma(shape + 0.5) - torch.lgamma(shape) - (shape.log() + width.log()) / 2 - (shape + 0.5) * tail
 
 

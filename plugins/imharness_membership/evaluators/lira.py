@@ -52,8 +52,10 @@ class Lira(ReferenceEvaluator):
             return self._one(observed, references.log_odds, references.member, trained)
         answers = torch.cat([references.log_odds[:, None], views], dim=1)  # (K, 1 + v, m)
         member = references.member[:, None].expand_as(answers)
-        found = self._one(torch.cat([observed[None], theirs]).flatten(), answers.flatten(1), member.flatten(1), trained)
-        return found.view(answers.shape[1:]).mean(dim=0)
+        statistics = self._one(
+            torch.cat([observed[None], theirs]).flatten(), answers.flatten(1), member.flatten(1), trained
+        )
+        return statistics.view(answers.shape[1:]).mean(dim=0)
 
     def _one(self, observed: torch.Tensor, log_odds: torch.Tensor, member: torch.Tensor, trained: int) -> torch.Tensor:
         """Return the statistic of answers ``(m,)`` from those of K references, ``(K, m)``."""
@@ -68,11 +70,11 @@ class Lira(ReferenceEvaluator):
 
 def _fitted(log_odds: torch.Tensor, member: torch.Tensor, pooled: bool) -> tuple[Gaussian, Gaussian]:
     """Return the Gaussians of references with the row and without it."""
-    found = log_odds.new_empty(2, 3, log_odds.shape[1])
+    moments = log_odds.new_empty(2, 3, log_odds.shape[1])
     few = max(1, AT_ONCE // len(log_odds))
-    for answers, mask, sums in zip(*(x.split(few, dim=-1) for x in (log_odds, member, found)), strict=True):
+    for answers, mask, sums in zip(*(x.split(few, dim=-1) for x in (log_odds, member, moments)), strict=True):
         _sum(answers, mask, sums)
-    inside, out = ((_means(total, count), _variances(spread, count, pooled)) for count, total, spread in found)
+    inside, out = ((_means(total, count), _variances(spread, count, pooled)) for count, total, spread in moments)
     return inside, out
 
 
@@ -86,9 +88,9 @@ def _sum(log_odds: torch.Tensor, member: torch.Tensor, sums: torch.Tensor) -> No
     weight = member.view(torch.uint8).to(log_odds.dtype)  # takes a quarter of the time of booleans
     torch.sum(weight, 0, out=inside[0])
     torch.sub(len(log_odds), inside[0], out=out[0])
-    own = log_odds * weight
-    torch.sum(own, 0, out=inside[1])
-    rest = torch.sub(log_odds, own, out=own)
+    weighted = log_odds * weight
+    torch.sum(weighted, 0, out=inside[1])
+    rest = torch.sub(log_odds, weighted, out=weighted)
     torch.sum(rest, 0, out=out[1])
     means = sums[:, 1] / sums[:, 0].clamp(min=1)
     torch.addcmul(means[1], means[0] - means[1], weight, out=rest)

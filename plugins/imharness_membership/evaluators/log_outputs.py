@@ -58,13 +58,13 @@ def logistic_weights(features: torch.Tensor, truth: torch.Tensor, ridge: float) 
     weight = torch.where(truth > 0, 0.5 / share, 0.5 / (1 - share)) / len(truth)
     penalty = torch.full_like(features[0], ridge)
     penalty[-1] = 1e-9
-    found = torch.zeros_like(features[0])
+    coefficients = torch.zeros_like(features[0])
     for _ in range(STEPS):
-        guess = (features @ found).sigmoid()
-        slope = features.T @ (weight * (guess - truth)) + penalty * found
+        guess = (features @ coefficients).sigmoid()
+        slope = features.T @ (weight * (guess - truth)) + penalty * coefficients
         curve = features.T @ (features * (weight * guess * (1 - guess))[:, None]) + penalty.diag()
-        found = found - torch.linalg.solve(curve, slope)
-    return found
+        coefficients = coefficients - torch.linalg.solve(curve, slope)
+    return coefficients
 
 
 @hookimpl

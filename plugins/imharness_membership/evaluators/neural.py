@@ -28,13 +28,13 @@ class AttackNet(nn.Module):
         self.joined = nn.Sequential(*_layers(128, width // 4, 64), nn.Linear(64, 1))
 
     def forward(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        known = F.one_hot(labels, outputs.shape[1]).to(outputs.dtype)
-        return self.joined(torch.cat([self.outputs(outputs), self.labels(known)], dim=1))[:, 0]
+        one_hot = F.one_hot(labels, outputs.shape[1]).to(outputs.dtype)
+        return self.joined(torch.cat([self.outputs(outputs), self.labels(one_hot)], dim=1))[:, 0]
 
     def stacked(self, weights: Weights, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the logits ``(K, n)`` of K such networks for outputs ``(K, n, classes)`` and labels ``(K, n)``."""
-        known = F.one_hot(labels, outputs.shape[2]).to(outputs.dtype)
-        seen = [through(self.outputs, weights, outputs, "outputs."), through(self.labels, weights, known, "labels.")]
+        one_hot = F.one_hot(labels, outputs.shape[2]).to(outputs.dtype)
+        seen = [through(self.outputs, weights, outputs, "outputs."), through(self.labels, weights, one_hot, "labels.")]
         return through(self.joined, weights, torch.cat(seen, dim=2), "joined.")[..., 0]
 
 
@@ -71,7 +71,7 @@ class NeuralKnown(Neural):
     """
 
     info = Info(id="harness/neural-known", version="1", paper="nasr2018")
-    by_name = True
+    opt_in = True
     reads = frozenset[Evidence]({"known"})
 
 
@@ -83,7 +83,7 @@ class NeuralRounded(Neural):
     """
 
     info = Info(id="harness/neural-rounded", version="1", paper="jia2019")
-    by_name = True
+    opt_in = True
     decimals: int = Field(default=1, ge=0, le=6, description="Decimals that are kept of the target's probabilities.")
 
     def build(self, device: torch.device) -> InferMembership:
@@ -101,7 +101,7 @@ class NeuralRobust(Neural):
     """
 
     info = Info(id="harness/neural-robust", version="1", paper="jia2019")
-    by_name = True
+    opt_in = True
     epsilon: float = Field(default=0.1, gt=0, le=1, description="Largest change of a probability in training.")
     steps: int = Field(default=7, ge=1, le=100, description="Steps by which the change is sought.")
 

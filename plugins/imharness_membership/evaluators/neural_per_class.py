@@ -28,8 +28,8 @@ class PerClassNet(nn.Module):
         self.shift = nn.Parameter(torch.zeros(classes))
 
     def forward(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        parts = zip(outputs.split(PART), labels.split(PART), strict=True)
-        return torch.cat([self._some(*part) for part in parts])
+        chunks = zip(outputs.split(PART), labels.split(PART), strict=True)
+        return torch.cat([self._some(*chunk) for chunk in chunks])
 
     def _some(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         hidden = F.relu(torch.einsum("nd,ndw->nw", outputs, self.inside[labels]) + self.bias[labels])
@@ -40,7 +40,7 @@ class NeuralPerClass(LearntEvaluator):
     """Predicts membership with one neural network for each class, trained on a shadow model's rows of the class."""
 
     info = Info(id="harness/neural-per-class", version="1", paper="shokri2017")
-    by_name = True
+    opt_in = True
     width: int = Field(default=64, ge=1, le=8192, description="Units of the hidden layer.")
 
     def build(self, device: torch.device) -> InferMembership:

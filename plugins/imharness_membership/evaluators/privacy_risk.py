@@ -29,7 +29,7 @@ class PrivacyRisk(MembershipEvaluator):
                     (query.target_outputs, query.target_labels),
                 )
             )
-            found = risk_scores(
+            risks = risk_scores(
                 shadow,
                 query.shadow_member.cpu().numpy(),
                 query.shadow_labels.cpu().numpy(),
@@ -38,7 +38,7 @@ class PrivacyRisk(MembershipEvaluator):
                 query.shadow_outputs.shape[1],
                 self.prior,
             )
-            return torch.from_numpy(found - 0.5).float().to(query.target_outputs.device)
+            return torch.from_numpy(risks - 0.5).float().to(query.target_outputs.device)
 
         return infer
 

@@ -39,16 +39,18 @@ class Qmia(MembershipEvaluator):
             shadow = _features(query.shadow_outputs, query.shadow_labels)
             target = _features(query.target_outputs, query.target_labels)
             mean, scale = shadow.mean(dim=0), shadow.std(dim=0).clamp(min=LEAST)
-            known, asked = (
+            shadow_features, target_features = (
                 torch.cat([(features - mean) / scale, F.one_hot(labels, classes).to(features.dtype)], dim=1)
                 for features, labels in ((shadow, query.shadow_labels), (target, query.target_labels))
             )
             odds = log_odds(query.shadow_outputs, query.shadow_labels)
             with torch.enable_grad():
-                place, spread = self._fitted(known[outside], odds[outside])
-            own = (odds - place(known)) / spread(known)
-            theirs = (log_odds(query.target_outputs, query.target_labels) - place(asked)) / spread(asked)
-            return margins(query, own, theirs, per_class=False)
+                location, spread = self._fitted(shadow_features[outside], odds[outside])
+            shadow_scores = (odds - location(shadow_features)) / spread(shadow_features)
+            theirs = (log_odds(query.target_outputs, query.target_labels) - location(target_features)) / spread(
+                target_features
+            )
+            return margins(query, shadow_scores, theirs, per_class=False)
 
         return infer
 
@@ -64,8 +66,8 @@ class Qmia(MembershipEvaluator):
             rows = slice(None)
             if len(odds) > BATCH:
                 rows = torch.randint(len(odds), (BATCH,), generator=rng).to(odds.device)
-            place, scale = features[rows] @ weights[0], (features[rows] @ weights[1]).exp()
-            above = ((odds[rows] - centre) / width - place)[:, None] - scale[:, None] * shape
+            location, scale = features[rows] @ weights[0], (features[rows] @ weights[1]).exp()
+            above = ((odds[rows] - centre) / width - location)[:, None] - scale[:, None] * shape
             loss = torch.maximum(levels * above, (levels - 1) * above).mean()
             descent.step(loss + self.ridge * weights.square().sum() / 2)
         weights = weights.detach()

@@ -29,10 +29,10 @@ class WhiteBoxNet(nn.Module):
         self.joined = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1))
 
     def forward(self, error: torch.Tensor, features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        known = F.one_hot(labels, error.shape[1]).to(error.dtype)
-        outputs = error + known
+        one_hot = F.one_hot(labels, error.shape[1]).to(error.dtype)
+        outputs = error + one_hot
         gradient = F.relu(self.filters(error[:, :, None] * features[:, None, :])).flatten(1)
-        seen = torch.cat([outputs, known, log_odds(outputs, labels)[:, None]], dim=1)
+        seen = torch.cat([outputs, one_hot, log_odds(outputs, labels)[:, None]], dim=1)
         return self.joined(torch.cat([self.gradient(gradient), self.outputs(seen)], dim=1))[:, 0]
 
 
@@ -54,8 +54,8 @@ class WhiteBox(LearntEvaluator):
             seen = query.gradients
             network = learn((seen.shadow_error, seen.shadow_features, query.shadow_labels), query.shadow_member)
             with torch.no_grad():
-                parts = (seen.target_error, seen.target_features, query.target_labels)
-                return torch.cat([network(*rows) for rows in zip(*(p.split(4096) for p in parts), strict=True)])
+                tensors = (seen.target_error, seen.target_features, query.target_labels)
+                return torch.cat([network(*rows) for rows in zip(*(p.split(4096) for p in tensors), strict=True)])
 
         return infer
 
@@ -64,7 +64,7 @@ class WhiteBoxKnown(WhiteBox):
     """The same network, trained on rows of the target whose membership the adversary knows, as Nasr et al. do."""
 
     info = Info(id="harness/white-box-known", version="1", paper="nasr2019")
-    by_name = True
+    opt_in = True
     reads = frozenset[Evidence]({"gradients", "known"})
 
 

@@ -50,16 +50,16 @@ class AllLayersNet(nn.Module):
     def forward(
         self, inputs: torch.Tensor, slopes: torch.Tensor, norms: torch.Tensor, labels: torch.Tensor
     ) -> torch.Tensor:
-        given = inputs.split([size for size, _ in self.sizes], dim=1)
+        layer_inputs = inputs.split([size for size, _ in self.sizes], dim=1)
         by_output = slopes.split([size for _, size in self.sizes], dim=1)
-        known = F.one_hot(labels, by_output[-1].shape[1]).to(slopes.dtype)
-        outputs = by_output[-1] + known
-        parts = [self.outputs(torch.cat([outputs, known, log_odds(outputs, labels)[:, None]], dim=1))]
-        for kernels, branch, x, slope in zip(self.kernels, self.gradients, given, by_output, strict=True):
-            parts.append(branch(F.relu(convolved(kernels, x, slope)).flatten(1)))
+        one_hot = F.one_hot(labels, by_output[-1].shape[1]).to(slopes.dtype)
+        outputs = by_output[-1] + one_hot
+        encoded = [self.outputs(torch.cat([outputs, one_hot, log_odds(outputs, labels)[:, None]], dim=1))]
+        for kernels, branch, x, slope in zip(self.kernels, self.gradients, layer_inputs, by_output, strict=True):
+            encoded.append(branch(F.relu(convolved(kernels, x, slope)).flatten(1)))
         if self.norms is not None:
-            parts.append(self.norms(norms.clamp(min=LEAST).log()))
-        return self.joined(torch.cat(parts, dim=1))[:, 0]
+            encoded.append(self.norms(norms.clamp(min=LEAST).log()))
+        return self.joined(torch.cat(encoded, dim=1))[:, 0]
 
 
 def _branch(size: int, width: int) -> nn.Sequential:
@@ -70,7 +70,7 @@ class WhiteBoxLayers(LearntEvaluator):
     """Predicts membership from the gradients of all layers, with a network trained on a shadow model."""
 
     info = Info(id="harness/white-box-layers", version="1", paper="nasr2019")
-    by_name = True
+    opt_in = True
     reads = frozenset[Evidence]({"layers"})
     kernels: int = Field(default=32, ge=1, le=1000, description="Kernels over the gradient of each linear layer.")
     width: int = Field(default=256, ge=8, le=8192, description="Units of the first layer of each branch.")
@@ -90,7 +90,9 @@ class WhiteBoxLayers(LearntEvaluator):
             network = learners[sizes](shadow, query.shadow_member)
             target = (seen.target_inputs, seen.target_slopes, seen.target_norms, query.target_labels)
             with torch.no_grad():
-                return torch.cat([network(*rows) for rows in zip(*(part.split(ASKED) for part in target), strict=True)])
+                return torch.cat(
+                    [network(*rows) for rows in zip(*(tensor.split(ASKED) for tensor in target), strict=True)]
+                )
 
         return infer
 
@@ -99,7 +101,7 @@ class WhiteBoxLayersKnown(WhiteBoxLayers):
     """The same network, trained on rows of the target whose membership the adversary knows: Nasr et al.'s attack."""
 
     info = Info(id="harness/white-box-layers-known", version="1", paper="nasr2019")
-    by_name = True
+    opt_in = True
     reads = frozenset[Evidence]({"layers", "known"})
 
 

@@ -44,12 +44,12 @@ class DenseNetBc(Model):
             need_images(self, shape, SMALLEST)
             layers = ((self.depth - 4) // (2 * BLOCKS),) * BLOCKS
             with seeded_init(rng):
-                found = DenseNet(self.growth, layers, 2 * self.growth, num_classes=classes)  # type: ignore[arg-type]
-                found.features.conv0 = nn.Conv2d(shape[0], 2 * self.growth, 3, 1, 1, bias=False)
-                nn.init.kaiming_normal_(found.features.conv0.weight)
+                densenet = DenseNet(self.growth, layers, 2 * self.growth, num_classes=classes)  # type: ignore[arg-type]
+                densenet.features.conv0 = nn.Conv2d(shape[0], 2 * self.growth, 3, 1, 1, bias=False)
+                nn.init.kaiming_normal_(densenet.features.conv0.weight)
             for name in ("norm0", "relu0", "pool0"):  # parts of the stem for large images
-                setattr(found.features, name, nn.Identity())
-            return found.to(device)
+                setattr(densenet.features, name, nn.Identity())
+            return densenet.to(device)
 
         return network
 

@@ -32,15 +32,15 @@ class Standardised(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return images ``(n, 3, h, w)`` with mean 0 and spread 1 where they are as ImageNet's."""
-        found: torch.Tensor = (images - self.mean) / self.std
-        return found
+        standardised: torch.Tensor = (images - self.mean) / self.std
+        return standardised
 
 
 class FineTuned(Model):
     """ResNet-50 with ImageNet's weights and a new last layer; all layers are trained. Rows are colour images."""
 
     info = Info(id="harness/fine-tuned-resnet50", version="1", paper="he2016")
-    by_name = True
+    opt_in = True
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the weights that training starts from."""
@@ -51,16 +51,16 @@ class FineTuned(Model):
         from torchvision.models import resnet50
 
         with Undrawn():
-            known = resnet50(weights=None)
-        fill(known, WEIGHTS, state_dict(WEIGHTS))
+            pretrained = resnet50(weights=None)
+        fill(pretrained, WEIGHTS, state_dict(WEIGHTS))
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
             if len(shape) != 3 or shape[0] != len(MEAN):
                 raise UsageError(f"{self.label}: rows must be colour images, got shape {tuple(shape)}.")
-            found = copy.deepcopy(known)
+            resnet = copy.deepcopy(pretrained)
             with seeded_init(rng):
-                found.fc = nn.Linear(found.fc.in_features, classes)
-            return nn.Sequential(Standardised(), found).to(device)
+                resnet.fc = nn.Linear(resnet.fc.in_features, classes)
+            return nn.Sequential(Standardised(), resnet).to(device)
 
         return network
 

@@ -19,10 +19,10 @@ class ResNet18(Model):
             from torchvision.models import resnet18
 
             with seeded_init(rng):
-                found = resnet18(num_classes=classes)
-                found.conv1 = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False)
-            found.maxpool = nn.Identity()
-            return found.to(device)
+                resnet = resnet18(num_classes=classes)
+                resnet.conv1 = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False)
+            resnet.maxpool = nn.Identity()
+            return resnet.to(device)
 
         return network
 
@@ -39,10 +39,10 @@ class DenseNet121(Model):
             from torchvision.models import densenet121
 
             with seeded_init(rng):
-                found = densenet121(num_classes=classes)
-                found.features.conv0 = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False)
-            found.features.pool0 = nn.Identity()
-            return found.to(device)
+                densenet = densenet121(num_classes=classes)
+                densenet.features.conv0 = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False)
+            densenet.features.pool0 = nn.Identity()
+            return densenet.to(device)
 
         return network
 

@@ -40,11 +40,11 @@ class Wrn(Model):
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
             need_images(self, shape, SMALLEST)
             with seeded_init(rng):
-                made = _network(shape[0], classes, (self.depth - 4) // (2 * GROUPS), self.width)
-                for module in made.modules():
+                wide_resnet = _network(shape[0], classes, (self.depth - 4) // (2 * GROUPS), self.width)
+                for module in wide_resnet.modules():
                     if isinstance(module, nn.Conv2d):
                         nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-            return made.to(device)
+            return wide_resnet.to(device)
 
         return network
 
@@ -63,8 +63,8 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return ``(n, outside, h / stride, w / stride)`` for ``(n, inside, h, w)``."""
         active = F.relu(self.norm1(x))
-        found: torch.Tensor = self.conv2(F.relu(self.norm2(self.conv1(active))))
-        return found + (x if self.shortcut is None else self.shortcut(active))
+        residual: torch.Tensor = self.conv2(F.relu(self.norm2(self.conv1(active))))
+        return residual + (x if self.shortcut is None else self.shortcut(active))
 
 
 def _network(colours: int, classes: int, blocks: int, width: int) -> nn.Sequential:

@@ -1,12 +1,20 @@
 """Tables of the track, after those of Song & Mittal (USENIX Security 2021)."""
 
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import LOW, figures_at, figures_of, pools_of, scores_of
 from imharness_membership.tables.choice import figures_of_parts, parted
 from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
 from imharness_membership.tables.epochs import by_epoch
 from imharness_membership.tables.evaluators import evaluators, thresholds, unseen_of
+from imharness_membership.tables.figures import (
+    LOW,
+    figures_at,
+    figures_of,
+    most_non_members,
+    named,
+    pools_of,
+    scores_of,
+)
 from imharness_membership.tables.pictures import charts
 from imharness_membership.tables.risk import classes, estimates, priors, risk, risk_rows
 from imharness_membership.tables.vulnerable import agreement, sensitivity, sensitivity_by_score
@@ -20,9 +28,9 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
     if not {"evaluate", "train"} <= query.steps:
         return TrackReport()
     scores = scores_of(query)
-    kinds = figures_at(fpr)
-    parts, pools = parted(scores), pools_of(query)
-    own = figures_of_parts(parts, kinds, pools)
+    kinds = named(figures_at(fpr), most_non_members(scores.about["member"]))
+    parted_scores, pools = parted(scores), pools_of(query)
+    part_figures = figures_of_parts(parted_scores, kinds, pools)
     figures = figures_of(scores, kinds, pools=pools)
     promised, trained = risk_rows(scores), facts_of(query, scores.entries)
     tables = [
@@ -37,11 +45,11 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
         *([sensitivity(query), sensitivity_by_score(query)] if "sensitivity" in query.steps else []),
     ]
     tested = tested_of(query, scores.entries)
-    ranked = ranked_defenses(query, own, kinds, fact(trained, TEST), tested, share)
+    ranked = ranked_defenses(query, part_figures, kinds, fact(trained, TEST), tested, share)
     pictures = charts(scores, ranked.tables[0], promised)
     if "by_epoch" in query.steps:
         table, chart = by_epoch(query)
         tables.append(table)
         pictures.append(chart)
     others = TrackReport([table for table in tables if table.rows], [], pictures)
-    return ranked + rates(own, kinds, parts, trained) + others
+    return ranked + rates(part_figures, kinds, parted_scores, trained) + others

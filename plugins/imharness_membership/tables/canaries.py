@@ -10,15 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of
-from imharness.tables import Blocks, Column, Wins
+from imharness.leaderboard import Blocks, Column, Contest, Wins, Words, contest, controls_of
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import Figures, figures
-
-CLAIM = (
-    "Of mislabelled records, an attack that knows the defense finds {protection} behind {winner} while at most RATE of "
-    "others are accused, {without} without a defense; test accuracy {utility} of {plain}."
-)
+from imharness_membership.tables.figures import Figures, figures, figures_at, most_non_members, named
 
 
 def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -> TrackReport:
@@ -30,8 +24,9 @@ def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -
     if "canary" not in query.steps:
         return TrackReport()
     key = next(iter(kinds))
-    figure = kinds[key]
-    found = found_canaries(_answers(query), kinds, key)
+    answers = _answers(query)
+    figure = named({key: figures_at(kinds[key].fpr)[key]}, most_non_members(answers.about["member"]))[key]
+    canary_scores = found_canaries(answers, kinds, key)
     column = Column(
         key,
         f"canary {figure.label}",
@@ -50,9 +45,14 @@ def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -
     )
     return contest(
         Contest(
-            scores=found,
+            scores=canary_scores,
             protection=column,
-            claim=CLAIM.replace("RATE", f"{100 * figure.fpr:g}%"),
+            words=Words(
+                "leaks least",
+                lambda share: f"{100 * share:.1f} %",
+                f"of canaries named at {figure.percent}% FPR",
+                "takes more than {bound} off the {plain} {of} {without}",
+            ),
             controls=controls_of(query, "defense"),
             **rules,
         ),
@@ -79,18 +79,18 @@ def _answers(query: Query) -> Blocks:
 def found_canaries(answers: Blocks, kinds: Figures, key: str) -> Blocks:
     """Return a figure of the attack on canaries: a condition for every data set and model, splits as units."""
     conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
-    for dataset, model in sorted({(own["dataset"], own["model"]) for own in answers.conditions}):
+    for dataset, model in sorted({(condition["dataset"], condition["model"]) for condition in answers.conditions}):
         here = sorted(answers.where(dataset=dataset, model=model), key=lambda c: answers.conditions[c]["split"])
         score = np.stack([answers.values["score"][c] for c in here], axis=1)
         inside = np.stack([answers.about["member"][c].astype(bool) for c in here])
         moved = beyond_others(score, inside)
-        own = [figures(moved[:, k], member, {key: kinds[key]})[key] for k, member in enumerate(inside)]
+        canary_figures = [figures(moved[:, k], member, {key: kinds[key]})[key] for k, member in enumerate(inside)]
         conditions.append(
             {"dataset": dataset, "model": model, "attack": "models with the same defense", "attacker": "adaptive"}
         )
         names = [f"{dataset}, split {int(answers.conditions[c]['split']):03}" for c in here]
         units.append(np.array(names, dtype=object))
-        values.append(np.stack(own, axis=1))
+        values.append(np.stack(canary_figures, axis=1))
     return Blocks(answers.entries, tuple(conditions), tuple(units), {key: tuple(values)}, {"split": tuple(units)})
 
 
@@ -106,7 +106,7 @@ def beyond_others(score: np.ndarray, inside: np.ndarray) -> np.ndarray:
     """
     out = ~inside & ~np.isnan(score)
     total, count = np.where(out, score, 0.0).sum(axis=1, keepdims=True), out.sum(axis=1, keepdims=True)
-    others, left = total - np.where(out, score, 0.0), count - out
-    means = np.divide(others, left, out=np.full(score.shape, np.nan), where=left > 0)
+    others, remaining = total - np.where(out, score, 0.0), count - out
+    means = np.divide(others, remaining, out=np.full(score.shape, np.nan), where=remaining > 0)
     every = np.nanmean(np.where(out, score, np.nan), axis=(1, 2), keepdims=True)
     return score - np.where(np.isnan(means), every, means)

@@ -16,10 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from imharness.contests import common
-from imharness.stats import chosen_half
-from imharness.tables import Blocks, Value, missing
-from imharness_membership.tables.cells import DATASET, POOL, Figures, figures_of, over_splits, pools_among
+from imharness.leaderboard import Blocks, Value, chosen_half, common, missing
+from imharness_membership.tables.figures import DATASET, POOL, Figures, figures_of, over_splits, pools_among
 
 STRONGEST = "the strongest"
 EQUAL = 10
@@ -47,38 +45,40 @@ class Parts(NamedTuple):
 def parted(scores: Blocks) -> Parts:
     """Return the parts of scores; a half of the rows of studies with few splits is set aside."""
     splits: dict[tuple[str, str], set[str]] = {}
-    for own in scores.conditions:
-        splits.setdefault(_study(own), set()).add(own["split"])
+    for condition in scores.conditions:
+        splits.setdefault(_study(condition), set()).add(condition["split"])
     few = {
-        c: scores.units[c].astype(str) for c, own in enumerate(scores.conditions) if len(splits[_study(own)]) < FEWEST
+        c: scores.units[c].astype(str)
+        for c, facets in enumerate(scores.conditions)
+        if len(splits[_study(facets)]) < FEWEST
     }
-    known = np.unique(np.concatenate([np.zeros(0, str), *few.values()]))
-    half = known[chosen_half(known)]
-    aside = [np.isin(few[c], half) if c in few else np.zeros(len(own), bool) for c, own in enumerate(scores.units)]
-    return Parts(_rows(scores, aside), _rows(scores, [~kept for kept in aside]) if few else scores)
+    unit_names = np.unique(np.concatenate([np.zeros(0, str), *few.values()]))
+    half = unit_names[chosen_half(unit_names)]
+    aside = [np.isin(few[c], half) if c in few else np.zeros(len(units), bool) for c, units in enumerate(scores.units)]
+    return Parts(_rows(scores, aside), _rows(scores, [~mask for mask in aside]) if few else scores)
 
 
-def figures_of_parts(parts: Parts, kinds: Figures, pools: Mapping[str, str] | None = None) -> Parts:
+def figures_of_parts(parted_scores: Parts, kinds: Figures, pools: Mapping[str, str] | None = None) -> Parts:
     """Return the figures of scores, see `figures_of`."""
-    aside = figures_of(parts.aside, kinds, to_choose=True, pools=pools)
-    return Parts(aside, figures_of(parts.reported, kinds, pools=pools))
+    aside = figures_of(parted_scores.aside, kinds, to_choose=True, pools=pools)
+    return Parts(aside, figures_of(parted_scores.reported, kinds, pools=pools))
 
 
 def following(count: int) -> list[list[int]]:
     """Return for each of so many splits the places of those on which its evaluator is chosen, half of the others."""
-    return [[(place + step) % count for step in range(1, (count - 1) // 2 + 1)] for place in range(count)]
+    return [[(index + step) % count for step in range(1, (count - 1) // 2 + 1)] for index in range(count)]
 
 
 def run_both_ways(figures: Blocks, key: str) -> Blocks:
     """Return a figure of the evaluators that were run with defended and with plain shadow models; NaN of the others."""
-    own, found = figures.conditions, figures.values[key]
-    keys = [(_study(facets), facets["evaluator"]) for facets in own]
+    conditions, values = figures.conditions, figures.values[key]
+    keys = [(_study(facets), facets["evaluator"]) for facets in conditions]
 
     def both(c: int) -> np.ndarray:
-        others = [~np.isnan(found[k]) for k, other in enumerate(keys) if other == keys[c]]
-        return np.where(np.all(others, axis=0), found[c], np.nan)
+        others = [~np.isnan(values[k]) for k, other in enumerate(keys) if other == keys[c]]
+        return np.where(np.all(others, axis=0), values[c], np.nan)
 
-    return replace(figures, values={key: tuple(map(both, range(len(own))))})
+    return replace(figures, values={key: tuple(map(both, range(len(conditions))))})
 
 
 @dataclass(frozen=True)
@@ -99,40 +99,42 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
     conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
     shared: dict[str, list[np.ndarray]] = {} if pools is None else {POOL: [], DATASET: []}
     named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
-    studies = sorted({_study(own) for own in reported.conditions})
+    studies = sorted({_study(condition) for condition in reported.conditions})
     for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
         facets = {"dataset": dataset, "model": model}
         tried = [c for c in reported.where(**facets) if reported.conditions[c]["attacker"] in adversaries[attacker]]
-        aside, shown = (np.stack([part.values[key][c] for c in tried]) for part in figures)
-        few = ~common(reported.entries, ~np.isnan(shown).all(axis=2))
-        reach = np.where(few[:, None, None], np.nan, _reach(reported.entries, aside, shown, pools))
+        aside, reported_values = (np.stack([side.values[key][c] for c in tried]) for side in figures)
+        few = ~common(reported.entries, ~np.isnan(reported_values).all(axis=2))
+        reach = np.where(few[:, None, None], np.nan, _reach(reported.entries, aside, reported_values, pools))
         none = np.isnan(reach).all(axis=0)
         best = np.where(np.isnan(reach), -np.inf, reach).argmax(axis=0)
-        own = np.where(none, np.nan, np.take_along_axis(shown, best[None], axis=0)[0])
+        best_values = np.where(none, np.nan, np.take_along_axis(reported_values, best[None], axis=0)[0])
         for i, label in enumerate(reported.entries):
-            named[label].update(reported.conditions[tried[k]]["evaluator"] for k in best[i][~np.isnan(own[i])])
+            named[label].update(reported.conditions[tried[k]]["evaluator"] for k in best[i][~np.isnan(best_values[i])])
         names = np.array([f"{dataset}, split {split}" for split in reported.units[tried[0]]], dtype=object)
         at = np.argsort(names.astype(str))
         conditions.append({**facets, "evaluator": STRONGEST, "attacker": attacker})
         units.append(names[at])
-        values.append(own[:, at])
+        values.append(best_values[:, at])
         if pools is not None:
             shared[POOL].append(np.array([f"{dataset}, pool {pool}" for pool in pools[at]], dtype=object))
             shared[DATASET].append(np.full(len(at), dataset, dtype=object))
-    shares = {label: {name: n / own.total() for name, n in own.most_common()} for label, own in named.items()}
+    shares = {
+        label: {name: n / counter.total() for name, n in counter.most_common()} for label, counter in named.items()
+    }
     scores = {key: tuple(values)}
-    about = {"split": tuple(units), **{fact: tuple(own) for fact, own in shared.items()}}
+    about = {"split": tuple(units), **{fact: tuple(column) for fact, column in shared.items()}}
     return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, about), shares)
 
 
-def over_strongest(scores: Blocks, key: str, entry: str, conditions: Sequence[int], reason: str = "no cell") -> Value:
+def over_strongest(scores: Blocks, key: str, entry: str, conditions: Sequence[int], reason: str = "no task") -> Value:
     """Return the mean of an entry's figure over splits, as `over_splits` does, in some conditions of `strongest`."""
     if not conditions:
         return missing(reason)
     row = scores.entries.index(entry)
     numbers, *facts = (
-        np.concatenate([own[c] for c in conditions])
-        for own in (
+        np.concatenate([columns[c] for c in conditions])
+        for columns in (
             [block[row] for block in scores.values[key]],
             *(scores.about[fact] for fact in (POOL, DATASET) if fact in scores.about),
         )
@@ -157,13 +159,13 @@ def _reach(
     if not np.isnan(aside).all():
         return np.broadcast_to(_mean(aside), aside.shape)
     on = common(entries, ~np.isnan(reported).all(axis=0).T)
-    found, places = np.broadcast_to(_mean(reported[:, :, on]), reported.shape).copy(), np.flatnonzero(on)
-    for place, others in zip(places, following(len(places)), strict=True):
+    reach, places = np.broadcast_to(_mean(reported[:, :, on]), reported.shape).copy(), np.flatnonzero(on)
+    for index, others in zip(places, following(len(places)), strict=True):
         on_these = places[others]
-        if pools is not None and (pools[on_these] != pools[place]).any():
-            on_these = on_these[pools[on_these] != pools[place]]
-        found[:, :, place] = _mean(reported[:, :, on_these])[:, :, 0]
-    return found
+        if pools is not None and (pools[on_these] != pools[index]).any():
+            on_these = on_these[pools[on_these] != pools[index]]
+        reach[:, :, index] = _mean(reported[:, :, on_these])[:, :, 0]
+    return reach
 
 
 def _mean(figures: np.ndarray) -> np.ndarray:
@@ -177,15 +179,18 @@ def _study(facets: Mapping[str, str]) -> tuple[str, str]:
     return facets["dataset"], facets["model"]
 
 
-def _rows(scores: Blocks, kept: Sequence[np.ndarray]) -> Blocks:
+def _rows(scores: Blocks, masks: Sequence[np.ndarray]) -> Blocks:
     """Return the scores of some of each condition's rows."""
     return Blocks(
         scores.entries,
         scores.conditions,
-        tuple(units[own] for units, own in zip(scores.units, kept, strict=True)),
+        tuple(units[mask] for units, mask in zip(scores.units, masks, strict=True)),
         {
-            name: tuple(block[:, own] for block, own in zip(blocks, kept, strict=True))
+            name: tuple(block[:, mask] for block, mask in zip(blocks, masks, strict=True))
             for name, blocks in scores.values.items()
         },
-        {name: tuple(fact[own] for fact, own in zip(facts, kept, strict=True)) for name, facts in scores.about.items()},
+        {
+            name: tuple(fact[mask] for fact, mask in zip(facts, masks, strict=True))
+            for name, facts in scores.about.items()
+        },
     )

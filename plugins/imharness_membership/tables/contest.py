@@ -2,7 +2,7 @@
 
 For every data set, model and defense, the strongest evaluator of each split is chosen on other splits, see
 `imharness_membership.tables.choice`. An adversary who knows the defense may also train its shadow models plainly, so it
-chooses among all evaluators with either kind of shadow model. Balanced accuracy is the second yardstick: a low
+chooses among all evaluators with either kind of shadow model. Balanced accuracy is the secondary measure: a low
 false-positive rate says whether anybody can be accused, balanced accuracy how much is given away of all rows.
 """
 
@@ -11,12 +11,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Chosen, Contest, Yardstick, contest, controls_of, flags_of, share_of
-from imharness.tables import Blocks, Column, Table, Wins
+from imharness.leaderboard import (
+    Blocks,
+    Chosen,
+    Column,
+    Contest,
+    SecondaryMeasure,
+    Table,
+    Wins,
+    Words,
+    contest,
+    controls_of,
+    flags_of,
+    share_of,
+)
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.canaries import ranked_by_canaries
-from imharness_membership.tables.cells import DATASET, EXPECTED, POOL, POOLED, SHARE, UNDEFENDED, Figures, non_members
 from imharness_membership.tables.choice import WAY, Parts, over_strongest, run_both_ways, strongest
+from imharness_membership.tables.figures import DATASET, EXPECTED, POOL, POOLED, SHARE, UNDEFENDED, Figures, non_members
 
 MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""
@@ -26,13 +38,12 @@ WORST = {"adaptive": ("adaptive", "fixed")}
 ACCURACY = "accuracy"
 
 
-CLAIMS = {
-    False: "The strongest evaluator that knows the defense finds {protection} of members behind {winner} while at most "
-    "{rate} of others are accused, {without} without a defense; test accuracy {utility} of {plain}.",
-    True: "The strongest evaluator that knows the defense guesses {protection} of memberships right behind {winner}, "
-    "{without} without a defense; test accuracy {utility} of {plain}.",
-}
-"""Whether defenses are ranked by balanced accuracy -> the headline."""
+LIMIT = "takes more than {bound} off the {plain} {of} {without}"
+
+
+def words_of(of: str) -> Words:
+    """Return how headlines speak of a share of right answers, or of members that are named; `of`: of what."""
+    return Words("leaks least", lambda share: f"{100 * share:.1f} %", of, LIMIT)
 
 
 def ranked_defenses(
@@ -53,6 +64,7 @@ def ranked_defenses(
     pooled = POOL in reported.about
     columns = {key: _protection(kinds, key, pooled=pooled) for key in keys}
     first, by = keys[0], columns[keys[0]]
+    of = "of guesses right" if first == ACCURACY else f"of members named at {kinds[first].percent}% FPR"
     shared = {
         "utility": utility,
         "undefended": UNDEFENDED,
@@ -60,19 +72,20 @@ def ranked_defenses(
         "flags": flags_of(query, reported.entries),
         "gates": (share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
     }
-    kinds_of = strongest(Parts(*(run_both_ways(part, first) for part in figures)), first, KINDS).scores
+    kinds_of = strongest(Parts(*(run_both_ways(side, first) for side in figures)), first, KINDS).scores
     rules = Contest(
         **shared,
         scores=worst[first].scores,
         protection=by,
-        claim=CLAIMS[first == ACCURACY].replace("{rate}", f"{100 * kinds[first].fpr:g}%"),
+        words=words_of(of),
         attack="evaluator",
         controls=_controls_among(query, reported.entries),
-        yardsticks=tuple(Yardstick(worst[key].scores, columns[key]) for key in keys[1:]),
+        matched=_matched(reported.entries),
+        secondary_measures=tuple(SecondaryMeasure(worst[key].scores, columns[key]) for key in keys[1:]),
         over=("evaluator", "attacker"),
         chosen=Chosen(reported, kinds_of, worst[first].broken_by),
     )
-    found = contest(
+    contest_report = contest(
         rules,
         id="defenses",
         title="Defenses against membership inference",
@@ -85,7 +98,9 @@ def ranked_defenses(
         note=note,
     )
     ranked = replace(
-        found, tables=[_beside_it(found.tables[0], columns[key], worst[key].scores) for key in keys[1:]] or found.tables
+        contest_report,
+        tables=[_beside_it(contest_report.tables[0], columns[key], worst[key].scores) for key in keys[1:]]
+        or contest_report.tables,
     )
     return ranked + ranked_by_canaries(query, kinds, shared)
 
@@ -94,20 +109,20 @@ def _order(figures: Blocks, kinds: Figures) -> tuple[list[str], str]:
     """Return the figures that a winner has to be better by, the one that ranks first, and why it is not the first kind.
 
     The rate at few false positives ranks if each split has enough non-members for it; with fewer, it is a second
-    yardstick, or is not asked where it is not defined. That depends on the plan alone, and on no entry.
+    secondary measure, or is not asked where it is not defined. That depends on the plan alone, and on no entry.
     """
     low = next(iter(kinds))
-    own, count = kinds[low], non_members(figures)
-    if own.ranks(count):
+    figure, count = kinds[low], non_members(figures)
+    if figure.ranks(count):
         return [low, ACCURACY], ""
-    lacking = own.why_not(count)
+    lacking = figure.why_not(count)
     if lacking:
-        return [ACCURACY], f"{own.label} is {lacking}."
-    enough, had = round(EXPECTED / own.fpr), int(count.max())
+        return [ACCURACY], f"{figure.label} is {lacking}."
+    enough, had = round(EXPECTED / figure.fpr), int(count.max())
     return (
         [ACCURACY, low],
-        f"A winner has to be better by {own.label}, too; with {enough:,} non-members in each split, "
-        f"instead of {had:,}, it would rank.",
+        f"{figure.label} takes the crown from a winner that it shows to be worse; with {enough:,} non-members in each "
+        f"split, instead of {had:,}, it would rank.",
     )
 
 
@@ -139,21 +154,26 @@ def _beside_it(table: Table, column: Column, scores: Blocks) -> Table:
     every = range(len(scores.conditions))
     beside = {row.label: over_strongest(scores, column.key, row.label, every) for row in table.rows}
     rows = [row.model_copy(update={"values": {**row.values, column.key: beside[row.label]}}) for row in table.rows]
-    place = [own.key for own in table.columns].index("utility")
-    columns = (*table.columns[:place], column.spec, *table.columns[place:])
+    position = [spec.key for spec in table.columns].index("utility")
+    columns = (*table.columns[:position], column.spec, *table.columns[position:])
     return table.model_copy(update={"columns": columns, "rows": tuple(rows)})
 
 
 def _beside(tested: Mapping[str, Mapping[str, float]], label: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the accuracies of a defense and of plain training on the same splits; None where some of them lack."""
-    own, plain = tested.get(label, {}), tested.get(UNDEFENDED, {})
+    defended, plain = tested.get(label, {}), tested.get(UNDEFENDED, {})
     names = sorted(plain)
-    if not names or not own.keys() >= plain.keys():
+    if not names or not defended.keys() >= plain.keys():
         return None
-    return np.array([own[name] for name in names]), np.array([plain[name] for name in names])
+    return np.array([defended[name] for name in names]), np.array([plain[name] for name in names])
 
 
 def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:
     """Return the controls with the reason: components that declare it, and early stopping at a defense's accuracy."""
-    matched = {label: "early stopping at equal accuracy" for label in defenses if MATCHED in label}
-    return controls_of(query, "defense") | matched
+    stopped = dict.fromkeys(_matched(defenses), "early stopping at equal accuracy")
+    return controls_of(query, "defense") | stopped
+
+
+def _matched(defenses: Sequence[str]) -> dict[str, str]:
+    """Return each control that was stopped at a defense's accuracy -> that defense."""
+    return {label: label.partition(MATCHED)[2] for label in defenses if MATCHED in label}

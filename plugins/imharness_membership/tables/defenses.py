@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.tables import Blocks, Column, Row, Table, Value, Wins, missing, ranking
+from imharness.leaderboard import Blocks, Column, Row, Table, Value, Wins, missing, ranking
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import (
+from imharness_membership.tables.choice import WAY, Parts, over_strongest, strongest
+from imharness_membership.tables.contest import KINDS
+from imharness_membership.tables.figures import (
     SHARE,
     Figures,
     evaluators_of,
@@ -19,8 +21,6 @@ from imharness_membership.tables.cells import (
     said_of,
     why_not,
 )
-from imharness_membership.tables.choice import WAY, Parts, over_strongest, strongest
-from imharness_membership.tables.contest import KINDS
 from imharness_membership.tables.privacy import empirical_epsilon
 
 Facts = dict[str, dict[str, Value]]
@@ -67,7 +67,7 @@ def facts_of(query: Query, defenses: Sequence[str]) -> Facts:
     """Return the accuracies and calibration of the defended models, and the privacy that their training promises."""
     rows, pools = _rows_of(query), pools_of(query)
     return {
-        defense: _facts({name: own[rows["defense"] == defense] for name, own in rows.items()}, pools)
+        defense: _facts({name: values[rows["defense"] == defense] for name, values in rows.items()}, pools)
         for defense in defenses
     }
 
@@ -86,7 +86,7 @@ def tested_of(query: Query, defenses: Sequence[str]) -> dict[str, dict[str, floa
 
 def _rows_of(query: Query) -> dict[str, np.ndarray]:
     """Return what is known of every target model."""
-    parts = [
+    chunks = [
         query(
             f"SELECT {labelled(query, step)} AS defense, split, test_accuracy AS test, train_accuracy AS train, "
             f"{', '.join(_known(query, step, column.key) for column in (CALIBRATION, *PRIVACY))} "
@@ -95,7 +95,7 @@ def _rows_of(query: Query) -> dict[str, np.ndarray]:
         for step in ("train", "stop", "release")
         if step in query.steps
     ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
 def _known(query: Query, step: str, name: str) -> str:
@@ -105,31 +105,34 @@ def _known(query: Query, step: str, name: str) -> str:
 
 
 def _facts(rows: Mapping[str, np.ndarray], pools: Mapping[str, str]) -> dict[str, Value]:
-    found, splits = dict[str, Value](), np.unique(rows["split"])
+    facts, splits = dict[str, Value](), np.unique(rows["split"])
     shared = np.array([pools.get(str(split), f"split {split}") for split in splits], dtype=object) if pools else None
     for column in (*ACCURACY, CALIBRATION):
-        own = [rows[column.key][rows["split"] == split].mean() for split in splits]
-        found[column.key] = over_splits(np.array(own), pools=shared)
+        means = [rows[column.key][rows["split"] == split].mean() for split in splits]
+        facts[column.key] = over_splits(np.array(means), pools=shared)
     for column in PRIVACY:
         worst = np.max(rows[column.key], initial=-np.inf)
         promised = np.isfinite(worst)
-        found[column.key] = Value(value=float(worst)) if promised else missing("no differential privacy is promised")
-    return found
+        facts[column.key] = Value(value=float(worst)) if promised else missing("no differential privacy is promised")
+    return facts
 
 
-def rates(figures: Parts, kinds: Figures, parts: Parts, trained: Facts) -> TrackReport:
+def rates(figures: Parts, kinds: Figures, parted_scores: Parts, trained: Facts) -> TrackReport:
     """Return every figure of the strongest evaluator of each adversary, and the privacy that trainings promise.
 
-    `figures`, `parts`: figures and scores, each as `imharness_membership.tables.choice.parted` divides them.
+    `figures`, `parted_scores`: figures and scores, each as `imharness_membership.tables.choice.parted` divides them.
     """
-    found = [strongest(figures, key, KINDS).scores for key in kinds]
-    why = {key: why_not(figures.reported, own) for key, own in kinds.items()}
-    best = replace(found[0], values={key: own.values[key] for key, own in zip(kinds, found, strict=True)})
+    strongest_scores = [strongest(figures, key, KINDS).scores for key in kinds]
+    why = {key: why_not(figures.reported, figure) for key, figure in kinds.items()}
+    best = replace(
+        strongest_scores[0],
+        values={key: scores.values[key] for key, scores in zip(kinds, strongest_scores, strict=True)},
+    )
     return ranking(
         best,
         *(_against(best, kinds, key, kind, why[key]) for kind in ADVERSARIES for key in kinds),
         *(fact(trained, column) for column in (*ACCURACY, CALIBRATION)),
-        empirical_epsilon(parts, {defense: own["delta"] for defense, own in trained.items()}),
+        empirical_epsilon(parted_scores, {defense: facts["delta"] for defense, facts in trained.items()}),
         *(fact(trained, column) for column in PRIVACY),
         id="rates",
         title="All figures of the strongest evaluators",
@@ -144,13 +147,13 @@ def rates(figures: Parts, kinds: Figures, parts: Parts, trained: Facts) -> Track
 
 def _against(best: Blocks, kinds: Figures, key: str, kind: str, why: str) -> Column:
     attacker, word = ADVERSARIES[kind]
-    own, here = kinds[key], best.where(attacker=attacker)
+    figure, here = kinds[key], best.where(attacker=attacker)
     return Column(
         f"{key}_{kind}",
-        f"{own.label}, adversary {word}",
-        f"{own.meaning}; the strongest evaluator of an adversary that {word}; mean over splits.",
+        f"{figure.label}, adversary {word}",
+        f"{figure.meaning}; the strongest evaluator of an adversary that {word}; mean over splits.",
         "lower",
-        own.decimals,
+        figure.decimals,
         where={"attacker": attacker},
         of=key,
         value=lambda defense: over_strongest(best, key, defense, here, why),

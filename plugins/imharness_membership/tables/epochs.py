@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from imharness.tables import Chart, ColumnSpec, Row, Series, Table, Value
+from imharness.leaderboard import Chart, ColumnSpec, Row, Series, Table, Value
 from imharness.tracks import Query
-from imharness_membership.tables.cells import apart
+from imharness_membership.tables.figures import apart
 
 FACETS = ("defense", "dataset", "model")
 COLUMNS = (
@@ -35,7 +35,7 @@ COLUMNS = (
 def by_epoch(query: Query) -> tuple[Table, Chart]:
     """Return the table and the chart of the first split's models at some of their epochs."""
     names = ", ".join((*FACETS, "epoch", *(column.key for column in COLUMNS)))
-    found = query(f"SELECT {names} FROM by_epoch ORDER BY {', '.join(FACETS)}, epoch")
+    columns = query(f"SELECT {names} FROM by_epoch ORDER BY {', '.join(FACETS)}, epoch")
     table = Table(
         id="by-epoch",
         title="Figure 2: accuracy, attack accuracy and risk by epoch",
@@ -45,11 +45,11 @@ def by_epoch(query: Query) -> tuple[Table, Chart]:
         columns=COLUMNS,
         rows=tuple(
             Row(
-                label=", ".join([f"epoch {found['epoch'][i]:g}", *facets]),
-                values={column.key: Value(value=float(found[column.key][i])) for column in COLUMNS},
+                label=", ".join([f"epoch {columns['epoch'][i]:g}", *facets]),
+                values={column.key: Value(value=float(columns[column.key][i])) for column in COLUMNS},
             )
-            for facets, own in _apart(found)
-            for i in own
+            for facets, indices in _apart(columns)
+            for i in indices
         ),
     )
     chart = Chart(
@@ -59,10 +59,10 @@ def by_epoch(query: Query) -> tuple[Table, Chart]:
         series=tuple(
             Series(
                 label=", ".join(facets) or "all",
-                x=tuple(found["epoch"][own].astype(float).tolist()),
-                y=tuple(found["test"][own].astype(float).tolist()),
+                x=tuple(columns["epoch"][indices].astype(float).tolist()),
+                y=tuple(columns["test"][indices].astype(float).tolist()),
             )
-            for facets, own in _apart(found)
+            for facets, indices in _apart(columns)
         ),
         x_label="epoch",
         y_label="test accuracy",
@@ -72,6 +72,6 @@ def by_epoch(query: Query) -> tuple[Table, Chart]:
     return table, chart
 
 
-def _apart(found: dict[str, np.ndarray]) -> Iterator[tuple[list[str], list[int]]]:
-    places = [{name: str(found[name][i]) for name in FACETS} for i in range(len(found["epoch"]))]
+def _apart(columns: dict[str, np.ndarray]) -> Iterator[tuple[list[str], list[int]]]:
+    places = [{name: str(columns[name][i]) for name in FACETS} for i in range(len(columns["epoch"]))]
     yield from apart(places, FACETS)

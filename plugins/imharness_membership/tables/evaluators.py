@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import scipy
 
-from imharness.tables import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
+from imharness.leaderboard import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
 from imharness.tracks import Query
-from imharness_membership.tables.cells import (
+from imharness_membership.tables.figures import (
     SHARE,
     Figures,
     differ,
@@ -37,14 +37,14 @@ def unseen_of(query: Query) -> dict[str, Value]:
     """Return how often each evaluator is right by models that saw none of the rows; its mean over models."""
     if "unseen" not in query.steps:
         return {}
-    found = query(
+    columns = query(
         "SELECT evaluator, avg(accuracy) AS accuracy, count(*) AS cells FROM (SELECT evaluator, "
         "(avg(CAST(score >= 0 AS DOUBLE)) FILTER (WHERE member) + avg(CAST(score < 0 AS DOUBLE)) FILTER "
         "(WHERE NOT member)) / 2 AS accuracy FROM unseen GROUP BY evaluator, task) GROUP BY evaluator"
     )
     return {
         str(name): Value(value=float(accuracy), n=int(cells))
-        for name, accuracy, cells in zip(found["evaluator"], found["accuracy"], found["cells"], strict=True)
+        for name, accuracy, cells in zip(columns["evaluator"], columns["accuracy"], columns["cells"], strict=True)
     }
 
 
@@ -53,14 +53,14 @@ def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> 
     columns = [
         Column(
             key,
-            own.label,
-            f"{own.meaning}; the adversary knows the defense; mean over defenses and splits.",
+            figure.label,
+            f"{figure.meaning}; the adversary knows the defense; mean over defenses and splits.",
             "higher",
-            own.decimals,
+            figure.decimals,
             unit="split",
             limits=SHARE,
         ).spec
-        for key, own in kinds.items()
+        for key, figure in kinds.items()
     ] + [UNSEEN.spec]
     rows = [
         Row(
@@ -68,9 +68,9 @@ def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> 
             values={
                 **{
                     key: over_splits(
-                        mean_of(_adaptive(figures, key, name)), why_not(figures, own), pools_among(figures)
+                        mean_of(_adaptive(figures, key, name)), why_not(figures, figure), pools_among(figures)
                     )
-                    for key, own in kinds.items()
+                    for key, figure in kinds.items()
                 },
                 UNSEEN.key: unseen.get(name, missing("no cell")),
             },
@@ -101,11 +101,11 @@ def thresholds(figures: Blocks) -> Table:
         if f"{name}{SINGLE}" in names:
             one, each = (_adaptive(figures, "accuracy", label) for label in (f"{name}{SINGLE}", name))
             both = np.isnan(one + each)
-            one, each = (mean_of(np.where(both, np.nan, own)) for own in (one, each))
-            known = ~np.isnan(one)
-            groups = None if pools is None else pools[known]
-            if known.any():
-                rows.append(Row(label=name, values=_gain(one[known], each[known], groups)))
+            one, each = (mean_of(np.where(both, np.nan, values)) for values in (one, each))
+            defined = ~np.isnan(one)
+            groups = None if pools is None else pools[defined]
+            if defined.any():
+                rows.append(Row(label=name, values=_gain(one[defined], each[defined], groups)))
     columns = (
         ColumnSpec(
             key="one", label="one threshold", better="higher", description="Balanced accuracy with one threshold."

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from imharness.tables import Blocks, Chart, Series, Table
+from imharness.leaderboard import Blocks, Chart, Series, Table
 from imharness_membership.roc import roc
-from imharness_membership.tables.cells import UNDEFENDED, rows_of
+from imharness_membership.tables.figures import UNDEFENDED, rows_of
 from imharness_membership.tables.risk import Columns
 
 POINTS = 200
@@ -57,8 +57,8 @@ def charts(scores: Blocks, ranked: Table, promised: Mapping[str, Columns]) -> li
 
 def _cumulative(promised: Mapping[str, Columns]) -> Iterator[Series]:
     """Yield the cumulative distribution of the members' scores, at no more than `POINTS` of them."""
-    for label, own in promised.items():
-        ordered = np.sort(own["risk"][own["member"].astype(bool)])
+    for label, rows in promised.items():
+        ordered = np.sort(rows["risk"][rows["member"].astype(bool)])
         if len(ordered):
             x = np.unique(ordered)
             x = x[np.unique(np.linspace(0, len(x) - 1, min(POINTS, len(x))).astype(int))]
@@ -68,10 +68,10 @@ def _cumulative(promised: Mapping[str, Columns]) -> Iterator[Series]:
 
 def _curves(scores: Blocks) -> Iterator[Series]:
     """Yield one curve for each evaluator that met the undefended model."""
-    dataset, model = min((own["dataset"], own["model"]) for own in scores.conditions)
+    dataset, model = min((condition["dataset"], condition["model"]) for condition in scores.conditions)
     first = scores.where(split="0", attacker="fixed", dataset=dataset, model=model)
     for evaluator in sorted({scores.conditions[c]["evaluator"] for c in first}):
-        own = rows_of(scores, UNDEFENDED, set(first) & set(scores.where(evaluator=evaluator)))
-        if len(own["score"]):
-            x, y = roc(own["score"], own["member"], POINTS)
+        rows = rows_of(scores, UNDEFENDED, set(first) & set(scores.where(evaluator=evaluator)))
+        if len(rows["score"]):
+            x, y = roc(rows["score"], rows["member"], POINTS)
             yield Series(label=evaluator, x=tuple(x.tolist()), y=tuple(y.tolist()))

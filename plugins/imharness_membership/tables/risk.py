@@ -7,10 +7,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from imharness.stats import NotTestable, correlate
-from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing
+from imharness.leaderboard import Blocks, ColumnSpec, NotTestable, Row, Table, Value, correlate, missing
 from imharness_membership.risk import SLACK, THRESHOLDS, calibration_rmse, precision_and_recall
-from imharness_membership.tables.cells import apart, rows_of
+from imharness_membership.tables.figures import apart, rows_of
 
 Columns = Mapping[str, np.ndarray]
 RISK = "harness/privacy-risk"
@@ -35,13 +34,13 @@ def risk_rows(scores: Blocks) -> dict[str, Columns]:
     The key names defense, data set, model and prior, as far as there is more than one.
     """
     chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"].startswith(RISK)]
-    found = {}
-    for facets, own in apart([scores.conditions[c] for c in chosen], ("dataset", "model", "evaluator")):
+    tables = {}
+    for facets, indices in apart([scores.conditions[c] for c in chosen], ("dataset", "model", "evaluator")):
         for defense in scores.entries:
-            rows = rows_of(scores, defense, [chosen[i] for i in own])
+            rows = rows_of(scores, defense, [chosen[i] for i in indices])
             if len(rows["score"]):
-                found[", ".join([defense, *facets])] = {**rows, "risk": rows["score"].astype(np.float64) + 0.5}
-    return dict(sorted(found.items()))
+                tables[", ".join([defense, *facets])] = {**rows, "risk": rows["score"].astype(np.float64) + 0.5}
+    return dict(sorted(tables.items()))
 
 
 def risk(promised: Mapping[str, Columns]) -> Table:
@@ -67,7 +66,7 @@ def risk(promised: Mapping[str, Columns]) -> Table:
         caption="Precision and recall of accusing all rows above a threshold of the risk score, over all splits.",
         entry="defense",
         columns=(*columns, rmse),
-        rows=tuple(Row(label=defense, values=_kept(own)) for defense, own in promised.items()),
+        rows=tuple(Row(label=defense, values=_kept(rows)) for defense, rows in promised.items()),
     )
 
 
@@ -80,12 +79,14 @@ def estimates(scores: Blocks) -> Table:
     chosen = [c for c in scores.where(attacker="adaptive") if places[c]["evaluator"].partition("[")[0] in ESTIMATES]
     names = sorted({places[c]["evaluator"] for c in chosen}, key=lambda name: (not name.startswith(RISK), name))
     rows = []
-    for facets, own in apart([places[c] for c in chosen], ("dataset", "model")):
+    for facets, indices in apart([places[c] for c in chosen], ("dataset", "model")):
         for defense in scores.entries:
             values = {}
             for i, name in enumerate(names):
-                found = rows_of(scores, defense, [chosen[k] for k in own if places[chosen[k]]["evaluator"] == name])
-                values[f"e{i}"] = _rmse(found, name) if len(found["score"]) else missing("no cell")
+                columns = rows_of(
+                    scores, defense, [chosen[k] for k in indices if places[chosen[k]]["evaluator"] == name]
+                )
+                values[f"e{i}"] = _rmse(columns, name) if len(columns["score"]) else missing("no task")
             if any(value.value is not None for value in values.values()):
                 rows.append(Row(label=", ".join([defense, *facets]), values=values))
     return Table(
@@ -108,10 +109,10 @@ def estimates(scores: Blocks) -> Table:
     )
 
 
-def _rmse(found: Columns, name: str) -> Value:
-    score = found["score"].astype(np.float64)
-    said = score + 0.5 if name.startswith(RISK) else expit(score)
-    return Value(value=calibration_rmse(said, found["member"].astype(bool)), n=len(said))
+def _rmse(columns: Columns, name: str) -> Value:
+    score = columns["score"].astype(np.float64)
+    predicted = score + 0.5 if name.startswith(RISK) else expit(score)
+    return Value(value=calibration_rmse(predicted, columns["member"].astype(bool)), n=len(predicted))
 
 
 def priors(scores: Blocks) -> Table:
@@ -123,11 +124,13 @@ def priors(scores: Blocks) -> Table:
     chosen = [c for c in scores.where(attacker="adaptive") if places[c]["evaluator"].startswith(RISK)]
     prior = {name: _prior(name) for name in {places[c]["evaluator"] for c in chosen}}
     rows = []
-    for facets, own in apart([places[c] for c in chosen], ("dataset", "model")) if len(prior) > 1 else ():
+    for facets, indices in apart([places[c] for c in chosen], ("dataset", "model")) if len(prior) > 1 else ():
         for name in sorted(prior, key=prior.__getitem__):
             for defense in scores.entries:
-                found = rows_of(scores, defense, [chosen[k] for k in own if places[chosen[k]]["evaluator"] == name])
-                inside = found["score"][found["member"].astype(bool)].astype(np.float64) + 0.5
+                columns = rows_of(
+                    scores, defense, [chosen[k] for k in indices if places[chosen[k]]["evaluator"] == name]
+                )
+                inside = columns["score"][columns["member"].astype(bool)].astype(np.float64) + 0.5
                 if len(inside):
                     several = [defense] if len(scores.entries) > 1 else []
                     gain = Value(value=float(inside.mean() - prior[name]), n=len(inside))
@@ -147,25 +150,25 @@ def priors(scores: Blocks) -> Table:
 
 
 def _prior(name: str) -> float:
-    found = re.search(r"prior=([\d.e-]+)", name)
-    return float(found[1]) if found else 0.5
+    match = re.search(r"prior=([\d.e-]+)", name)
+    return float(match[1]) if match else 0.5
 
 
-def _kept(own: Columns) -> dict[str, Value]:
-    precision, recall = precision_and_recall(own["risk"], own["member"], np.array(THRESHOLDS))
-    accused = [int(np.sum(own["risk"] >= threshold - SLACK)) for threshold in THRESHOLDS]
+def _kept(columns: Columns) -> dict[str, Value]:
+    precision, recall = precision_and_recall(columns["risk"], columns["member"], np.array(THRESHOLDS))
+    accused = [int(np.sum(columns["risk"] >= threshold - SLACK)) for threshold in THRESHOLDS]
     values: dict[str, Value] = {}
     for i, _ in enumerate(THRESHOLDS):
         values[f"p{i}"] = Value(value=float(precision[i]), n=accused[i]) if accused[i] else missing("nobody is accused")
-        values[f"r{i}"] = Value(value=float(recall[i]), n=int(own["member"].sum()))
-    return {**values, "rmse": Value(value=calibration_rmse(own["risk"], own["member"]), n=len(own["risk"]))}
+        values[f"r{i}"] = Value(value=float(recall[i]), n=int(columns["member"].sum()))
+    return {**values, "rmse": Value(value=calibration_rmse(columns["risk"], columns["member"]), n=len(columns["risk"]))}
 
 
 def classes(promised: Mapping[str, Columns]) -> Table:
     """Return how the risk differs between classes, and its correlation with the generalisation error."""
     rows = []
-    for defense, own in promised.items():
-        mean, error = _per_class(own)
+    for defense, risk_columns in promised.items():
+        mean, error = _per_class(risk_columns)
         values = dict.fromkeys(("low", "high", "correlation"), missing("no class has members and non-members"))
         if len(mean):
             values = {"low": Value(value=float(mean.min())), "high": Value(value=float(mean.max()))}
@@ -190,21 +193,21 @@ def classes(promised: Mapping[str, Columns]) -> Table:
     )
 
 
-def _per_class(own: Columns) -> tuple[np.ndarray, np.ndarray]:
+def _per_class(columns: Columns) -> tuple[np.ndarray, np.ndarray]:
     """Return the members' mean risk score and the generalisation error of each class that has both kinds of row."""
-    labels, place = np.unique(own["label"], return_inverse=True)
-    member, right = own["member"], own["right"]
-    inside, outside = (np.bincount(place[m], minlength=len(labels)) for m in (member, ~member))
-    kept = (inside > 0) & (outside > 0)
-    mean = np.bincount(place[member], own["risk"][member], len(labels))[kept] / inside[kept]
-    train = np.bincount(place[member], right[member], len(labels))[kept] / inside[kept]
-    test = np.bincount(place[~member], right[~member], len(labels))[kept] / outside[kept]
+    labels, class_index = np.unique(columns["label"], return_inverse=True)
+    member, right = columns["member"], columns["right"]
+    inside, outside = (np.bincount(class_index[m], minlength=len(labels)) for m in (member, ~member))
+    usable = (inside > 0) & (outside > 0)
+    mean = np.bincount(class_index[member], columns["risk"][member], len(labels))[usable] / inside[usable]
+    train = np.bincount(class_index[member], right[member], len(labels))[usable] / inside[usable]
+    test = np.bincount(class_index[~member], right[~member], len(labels))[usable] / outside[usable]
     return mean, train - test
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearman"]) -> Value:
     try:
-        found = correlate(x, y, method)
+        correlation = correlate(x, y, method)
     except NotTestable as reason:
         return missing(reason)
-    return Value(value=found.value, n=found.n)
+    return Value(value=correlation.value, n=correlation.n)

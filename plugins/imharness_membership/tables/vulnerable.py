@@ -5,11 +5,10 @@ from itertools import combinations
 
 import numpy as np
 
-from imharness.stats import NotTestable, correlate
-from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing
+from imharness.leaderboard import Blocks, ColumnSpec, NotTestable, Row, Table, Value, correlate, missing
 from imharness.tracks import Query
 from imharness_membership.risk import SLACK
-from imharness_membership.tables.cells import UNDEFENDED, apart, over_splits, rows_of
+from imharness_membership.tables.figures import UNDEFENDED, apart, over_splits, rows_of
 
 THREE = ("harness/lira", "harness/rmia", "harness/privacy-risk")
 AGREED = "all three"
@@ -24,11 +23,11 @@ def agreement(scores: Blocks) -> Table:
     """Return how alike the three order members, and how many members are among the most exposed by all three."""
     rows = []
     chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"] in THREE]
-    for facets, own in apart([scores.conditions[c] for c in chosen], ("dataset", "model")):
-        found = _by_split(scores, [chosen[i] for i in own])
-        for names in (*combinations(THREE, 2), THREE) if found else ():
+    for facets, indices in apart([scores.conditions[c] for c in chosen], ("dataset", "model")):
+        splits = _by_split(scores, [chosen[i] for i in indices])
+        for names in (*combinations(THREE, 2), THREE) if splits else ():
             label = " and ".join(names) if len(names) == 2 else AGREED
-            rows.append(Row(label=", ".join([label, *facets]), values=_agreed(found, names)))
+            rows.append(Row(label=", ".join([label, *facets]), values=_agreed(splits, names)))
     columns = (
         ColumnSpec(
             key="correlation",
@@ -61,27 +60,27 @@ def agreement(scores: Blocks) -> Table:
 
 def _by_split(scores: Blocks, conditions: Sequence[int]) -> list[dict[str, np.ndarray]]:
     """Return the scores of undefended members by evaluator, for each split that all three have."""
-    found = []
+    splits = []
     for split in sorted({scores.conditions[c]["split"] for c in conditions}):
-        own = {}
+        by_evaluator = {}
         for name in THREE if UNDEFENDED in scores.entries else ():
             here = set(scores.where(split=split, evaluator=name)) & set(conditions)
             rows = rows_of(scores, UNDEFENDED, here)
-            own[name] = rows["score"][rows["member"].astype(bool)]
-        if own and len({len(one) for one in own.values()}) == 1 and len(own[THREE[0]]):
-            found.append(own)
-    return found
+            by_evaluator[name] = rows["score"][rows["member"].astype(bool)]
+        if by_evaluator and len({len(one) for one in by_evaluator.values()}) == 1 and len(by_evaluator[THREE[0]]):
+            splits.append(by_evaluator)
+    return splits
 
 
-def _agreed(found: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, Value]:
+def _agreed(splits: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, Value]:
     correlations, both, chance = [], [], []
-    for own in found:
-        top = np.stack([own[name] >= _edge(own[name]) for name in names])
-        correlations.append(np.mean([_spearman(own[a], own[b]) for a, b in combinations(names, 2)]))
+    for by_evaluator in splits:
+        top = np.stack([by_evaluator[name] >= _edge(by_evaluator[name]) for name in names])
+        correlations.append(np.mean([_spearman(by_evaluator[a], by_evaluator[b]) for a, b in combinations(names, 2)]))
         both.append(top.all(axis=0).mean())
         chance.append(top.mean(axis=1).prod())
-    known = np.array(correlations)[~np.isnan(correlations)]
-    mean = Value(value=float(known.mean()), n=len(known)) if len(known) else missing("the scores do not differ")
+    defined = np.array(correlations)[~np.isnan(correlations)]
+    mean = Value(value=float(defined.mean()), n=len(defined)) if len(defined) else missing("the scores do not differ")
     return {"correlation": mean, "both": over_splits(np.array(both)), "chance": over_splits(np.array(chance))}
 
 
@@ -115,10 +114,10 @@ def sensitivity(query: Query) -> Table:
     for name in (*THREE[::-1], "harness/confidence", AGREED):
         here = np.flatnonzero(pairs["evaluator"] == name)
         places = [{"dataset": pairs["dataset"][i], "model": pairs["model"][i]} for i in here]
-        for facets, own in apart(places, ("dataset", "model")):
-            at = here[own]
-            found = _removed(pairs["score"][at], pairs["place"][at] >= HIGH, pairs["sensitivity"][at])
-            rows.append(Row(label=", ".join([name, *facets]), values=found))
+        for facets, indices in apart(places, ("dataset", "model")):
+            at = here[indices]
+            values = _removed(pairs["score"][at], pairs["place"][at] >= HIGH, pairs["sensitivity"][at])
+            rows.append(Row(label=", ".join([name, *facets]), values=values))
     columns = (
         ColumnSpec(
             key="correlation",
@@ -148,13 +147,13 @@ def sensitivity(query: Query) -> Table:
 
 def _removed(score: np.ndarray, high: np.ndarray, moved: np.ndarray) -> dict[str, Value]:
     try:
-        found = correlate(score, moved, "spearman")
-        correlation = Value(value=found.value, n=found.n)
+        estimate = correlate(score, moved, "spearman")
+        correlation = Value(value=estimate.value, n=estimate.n)
     except NotTestable as reason:
         correlation = missing(reason)
     means = {
-        key: Value(value=float(moved[kept].mean()), n=int(kept.sum())) if kept.any() else missing("no such member")
-        for key, kept in (("high", high), ("rest", ~high))
+        key: Value(value=float(moved[mask].mean()), n=int(mask.sum())) if mask.any() else missing("no such member")
+        for key, mask in (("high", high), ("rest", ~high))
     }
     return {"correlation": correlation, **means}
 
@@ -165,20 +164,20 @@ def sensitivity_by_score(query: Query) -> Table:
         "SELECT dataset, model, score, sensitivity FROM evaluate e JOIN sensitivity USING (dataset, model, defense, "
         f"row) WHERE e.split = 0 AND adaptive AND member AND evaluator = '{THREE[2]}' ORDER BY dataset, model, row"
     )
-    said, moved = pairs["score"].astype(np.float64) + 0.5, pairs["sensitivity"].astype(np.float64)
-    tenth = np.clip(np.floor((said + SLACK) * TENTHS), 0, TENTHS - 1).astype(int)
-    places = [{name: str(pairs[name][i]) for name in ("dataset", "model")} for i in range(len(said))]
+    predicted, moved = pairs["score"].astype(np.float64) + 0.5, pairs["sensitivity"].astype(np.float64)
+    tenth = np.clip(np.floor((predicted + SLACK) * TENTHS), 0, TENTHS - 1).astype(int)
+    places = [{name: str(pairs[name][i]) for name in ("dataset", "model")} for i in range(len(predicted))]
     rows = []
-    for facets, own in apart(places, ("dataset", "model")):
-        here = np.array(own)
+    for facets, indices in apart(places, ("dataset", "model")):
+        here = np.array(indices)
         for number in np.unique(tenth[here]).tolist():
-            found = moved[here[tenth[here] == number]]
+            changes = moved[here[tenth[here] == number]]
             last = number == TENTHS - 1
             label = f"score {number / TENTHS:.1f} to {'' if last else 'below '}{(number + 1) / TENTHS:.1f}"
-            first, third = np.quantile(found, [0.25, 0.75])
-            values = {"first": first, "mean": found.mean(), "third": third}
-            kept = {key: Value(value=float(value), n=len(found)) for key, value in values.items()}
-            rows.append(Row(label=", ".join([label, *facets]), values=kept))
+            first, third = np.quantile(changes, [0.25, 0.75])
+            values = {"first": first, "mean": changes.mean(), "third": third}
+            quartiles = {key: Value(value=float(value), n=len(changes)) for key, value in values.items()}
+            rows.append(Row(label=", ".join([label, *facets]), values=quartiles))
     columns = [
         ColumnSpec(key=key, label=label, unit="member", description=f"{label.capitalize()} of the sensitivity.")
         for key, label in (("first", "first quartile"), ("mean", "mean"), ("third", "third quartile"))

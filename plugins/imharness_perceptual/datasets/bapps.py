@@ -2,10 +2,12 @@
 
 Zhang et al., CVPR 2018, section 2. Forced choices: FOLDER/2afc/{val,train}/FAMILY/{ref,p0,p1}/*.png with judge/*.npy,
 the share of people who found p1 nearer. Just noticeable differences: FOLDER/jnd/val/FAMILY/{p0,p1}/*.png with
-same/*.npy.
+same/*.npy. A file patches.csv beside the families, with the columns patch (FAMILY/NAME), photograph and judges, says
+which patches were cut from one photograph and how many people were asked about each. Without it, patches whose
+references look the same count as one photograph, and as many people were asked as for the published patches.
 """
 
-import hashlib
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +18,31 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import Archive, DataSource, ImageDataset, Images, ImageSet, Info, data_folder, hookimpl
+from imharness.data import (
+    COPY,
+    Archive,
+    DataSource,
+    ImageDataset,
+    Images,
+    ImageSet,
+    Info,
+    by_looks,
+    data_folder,
+    hookimpl,
+    thumbnails,
+)
 from imharness.errors import ContractError, Unavailable, UsageError
-from imharness.files import MIB, read_array
-from imharness_vision.image_files import read_files
+from imharness.files import MIB, Census, files_digest, images_below, number, read_array, read_csv, said_of_misnamed
+from imharness_vision.image_files import read_files, remembered
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
 VERDICT = {"2afc": "judge", "jnd": "same"}
+PATCHES, COLUMNS = "patches.csv", ("patch", "photograph", "judges")
 PARTS = {"test": "val", "train": "train"}
 JUDGES = {("2afc", "test"): 5, ("2afc", "train"): 2, ("jnd", "test"): 3, ("jnd", "train"): 3}
 """The number of people who were asked about each pair (section 2.2)."""
+SLACK = 1e-3
+"""How far a share may be rounded."""
 BUCKET = "https://perceptual-similarity.s3.us-west-2.amazonaws.com/dataset"
 SOURCE = DataSource(
     name="bapps",
@@ -67,7 +84,7 @@ class _Entry:
 class Bapps(ImageDataset):
     """Berkeley-Adobe perceptual patch similarity: forced choices, or just noticeable differences."""
 
-    info = Info(id="harness/bapps", version="2", paper="zhang2018")
+    info = Info(id="harness/bapps", version="3", paper="zhang2018")
     address = "path"
     path: str = Field(default="", description="The folder that holds 2afc/ and jnd/; empty: bapps, among the assets.")
     test: Literal["2afc", "jnd"] = Field(
@@ -94,17 +111,16 @@ class Bapps(ImageDataset):
     @property
     def _root(self) -> Path:
         """Return the folder of the part; raises `Unavailable` where neither a path nor the asset is there."""
-        place = Path(self.path) if self.path else data_folder(SOURCE.name, SOURCE.page)
-        return place / self.test / PARTS[self.split]
+        folder = Path(self.path) if self.path else data_folder(SOURCE.name, SOURCE.page)
+        return folder / self.test / PARTS[self.split]
 
     def content(self) -> str:
-        """Return a digest of names and sizes."""
+        """Return a digest of all files."""
         try:
             self.require()
         except Unavailable:
             return ""
-        state = sorted((str(f), f.stat().st_size) for f in self._root.rglob("*") if f.is_file())
-        return hashlib.sha256(repr(state).encode()).hexdigest()
+        return files_digest(self._root, sorted(file for file in self._root.rglob("*") if file.is_file()))
 
     def build(self, device: torch.device) -> ImageSet:
         """Return references and the patches that are compared with them, with the columns of the test."""
@@ -117,11 +133,13 @@ class Bapps(ImageDataset):
         def load(positions: Sequence[int]) -> Images:
             return read_files((entries[p].file for p in positions), self._fit)
 
+        photographs, judges = self._about(entries)
         columns = {
             "reference": np.array([e.reference for e in entries]),
+            "photograph": np.array(photographs),
             "family": np.array([e.family for e in entries]),
             VERDICT[self.test]: np.array([e.verdict for e in entries]),
-            "judges": np.array([0 if np.isnan(e.verdict) else JUDGES[self.test, self.split] for e in entries]),
+            "judges": np.array(judges),
         }
         if self.test == "2afc":
             columns["group"] = np.array([e.group for e in entries])
@@ -130,8 +148,12 @@ class Bapps(ImageDataset):
 
     def _entries(self) -> Iterator[_Entry]:
         first, *others = FOLDERS[self.test]
-        for family in sorted(f for f in self._root.iterdir() if f.is_dir()):
-            for reference in sorted((family / first).glob("*.png")):
+        for family in sorted(f for f in self._root.iterdir() if f.is_dir() and not f.name.startswith(".")):
+            census = images_below(family / first) if (family / first).is_dir() else Census(family / first, ())
+            census = census.only(lambda name: "/" not in name, "in a folder of its own: move them up")
+            if sentence := census.sentence():
+                warnings.warn(sentence, stacklevel=3)
+            for reference in census.paths:
                 group = f"{family.name}/{reference.stem}"
                 verdict = _verdict(family / VERDICT[self.test] / f"{reference.stem}.npy")
                 origin = f"{group}/{first}"
@@ -140,19 +162,90 @@ class Bapps(ImageDataset):
                     file = family / other / reference.name
                     yield _Entry(file, f"{group}/{other}", origin, family.name, group, choice, verdict)
 
+    def _about(self, entries: Sequence[_Entry]) -> tuple[list[str], list[float]]:
+        """Return of each entry the photograph, and how many people were asked: 0 of a reference, NaN if nobody says."""
+        table, references = self._root / PATCHES, [e for e in entries if e.name == e.reference]
+        patches = [e.name.rpartition("/")[0] for e in references]
+        if table.is_file():
+            photographs, people = _listed(table, patches)
+        else:
+            if sentence := said_of_misnamed(table):
+                warnings.warn(sentence, stacklevel=3)
+            photographs, usual = self._looks(references, patches), JUDGES[self.test, self.split]
+            odd = [
+                f"{e.family}/{e.file.stem}"
+                for e in entries
+                if e.file.parent.name == FOLDERS[self.test][-1] and not _is_share_of(e.verdict, usual)
+            ]
+            if odd:
+                warnings.warn(
+                    f"{self._root}: {len(odd)} verdicts, as of {odd[0]}, are no share of {usual} people; say "
+                    f"how many were asked in {PATCHES}, whose columns are {', '.join(COLUMNS)}",
+                    stacklevel=3,
+                )
+            people = [float("nan") if odd else float(usual)] * len(patches)
+        of = {e.name: facts for e, facts in zip(references, zip(photographs, people, strict=True), strict=True)}
+        for e in entries:
+            if not np.isnan(e.verdict) and not np.isnan(n := of[e.reference][1]) and not _is_share_of(e.verdict, n):
+                raise ContractError(f"{table}: {e.verdict:g} is no share of the {n:g} people asked about {e.name}")
+        judges = [0.0 if np.isnan(e.verdict) else of[e.reference][1] for e in entries]
+        return [of[e.reference][0] for e in entries], judges
+
+    def _looks(self, references: Sequence[_Entry], patches: Sequence[str]) -> list[str]:
+        """Return the photograph of each patch: the first one whose reference looks the same."""
+        files = [e.file for e in references]
+        images = (read_files([file], self._fit) for file in files)
+        state = f"{self.size} {files_digest(self._root, files)}"
+        looks = by_looks(patches, lambda: remembered("thumbnails", state, images, thumbnails), COPY)
+        if looks.sentence:
+            warnings.warn(
+                f"{self._root}: {looks.sentence}; if that is wrong, or if other patches were cut from one photograph, "
+                f"say so in {PATCHES}, whose columns are {', '.join(COLUMNS)}",
+                stacklevel=4,
+            )
+        return looks.photographs
+
     def _fit(self, image: Image.Image) -> Image.Image:
         side = (self.size, self.size)
         return image if image.size == side else image.resize(side, Image.Resampling.BILINEAR)
 
 
+def _listed(table: Path, patches: Sequence[str]) -> tuple[list[str], list[float]]:
+    """Return the photograph of each patch, and how many people were asked about it, as the table says."""
+    content = read_csv(table)
+    lost = [column for column in COLUMNS if column not in content.columns]
+    if lost:
+        raise UsageError(f"{table} has no column {lost[0]}.")
+    rows: dict[str, tuple[int, dict[str, str]]] = {}
+    for line, row in content.rows():
+        patch = row["patch"].removesuffix(".png")
+        if patch in rows:
+            raise UsageError(f"{table}, line {line}: {patch} has a line already, {rows[patch][0]}.")
+        if not row["photograph"]:
+            raise UsageError(f"{table}, line {line}: photograph is empty.")
+        rows[patch] = line, row
+    absent = [patch for patch in patches if patch not in rows]
+    if absent:
+        raise UsageError(f"{table} has no line for {len(absent)} patches, such as {absent[0]}.")
+    people = [number(rows[patch][1]["judges"], f"{table}, line {rows[patch][0]}: judges") for patch in patches]
+    wrong = [patch for patch, count in zip(patches, people, strict=True) if count < 1 or not count.is_integer()]
+    if wrong:
+        raise UsageError(f"{table}, line {rows[wrong[0]][0]}: judges must be a number of people, 1 or more.")
+    return [rows[patch][1]["photograph"] for patch in patches], people
+
+
+def _is_share_of(verdict: float, people: float) -> bool:
+    return abs(verdict * people - round(verdict * people)) < SLACK * people
+
+
 def _verdict(file: Path) -> float:
     try:
-        found = read_array(file, MIB).reshape(-1)
+        values = read_array(file, MIB).reshape(-1)
     except UsageError as error:
         raise ContractError(f"{file} contains no share of people: {error}") from None
-    if not len(found) or not 0 <= found[0] <= 1:
-        raise ContractError(f"{file} does not hold a share of people, a number from 0 to 1")
-    return float(found[0])
+    if len(values) != 1 or not 0 <= values[0] <= 1:
+        raise ContractError(f"{file} does not hold a share of people, which is one number from 0 to 1")
+    return float(values[0])
 
 
 @hookimpl

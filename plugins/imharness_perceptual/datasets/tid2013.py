@@ -16,7 +16,7 @@ from pydantic import Field
 
 from imharness.data import DataSource, ImageDataset, Images, ImageSet, Info, data_folder, hookimpl
 from imharness.errors import ContractError, Unavailable, UsageError
-from imharness.files import MIB, file_digest, image_shape, number, read_text
+from imharness.files import MIB, files_digest, image_shape, images_below, number, read_text
 from imharness_vision.image_files import read_files
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
@@ -70,21 +70,20 @@ class Tid2013(ImageDataset):
         return Path(self.path) if self.path else data_folder(SOURCE.name, SOURCE.page)
 
     def content(self) -> str:
-        """Return a digest of the scores."""
+        """Return a digest of the scores and the images."""
         try:
             self.require()
         except Unavailable:
             return ""
-        return file_digest(self._root / SCORES)
+        root = self._root
+        return files_digest(root, [root / SCORES, *_images(root / REFERENCES), *_images(root / DISTORTED)])
 
     def build(self, device: torch.device) -> ImageSet:
         """Return references and distorted images; ``severity`` is the level, ``family`` the distortion's number."""
         self.require()
         root = self._root
-        originals = (
-            {f.stem.upper(): f for f in sorted((root / REFERENCES).iterdir())} if (root / REFERENCES).is_dir() else {}
-        )
-        distorted = {f.name.lower(): f for f in (root / DISTORTED).iterdir()} if (root / DISTORTED).is_dir() else {}
+        originals = {file.stem.upper(): file for file in _images(root / REFERENCES)}
+        distorted = {file.name.lower(): file for file in _images(root / DISTORTED)}
         files, rows = [], []
         for name, file in originals.items():
             files.append(file)
@@ -114,6 +113,10 @@ class Tid2013(ImageDataset):
         larger = self.size > min(image.size)
         how = Image.Resampling.BICUBIC if larger else Image.Resampling.BOX
         return image.resize(_scaled(image.size, self.size), how)
+
+
+def _images(folder: Path) -> list[Path]:
+    return images_below(folder).paths if folder.is_dir() else []
 
 
 def _scores(file: Path) -> Iterator[tuple[str, str, float]]:

@@ -64,13 +64,13 @@ class DreamSim(FullReferenceMetric):
         network = frozen(network, device)
 
         def embedded(images: Images) -> list[torch.Tensor]:
-            found = network(normalised(at_side(images)))
-            return [F.normalize(found - found.mean(dim=1, keepdim=True), dim=1)]
+            features = network(normalised(at_side(images)))
+            return [F.normalize(features - features.mean(dim=1, keepdim=True), dim=1)]
 
-        known = ReferenceFeatures(embedded, kept=1)
+        reference_features = ReferenceFeatures(embedded, limit=1)
 
         def score(images: Images, reference: Images) -> Scores:
-            return 1 - (embedded(images)[0] * known(single(reference))[0]).sum(dim=1)
+            return 1 - (embedded(images)[0] * reference_features(single(reference))[0]).sum(dim=1)
 
         return score
 

@@ -30,15 +30,17 @@ class Fsim(FullReferenceMetric):
     """Feature similarity of phase congruency and gradient, with colour (FSIMc); 1 for identical images."""
 
     info = MetricInfo(
-        id="harness/fsim", version="2", higher_means="better_quality", bounds=(0, 1), unit="1", paper="zhang2011"
+        id="harness/fsim", version="3", higher_means="better_quality", bounds=(0, 1), unit="1", paper="zhang2011"
     )
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        known = ReferenceFeatures(_features, PAIRS_KEPT)
+        reference_features = ReferenceFeatures(_features, PAIRS_KEPT)
 
         def score(images: Images, reference: Images) -> Scores:
-            parts = zip(images.split(AT_ONCE), reference.split(AT_ONCE), strict=True)
-            return torch.cat([_similarity(_features(own), known(theirs)) for own, theirs in parts])
+            pairs = zip(images.split(AT_ONCE), reference.split(AT_ONCE), strict=True)
+            return torch.cat(
+                [_similarity(_features(image_batch), reference_features(theirs)) for image_batch, theirs in pairs]
+            )
 
         return score
 
@@ -49,13 +51,13 @@ def _features(images: Images) -> Features:
     return colours, phase_congruency(colours[:, 0]), _slope(colours[:, :1])
 
 
-def _similarity(own: Features, theirs: Features) -> Scores:
-    (x, phase_x, slope_x), (y, phase_y, slope_y) = own, theirs
+def _similarity(features: Features, theirs: Features) -> Scores:
+    (x, phase_x, slope_x), (y, phase_y, slope_y) = features, theirs
     weight = torch.maximum(phase_x, phase_y)
     colour = _alike(x[:, 1], y[:, 1], OF_COLOUR) * _alike(x[:, 2], y[:, 2], OF_COLOUR)
-    found = _alike(phase_x, phase_y, OF_PHASE) * _alike(slope_x, slope_y, OF_GRADIENT)
-    found = found * weight * colour.abs() ** CHROMATIC
-    return found.sum(dim=(1, 2)) / weight.sum(dim=(1, 2))
+    similarity = _alike(phase_x, phase_y, OF_PHASE) * _alike(slope_x, slope_y, OF_GRADIENT)
+    similarity = similarity * weight * colour.abs() ** CHROMATIC
+    return similarity.sum(dim=(1, 2)) / weight.sum(dim=(1, 2))
 
 
 def _yiq(images: Images) -> torch.Tensor:

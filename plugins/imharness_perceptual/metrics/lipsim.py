@@ -42,8 +42,8 @@ FEATURES, LINEAR, EMBEDDED = 1024, 7, 1792
 POOLED = 4
 """Two average pools of 4 px, each divided by 4, so that it does not stretch."""
 LEAST = 1e-6
-TOLD = "base."
-"""Begins the names of the weights; a file has all of them a second time, under the names of the parts."""
+UNUSED = ("convs.", "linear.")
+"""Begin the names under which a file has all weights a second time."""
 
 
 class _Convolution(nn.Module):
@@ -136,13 +136,13 @@ class LipSim(FullReferenceMetric):
         asset = ASSETS[self.tuning]
         state = state_dict(asset, "model_state_dict").items()
         named = {name.removeprefix("backbone.").removeprefix("model."): tensor for name, tensor in state}
-        fill(network, asset, {name: tensor for name, tensor in named.items() if name.startswith(TOLD)})
+        fill(network, asset, named, UNUSED)
         network.settle()
         network = frozen(network, device)
-        known = ReferenceFeatures(lambda images: [network(at_side(images))], kept=1)
+        reference_features = ReferenceFeatures(lambda images: [network(at_side(images))], limit=1)
 
         def score(images: Images, reference: Images) -> Scores:
-            (origin,) = known(single(reference))
+            (origin,) = reference_features(single(reference))
             return 1 - F.cosine_similarity(network(at_side(images)), origin, dim=1, eps=LEAST)
 
         return score

@@ -71,11 +71,11 @@ class Lpips(FullReferenceMetric):
         """Raise `Unavailable` unless the weights are here."""
         super().require()
         if not self._published and self.variant != "random" and not self._file.is_file():
-            place = cache_folder() / self._folder
+            folder = cache_folder() / self._folder
             raise Unavailable(
                 f"weights of LPIPS, {self.variant} on {self.net}, are not on this machine",
                 f"harness train lpips --variant {self.variant} --net {self.net} --train 'bapps[split=train]' "
-                f"--test bapps --out {place}",
+                f"--test bapps --out {folder}",
             )
 
     @property
@@ -102,10 +102,10 @@ class Lpips(FullReferenceMetric):
     def build(self, device: torch.device) -> FullReferenceScore:
         network = frozen(self._network(), device)
 
-        known = ReferenceFeatures(network.features, kept=1)
+        reference_features = ReferenceFeatures(network.features, limit=1)
 
         def score(images: Images, reference: Images) -> Scores:
-            return network.compare(network.features(images), known(single(reference)))
+            return network.compare(network.features(images), reference_features(single(reference)))
 
         return score
 

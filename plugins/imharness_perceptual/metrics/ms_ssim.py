@@ -32,13 +32,13 @@ class MsSsim(FullReferenceMetric):
         def score(images: Images, reference: Images) -> Scores:
             if min(images.shape[-2:]) < SMALLEST:
                 raise UsageError(f"MS-SSIM needs images of at least {SMALLEST} px, got {tuple(images.shape[-2:])}")
-            found = []
+            factors = []
             for _ in WEIGHTS[1:]:
-                found.append(_maps(images, reference, line)[0].mean(dim=(2, 3)))
+                factors.append(_maps(images, reference, line)[0].mean(dim=(2, 3)))
                 images, reference = _halved(images), _halved(reference)
             contrast, luminance = _maps(images, reference, line)
-            found.append((contrast * luminance).mean(dim=(2, 3)))
-            return (torch.stack(found).relu() ** weights).prod(dim=0).mean(dim=1)
+            factors.append((contrast * luminance).mean(dim=(2, 3)))
+            return (torch.stack(factors).relu() ** weights).prod(dim=0).mean(dim=1)
 
         return score
 

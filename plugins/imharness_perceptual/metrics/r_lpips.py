@@ -48,10 +48,10 @@ class RLpips(FullReferenceMetric):
 
     def build(self, device: torch.device) -> FullReferenceScore:
         network = frozen(whole("alex", ASSETS[self.attacked]), device)
-        known = ReferenceFeatures(network.features, kept=1)
+        reference_features = ReferenceFeatures(network.features, limit=1)
 
         def score(images: Images, reference: Images) -> Scores:
-            return network.compare(network.features(images), known(single(reference)))
+            return network.compare(network.features(images), reference_features(single(reference)))
 
         return score
 

@@ -57,12 +57,12 @@ class CnnDistortionsTraining(WeightTraining):
         """Return the training; it raises `ContractError` where outputs of a network show nothing of the image."""
 
         def train(context: TrainingContext) -> Trained:
-            rng, own = context.rng, [design(number) for number in range(self.networks)]
+            rng, designs = context.rng, [design(number) for number in range(self.networks)]
             with seeded_init(rng):
-                networks = [Autoencoder(each).to(device) for each in own]
-                judges = [Judge(each.judge_layers, JUDGE_CHANNELS).to(device) for each in own]
+                networks = [Autoencoder(each).to(device) for each in designs]
+                judges = [Judge(each.judge_layers, JUDGE_CHANNELS).to(device) for each in designs]
             compare = frozen(self._features(), device)
-            rates = [each.learning_rate for each in own]
+            rates = [each.learning_rate for each in designs]
             makers, tellers = (
                 [
                     torch.optim.Adam(m.parameters(), lr=rate, betas=(0.5, 0.999))
@@ -74,18 +74,18 @@ class CnnDistortionsTraining(WeightTraining):
             def step(number: int) -> None:
                 i = number // self.steps
                 clean = self._windows(context.data["train"], rng).to(device)
-                shown = corrupted(clean, own[i].corruption, torch.randn(clean.shape, generator=rng).to(device))
-                made = networks[i](shown, rng)
-                _stepped(tellers[i], _told(judges[i](clean), True) + _told(judges[i](made.detach()), False))
-                loss = own[i].pixel * (made - clean).abs().mean()
-                loss = loss + own[i].feature * compare(made, clean).mean()
-                _stepped(makers[i], loss + own[i].adversarial * _told(judges[i](made), True))
+                noisy = corrupted(clean, designs[i].corruption, torch.randn(clean.shape, generator=rng).to(device))
+                output = networks[i](noisy, rng)
+                _stepped(tellers[i], _told(judges[i](clean), True) + _told(judges[i](output.detach()), False))
+                loss = designs[i].pixel * (output - clean).abs().mean()
+                loss = loss + designs[i].feature * compare(output, clean).mean()
+                _stepped(makers[i], loss + designs[i].adversarial * _told(judges[i](output), True))
 
-            parts = {f"network-{i}": network for i, network in enumerate(networks)}
-            parts |= {f"judge-{i}": judge for i, judge in enumerate(judges)}
-            parts |= {f"maker-{i}": optimiser for i, optimiser in enumerate(makers)}
-            parts |= {f"teller-{i}": optimiser for i, optimiser in enumerate(tellers)}
-            context.loop(parts, self.networks * self.steps, step, every=self.steps)
+            components = {f"network-{i}": network for i, network in enumerate(networks)}
+            components |= {f"judge-{i}": judge for i, judge in enumerate(judges)}
+            components |= {f"maker-{i}": optimiser for i, optimiser in enumerate(makers)}
+            components |= {f"teller-{i}": optimiser for i, optimiser in enumerate(tellers)}
+            context.loop(components, self.networks * self.steps, step, every=self.steps)
             tensors, figures = dict[str, torch.Tensor](), dict[str, str | float]()
             for i, network in enumerate(networks):
                 rounded = {n: t.half() for n, t in network.state_dict().items() if t.is_floating_point()}
@@ -111,8 +111,8 @@ class CnnDistortionsTraining(WeightTraining):
     def _windows(self, images: ImageSet, rng: torch.Generator) -> Images:
         """Return a batch of windows of random images, all cut at one random place and mirrored at random."""
         batch = images.load(torch.randint(len(images), (self.batch_size,), generator=rng).tolist())
-        top, left = (int(torch.randint(batch.shape[d] - self.side + 1, (), generator=rng)) for d in (2, 3))
-        windows = batch[:, :, top : top + self.side, left : left + self.side]
+        top, left_edge = (int(torch.randint(batch.shape[d] - self.side + 1, (), generator=rng)) for d in (2, 3))
+        windows = batch[:, :, top : top + self.side, left_edge : left_edge + self.side]
         return windows.flip(3) if torch.rand((), generator=rng) < 0.5 else windows
 
     @torch.no_grad()
@@ -120,8 +120,8 @@ class CnnDistortionsTraining(WeightTraining):
         """Return the mean PSNR of outputs to the first held-out images, in dB."""
         clean = images.load(list(range(min(TESTED, len(images)))))
         noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
-        made = network(corrupted(clean, network.design.corruption, noise).to(device)).cpu()
-        return round(float(-10 * (made - clean).square().mean((1, 2, 3)).log10().mean()), 2)
+        output = network(corrupted(clean, network.design.corruption, noise).to(device)).cpu()
+        return round(float(-10 * (output - clean).square().mean((1, 2, 3)).log10().mean()), 2)
 
 
 def _told(logits: torch.Tensor, clean: bool) -> torch.Tensor:

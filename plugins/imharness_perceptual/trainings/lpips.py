@@ -44,8 +44,8 @@ class RankingNet(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        parts = [first, second, first - second, first / (second + EPS), second / (first + EPS)]
-        return self.layers(torch.stack(parts, dim=1))[:, 0]
+        features = [first, second, first - second, first / (second + EPS), second / (first + EPS)]
+        return self.layers(torch.stack(features, dim=1))[:, 0]
 
 
 def ranking_loss(first: torch.Tensor, second: torch.Tensor, judge: torch.Tensor, margin: float) -> torch.Tensor:
@@ -67,8 +67,8 @@ class Choices:
 
     def __init__(self, images: ImageSet) -> None:
         self._images = images
-        place = {name: i for i, name in enumerate(images.names)}
-        origins = np.array([place[str(name)] for name in images.columns["reference"]])
+        positions = {name: i for i, name in enumerate(images.names)}
+        origins = np.array([positions[str(name)] for name in images.columns["reference"]])
         judged = "group" in images.columns
         first, second = _judged(images) if judged else _drawn(origins, np.asarray(images.columns["severity"]))
         self.rows = np.stack([origins[first], first, second], axis=1)
@@ -91,18 +91,18 @@ class Choices:
         distances = []
         for numbers in torch.arange(len(self)).split(SCORED):
             reference, first, second = self.load(numbers.tolist(), device)
-            known = network.features(reference)
-            pair = [network.compare(network.features(x), known) for x in (first, second)]
+            reference_features = network.features(reference)
+            pair = [network.compare(network.features(x), reference_features) for x in (first, second)]
             distances.append(torch.stack(pair, dim=1))
-        found = torch.cat(distances).cpu().numpy()
-        return float(credit(found[:, 0], found[:, 1], self.judge).mean())
+        stacked = torch.cat(distances).cpu().numpy()
+        return float(credit(stacked[:, 0], stacked[:, 1], self.judge).mean())
 
 
 def _judged(images: ImageSet) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of alternatives 0 and 1 of every choice."""
     group, choice = np.asarray(images.columns["group"]).astype(str), np.asarray(images.columns["choice"])
-    asked = np.flatnonzero(group != "")
-    order = asked[np.lexsort((choice[asked], group[asked]))]
+    judged_rows = np.flatnonzero(group != "")
+    order = judged_rows[np.lexsort((choice[judged_rows], group[judged_rows]))]
     both = group[order][1:] == group[order][:-1]
     return order[:-1][both], order[1:][both]
 
@@ -169,12 +169,12 @@ class LpipsTraining(WeightTraining):
             weights = {"params": list(network.weights), "lr": self.learning_rate * self.weight_rate}
             optimiser = torch.optim.Adam([{"params": learnt}, weights], lr=self.learning_rate, betas=(0.5, 0.999))
             choices = {role: Choices(images) for role, images in context.data.items()}
-            asked = choices["train"]
-            both = sorted(asked.photographs & choices["test"].photographs)
+            training_choices = choices["train"]
+            both = sorted(training_choices.photographs & choices["test"].photographs)
             if both:
-                shown = ", ".join(both[:3])
-                raise UsageError(f"training and test share {len(both)} photographs ({shown}); use another split.")
-            per_epoch = -(-len(asked) // self.batch_size)
+                listed = ", ".join(both[:3])
+                raise UsageError(f"training and test share {len(both)} photographs ({listed}); use another split.")
+            per_epoch = -(-len(training_choices) // self.batch_size)
             whole = self.epochs + self.decay_epochs
             decay = torch.optim.lr_scheduler.LambdaLR(
                 optimiser, lambda step: min(1.0, (whole - step / per_epoch) / max(self.decay_epochs, 1))
@@ -184,13 +184,13 @@ class LpipsTraining(WeightTraining):
 
             def step(number: int) -> None:
                 if number % per_epoch == 0:
-                    order[:] = torch.randperm(len(asked), generator=rng).split(self.batch_size)
+                    order[:] = torch.randperm(len(training_choices), generator=rng).split(self.batch_size)
                 chosen = order[number % per_epoch].tolist()
-                reference, first, second = asked.load(chosen, device)
-                known = network.features(reference)
+                reference, first, second = training_choices.load(chosen, device)
+                reference_features = network.features(reference)
                 drop = (self.dropout, rng) if self.dropout else None
-                distances = [network.compare(network.features(x), known, drop) for x in (first, second)]
-                judge = torch.from_numpy(asked.judge[chosen]).float().to(device)
+                distances = [network.compare(network.features(x), reference_features, drop) for x in (first, second)]
+                judge = torch.from_numpy(training_choices.judge[chosen]).float().to(device)
                 if torch.rand((), generator=rng) < 0.5:
                     distances, judge = distances[::-1], 1 - judge
                 optimiser.zero_grad(set_to_none=True)
@@ -204,14 +204,14 @@ class LpipsTraining(WeightTraining):
                     for weight in network.weights:
                         weight.clamp_(min=0)
 
-            parts = {"network": network, "ranking": ranking, "optimiser": optimiser, "schedule": decay}
-            context.loop(parts, whole * per_epoch, step, every=per_epoch)
+            components = {"network": network, "ranking": ranking, "optimiser": optimiser, "schedule": decay}
+            context.loop(components, whole * per_epoch, step, every=per_epoch)
             figures = {"2afc_before": before} | {f"2afc_{r}": c.agreement(network, device) for r, c in choices.items()}
             zeros = {f"zero_weights_{i}": float((w == 0).float().mean()) for i, w in enumerate(network.weights)}
             test = choices["test"]
             people = {"2afc_people": float(ceiling(test.judge).mean())} if test.asked else {}
             rounded = {name: round(value, 4) for name, value in {**figures, **people, **zeros}.items()}
-            return Trained(network.state_dict(), {"choices": len(asked), **rounded})
+            return Trained(network.state_dict(), {"choices": len(training_choices), **rounded})
 
         return train
 
@@ -219,13 +219,13 @@ class LpipsTraining(WeightTraining):
         """Return the network whose filters are the centres of clusters of what the references show."""
         network = untrained(self.net).to(device).requires_grad_(False)
         images = context.data["train"]
-        known = sorted({str(name) for name in images.columns["reference"]})
-        place = {name: i for i, name in enumerate(images.names)}
-        drawn = torch.randperm(len(known), generator=context.rng)[:CLUSTERED].tolist()
-        shown = images.load([place[known[i]] for i in drawn]).to(device)
+        reference_names = sorted({str(name) for name in images.columns["reference"]})
+        positions = {name: i for i, name in enumerate(images.names)}
+        drawn = torch.randperm(len(reference_names), generator=context.rng)[:CLUSTERED].tolist()
+        pictures = images.load([positions[reference_names[i]] for i in drawn]).to(device)
         test = Choices(context.data["test"])
         before = test.agreement(network, device)
-        stacked_kmeans(network.backbone, (2 * shown - 1 - network.shift) / network.scale, context.rng)
+        stacked_kmeans(network.backbone, (2 * pictures - 1 - network.shift) / network.scale, context.rng)
         figures = {"2afc_before": before, "2afc_test": test.agreement(network, device)}
         return Trained(network.state_dict(), {"images": len(drawn), **{k: round(v, 4) for k, v in figures.items()}})
 

@@ -13,6 +13,7 @@ import torch
 from pydantic import Field
 
 from imharness.data import generator
+from imharness.errors import UsageError
 from imharness.gradients import (
     HONEST,
     Gradients,
@@ -26,6 +27,7 @@ from imharness.gradients import (
 )
 from imharness_reconstruction.inversion import total_variation
 from imharness_reconstruction.matching import survivors
+from imharness_reconstruction.output_layer import output_layer
 from imharness_reconstruction.per_image import averaged, gradients_and_inputs, mean_of
 
 ROUNDS = 2.0
@@ -35,7 +37,7 @@ ROUNDS = 2.0
 class Cafe(ReconstructionAttack):
     """Recovers many images from gradients of known batches, through the inputs of a linear layer."""
 
-    info = Info(id="harness/cafe", version="4", paper="jin2021")
+    info = Info(id="harness/cafe", version="5", paper="jin2021")
     batch: int = Field(default=4, ge=1, le=1024, description="Images whose gradients are shared as one mean.")
     steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps in step III.")
     learning_rate: float = Field(
@@ -69,14 +71,14 @@ class Cafe(ReconstructionAttack):
             count = len(rng)
             first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1)
             mean = mean_of(self.batches(count), count).to(first.device)
-            name, layer = _linear(model)
+            name, layer, entered = _linear(model, first)
             slopes = torch.linalg.lstsq(mean, gradients[f"{name}.bias"]).solution  # (N, out)
-            known = _inputs(gradients[f"{name}.weight"], slopes, mean)  # (N, in)
-            if known.shape[1] == first[0].numel() and layer is _first_with_parameters(model):
+            layer_inputs = _inputs(gradients[f"{name}.weight"], slopes, mean)  # (N, in)
+            if torch.equal(entered.flatten(1), first.flatten(1)):
                 progress(1, 1)
-                return known.view(count, *shape).clamp(0, 1)
-            labels = slopes.argmin(dim=1) if layer is _last_linear(model) else _labels(gradients, mean)
-            return self._descend(first, labels, gradients, known, mean, model, layer, progress)
+                return layer_inputs.view(count, *shape).clamp(0, 1)
+            labels = _labels(output_layer(model, shape).slope(gradients), mean)
+            return self._descend(first, labels, gradients, layer_inputs, mean, model, layer, progress)
 
         return reconstruct
 
@@ -85,7 +87,7 @@ class Cafe(ReconstructionAttack):
         first: Images,
         labels: torch.Tensor,
         shared: Gradients,
-        known: torch.Tensor,
+        layer_inputs: torch.Tensor,
         mean: torch.Tensor,
         model: torch.nn.Module,
         layer: torch.nn.Linear,
@@ -93,19 +95,19 @@ class Cafe(ReconstructionAttack):
     ) -> Images:
         x = first.requires_grad_(True)
         optimiser = torch.optim.Adam([x], lr=self.learning_rate)
-        scale = known.square().mean().clamp(min=1e-12)
+        scale = layer_inputs.square().mean().clamp(min=1e-12)
         size = {name: values.square().sum().clamp(min=1e-20) * len(shared) for name, values in shared.items()}
-        kept = survivors(shared)
-        if kept is None:  # the orthogonal factor changes squared distances by a constant only
+        masks = survivors(shared)
+        if masks is None:  # the orthogonal factor changes squared distances by a constant only
             turned, mean = torch.linalg.qr(mean)
             shared = averaged(shared, turned.T)
         for done in range(self.steps):
-            found, entered = gradients_and_inputs(model, x, labels, layer)
-            gap = averaged({name: found[name] for name in shared}, mean)
-            if kept is not None:
-                gap = {name: values * kept[name] for name, values in gap.items()}
+            computed, entered = gradients_and_inputs(model, x, labels, layer)
+            gap = averaged({name: computed[name] for name in shared}, mean)
+            if masks is not None:
+                gap = {name: values * masks[name] for name, values in gap.items()}
             matched = sum((gap[name] - values).square().sum() / size[name] for name, values in shared.items())
-            loss = matched + self.inputs * (entered - known).square().mean() / scale
+            loss = matched + self.inputs * (entered - layer_inputs).square().mean() / scale
             loss = loss + self.total_variation * total_variation(x).sum()
             (x.grad,) = torch.autograd.grad(loss, x)
             optimiser.step()
@@ -121,22 +123,28 @@ def _inputs(weight: torch.Tensor, slopes: torch.Tensor, mean: torch.Tensor) -> t
     return torch.linalg.lstsq(system, weight.flatten(0, 1)).solution
 
 
-def _labels(gradients: Gradients, mean: torch.Tensor) -> torch.Tensor:
-    """Return each image's class from its gradient of the last bias, which least squares finds as in step I."""
-    return torch.linalg.lstsq(mean, list(gradients.values())[-1]).solution.argmin(dim=1)
+def _labels(slopes: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+    """Return each image's class from the gradients of the output bias ``(T, classes)``, solved as in step I."""
+    return torch.linalg.lstsq(mean, slopes).solution.argmin(dim=1)
 
 
-def _linear(model: torch.nn.Module) -> tuple[str, torch.nn.Linear]:
-    """Return the first linear layer with a bias, and its name."""
-    return next((n, m) for n, m in model.named_modules() if isinstance(m, torch.nn.Linear) and m.bias is not None)
-
-
-def _last_linear(model: torch.nn.Module) -> torch.nn.Module:
-    return [m for m in model.modules() if isinstance(m, torch.nn.Linear)][-1]
-
-
-def _first_with_parameters(model: torch.nn.Module) -> torch.nn.Module:
-    return next(m for m in model.modules() if list(m.parameters(recurse=False)))
+def _linear(model: torch.nn.Module, images: Images) -> tuple[str, torch.nn.Linear, torch.Tensor]:
+    """Return the name of the first linear layer with a bias that images pass, the layer, and what enters it."""
+    met: list[tuple[str, torch.nn.Linear, torch.Tensor]] = []
+    hooks = [
+        layer.register_forward_pre_hook(lambda layer, inputs, name=name: met.append((name, layer, inputs[0])))
+        for name, layer in model.named_modules()
+        if isinstance(layer, torch.nn.Linear) and layer.bias is not None
+    ]
+    try:
+        with torch.no_grad():
+            model(images)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not met:
+        raise UsageError("model: it has no linear layer with a bias, through which CAFE recovers images.")
+    return met[0]
 
 
 @hookimpl

@@ -8,18 +8,19 @@ import torch
 
 from imharness.gradients import Gradients, ImageRng, Images, Info, Progress, Reconstruct, ReconstructionAttack, hookimpl
 from imharness_reconstruction.matching import GradientMatching
+from imharness_reconstruction.output_layer import output_layer
 
 
 class Dlg(GradientMatching):
     """Deep leakage from gradients: L-BFGS on image and label minimises the squared distance of gradients."""
 
-    info = Info(id="harness/dlg", version="3", paper="zhu2019")
+    info = Info(id="harness/dlg", version="5", paper="zhu2019")
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
-            classes = list(gradients.values())[-1].shape[1]
+            classes = output_layer(model, shape).classes
             size = shape[0] * shape[1] * shape[2]
 
             def dummy(flat: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,7 +3,7 @@
 Geiping et al. (NeurIPS 2020), section 6 and the weight updates of the authors' code: all images of a participant are
 optimised together, through a simulation of its steps, so that the simulated update has the direction of the shared one.
 Statistics of batch norm that were sent serve as a prior, as in Huang et al. (NeurIPS 2021), where they are known
-exactly. Labels are read as counts, see `imharness_reconstruction.label_counts`. An unknown learning rate is found
+exactly. Labels are estimated as counts, see `imharness_reconstruction.label_counts`. An unknown learning rate is found
 while images are: it is the length of the shared update, divided by that of the simulated mean gradient and the steps.
 """
 
@@ -28,6 +28,7 @@ from imharness_reconstruction.inversion import TINY, CosineDistance, GradientInv
 from imharness_reconstruction.inversion import total_variation as variation
 from imharness_reconstruction.label_counts import label_counts, listed
 from imharness_reconstruction.matching import survivors
+from imharness_reconstruction.output_layer import output_layer
 from imharness_reconstruction.rounds import shared_in
 
 SLOW = 0.01
@@ -39,7 +40,7 @@ FASTEST = 10.0
 class FederatedInversion(GradientInversion):
     """Signed Adam changes all images of a participant until a simulated round shares the direction that was shared."""
 
-    info = Info(id="harness/federated", version="1", paper="geiping2020")
+    info = Info(id="harness/federated", version="2", paper="geiping2020")
     images: int = Field(default=4, ge=1, le=4096, description="Images of a participant, which the attacker knows.")
     batch: int = Field(default=0, ge=0, description="Images of a local step; 0: all.")
     epochs: int = Field(default=1, ge=1, le=100, description="How often a participant uses each image.")
@@ -65,40 +66,53 @@ class FederatedInversion(GradientInversion):
     @property
     def assumes(self) -> str:
         """What the attack takes for granted, in a sentence."""
-        own = self.round()
-        labels = "is told the labels" if own.labels_known else "reads how many images each class has from the update"
-        rate = "" if len(own.steps()) == 1 else f" and {'knows' if own.rate_known else 'estimates'} the learning rate"
-        sent = " It also receives the statistics of batch norm." if own.statistics_known else ""
+        federated_round = self.round()
+        labels = (
+            "is told the labels"
+            if federated_round.labels_known
+            else "estimates how many images each class has from the update"
+        )
+        rate = (
+            ""
+            if len(federated_round.steps()) == 1
+            else f" and {'knows' if federated_round.rate_known else 'estimates'} the learning rate"
+        )
+        sent = " It also receives the statistics of batch norm." if federated_round.statistics_known else ""
         return (
             f"The server is {HONEST}. It knows the network, the loss, the number of images of a participant "
-            f"({own.images}) and of its local steps ({len(own.steps())}); it {labels}{rate}.{sent}"
+            f"({federated_round.images}) and of its local steps ({len(federated_round.steps())}); it "
+            f"{labels}{rate}.{sent}"
         )
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
-            shared = {name: gradients[name] for name, _ in model.named_parameters()}
-            told = {name: values for name, values in gradients.items() if name not in shared and name != LABELS}
+            shared = {name: gradients[name] for name, _ in model.named_parameters() if name in gradients}
+            sent_statistics = {
+                name: values for name, values in gradients.items() if name not in shared and name != LABELS
+            }
             several, count = len(next(iter(shared.values()))), len(rng)
             size = count // several
             labels = (
-                gradients[LABELS] if self.labels_known else listed(label_counts(shared, model, size, self.rate_known))
+                gradients[LABELS]
+                if self.labels_known
+                else listed(label_counts(shared, model, shape, size, self.rate_known))
             )
-            targets = F.one_hot(labels, list(shared.values())[-1].shape[1]).float()
+            targets = F.one_hot(labels, output_layer(model, shape).classes).float()
             best, lowest = None, None
             for number in range(self.starts):
                 first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1).unflatten(0, (several, size))
 
-                def said(done: int, total: int, number: int = number) -> None:
+                def report(done: int, total: int, number: int = number) -> None:
                     progress(number * total + done, self.starts * total)
 
-                found, left = self._descend(first, targets, shared, told, model, said)
+                rebuilt, losses = self._descend(first, targets, shared, sent_statistics, model, report)
                 if best is None or lowest is None:
-                    best, lowest = found, left
+                    best, lowest = rebuilt, losses
                 else:
-                    better = left < lowest
-                    best[better], lowest[better] = found[better], left[better]
+                    better = losses < lowest
+                    best[better], lowest[better] = rebuilt[better], losses[better]
             assert best is not None
             return best.flatten(0, 1)
 
@@ -109,24 +123,28 @@ class FederatedInversion(GradientInversion):
         x: torch.Tensor,
         targets: torch.Tensor,
         shared: Gradients,
-        told: Gradients,
+        sent_statistics: Gradients,
         model: torch.nn.Module,
         progress: Progress,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the images ``(B, P, 3, H, W)`` and the least loss of each participant ``(B,)``, from a start."""
-        own, wanted, length = self.round(), directions(shared), torch.linalg.vector_norm(flat(shared), dim=1)
-        kept = survivors(shared) if self.surviving else None
+        federated_round, wanted, length = (
+            self.round(),
+            directions(shared),
+            torch.linalg.vector_norm(flat(shared), dim=1),
+        )
+        masks = survivors(shared) if self.surviving else None
         rate = None if self.rate_known else x.new_full((len(x),), SLOW)
         lowest = x.new_full((len(x),), torch.inf)
         mean, square = torch.zeros(2, *x.shape, device=x.device)
         steps = self.worth()
         for done in range(steps):
             leaf = x.clone().requires_grad_(True)
-            found, statistics = shared_in(own, model, leaf, targets, rate)
-            ours = [found[name] if kept is None else found[name] * kept[name] for name in shared]
+            computed, statistics = shared_in(federated_round, model, leaf, targets, rate, shared)
+            ours = [computed[name] if masks is None else computed[name] * masks[name] for name in shared]
             gap = CosineDistance.apply(*ours, *wanted)
             smooth = variation(leaf.flatten(0, 1)).unflatten(0, x.shape[:2]).mean(dim=1)
-            loss = gap + self.total_variation * smooth + self.batch_norm * _apart(statistics, told, gap)
+            loss = gap + self.total_variation * smooth + self.batch_norm * _apart(statistics, sent_statistics, gap)
             (slope,) = torch.autograd.grad(loss.sum(), leaf)
             lowest = torch.minimum(lowest, loss.detach())
             if bool((gap.detach() <= self.tolerance).all()):
@@ -136,15 +154,17 @@ class FederatedInversion(GradientInversion):
                 simulated = torch.linalg.vector_norm(
                     torch.cat([values.detach().flatten(1) for values in ours], dim=1), dim=1
                 )
-                rate = (length / (simulated * len(own.steps(x.shape[1]))).clamp(min=TINY)).clamp(max=FASTEST)
+                rate = (length / (simulated * len(federated_round.steps(x.shape[1]))).clamp(min=TINY)).clamp(
+                    max=FASTEST
+                )
             progress(done + 1, steps)
         return x, lowest
 
 
-def _apart(statistics: Gradients, told: Gradients, like: torch.Tensor) -> torch.Tensor:
+def _apart(statistics: Gradients, sent_statistics: Gradients, like: torch.Tensor) -> torch.Tensor:
     """Return how far statistics are from those that were sent ``(B,)``, summed over the layers of batch norm."""
-    parts = [torch.linalg.vector_norm(statistics[name] - values, dim=1) for name, values in told.items()]
-    return torch.stack(parts).sum(dim=0) if parts else torch.zeros_like(like)
+    distances = [torch.linalg.vector_norm(statistics[name] - values, dim=1) for name, values in sent_statistics.items()]
+    return torch.stack(distances).sum(dim=0) if distances else torch.zeros_like(like)
 
 
 @hookimpl

@@ -15,7 +15,7 @@ from imharness_reconstruction.inversion import GradientInversion
 class GradAttack(GradientInversion):
     """Gradient inversion whose images must also fit the shared model's batch norm statistics."""
 
-    info = Info(id="harness/gradattack", version="5", paper="huang2021")
+    info = Info(id="harness/gradattack", version="6", paper="huang2021")
     total_variation: float = Field(default=0.05, ge=0, description="Weight of the total variation.")
     batch_norm: float = Field(default=1e-3, ge=0, description="Weight of the batch norm statistics.")
 
@@ -30,12 +30,12 @@ def statistics_distance(model: torch.nn.Module, images: Images) -> torch.Tensor:
 
     ``(N,)``; 0 for a network without batch norm.
     """
-    found: list[torch.Tensor] = []
+    distances: list[torch.Tensor] = []
 
     def measure(layer: torch.nn.BatchNorm2d, inputs: tuple[torch.Tensor]) -> None:
         mean, variance = inputs[0].mean(dim=(2, 3)), inputs[0].var(dim=(2, 3), correction=0)
         away = (mean - layer.running_mean, variance - layer.running_var)
-        found.append(sum(torch.linalg.vector_norm(own, dim=1) for own in away))
+        distances.append(sum(torch.linalg.vector_norm(difference, dim=1) for difference in away))
 
     layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.BatchNorm2d)]
     if not layers:
@@ -46,7 +46,7 @@ def statistics_distance(model: torch.nn.Module, images: Images) -> torch.Tensor:
     finally:
         for hook in hooks:
             hook.remove()
-    return torch.stack(found).sum(dim=0)
+    return torch.stack(distances).sum(dim=0)
 
 
 @hookimpl

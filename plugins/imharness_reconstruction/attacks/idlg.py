@@ -14,13 +14,13 @@ from imharness_reconstruction.per_image import labels_from_gradients
 class Idlg(GradientMatching):
     """Improved deep leakage from gradients: L-BFGS on the image; the sign of the gradient gives the label."""
 
-    info = Info(id="harness/idlg", version="3", paper="zhao2020")
+    info = Info(id="harness/idlg", version="5", paper="zhao2020")
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
-            labels = labels_from_gradients(gradients)
+            labels = labels_from_gradients(gradients, model, shape)
             size = shape[0] * shape[1] * shape[2]
 
             def dummy(flat: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

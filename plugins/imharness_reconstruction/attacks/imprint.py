@@ -4,8 +4,10 @@ Fowl, Geiping, Czaja, Goldblum & Goldstein, "Robbing the Fed: Directly Obtaining
 Modified Models" (ICLR 2022), section 3. Every row of the layer measures the mean brightness of the image; its biases
 are quantiles of brightness, so that unit l fires for the images brighter than its cutoff. The second layer, whose
 columns are equal, gives every unit that fires the same slope. Then the difference of the gradients of successive rows,
-divided by that of their biases, is the mean of the images in the bin between them: an image alone in its bin is
-recovered exactly. What a defense does against it bounds what any attack by a server that keeps to the protocol can do.
+divided by that of their biases, is the sum of the images in the bin between them, each times the slope of the loss
+by the unit for that image, divided by the sum of these slopes: an image alone in its bin is recovered exactly, and
+several are mixed, with weights that may be negative. What a defense does against it bounds what any attack by a server
+that keeps to the protocol can do.
 """
 
 import torch
@@ -107,10 +109,10 @@ class Imprint(ReconstructionAttack):
             slope = slopes.gather(1, chosen)
             real = slope.abs() > FLOOR * bias.abs().amax(dim=1, keepdim=True)
             ratio = torch.take_along_dim(sums, chosen[:, :, None], dim=1) / torch.where(real, slope, 1)[:, :, None]
-            found = torch.where(real[:, :, None], ratio, 0.5).clamp(0, 1)
-            grey = found.new_full((len(bias), size - found.shape[1], found.shape[2]), 0.5)
+            rebuilt = torch.where(real[:, :, None], ratio, 0.5).clamp(0, 1)
+            grey = rebuilt.new_full((len(bias), size - rebuilt.shape[1], rebuilt.shape[2]), 0.5)
             progress(1, 1)
-            return torch.cat([found, grey], dim=1).reshape(len(rng), *shape)
+            return torch.cat([rebuilt, grey], dim=1).reshape(len(rng), *shape)
 
         return reconstruct
 

@@ -10,7 +10,7 @@ from imharness_reconstruction.inversion import GradientInversion
 class InvGrad(GradientInversion):
     """Inverting gradients: signed Adam minimises the cosine distance of gradients and the total variation."""
 
-    info = Info(id="harness/invgrad", version="6", paper="geiping2020")
+    info = Info(id="harness/invgrad", version="7", paper="geiping2020")
 
 
 @hookimpl

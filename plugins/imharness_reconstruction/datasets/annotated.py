@@ -6,10 +6,10 @@ file, dataset, attack, model, defense is optional; studies that leave something 
 taken from one photograph, its column source names the photograph of each.
 """
 
-import hashlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import torch
@@ -18,10 +18,9 @@ from pydantic import Field
 
 from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl
 from imharness.errors import ContractError, Unavailable
-from imharness.files import read_csv
+from imharness.files import files_digest, images_below, read_csv, said_of_misnamed
 from imharness_vision.image_files import read_files
 
-SUFFIXES = (".png", ".jpg", ".jpeg")
 ORIGINAL = "_ori"
 INDEX = "index.csv"
 FACTS = ("dataset", "attack", "model", "defense")
@@ -39,7 +38,7 @@ class Judged:
 class Annotated(ImageDataset):
     """Originals and their reconstructions, each recognised or not."""
 
-    info = Info(id="harness/annotated", version="2", paper="sun2023")
+    info = Info(id="harness/annotated", version="3", paper="sun2023")
     address = "path"
     path: str = Field(default="", description="The folder that holds NAME/ and -NAME/.")
     size: int = Field(default=32, ge=8, le=512, description="Side to which all images are resized, px.")
@@ -52,12 +51,11 @@ class Annotated(ImageDataset):
             raise Unavailable(f"{self.path} is not a folder", "--dataset annotated:FOLDER")
 
     def content(self) -> str:
-        """Return a digest of file names and sizes."""
+        """Return a digest of all files."""
         root = Path(self.path)
         if not self.path or not root.is_dir():
             return ""
-        state = sorted((str(f.relative_to(root)), f.stat().st_size) for f in root.rglob("*") if f.is_file())
-        return hashlib.sha256(repr(state).encode()).hexdigest()
+        return files_digest(root, sorted(file for file in root.rglob("*") if file.is_file()))
 
     def build(self, device: torch.device) -> ImageSet:
         """Return originals and reconstructions; columns: ``reference``, ``recognised``, and those of the index."""
@@ -68,7 +66,7 @@ class Annotated(ImageDataset):
             raise ContractError(
                 f"{root} contains no annotated images; expected folders NAME with NAME/*_ori.png, and -NAME"
             )
-        names = tuple(str(j.file.relative_to(root)) for j in judged)
+        names = tuple(j.file.relative_to(root).as_posix() for j in judged)
         columns = {
             "reference": np.array([j.reference for j in judged]),
             "recognised": np.array([j.recognised for j in judged]),
@@ -85,32 +83,38 @@ class Annotated(ImageDataset):
 
 
 def _judged(root: Path) -> list[Judged]:
-    found = []
-    for folder in sorted(p for p in root.iterdir() if p.is_dir()):
-        reference, positive = folder.name.removeprefix("-"), not folder.name.startswith("-")
-        for file in sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES):
-            original = positive and file.stem.endswith(ORIGINAL)
-            found.append(Judged(file, reference, -1 if original else int(positive)))
-    have = {j.reference for j in found if j.recognised < 0}
-    lost = sorted({j.reference for j in found} - have)
+    census = images_below(root).only(lambda name: name.count("/") == 1, "in no folder NAME or -NAME: move them")
+    if sentence := census.sentence():
+        warnings.warn(sentence, stacklevel=3)
+    judgements = []
+    for file in census.paths:
+        reference, positive = file.parent.name.removeprefix("-"), not file.parent.name.startswith("-")
+        original = positive and file.stem.endswith(ORIGINAL)
+        judgements.append(Judged(file, reference, -1 if original else int(positive)))
+    have = {j.reference for j in judgements if j.recognised < 0}
+    lost = sorted({j.reference for j in judgements} - have)
     if lost:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise ContractError(
             f"{root / lost[0]}{more}: there is no original; expected a file whose name ends in {ORIGINAL}.png"
         )
-    return found
+    return judgements
 
 
 def _index(root: Path, names: Sequence[str], references: Sequence[str]) -> dict[str, np.ndarray]:
     if not (root / INDEX).is_file():
+        if sentence := said_of_misnamed(root / INDEX):
+            warnings.warn(sentence, stacklevel=3)
         return {}
     table = read_csv(root / INDEX)
-    if "file" not in table.columns:
+    columns = {name: column for name in ("file", "source", *FACTS) if (column := table.column(name))}
+    if "file" not in columns:
         raise ContractError(f"{root / INDEX} has no column 'file'")
-    lines = {line["file"]: line for _, line in table.rows()}
-    found = [lines.get(name, {}) for name in names]
-    sources = [line.get("source") or reference for line, reference in zip(found, references, strict=True)]
-    return {fact: np.array([line.get(fact, "") for line in found]) for fact in FACTS} | {"source": np.array(sources)}
+    rows = ({name: line[column] for name, column in columns.items()} for _, line in table.rows())
+    lines = {PurePosixPath(row["file"]).as_posix(): row for row in rows}
+    index_rows = [lines.get(name, {}) for name in names]
+    sources = [row.get("source") or reference for row, reference in zip(index_rows, references, strict=True)]
+    return {fact: np.array([row.get(fact, "") for row in index_rows]) for fact in FACTS} | {"source": np.array(sources)}
 
 
 @hookimpl

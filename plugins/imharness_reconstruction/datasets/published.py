@@ -14,7 +14,7 @@ from pydantic import Field
 
 from imharness.data import Archive, DataSource, ImageDataset, Images, ImageSet, Info, data_folder, hookimpl
 from imharness.errors import ContractError, Unavailable
-from imharness.files import MIB, read_text
+from imharness.files import MIB, Census, file_digest, images_below, read_text
 from imharness_reconstruction.datasets.class_folder import ClassFolder
 from imharness_vision.cifar100 import CIFAR100, binary
 
@@ -28,7 +28,7 @@ class _Published(ClassFolder):
     source: ClassVar[DataSource]
     folder: ClassVar[str] = ""
     """The folder, below that of the asset, that contains the classes or the parts."""
-    parts: ClassVar[tuple[int, int]]
+    published_counts: ClassVar[tuple[int, int]]
     """The number of classes, and the number of images in the published test part; 0 if none was published."""
     images: int = Field(default=0, ge=0, description=IMAGES)
 
@@ -43,13 +43,13 @@ class _Published(ClassFolder):
 
     def published_units(self) -> int:
         """Return how many private images the published set has."""
-        classes, held_out = self.parts
+        classes, held_out = self.published_counts
         return 0 if self.path else self._cut(held_out if held_out and not self.per_class else self._each * classes)
 
     @property
     def _each(self) -> int:
         """How many private images a class has."""
-        return self.per_class if self.parts[1] else min(self.per_class or self.held_out, self.held_out)
+        return self.per_class if self.published_counts[1] else min(self.per_class or self.held_out, self.held_out)
 
     def _cut(self, units: int) -> int:
         """Return how many of `units` private images are used; 0 for the training part, whose size is not stated."""
@@ -57,8 +57,8 @@ class _Published(ClassFolder):
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the images, one of each class in turn."""
-        found = super().build(device)
-        return found if self.split == "train" else found.first(self.images or None)
+        image_set = super().build(device)
+        return image_set if self.split == "train" else image_set.first(self.images or None)
 
     def require(self) -> None:
         """Raise `Unavailable` unless the folder is there."""
@@ -69,8 +69,8 @@ class _Published(ClassFolder):
 class Imagenette(_Published):
     """13,394 photographs of ten classes of ImageNet, in a training and a validation part."""
 
-    info = Info(id="harness/imagenette", version="1", paper="sun2023")
-    parts = (10, 3_925)
+    info = Info(id="harness/imagenette", version="2", paper="sun2023")
+    published_counts = (10, 3_925)
     source = DataSource(
         name="imagenette",
         licence="Apache-2.0",
@@ -88,8 +88,8 @@ class Imagenette(_Published):
 class Caltech101(_Published):
     """9,144 photographs of 101 kinds of objects and of backgrounds, with a folder for each kind."""
 
-    info = Info(id="harness/caltech101", version="1", paper="sun2023")
-    parts = (102, 0)
+    info = Info(id="harness/caltech101", version="2", paper="sun2023")
+    published_counts = (102, 0)
     folder = "101_ObjectCategories"
     source = DataSource(
         name="caltech101",
@@ -109,8 +109,8 @@ class Caltech101(_Published):
 class StanfordDogs(_Published):
     """20,580 photographs of dogs of 120 breeds, with a folder for each breed."""
 
-    info = Info(id="harness/stanford-dogs", version="1", paper="sun2023")
-    parts = (120, 0)
+    info = Info(id="harness/stanford-dogs", version="2", paper="sun2023")
+    published_counts = (120, 0)
     folder = "Images"
     source = DataSource(
         name="stanford-dogs",
@@ -126,8 +126,8 @@ class StanfordDogs(_Published):
 class CelebA(_Published):
     """202,599 faces of 10,177 people; a class is a person."""
 
-    info = Info(id="harness/celeba", version="1", paper="sun2023")
-    parts = (10_177, 0)
+    info = Info(id="harness/celeba", version="2", paper="sun2023")
+    published_counts = (10_177, 0)
     folder = "img_align_celeba"
     source = DataSource(
         name="celeba",
@@ -146,16 +146,20 @@ class CelebA(_Published):
         """Return how many private images these people have."""
         return 0 if self.path else self._cut(self._each * self.people)
 
+    def _census(self) -> Census:
+        """Return all images: the list of identities says whose each is, and no folder does."""
+        return images_below(self.root)
+
     def classes(self) -> dict[str, list[Path]]:
         """Return person -> images of this split, both in natural order."""
-        file, found = self.root.parent / IDENTITIES, dict[int, list[Path]]()
+        file, by_person = self.root.parent / IDENTITIES, dict[int, list[Path]]()
         for count, line in enumerate(read_text(file, 64 * MIB).splitlines(), 1):
             name, _, person = line.strip().partition(" ")
             if not name.endswith(".jpg") or "/" in name or not person.isdigit():
                 raise ContractError(f"{file}, line {count}: {line!r:.60} is not an image and the number of a person")
-            found.setdefault(int(person), []).append(self.root / name)
-        first = sorted(found)[: self.people]
-        return {str(person): self.used(sorted(found[person]), parted=False) for person in first}
+            by_person.setdefault(int(person), []).append(self.root / name)
+        first = sorted(by_person)[: self.people]
+        return {str(person): self.used(sorted(by_person[person]), parted=False) for person in first}
 
 
 class Cifar100Images(ImageDataset):
@@ -181,6 +185,13 @@ class Cifar100Images(ImageDataset):
         if not self._file.is_file():
             raise Unavailable(f"{self._file} does not exist", CIFAR100.by_hand())
 
+    def content(self) -> str:
+        """Return a digest of the file."""
+        try:
+            return file_digest(self._file)
+        except Unavailable:
+            return ""
+
     @property
     def _file(self) -> Path:
         return data_folder(CIFAR100.name, CIFAR100.page) / f"{self.split}.bin"
@@ -193,19 +204,19 @@ class Cifar100Images(ImageDataset):
         except ValueError as error:
             raise ContractError(f"{self._file}: {error}") from None
         order = np.argsort(labels, kind="stable")
-        place = np.empty(len(labels), dtype=int)
+        rank = np.empty(len(labels), dtype=int)
         starts = np.searchsorted(labels[order], labels[order])
-        place[order] = np.arange(len(labels)) - starts
-        turns = np.lexsort((labels, place))
-        kept = turns[place[turns] < self.per_class] if self.per_class else turns
+        rank[order] = np.arange(len(labels)) - starts
+        turns = np.lexsort((labels, rank))
+        selected = turns[rank[turns] < self.per_class] if self.per_class else turns
 
         def load(positions: Sequence[int]) -> Images:
-            return torch.from_numpy(pixels[kept[list(positions)]]).float() / 255
+            return torch.from_numpy(pixels[selected[list(positions)]]).float() / 255
 
-        names = tuple(f"{self.split}/{labels[i]}/{i}" for i in kept)
-        columns = {"label": labels[kept].astype(int), "class": labels[kept].astype(str)}
-        found = ImageSet(names, ((32, 32),) * len(kept), load, columns)
-        return found if self.split == "train" else found.first(self.images or None)
+        names = tuple(f"{self.split}/{labels[i]}/{i}" for i in selected)
+        columns = {"label": labels[selected].astype(int), "class": labels[selected].astype(str)}
+        image_set = ImageSet(names, ((32, 32),) * len(selected), load, columns)
+        return image_set if self.split == "train" else image_set.first(self.images or None)
 
 
 @hookimpl

@@ -23,7 +23,7 @@ class Ats(ImageProtection):
 
     @field_validator("policy")
     @classmethod
-    def _known(cls, policy: str) -> str:
+    def _parseable(cls, policy: str) -> str:
         parse_policy(policy)
         return policy
 

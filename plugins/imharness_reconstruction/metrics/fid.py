@@ -41,8 +41,8 @@ class Fid(DistributionMetric):
     weights: str = Field(default="", description="File of the weights; only for a classifier of torchvision.")
 
     def assets(self) -> tuple[Asset, ...]:
-        known = {"inception": INCEPTION, "squeezenet": SQUEEZENET}
-        return (known[self.backbone],) if self.backbone in known else ()
+        weights = {"inception": INCEPTION, "squeezenet": SQUEEZENET}
+        return (weights[self.backbone],) if self.backbone in weights else ()
 
     def require(self) -> None:
         """Raise `Unavailable` unless the weights are here."""
@@ -59,12 +59,15 @@ class Fid(DistributionMetric):
 
     def build(self, device: torch.device) -> DistributionScore:
         """Return the metric, which needs at least two images on each side."""
-        known = {"inception": inception, "squeezenet": squeezenet}
-        features = known[self.backbone](device) if self.backbone in known else self._classifier(device)
+        extractors = {"inception": inception, "squeezenet": squeezenet}
+        features = extractors[self.backbone](device) if self.backbone in extractors else self._classifier(device)
 
         def score(images: Images, reference: Images) -> float:
-            found = [torch.cat([features(x) for x in part.split(BATCH)]).cpu().numpy() for part in (images, reference)]
-            return frechet_distance(*found)
+            feature_sets = [
+                torch.cat([features(x) for x in pictures.split(BATCH)]).cpu().numpy()
+                for pictures in (images, reference)
+            ]
+            return frechet_distance(*feature_sets)
 
         return score
 
@@ -87,9 +90,10 @@ class Fid(DistributionMetric):
 def inception(device: torch.device) -> torch.nn.Module:
     """Return images ``(N, 3, H, W)`` in [0, 1] -> features ``(N, 2048)``: Inception as pytorch-fid patches it."""
     from pytorch_fid import inception as published
+    from torchvision.models import inception_v3
 
     with Undrawn():
-        network = published._inception_v3(num_classes=1008, aux_logits=False, weights=None)
+        network = inception_v3(num_classes=1008, aux_logits=False, weights=None, init_weights=False)
         for name, pool in (("Mixed_5b", 32), ("Mixed_5c", 64), ("Mixed_5d", 64)):
             setattr(network, name, published.FIDInceptionA(getattr(network, name).branch1x1.conv.in_channels, pool))
         for name, width in (("Mixed_6b", 128), ("Mixed_6c", 160), ("Mixed_6d", 160), ("Mixed_6e", 192)):

@@ -26,10 +26,10 @@ class DeepResNet(Model):
             from torchvision import models
 
             with seeded_init(rng):
-                found = getattr(models, f"resnet{self.layers}")(num_classes=classes)
+                resnet = getattr(models, f"resnet{self.layers}")(num_classes=classes)
                 if shape[1] < SMALL:
-                    found.conv1, found.maxpool = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False), nn.Identity()
-            return found.to(device)
+                    resnet.conv1, resnet.maxpool = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False), nn.Identity()
+            return resnet.to(device)
 
         return network
 

@@ -49,15 +49,15 @@ class SavedClassifier(Model):
         weights = read_tensors(Path(self.weights))
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> torch.nn.Module:
-            found = ARCHITECTURES[self.architecture].build(device)(shape, classes, generator(0))
+            classifier = ARCHITECTURES[self.architecture].build(device)(shape, classes, generator(0))
             try:
-                found.load_state_dict(weights)
+                classifier.load_state_dict(weights)
             except RuntimeError as error:
                 raise UsageError(
                     f"{self.weights} does not fit {self.architecture} for {tuple(shape)} and {classes} classes: "
                     f"{str(error).splitlines()[-1].strip()}"
                 ) from error
-            return found.eval().requires_grad_(False)
+            return classifier.eval().requires_grad_(False)
 
         return network
 

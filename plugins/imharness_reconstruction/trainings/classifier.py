@@ -39,11 +39,11 @@ class ClassifierWeightTraining(WeightTraining):
             guard = context.components["defense"]
             if not isinstance(guard, GradientDefense | ImageProtection):
                 raise UsageError(f"{guard.label} defends neither gradients nor private images.")
-            parts = {}
+            splits = {}
             for role, images in context.data.items():
                 labels = torch.from_numpy(np.asarray(images.columns["label"])).long().to(device)
-                parts[role] = (images.load(list(range(len(images)))).to(device), labels)
-            (x, y), (test_x, test_y) = parts["train"], parts["test"]
+                splits[role] = (images.load(list(range(len(images)))).to(device), labels)
+            (x, y), (test_x, test_y) = splits["train"], splits["test"]
             classes = int(y.max()) + 1
             network = ARCHITECTURES[self.architecture].build(device)(tuple(x.shape[1:]), classes, generator(0))
             pool = ImagePool(x, torch.nn.functional.one_hot(y, classes).to(x.dtype))

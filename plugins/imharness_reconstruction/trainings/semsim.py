@@ -14,7 +14,7 @@ from pydantic import Field
 
 from imharness.data import ImageSet, Info, hookimpl
 from imharness.errors import UsageError
-from imharness.stats import auc
+from imharness.leaderboard import auc
 from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_reconstruction.semsim import (
     CLIP,
@@ -87,7 +87,7 @@ def of_these(images: ImageSet, unseen: str, attack: str) -> ImageSet:
     nowhere in it.
     """
     rebuilt = np.asarray(images.columns["recognised"]) >= 0
-    kept = rebuilt.copy()
+    selected = rebuilt.copy()
     for fact, name in (("dataset", unseen), ("attack", attack)):
         if not name:
             continue
@@ -97,23 +97,23 @@ def of_these(images: ImageSet, unseen: str, attack: str) -> ImageSet:
         if name not in ids[rebuilt]:
             have = ", ".join(sorted(set(ids[rebuilt])))
             raise UsageError(f"no reconstruction of the annotations has the {fact} {name!r}; there are {have}.")
-        kept &= (ids != name) if fact == "dataset" else (ids == name)
-    shown = np.isin(images.columns["reference"], np.asarray(images.columns["reference"])[kept])
-    return images.at(np.flatnonzero(kept | (~rebuilt & shown)).tolist())
+        selected &= (ids != name) if fact == "dataset" else (ids == name)
+    same_reference = np.isin(images.columns["reference"], np.asarray(images.columns["reference"])[selected])
+    return images.at(np.flatnonzero(selected | (~rebuilt & same_reference)).tolist())
 
 
 def read_annotations(images: ImageSet) -> Annotations:
     """Return an annotated data set as tensors; raises `UsageError` if everything or nothing was recognised."""
     verdict, reference = np.asarray(images.columns["recognised"]), np.asarray(images.columns["reference"])
     originals, rebuilt = np.flatnonzero(verdict < 0), np.flatnonzero(verdict >= 0)
-    names, place = np.unique(reference[originals], return_index=True)
+    names, positions = np.unique(reference[originals], return_index=True)
     recognised = verdict[rebuilt] == 1
     if not len(rebuilt) or recognised.all() or not recognised.any():
         raise UsageError(
             f"{int(recognised.sum())} of {len(rebuilt)} reconstructions are recognised: the training needs both kinds."
         )
     return Annotations(
-        images.load(originals[place].tolist()),
+        images.load(originals[positions].tolist()),
         images.load(rebuilt.tolist()),
         torch.from_numpy(np.searchsorted(names, reference[rebuilt])),
         torch.from_numpy(recognised),
@@ -124,11 +124,11 @@ def read_annotations(images: ImageSet) -> Annotations:
 def separation(network: SemSimNet, data: Annotations, batch: int = 256) -> float:
     """Return the area under the ROC curve of the distance, unrecognised against recognised."""
     device = next(network.parameters()).device
-    found = [
+    distances = [
         network.distance(data.reconstructions[rows].to(device), data.originals[data.reference[rows]].to(device))
         for rows in torch.arange(len(data.reconstructions)).split(batch)
     ]
-    return float(auc(-torch.cat(found).cpu().numpy(), data.recognised.numpy()))
+    return float(auc(-torch.cat(distances).cpu().numpy(), data.recognised.numpy()))
 
 
 @hookimpl

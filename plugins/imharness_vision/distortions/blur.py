@@ -15,8 +15,8 @@ def gaussian(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Blur with a standard deviation of at most 5 px."""
     sigma = (SIGMA * severity).clamp(min=1e-3)
     radius = min(int(3 * float(sigma.max())) + 1, min(images.shape[2:]) - 1)
-    place = torch.arange(-radius, radius + 1, device=images.device)
-    kernel = torch.exp(-place[None].square() / (2 * sigma[:, None].square()))
+    offsets = torch.arange(-radius, radius + 1, device=images.device)
+    kernel = torch.exp(-offsets[None].square() / (2 * sigma[:, None].square()))
     kernel = (kernel / kernel.sum(dim=1, keepdim=True)).repeat_interleave(3, dim=0)  # (3 N, k)
     flat = images.reshape(1, -1, *images.shape[2:])
     flat = F.pad(flat, [radius] * 4, mode="reflect")
@@ -35,10 +35,10 @@ def bilateral(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     for i in range(len(images)):  # 147 times as large as its image is what a window of each pixel takes
         for top in range(0, images.shape[2], BAND):
             band = (slice(i, i + 1), slice(None), slice(top, top + BAND))
-            own = images[band]
+            pixels = images[band]
             near = F.unfold(padded[i : i + 1, :, top : top + BAND + 2 * RADIUS], 2 * RADIUS + 1)
-            near = near.view(1, 3, -1, *own.shape[2:])
-            apart = (near - own[:, :, None]).square_().sum(dim=1)
+            near = near.view(1, 3, -1, *pixels.shape[2:])
+            apart = (near - pixels[:, :, None]).square_().sum(dim=1)
             weight = torch.exp(-apart / (2 * spread[i].square()) - far)
             out[band] = near.mul_(weight[:, None]).sum(dim=2) / weight.sum(dim=1, keepdim=True)
     return out

@@ -111,20 +111,20 @@ def design(number: int) -> Design:
 class Autoencoder(nn.Module):
     """Corrupted images ``(N, 3, H, W)`` -> images of the same shape, in [0, 1]. Any size: borders are repeated."""
 
-    def __init__(self, own: Design) -> None:
+    def __init__(self, design: Design) -> None:
         super().__init__()
-        self.design, widths = own, own.channels
-        strides = [own.first_stride, *[2] * (own.layers - 1)]
+        self.design, widths = design, design.channels
+        strides = [design.first_stride, *[2] * (design.layers - 1)]
         self.down = nn.ModuleList(
-            _block(outs, own, nn.Conv2d(ins, outs, 3, stride, 1))
+            _block(outs, design, nn.Conv2d(ins, outs, 3, stride, 1))
             for ins, outs, stride in zip([3, *widths], widths, strides, strict=False)
         )
         self.up = nn.ModuleList()
-        for i in reversed(range(own.layers)):
+        for i in reversed(range(design.layers)):
             joined = widths[i] * (2 if self._skips(i) else 1)
-            outs = widths[i - 1] if i else own.first_channels
-            self.up.append(_block(outs, own, _larger(joined, outs, strides[i], own)))
-        self.last = nn.Conv2d(own.first_channels + 3 * own.highest_skip, 3, 3, 1, 1)
+            outs = widths[i - 1] if i else design.first_channels
+            self.up.append(_block(outs, design, _larger(joined, outs, strides[i], design)))
+        self.last = nn.Conv2d(design.first_channels + 3 * design.highest_skip, 3, 3, 1, 1)
 
     def _skips(self, layer: int) -> bool:
         """Return whether what a layer gave on the way down is joined on the way up; the deepest is where both meet."""
@@ -139,31 +139,31 @@ class Autoencoder(nn.Module):
         height, width = x.shape[2:]
         right, below = (self._multiple(side) - side for side in (width, height))
         whole = F.pad(x, (0, right, 0, below), mode="replicate")
-        known, found = list[torch.Tensor](), 2 * whole - 1
+        skipped, values = list[torch.Tensor](), 2 * whole - 1
         for i, layer in enumerate(self.down):
-            found = layer(found)
+            values = layer(values)
             if drop is not None and i >= self.design.layers - self.design.dropped:
-                kept = torch.rand(*found.shape[:2], 1, 1, generator=drop) >= DROPPED
-                found = found * kept.to(found.device) / (1 - DROPPED)
-            known.append(found)
+                mask = torch.rand(*values.shape[:2], 1, 1, generator=drop) >= DROPPED
+                values = values * mask.to(values.device) / (1 - DROPPED)
+            skipped.append(values)
         for i, layer in zip(reversed(range(self.design.layers)), self.up, strict=True):
-            found = layer(torch.cat([found, known[i]], dim=1) if self._skips(i) else found)
+            values = layer(torch.cat([values, skipped[i]], dim=1) if self._skips(i) else values)
         if self.design.highest_skip:
-            found = torch.cat([found, 2 * whole - 1], dim=1)
-        return torch.sigmoid(self.last(found))[:, :, :height, :width]
+            values = torch.cat([values, 2 * whole - 1], dim=1)
+        return torch.sigmoid(self.last(values))[:, :, :height, :width]
 
 
-def _larger(ins: int, outs: int, factor: int, own: Design) -> nn.Module:
+def _larger(ins: int, outs: int, factor: int, design: Design) -> nn.Module:
     if factor == 1:
         return nn.Conv2d(ins, outs, 3, 1, 1)
-    if own.upsampling == "transposed":
+    if design.upsampling == "transposed":
         return nn.ConvTranspose2d(ins, outs, 4, 2, 1)
-    return nn.Sequential(nn.Upsample(scale_factor=2, mode=own.upsampling), nn.Conv2d(ins, outs, 3, 1, 1))
+    return nn.Sequential(nn.Upsample(scale_factor=2, mode=design.upsampling), nn.Conv2d(ins, outs, 3, 1, 1))
 
 
-def _block(channels: int, own: Design, change: nn.Module) -> nn.Module:
+def _block(channels: int, design: Design, change: nn.Module) -> nn.Module:
     norms = {"batch": nn.BatchNorm2d, "instance": nn.InstanceNorm2d, "none": lambda _: nn.Identity()}
-    return nn.Sequential(change, norms[own.normalisation](channels), nn.LeakyReLU(0.2))
+    return nn.Sequential(change, norms[design.normalisation](channels), nn.LeakyReLU(0.2))
 
 
 class Judge(nn.Module):
@@ -172,8 +172,8 @@ class Judge(nn.Module):
     def __init__(self, layers: int, channels: int) -> None:
         super().__init__()
         widths = [3, *[channels] * layers]
-        found = [m for i, o in pairwise(widths) for m in (nn.Conv2d(i, o, 4, 2, 1), nn.LeakyReLU(0.2))]
-        self.layers = nn.Sequential(*found, nn.Conv2d(widths[-1], 1, 3, 1, 1))
+        convolutions = [m for i, o in pairwise(widths) for m in (nn.Conv2d(i, o, 4, 2, 1), nn.LeakyReLU(0.2))]
+        self.layers = nn.Sequential(*convolutions, nn.Conv2d(widths[-1], 1, 3, 1, 1))
 
     def forward(self, images: Images) -> torch.Tensor:
         return self.layers(2 * images - 1)  # type: ignore[no-any-return]
@@ -205,19 +205,21 @@ def networks_in(file: Path, count: int, device: torch.device) -> list[Autoencode
 
 
 def _filled(
-    number: int, found: Mapping[str, torch.Tensor], file: Path, remedy: str, device: torch.device
+    number: int, tensors: Mapping[str, torch.Tensor], file: Path, remedy: str, device: torch.device
 ) -> Autoencoder:
     network = Autoencoder(design(number))
-    own = {name.partition(".")[2]: t.float() for name, t in found.items() if name.partition(".")[0] == str(number)}
+    weights = {
+        name.partition(".")[2]: t.float() for name, t in tensors.items() if name.partition(".")[0] == str(number)
+    }
     wanted = {name: t.shape for name, t in network.state_dict().items() if not name.endswith("num_batches_tracked")}
-    if {name: t.shape for name, t in own.items()} != wanted:
+    if {name: t.shape for name, t in weights.items()} != wanted:
         raise Unavailable(f"{file} has no weights of network {number}", remedy)
-    network.load_state_dict(own, strict=False)
+    network.load_state_dict(weights, strict=False)
     frozen(network, device)
     return network
 
 
 def redrawn(images: Images, network: Autoencoder, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Return images on their way to what a network makes of them: 0 is the image, 1 the output; severity ``(N,)``."""
-    shown = corrupted(images, network.design.corruption, rng.normal(*images.shape[1:]))
-    return torch.lerp(images, network(shown), severity.view(-1, 1, 1, 1))
+    corrupted_images = corrupted(images, network.design.corruption, rng.normal(*images.shape[1:]))
+    return torch.lerp(images, network(corrupted_images), severity.view(-1, 1, 1, 1))

@@ -24,7 +24,7 @@ def lightness(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
 
     lab = rgb_to_lab(images)
     light = lab[:, :1] + _four(LIGHTNESS * severity * _sign(rng))
-    return _kept(images, severity, lab_to_rgb(torch.cat([light.clamp(0, 100), lab[:, 1:]], dim=1)))
+    return _unless_zero(images, severity, lab_to_rgb(torch.cat([light.clamp(0, 100), lab[:, 1:]], dim=1)))
 
 
 def color_shift(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
@@ -33,7 +33,9 @@ def color_shift(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images
 
     lab, angle = rgb_to_lab(images), 2 * torch.pi * rng.uniform()
     way = COLOUR * severity[:, None] * torch.stack([angle.cos(), angle.sin()], dim=1)
-    return _kept(images, severity, lab_to_rgb(torch.cat([lab[:, :1], lab[:, 1:] + way[:, :, None, None]], dim=1)))
+    return _unless_zero(
+        images, severity, lab_to_rgb(torch.cat([lab[:, :1], lab[:, 1:] + way[:, :, None, None]], dim=1))
+    )
 
 
 def contrast(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
@@ -49,6 +51,6 @@ def saturation(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     return grey + _four(1 + RANGE * severity * _sign(rng)) * (images - grey)
 
 
-def _kept(images: Images, severity: torch.Tensor, changed: Images) -> Images:
+def _unless_zero(images: Images, severity: torch.Tensor, changed: Images) -> Images:
     """Return the images themselves at severity 0, because conversion to Lab and back is not exact."""
     return torch.where(_four(severity) > 0, changed, images)

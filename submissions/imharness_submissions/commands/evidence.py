@@ -30,14 +30,14 @@ def evidence() -> None:
 @click.option("--track", required=True, metavar="NAME", help="Track of the entry.")
 @click.option("--entry", required=True, metavar="NAME", help="Listed entry, by id or label.")
 @click.option(
-    "--cell",
-    "cells",
+    "--task",
+    "tasks",
     multiple=True,
     metavar="NAME=VALUE",
     help="A listed attack on the entry, whose budget counts: dataset, metric, method, strength; several times.",
 )
 @_store
-def new(folder: Path, track: str, entry: str, cells: tuple[str, ...], address: str) -> None:
+def new(folder: Path, track: str, entry: str, tasks: tuple[str, ...], address: str) -> None:
     """Write FOLDER with evidence.toml and the original images, which you replace by attacked ones.
 
     Take out the images that you do not attack.
@@ -46,11 +46,11 @@ def new(folder: Path, track: str, entry: str, cells: tuple[str, ...], address: s
     from imharness.results.store import Store
     from imharness_submissions.evidence.starting import start_evidence
 
-    wrong = next((text for text in cells if "=" not in text), None)
+    wrong = next((text for text in tasks if "=" not in text), None)
     if wrong is not None:
-        raise UsageError(f"cannot read --cell {wrong!r:.80}; write NAME=VALUE, such as strength=medium.")
+        raise UsageError(f"cannot read --task {wrong!r:.80}; write NAME=VALUE, such as strength=medium.")
     named = installed().track(track).info.id
-    many = start_evidence(folder, Store(address), named, entry, dict(text.split("=", 1) for text in cells))
+    many = start_evidence(folder, Store(address), named, entry, dict(text.split("=", 1) for text in tasks))
     console.say(f"{folder}/evidence.toml: {many} originals; replace them, fill in summary, authors and contact, then:")
     console.say(f"harness evidence check {folder}")
 
@@ -69,10 +69,10 @@ def check(folder: Path, address: str, device: str, secret: Path | None, trust: b
     from imharness_submissions.evidence.checking import check as check_evidence
     from imharness_submissions.evidence.folder import read_evidence
 
-    found = check_evidence(
+    verdict = check_evidence(
         read_evidence(folder), Store(address), device=resolve_devices([device])[0], secret=_seed(secret), trusted=trust
     )
-    _show(found, as_json)
+    _show(verdict, as_json)
 
 
 @evidence.command()
@@ -93,11 +93,11 @@ def accept(
     from imharness_submissions.evidence.accepting import accept as accept_evidence
     from imharness_submissions.evidence.folder import read_evidence
 
-    found, line = accept_evidence(
+    verdict, line = accept_evidence(
         read_evidence(folder), Store(address), device=resolve_devices([device])[0], secret=_seed(secret), trusted=trust
     )
     build_site(address, site_dir)
-    _show(found, as_json)
+    _show(verdict, as_json)
     if not as_json:
         console.say(f"decision {line.number}, {line.date}: {line.reason}")
 
@@ -108,19 +108,19 @@ def _seed(secret: Path | None) -> str:
     return read_seed(secret) if secret is not None else ""
 
 
-def _show(found: Verdict, as_json: bool) -> None:
+def _show(verdict: Verdict, as_json: bool) -> None:
     if as_json:
         console.emit(
             {
-                "entry": found.listed.entry.label,
-                "column": found.before.column,
-                "before": found.before.value,
-                "after": found.after.value,
-                "digest": found.digest,
-                "by_its_author": found.by_its_author,
+                "entry": verdict.listed.entry.label,
+                "column": verdict.before.column,
+                "before": verdict.before.value,
+                "after": verdict.after.value,
+                "digest": verdict.digest,
+                "by_its_author": verdict.by_its_author,
             }
         )
         return
-    console.say(f"It counts against {found.listed.entry.label}: {found.said}.")
-    if found.by_its_author:
-        console.warn("it comes from the author of the entry, and the board will say so")
+    console.say(f"It counts against {verdict.listed.entry.label}: {verdict.sentence}.")
+    if verdict.by_its_author:
+        console.warn("it comes from the author of the entry, and the leaderboard will say so")

@@ -1,4 +1,4 @@
-"""`harness reproduce`: computes cells again and compares them with the stored numbers."""
+"""`harness reproduce`: computes tasks again and compares them with the stored numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from imharness.errors import HarnessError, UsageError
 
 @click.command()
 @click.argument("entry", required=False)
-@click.option("--canaries", is_flag=True, help="Compute the cells whose numbers are known, and compare.")
+@click.option("--canaries", is_flag=True, help="Compute the tasks whose numbers are known, and compare.")
 @store_option("address")
 @click.option(
-    "--sample", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="How many cells of the entry."
+    "--sample", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="How many tasks of the entry."
 )
 @click.option(
     "--tolerance",
@@ -28,7 +28,7 @@ from imharness.errors import HarnessError, UsageError
     metavar="SHARE",
     help="Greatest difference, as a share of a column's span.",
 )
-@seed_option("the sample of cells")
+@seed_option("the sample of tasks")
 @device_option()
 @secret_option
 @click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")
@@ -45,58 +45,58 @@ def reproduce(
     trust: bool,
     as_json: bool,
 ) -> None:
-    """Compute cells of ENTRY again from its pinned package, and compare; exit 1 when the numbers differ.
+    """Compute tasks of ENTRY again from its pinned package, and compare; exit 1 when the numbers differ.
 
     ENTRY is a submission of the store, or an installed component. The outcome is written into the ledger and shown on
     the site.
     """
     from imharness.running.device import resolve_devices
 
-    place = resolve_devices([device])[0]
+    resolved_device = resolve_devices([device])[0]
     if canaries:
-        _canaries(place, as_json)
+        _canaries(resolved_device, as_json)
         return
     if entry is None:
         raise UsageError("say what to reproduce: ENTRY or --canaries.")
     from imharness.planning.secret import read_seed
     from imharness.results.store import Store
-    from imharness_submissions.reproducing import reproduce as reproduce_cells
+    from imharness_submissions.reproducing import reproduce as reproduce_tasks
 
-    with console.progress("reproducing", shown=not as_json) as advance:
-        found = reproduce_cells(
+    with console.progress("reproducing", visible=not as_json) as advance:
+        results = reproduce_tasks(
             entry,
             Store(address),
             sample=sample,
             tolerance=tolerance,
             seed=seed,
-            device=place,
+            device=resolved_device,
             trusted=trust,
             advance=advance,
             secret=read_seed(secret) if secret is not None else "",
         )
     if as_json:
-        console.emit([one.model_dump(mode="json") for one in found])
+        console.emit([one.model_dump(mode="json") for one in results])
     else:
         rows = [
             (
-                one.cell,
+                one.task,
                 "-" if one.difference is None else f"{one.difference:.2g}",
                 "pass" if one.holds else "FAIL",
                 one.why,
             )
-            for one in found
+            for one in results
         ]
-        console.table(f"{entry}, tolerance {tolerance:g}", ["cell", "largest difference", "", ""], rows)
-    sys.exit(0 if all(one.holds for one in found) else 1)
+        console.table(f"{entry}, tolerance {tolerance:g}", ["task", "largest difference", "", ""], rows)
+    sys.exit(0 if all(one.holds for one in results) else 1)
 
 
 def _canaries(device: str, as_json: bool) -> None:
     from imharness_submissions.reproducing import canaries, recorded, sing
 
     rows, measured, drifted = [], [], False
-    with console.progress("canaries", shown=not as_json) as advance:
-        known = canaries()
-        for number, canary in enumerate(known):
+    with console.progress("canaries", visible=not as_json) as advance:
+        stored_canaries = canaries()
+        for number, canary in enumerate(stored_canaries):
             try:
                 now, drift = sing(canary, device)
             except HarnessError as error:
@@ -105,7 +105,7 @@ def _canaries(device: str, as_json: bool) -> None:
             drifted |= drift > canary.tolerance
             verdict = "pass" if drift <= canary.tolerance else "ALARM: drifted"
             rows.append((canary.name, f"{drift:.2g}", f"{canary.tolerance:g}", verdict))
-            advance(number + 1, len(known))
+            advance(number + 1, len(stored_canaries))
     if as_json:
         click.echo(recorded(measured), nl=False)
     else:

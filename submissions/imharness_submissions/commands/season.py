@@ -1,4 +1,4 @@
-"""`harness season`: opens a season of the board, says where it stands, and closes it with an archive."""
+"""`harness season`: opens a season of the leaderboard, says where it stands, and closes it with an archive."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from imharness.cli.options import Group, json_option, store_option
 from imharness.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
+    from imharness.results.seasons import Season
     from imharness.results.store import Store
-    from imharness_submissions.seasons import Season
 
 _store = store_option("address")
 _secret = click.option(
@@ -25,11 +25,18 @@ _secret = click.option(
     metavar="FILE",
     help="File with the seed of the secret split; keep it outside of the store.",
 )
+_photographs = click.option(
+    "--photographs",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="FOLDER",
+    help="Photographs that nobody has published, with mos.csv if people judged them: the season is computed on them "
+    "alone. Default: on the data sets of the profile.",
+)
 
 
 @click.group(cls=Group)
 def season() -> None:
-    """Keep a board for a season: open it, see where it stands, close and archive it."""
+    """Keep a leaderboard for a season: open it, see where it stands, close and archive it."""
 
 
 @season.command("open")
@@ -39,17 +46,29 @@ def season() -> None:
 )
 @click.option("--profile", default="official", show_default=True, metavar="NAME|FILE.toml", help="The protocol.")
 @_secret
+@_photographs
 @_store
-def open_(name: str, until: datetime, profile: str, secret: Path, address: str) -> None:
-    """Open the season NAME in a store, and draw the seed of its secret split into FILE if there is none."""
+def open_(name: str, until: datetime, profile: str, secret: Path, photographs: Path | None, address: str) -> None:
+    """Open the season NAME in a store, and draw the seed of its secret split into FILE if there is none.
+
+    With --photographs, the root of a Merkle tree over the folder stands in the ledger and in the season, and a copy of
+    the photographs among the assets, where runs read it.
+    """
     from imharness.planning.profiles import load_profile
     from imharness.results.store import Store
+    from imharness_submissions.ledger import Ledger
     from imharness_submissions.seasons import open_season
 
-    found = open_season(Store(address), name, until.date(), load_profile(profile), secret)
+    season = open_season(Store(address), name, until.date(), load_profile(profile), secret, photographs)
+    if season.photographs is not None:
+        what = f"{season.photographs.files} unpublished files, labels by {season.photographs.labels}"
+        root = season.photographs.root
+        Ledger(address).append(name, (), "opened", f"on {what}, Merkle root {root}")
+        console.say(f"{what}, Merkle root {root}; a copy is among the assets, as {season.photographs.folder}")
     where = f"--profile {profile} --secret {secret} --store {address}"
     console.say(
-        f"season {found.name} until {found.until}, secret split {found.secret}; compute its board, then entries:"
+        f"season {season.name} until {season.until}, secret split {season.secret}; compute its leaderboard, then "
+        "entries:"
     )
     console.say(f"harness run --all {where}")
     console.say(f"harness submissions run submissions/NAME {where}")
@@ -60,45 +79,50 @@ def open_(name: str, until: datetime, profile: str, secret: Path, address: str) 
 @json_option()
 def status(address: str, as_json: bool) -> None:
     """Say where the season of a store stands: what is computed, who entered, what waits for a person."""
+    from imharness.results.seasons import season_of
     from imharness.results.store import Store
-    from imharness_submissions.seasons import season_of
 
     store = Store(address)
-    found = season_of(store)
-    if found is None:
+    season = season_of(store)
+    if season is None:
         raise UsageError(f"store {address} has no season; `harness season open` opens one.")
-    facts, tracks = _facts(store, found), _tracks(store, found)
+    facts, tracks = _facts(store, season), _tracks(store, season)
     if as_json:
         console.emit({**facts, "tracks": tracks})
         return
-    console.table(f"Season {found.name}", ["", ""], list(facts.items()))
+    console.table(f"Season {season.name}", ["", ""], list(facts.items()))
     if tracks:
         names = list(tracks[0])
-        console.table("Tracks", names, [tuple(own[name] for name in names) for own in tracks])
+        console.table("Tracks", names, [tuple(track[name] for name in names) for track in tracks])
 
 
 def _facts(store: Store, season: Season) -> dict[str, Any]:
     from imharness.planning.profiles import load_profile
     from imharness.results.entries import flags_in
     from imharness_submissions.ledger import Ledger
+    from imharness_submissions.seasons import changed
 
     ledger = Ledger(store.address)
     lines, standings = ledger.lines(), ledger.standings()
     counts = Counter(line.decision for line in lines)
-    left = (season.until - datetime.now(UTC).date()).days
+    days = (season.until - datetime.now(UTC).date()).days
     try:
-        changed = season.changed(load_profile(season.profile))
+        other = changed(season, load_profile(season.profile))
     except HarnessError as error:
-        changed = [str(error)]
+        other = [str(error)]
     return {
-        "state": f"closed {season.closed[:10]}" if season.closed else f"open, {max(left, 0)} days left",
+        "state": f"closed {season.closed[:10]}" if season.closed else f"open, {max(days, 0)} days left",
         "opened": season.opened[:10],
         "until": str(season.until),
         "profile": season.profile,
         "secret split": season.secret,
-        "protocol changed since": ", ".join(changed) or "no",
+        "photographs": "those of the profile"
+        if season.photographs is None
+        else f"{season.photographs.files} unpublished files, root {season.photographs.root[:16]}",
+        "protocol changed since": ", ".join(other) or "no",
         "entered": len(ledger.active()),
-        "flagged, for a person to look at": ", ".join(id for id, own in standings.items() if flags_in(own)) or "none",
+        "flagged, for a person to look at": ", ".join(id for id, standing in standings.items() if flags_in(standing))
+        or "none",
         "evidence accepted": counts["evidence"],
         "decisions": len(lines),
         "last decision": f"{lines[-1].date[:10]} {lines[-1].name}: {lines[-1].decision}" if lines else "none",
@@ -106,21 +130,21 @@ def _facts(store: Store, season: Season) -> dict[str, Any]:
 
 
 def _tracks(store: Store, season: Season) -> list[dict[str, Any]]:
-    found = []
+    tracks = []
     for track in season.protocol:
-        sweep, board = store.latest(track), store.board(track)
-        ranking = board.rankings[0] if board is not None and board.rankings else None
-        found.append(
+        sweep, leaderboard = store.latest(track), store.leaderboard(track)
+        rankings = leaderboard.rankings if leaderboard is not None else ()
+        tracks.append(
             {
                 "track": track,
-                "done": len(sweep.cells) if sweep is not None else 0,
+                "done": len(sweep.tasks) if sweep is not None else 0,
                 "waiting": sweep.waiting if sweep is not None else "not begun",
                 "failed": len(sweep.failed) if sweep is not None else 0,
-                "entries": len(ranking.places) if ranking is not None else 0,
-                "winner": (ranking.winner or "none") if ranking is not None else "",
+                "entries": len({label for ranking in rankings for label in ranking.places}),
+                "winners": "; ".join(f"{ranking.table}: {ranking.winner or 'none'}" for ranking in rankings),
             }
         )
-    return found
+    return tracks
 
 
 @season.command()
@@ -133,16 +157,18 @@ def _tracks(store: Store, season: Season) -> list[dict[str, Any]]:
 )
 @click.option("--reason", default="", metavar="TEXT", help="Why it closes before its last day. Default: none.")
 @_secret
+@_photographs
 @_store
-def close(archive: Path, reason: str, secret: Path, address: str) -> None:
+def close(archive: Path, reason: str, secret: Path, photographs: Path | None, address: str) -> None:
     """Close the season of a store: check everything, reveal the seed, and write the archive.
 
-    Afterwards nothing is decided in this store. With the seed, anybody can compute the numbers again.
+    Afterwards nothing is decided in this store. With the seed, anybody can compute the numbers again. Photographs that
+    nobody had published are in the archive, and the season lists them.
     """
     from imharness.cli.stores import copy, verify
     from imharness.results.store import Store
     from imharness_submissions.ledger import Ledger
-    from imharness_submissions.seasons import closed_season, summed
+    from imharness_submissions.seasons import PHOTOGRAPHS, closed_season, publish, summed
 
     if archive.exists() and any(archive.iterdir()):
         raise UsageError(f"{archive} is not empty.")
@@ -151,9 +177,43 @@ def close(archive: Path, reason: str, secret: Path, address: str) -> None:
     damaged = list(verify(store))
     if damaged:
         raise HarnessError(f"{len(damaged)} files of {address} are damaged, such as: {damaged[0]}")
-    found = closed_season(store, secret, len(lines), reason)
+    season = closed_season(store, secret, len(lines), reason, photographs)
     with console.progress("archiving") as advance:
         copied = copy(store, Store(archive), advance)
+    if photographs is not None:
+        publish(photographs, season, archive / PHOTOGRAPHS)
     digest = summed(archive)
-    console.say(f"season {found.name} closed: {copied} tasks, {len(lines)} decisions, seed revealed")
+    console.say(f"season {season.name} closed: {copied} tasks, {len(lines)} decisions, seed revealed")
     console.say(f"archive {archive}; sha256 of its SHA256SUMS: {digest}")
+
+
+@season.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option(
+    "--secret",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File with the seed of the secret split. Default: the one that was revealed when the season was closed.",
+)
+@_store
+def verify(folder: Path, secret: Path | None, address: str) -> None:
+    """Check that FOLDER holds the photographs that the season of a store committed itself to, and get ready for a run.
+
+    A copy goes among the assets, where `harness run` and `harness reproduce` read it.
+    """
+    from imharness.planning.photographs import prepared
+    from imharness.planning.secret import read_seed
+    from imharness.results.seasons import season_of
+    from imharness.results.store import Store
+    from imharness_submissions.ledger import Ledger
+
+    store = Store(address)
+    season = season_of(store)
+    if season is None or season.photographs is None:
+        raise UsageError(f"store {address} has no season on unpublished photographs.")
+    root = season.photographs.root
+    if not any(line.decision == "opened" and line.reason.endswith(root) for line in Ledger(address).lines()):
+        raise HarnessError(f"the ledger of {address} does not know the root {root} of season {season.name}")
+    copy = prepared(folder, season, season.revealed if secret is None else read_seed(secret))
+    console.say(f"{season.photographs.files} files, Merkle root {root}, as season {season.name} committed itself to")
+    console.say(f"ready in {copy}")

@@ -1,4 +1,4 @@
-"""`harness submissions`: takes packages of strangers from a manifest to the board, without trusting their code."""
+"""`harness submissions`: takes packages of strangers from manifest to leaderboard, without trusting their code."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
     help="Processes; 0 computes in this one.",
 )
 @click.option(
-    "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the cells."
+    "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the tasks."
 )
 @seed_option()
 @limit_option()
@@ -158,13 +158,14 @@ def run(
     as_json: bool,
     **_others: Any,
 ) -> None:
-    """Run the submission in FOLDER in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
+    """Run the submission in FOLDER in the sandbox, judge and rank it; exit 1 when it is flagged."""
     from imharness.cli.commands import build_site
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor
     from imharness_submissions.report import markdown
-    from imharness_submissions.running import Run, run_submission
+    from imharness_submissions.run import Run
+    from imharness_submissions.running import run_submission
 
     find_executor(executor)
     settings = executor_settings(click.get_current_context())
@@ -172,10 +173,10 @@ def run(
     store.prepare()
     if trust:
         console.warn("--trust: the package runs without a sandbox and can do all that you can")
-    work = Run(
+    submission_run = Run(
         folder,
         store,
-        profile_of(profile, secret),
+        profile_of(profile, secret, address),
         device=resolve_devices([device])[0],
         workers=workers,
         seed=seed,
@@ -185,8 +186,8 @@ def run(
         executor=executor,
         settings=settings,
     )
-    with _stages(shown=not as_json) as (watch, view):
-        report = run_submission(work, watch, view)
+    with _stages(visible=not as_json) as (watch, view):
+        report = run_submission(submission_run, watch, view)
     if summary is not None:
         summary.write_text(markdown(report), encoding="utf-8")
     build_site(address, site_dir)
@@ -197,21 +198,21 @@ def run(
 
 
 @contextmanager
-def _stages(*, shown: bool) -> Iterator[tuple[Callable[[str], Progress], Callable[[], View]]]:
-    """Yield what opens the bar of a stage by its title, and what opens a view of cells; each ends the bar before it."""
+def _stages(*, visible: bool) -> Iterator[tuple[Callable[[str], Progress], Callable[[], View]]]:
+    """Yield what opens the bar of a stage by its title, and what opens a view of tasks; each ends the bar before it."""
     from imharness.cli.progress import view_of
 
     with ExitStack() as stack:
 
         def start(title: str) -> Progress:
             stack.close()
-            return stack.enter_context(console.progress(title, shown=shown))
+            return stack.enter_context(console.progress(title, visible=visible))
 
-        def cells() -> View:
+        def tasks() -> View:
             stack.close()
-            return view_of(console.progress_form("auto", quiet=not shown))
+            return view_of(console.progress_form("auto", quiet=not visible))
 
-        yield start, cells
+        yield start, tasks
 
 
 def _show(report: SubmissionReport, as_json: bool) -> None:
@@ -223,18 +224,20 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
         ("package", report.package),
         ("entries", ", ".join(report.entries)),
         ("isolation", report.isolation),
-        ("cells", f"{len(report.cells)} done, {len(report.failed)} failed, {len(report.unavailable)} unavailable"),
+        ("tasks", f"{len(report.tasks)} done, {len(report.failed)} failed, {len(report.unavailable)} unavailable"),
         ("conformance", report.suite()),
         ("report", report.seal),
     ]
     console.table(report.name, ["", ""], facts)
-    for audit in (own for own in report.gradient_audits if own.gains):
+    for audit in (gradient_audit for gradient_audit in report.gradient_audits if gradient_audit.gains):
         rows = [(g.way, g.attack, f"{g.gain:.4f}", "more than its own" if g.higher else "") for g in audit.gains]
         title = f"{audit.component}: gain of attacks on {audit.metric}"
         console.table(title, ["way", "attack", "gain", ""], rows)
     if report.claims:
-        shown = [(c.what, f"{c.claimed:g}", c.measured, "holds" if c.holds else "does not hold") for c in report.claims]
-        console.table("Claims", ["what", "claimed", "measured", ""], shown)
+        claim_rows = [
+            (c.what, f"{c.claimed:g}", c.measured, "holds" if c.holds else "does not hold") for c in report.claims
+        ]
+        console.table("Claims", ["what", "claimed", "measured", ""], claim_rows)
     if flags:
         console.table("Flagged", ["why"], [(flag,) for flag in flags])
 
@@ -251,18 +254,18 @@ def report(name: str, address: str, as_markdown: bool, as_json: bool) -> None:
     from imharness_submissions.sandbox.stored import SUBMISSIONS, read_submission
 
     store = Store(address)
-    known = store.names(SUBMISSIONS)
-    if name not in known:
-        raise UsageError(unknown_name(f"store {address} has no submission {name!r}", name, known, "It has"))
-    found = SubmissionReport.model_validate(read_submission(store, name).report)
-    if found.seal != found.expected_seal():
+    names = store.names(SUBMISSIONS)
+    if name not in names:
+        raise UsageError(unknown_name(f"store {address} has no submission {name!r}", name, names, "It has"))
+    submission_report = SubmissionReport.model_validate(read_submission(store, name).report)
+    if submission_report.seal != submission_report.expected_seal():
         raise HarnessError(f"report of {name} in {address} was changed after it was written: its seal does not match")
-    if not any(line.report == found.seal for line in _lines(address)):
+    if not any(line.report == submission_report.seal for line in _lines(address)):
         raise HarnessError(f"report of {name} in {address}: the ledger does not know it")
     if as_markdown:
-        click.echo(markdown(found))
+        click.echo(markdown(submission_report))
     else:
-        _show(found, as_json)
+        _show(submission_report, as_json)
 
 
 def _lines(address: str) -> list[Line]:
@@ -338,13 +341,15 @@ def ledger(address: str, as_json: bool, against: Path | None) -> None:
     from imharness.results.store import Store
     from imharness_submissions.ledger import Ledger, published
 
-    known = Ledger(address)
-    lines = known.lines()
+    store_ledger = Ledger(address)
+    lines = store_ledger.lines()
     store = Store(address) if lines else existing(address)
-    boards = [board for track in store.ranked() if (board := store.board(track)) is not None]
-    known.check_begins_with([board.decided for board in boards if board.decided is not None], "the store's tables")
+    leaderboards = [leaderboard for track in store.ranked() if (leaderboard := store.leaderboard(track)) is not None]
+    store_ledger.check_begins_with(
+        [leaderboard.decided for leaderboard in leaderboards if leaderboard.decided is not None], "the store's tables"
+    )
     if against is not None:
-        known.check_begins_with(published(against), str(against))
+        store_ledger.check_begins_with(published(against), str(against))
     if as_json:
         console.emit([line.model_dump(mode="json") for line in lines])
         return
@@ -364,7 +369,7 @@ def ledger(address: str, as_json: bool, against: Path | None) -> None:
 @limit_option()
 @secret_option
 def rebuild(file: Path, address: str, site_dir: Path, profile: str, limit: int | None, secret: Path | None) -> None:
-    """Build the board again from a ledger, FILE, alone: run each of its submissions into another store.
+    """Build the leaderboard again from a ledger, FILE, alone: run each of its submissions into another store.
 
     Submissions that cannot be run are reported and skipped; the exit code is then 1.
     """
@@ -372,7 +377,8 @@ def rebuild(file: Path, address: str, site_dir: Path, profile: str, limit: int |
     from imharness.results.storage import absolute
     from imharness.results.store import Store
     from imharness_submissions.ledger import FILE, Ledger
-    from imharness_submissions.running import Run, run_submission
+    from imharness_submissions.run import Run
+    from imharness_submissions.running import run_submission
     from imharness_submissions.starting import written
 
     if str(file.resolve()) == f"{absolute(address)}/{FILE}":
@@ -384,14 +390,14 @@ def rebuild(file: Path, address: str, site_dir: Path, profile: str, limit: int |
     store.prepare()
     for line in lines:
         try:
-            with TemporaryDirectory() as work, _stages(shown=True) as (watch, view):
-                folder = written(line, Path(work))
-                run = Run(folder, store, profile_of(profile, secret), workers=1, limit=limit)
-                found = run_submission(run, watch, view)
+            with TemporaryDirectory() as workspace, _stages(visible=True) as (watch, view):
+                folder = written(line, Path(workspace))
+                run = Run(folder, store, profile_of(profile, secret, address), workers=1, limit=limit)
+                rebuilt = run_submission(run, watch, view)
         except HarnessError as error:
             console.warn(f"{line.name}: {error}")
             lost += 1
             continue
-        console.say(f"{line.name}: {len(found.cells)} cells, {len(found.flags())} flags")
+        console.say(f"{line.name}: {len(rebuilt.tasks)} tasks, {len(rebuilt.flags())} flags")
     build_site(address, site_dir)
     sys.exit(1 if lost else 0)

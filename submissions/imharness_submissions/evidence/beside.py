@@ -22,7 +22,7 @@ class Beside(Store):
         yield from super().records(wanted)
         yield from self._other.records(sorted(self._keys))
 
-    def row_files(self, records: Iterable[TaskRecord]) -> dict[str, tuple[Path, int]]:
-        known = list(records)
-        found = super().row_files(record for record in known if record.key not in self._keys)
-        return found | self._other.row_files(record for record in known if record.key in self._keys)
+    def row_files(self, records: Iterable[TaskRecord]) -> dict[str, Path]:
+        listed_records = list(records)
+        files = super().row_files(record for record in listed_records if record.key not in self._keys)
+        return files | self._other.row_files(record for record in listed_records if record.key in self._keys)

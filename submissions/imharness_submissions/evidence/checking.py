@@ -6,7 +6,7 @@ A piece of evidence counts if all of this holds; the first thing that does not i
 - each original has the digest of the harness's own image, and each attacked image keeps the budget;
 - the entry's value in the main table gets worse by at least one step of the last printed decimal. By image, the worst
   of all attacks counts; a random entry is asked `DRAWS` times with fresh draws, and an image counts as far as it is
-  more than noise (`imharness.contests.Evidence.sure`).
+  more than noise (`imharness.leaderboard.Evidence.sure`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import numpy as np
 from imharness.contracts.track import Track
 from imharness.errors import UsageError, unknown_name
 from imharness.planning.profile import Profile
-from imharness.ranking.board import made_board
 from imharness.ranking.entries import StoreEntries, known_entries
-from imharness.results.boards import Board
+from imharness.ranking.leaderboard import made_leaderboard
 from imharness.results.entries import EVIDENCE
 from imharness.results.identity import ComponentRef, digest
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec
@@ -53,12 +53,12 @@ IMAGES = "evidence-images"
 
 @dataclass(frozen=True)
 class Listed:
-    """What evidence is held against: the track, its run, and the entry's cell with the attack whose budget counts."""
+    """What evidence is held against: the track, its run, and the entry's task with the attack whose budget counts."""
 
     track: Track
     sweep: Sweep
-    known: StoreEntries
-    cell: TaskRecord
+    store_entries: StoreEntries
+    task: TaskRecord
     entry: ComponentRef
 
 
@@ -85,30 +85,30 @@ class Verdict:
     records: tuple[TaskRecord, ...]
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """What changed, in words."""
         images = int(self.records[-1].n_rows / int(self.records[-1].spec.options["draws"]))
-        spec = self.listed.cell.spec
-        place = ", ".join(f"{role} {ref.label}" for role, ref in spec.named().items() if ref != self.listed.entry)
+        spec = self.listed.task.spec
+        labels = ", ".join(f"{role} {ref.label}" for role, ref in spec.named().items() if ref != self.listed.entry)
         return (
             f"{self.before.column} {self.before.value:.4g} → {self.after.value:.4g} by {images} "
-            f"image{'' if images == 1 else 's'} ({place})"
+            f"image{'' if images == 1 else 's'} ({labels})"
         )
 
 
-def listed(store: Store, track: str, entry: str, cell: Mapping[str, str]) -> Listed:
+def listed(store: Store, track: str, entry: str, task: Mapping[str, str]) -> Listed:
     """Return what evidence is held against; raises `UsageError` for what the store does not list."""
     check_open(store)
-    known = known_entries(store)
-    own = known.registry.track(track)
-    if not own.handed_in:
+    store_entries = known_entries(store)
+    loaded_track = store_entries.registry.track(track)
+    if not loaded_track.evidence_steps:
         raise UsageError(f"{track} takes no images as evidence: hand in the attack. {SUBMIT}")
     sweep = store.ranked_from(track)
-    if sweep is None or not sweep.cells:
+    if sweep is None or not sweep.tasks:
         raise UsageError(f"store {store.address} has no run of {track}.")
-    keys = [key for address, key in sweep.cells.items() if address.startswith(f"{own.handed_in[0]} ")]
+    keys = [key for address, key in sweep.tasks.items() if address.startswith(f"{loaded_track.evidence_steps[0]} ")]
     records = [record for _, record in store.records(keys) if isinstance(record, TaskRecord)]
-    entries = {ref.label: ref for r in records if (ref := _ranked(own, r.spec)) is not None}
+    entries = {ref.label: ref for r in records if (ref := _ranked(loaded_track, r.spec)) is not None}
     named = {label: ref for label, ref in entries.items() if entry in (label, short(label))}
     named = named or {label: ref for label, ref in entries.items() if entry in _names(label)}
     if len(named) > 1:
@@ -116,40 +116,44 @@ def listed(store: Store, track: str, entry: str, cell: Mapping[str, str]) -> Lis
     if not named:
         raise UsageError(unknown_name(f"{entry!r} is no entry of {track} in this store", entry, entries, "It has"))
     ((label, ref),) = named.items()
-    if ref.id in known.withdrawn:
-        raise UsageError(f"{label} is withdrawn: {known.withdrawn[ref.id]}")
-    found = [r for r in records if ref == _ranked(own, r.spec) and _fits(r.spec, cell)]
-    if not found:
-        raise UsageError(f"{label}: no attack with {_words(cell)} is listed in this store.")
-    apart = {digest([r.spec.components[role].identity() for role in sorted(r.spec.named())]): r for r in found}
+    if ref.id in store_entries.withdrawn:
+        raise UsageError(f"{label} is withdrawn: {store_entries.withdrawn[ref.id]}")
+    matches = [r for r in records if ref == _ranked(loaded_track, r.spec) and _fits(r.spec, task)]
+    if not matches:
+        raise UsageError(f"{label}: no attack with {_words(task)} is listed in this store.")
+    apart = {digest([r.spec.components[role].identity() for role in sorted(r.spec.named())]): r for r in matches}
     plain = _plain(list(apart.values()))
     if len(plain) > 1:
         raise UsageError(
-            f"{len(plain)} attacks on {label} are listed{f' with {_words(cell)}' if cell else ''}; "
+            f"{len(plain)} attacks on {label} are listed{f' with {_words(task)}' if task else ''}; "
             f"say which by {_differing([r.spec for r in plain])}."
         )
-    return Listed(own, sweep, known, plain[0], ref)
+    return Listed(loaded_track, sweep, store_entries, plain[0], ref)
 
 
 def _ranked(track: Track, spec: TaskSpec) -> ComponentRef | None:
-    """Return the entry that a cell is of; a component of that kind in another role, such as a substitute, is none."""
+    """Return the entry that a task is of; a component of that kind in another role, such as a substitute, is none."""
     return next((ref for role, ref in spec.components.items() if role in track.ranks), None)
 
 
 def _plain(records: Sequence[TaskRecord]) -> list[TaskRecord]:
-    """Return the cells that no other one is a part of: what an attack has besides, such as a substitute, changes no
+    """Return the tasks that no other one is a part of: what an attack has besides, such as a substitute, changes no
     budget."""
-    parts = [{(role, ref.label) for role, ref in r.spec.named().items()} for r in records]
-    return [r for r, own in zip(records, parts, strict=True) if not any(other < own for other in parts)]
+    label_sets = [{(role, ref.label) for role, ref in r.spec.named().items()} for r in records]
+    return [
+        r
+        for r, label_set in zip(records, label_sets, strict=True)
+        if not any(other < label_set for other in label_sets)
+    ]
 
 
-def _fits(spec: TaskSpec, cell: Mapping[str, str]) -> bool:
+def _fits(spec: TaskSpec, task: Mapping[str, str]) -> bool:
     fields = _fields(spec)
-    return all(n in fields and v.lower() in map(str.lower, _names(fields[n])) for n, v in cell.items())
+    return all(n in fields and v.lower() in map(str.lower, _names(fields[n])) for n, v in task.items())
 
 
 def _fields(spec: TaskSpec) -> dict[str, str]:
-    """Return what `--cell` can name: the components of a cell by label, and its options."""
+    """Return what `--task` can name: the components of a task by label, and its options."""
     return {role: ref.label for role, ref in spec.named().items()} | {n: str(v) for n, v in spec.options.items()}
 
 
@@ -160,57 +164,59 @@ def _names(label: str) -> set[str]:
 
 
 def _differing(specs: Sequence[TaskSpec]) -> str:
-    """Say by which `--cell` cells can be told apart, with the values of each field that differs."""
+    """Say by which `--task` tasks can be told apart, with the values of each field that differs."""
     fields = [_fields(spec) for spec in specs]
-    names = dict.fromkeys(name for own in fields for name in own)
-    values = {name: dict.fromkeys(own[name] for own in fields if name in own) for name in names}
-    return "; ".join(f"--cell {name}={_joined(own)}" for name, own in values.items() if len(own) > 1)
+    names = dict.fromkeys(name for record_fields in fields for name in record_fields)
+    values = {
+        name: dict.fromkeys(record_fields[name] for record_fields in fields if name in record_fields) for name in names
+    }
+    return "; ".join(f"--task {name}={_joined(choices)}" for name, choices in values.items() if len(choices) > 1)
 
 
 def _joined(names: Iterable[str]) -> str:
     return " or ".join(names)
 
 
-def _words(cell: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in cell.items())
+def _words(task: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in task.items())
 
 
 def check(handed: HandedIn, store: Store, *, device: str = "cpu", secret: str = "", trusted: bool = False) -> Verdict:
     """Return what evidence shows, and keep nothing; raises as `verdict` does."""
-    with tempfile.TemporaryDirectory() as work:
-        return verdict(handed, store, Path(work), device=device, secret=secret, trusted=trusted)
+    with tempfile.TemporaryDirectory() as workspace:
+        return verdict(handed, store, Path(workspace), device=device, secret=secret, trusted=trusted)
 
 
 def verdict(
-    handed: HandedIn, store: Store, work: Path, *, device: str = "cpu", secret: str = "", trusted: bool = False
+    handed: HandedIn, store: Store, workspace: Path, *, device: str = "cpu", secret: str = "", trusted: bool = False
 ) -> Verdict:
     """Compute evidence again and return what it shows; raises `UsageError` with one line where it does not count.
 
-    `work`: a folder for the results. `secret`: the seed of the secret split that the store is of.
+    `workspace`: a folder for the results. `secret`: the seed of the secret split that the store is of.
     """
-    own = handed.manifest
+    manifest = handed.manifest
     if any(line.decision == EVIDENCE and line.report == handed.digest for line in Ledger(store.address).lines()):
         raise UsageError("this evidence was accepted before.")
-    found = listed(store, own.track, own.entry, own.cell)
-    fresh = Store(work)
-    name, running = _submission_of(store, found.entry.id, trusted)
-    by_its_author = running is not None and running.submission.contact == own.contact
+    listing = listed(store, manifest.track, manifest.entry, manifest.task)
+    fresh = Store(workspace)
+    name, running = _submission_of(store, listing.entry.id, trusted)
+    by_its_author = running is not None and running.submission.contact == manifest.contact
     try:
-        images = _kept(fresh, handed, found)
-        record = _computed(fresh, store, found, images.key, handed.digest, running, device, secret)
+        images = _stored(fresh, handed, listing)
+        record = _computed(fresh, store, listing, images.key, handed.digest, running, device, secret)
     finally:
         if running is not None:
             running.guest.kill()
     _check_images(fresh.rows(record), handed)
     keys = (images.key, record.key)
-    before, after = (_worth(_board(store, fresh, found, own_keys), found) for own_keys in ((), keys))
+    before, after = (_worth(_leaderboard(store, fresh, listing, own_keys), listing) for own_keys in ((), keys))
     worse = (after.value - before.value) * (1 if before.lower_is_better else -1)
     if not worse >= before.step * (1 - 1e-9):
         raise UsageError(
-            f"{found.entry.label} stays where it is: {before.column} {before.value:.4g}, {after.value:.4g} with this "
+            f"{listing.entry.label} stays where it is: {before.column} {before.value:.4g}, {after.value:.4g} with this "
             f"evidence; it counts from a difference of {before.step:g} on."
         )
-    return Verdict(found, before, after, handed.digest, name, by_its_author, (images, record))
+    return Verdict(listing, before, after, handed.digest, name, by_its_author, (images, record))
 
 
 def _submission_of(store: Store, id: str, trusted: bool) -> tuple[str, RunningSubmission | None]:
@@ -222,10 +228,10 @@ def _submission_of(store: Store, id: str, trusted: bool) -> tuple[str, RunningSu
     return "", None
 
 
-def _kept(fresh: Store, handed: HandedIn, found: Listed) -> TaskRecord:
+def _stored(fresh: Store, handed: HandedIn, listing: Listed) -> TaskRecord:
     """Keep the images as the result of a task, whose key follows from them."""
     spec = TaskSpec(
-        track=found.track.info.id,
+        track=listing.track.info.id,
         step=IMAGES,
         version="1",
         components={},
@@ -234,7 +240,7 @@ def _kept(fresh: Store, handed: HandedIn, found: Listed) -> TaskRecord:
         seed=0,
         needs={},
     )
-    arrays = {str(i): np.ascontiguousarray(own.transpose(2, 0, 1)) for i, own in enumerate(handed.pixels)}
+    arrays = {str(i): np.ascontiguousarray(picture.transpose(2, 0, 1)) for i, picture in enumerate(handed.pixels)}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     record = TaskRecord(
         key=digest(spec.identity()), spec=spec, status="done", started=now, seconds=0.0, device=EVIDENCE, versions={}
@@ -245,7 +251,7 @@ def _kept(fresh: Store, handed: HandedIn, found: Listed) -> TaskRecord:
 def _computed(
     fresh: Store,
     store: Store,
-    found: Listed,
+    listing: Listed,
     images: str,
     name: str,
     running: RunningSubmission | None,
@@ -253,23 +259,24 @@ def _computed(
     secret: str,
 ) -> TaskRecord:
     """Score the images with the entry's own code, which runs in the sandbox where it was submitted."""
-    listed, step = found.cell.spec, found.track.step(found.track.handed_in[1])
-    random = bool(getattr(found.known.registry.revive(found.entry).info, "random", False))
+    listed, step = listing.task.spec, listing.track.step(listing.track.evidence_steps[1])
+    random = bool(getattr(listing.store_entries.registry.revive(listing.entry).info, "random", False))
     options = {
         **listed.options,
         "evidence": name,
         "draws": DRAWS if random else 1,
         "fresh": secrets.token_hex(16) if random else "",
     }
+    version = listing.store_entries.registry.numbered(listing.track, step.version)
     spec = listed.model_copy(
-        update={"step": step.name, "version": step.version, "options": options, "needs": {"evidence": images}}
+        update={"step": step.name, "version": version, "options": options, "needs": {"evidence": images}}
     )
     hidden = known_secret(store)
     beside = []
     if running is not None:
-        running.guest.hides = secret or hiding_of([found.cell], running, hidden)
+        running.guest.hides = secret or hiding_of([listing.task], running, hidden)
         beside = [guest_beside(running.guest, running.description, secret)]
-    seed = seed_of(found.cell, secret, hidden)
+    seed = seed_of(listing.task, secret, hidden)
     profile = Profile(name=EVIDENCE, description="Evidence against an entry.", secret=seed)
     session = Session(fresh, profile, devices=[device], workers=0, prepare=beside)
     with session.one_by_one() as compute:
@@ -293,25 +300,27 @@ def _check_images(rows: Mapping[str, np.ndarray], handed: HandedIn) -> None:
             raise UsageError(f"{name}: its distance from the original is {distance:.4g}; {allowed:.4g} are allowed.")
 
 
-def with_cells(sweep: Sweep, records: tuple[TaskRecord, ...]) -> Sweep:
-    """Return a run with the cells of evidence."""
-    own = {f"{record.spec.step} evidence={record.spec.options['evidence']}": record.key for record in records}
-    return sweep.model_copy(update={"cells": {**sweep.cells, **own}})
+def with_tasks(sweep: Sweep, records: tuple[TaskRecord, ...]) -> Sweep:
+    """Return a run with the tasks of evidence."""
+    evidence_tasks = {
+        f"{record.spec.step} evidence={record.spec.options['evidence']}": record.key for record in records
+    }
+    return sweep.model_copy(update={"tasks": {**sweep.tasks, **evidence_tasks}})
 
 
-def _board(store: Store, fresh: Store, found: Listed, keys: tuple[str, ...]) -> Board:
+def _leaderboard(store: Store, fresh: Store, listing: Listed, keys: tuple[str, ...]) -> Leaderboard:
     records = tuple(record for key in keys if (record := fresh.record(key)) is not None)
     both = Beside(store, fresh, keys) if keys else store
-    return made_board(both, found.track, with_cells(found.sweep, records), found.known)[0]
+    return made_leaderboard(both, listing.track, with_tasks(listing.sweep, records), listing.store_entries)[0]
 
 
-def _worth(board: Board, found: Listed) -> Worth:
+def _worth(leaderboard: Leaderboard, listing: Listed) -> Worth:
     """Return the entry's value in the first ranking; raises `UsageError` where it has none."""
-    for ranking in board.rankings[:1]:
-        table = next(table for table in board.tables if table.id == ranking.table)
+    for ranking in leaderboard.rankings[:1]:
+        table = next(table for table in leaderboard.tables if table.id == ranking.table)
         column = next(column for column in table.columns if column.key == "worst")
-        row = next((row for row in table.rows if row.label == found.entry.label), None)
+        row = next((row for row in table.rows if row.label == listing.entry.label), None)
         value = row.number("worst") if row is not None else None
         if value is not None:
             return Worth(value, column.label, 10.0**-column.decimals, column.better == "lower")
-    raise UsageError(f"{found.entry.label} has no value in the main table of {found.track.info.id}.")
+    raise UsageError(f"{listing.entry.label} has no value in the main table of {listing.track.info.id}.")

@@ -1,7 +1,7 @@
 """Reads a folder of evidence: `evidence.toml` and the images that it names. Loads no torch.
 
 Every name lies in the folder and is followed through no link, every file is bounded before it is decoded, arrays are
-plain numbers, and pixels are 8 bits: the boards round attacked images to 8 bits before anything reads them.
+plain numbers, and pixels are 8 bits: the leaderboards round attacked images to 8 bits before anything reads them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from imharness.components.registry import explain
 from imharness.contracts.component import ID_PATTERN
 from imharness.errors import UsageError
 from imharness.reading.arrays import read_arrays
-from imharness.reading.images import other_than_rgb, read_pixels
+from imharness.reading.images import check_inflated, other_than_rgb, read_pixels
 from imharness.reading.opening import MIB, read_bytes
 from imharness.reading.structured import read_toml, texts_in
 from imharness.reading.text import is_plain
@@ -59,7 +59,7 @@ class HandedInImage(_Strict):
 class Manifest(_Strict):
     """The content of `evidence.toml`.
 
-    `entry` is the id or label of a listed entry. `cell` (role or option -> value, such as ``dataset``, ``metric``,
+    `entry` is the id or label of a listed entry. `task` (role or option -> value, such as ``dataset``, ``metric``,
     ``method`` and ``strength``) names a listed attack on it, whose budget the images keep.
     """
 
@@ -69,7 +69,7 @@ class Manifest(_Strict):
     contact: str = Field(pattern=r"^\S+@\S+\.\S+$|^https://\S+$", description="An e-mail address or a page.")
     track: str = Field(pattern=ID_PATTERN)
     entry: str = Field(min_length=3, max_length=300)
-    cell: Mapping[str, str]
+    task: Mapping[str, str]
     images: tuple[HandedInImage, ...] = Field(min_length=1, max_length=IMAGES)
 
     @model_validator(mode="before")
@@ -82,10 +82,10 @@ class Manifest(_Strict):
 
     @field_validator("authors", "contact")
     @classmethod
-    def _filled_in(cls, given: Any) -> Any:
-        if set([given] if isinstance(given, str) else given) & set(PLACEHOLDERS.values()):
+    def _filled_in(cls, value: Any) -> Any:
+        if set([value] if isinstance(value, str) else value) & set(PLACEHOLDERS.values()):
             raise ValueError("this is a placeholder; replace it")
-        return given
+        return value
 
     @field_validator("images")
     @classmethod
@@ -106,9 +106,11 @@ class HandedIn:
     @cached_property
     def digest(self) -> str:
         """The sha256 of what is claimed and of all pixels; authors and summary do not count."""
-        own, names = self.manifest, [image.name for image in self.manifest.images]
-        images = sorted(zip(names, map(_sha256, self.pixels), strict=True))
-        return digest([own.track, own.entry, dict(own.cell), images])
+        manifest, names = self.manifest, [image.name for image in self.manifest.images]
+        different = {id(pixels): pixels for pixels in self.pixels}  # one picture may be named often
+        digests = {key: _sha256(pixels) for key, pixels in different.items()}
+        images = sorted(zip(names, (digests[id(pixels)] for pixels in self.pixels), strict=True))
+        return digest([manifest.track, manifest.entry, dict(manifest.task), images])
 
 
 def read_evidence(folder: Path) -> HandedIn:
@@ -122,7 +124,8 @@ def read_evidence(folder: Path) -> HandedIn:
     except ValidationError as error:
         raise UsageError(f"{path}: {explain(error, Manifest)}") from None
     arrays: dict[Path, Mapping[str, npt.NDArray[Any]]] = {}
-    pixels, left = list[Pixels](), PIXELS
+    pictures, decoded = dict[Path, Pixels](), dict[bytes, Pixels]()
+    pixels, remaining = list[Pixels](), PIXELS
     for image in manifest.images:
         name, _, array = image.file.partition(":")
         file = (folder / name).resolve()
@@ -132,35 +135,44 @@ def read_evidence(folder: Path) -> HandedIn:
             if file not in arrays:
                 names = [i.file.partition(":")[2] for i in manifest.images if i.file.startswith(f"{name}:")]
                 arrays[file] = read_arrays(file, dict.fromkeys(names), FILE_BYTES)
-            found = _eight_bits(arrays[file][array], f"{file.name}: {array}")
+            picture = _eight_bits(arrays[file][array], f"{file.name}: {array}")
         else:
-            found = _picture(file)
-        left -= found.shape[0] * found.shape[1]
-        if left < 0:
+            if file not in pictures:
+                pictures[file] = _picture(file, decoded)
+            picture = pictures[file]
+        remaining -= picture.shape[0] * picture.shape[1]
+        if remaining < 0:
             raise UsageError(f"{folder}: the images have more than {PIXELS} pixels together.")
-        pixels.append(found)
+        pixels.append(picture)
     return HandedIn(manifest, tuple(pixels))
 
 
-def _picture(file: Path) -> Pixels:
+def _picture(file: Path, decoded: dict[bytes, Pixels]) -> Pixels:
+    """Return the pixels of a file; `decoded` holds those of all files so far by their sha256, and gets these."""
     content = read_bytes(file, FILE_BYTES, links=False)
-    found = read_pixels(file, content)
-    if not content.startswith(b"\x89PNG") or content[24:26] != DEPTH_AND_COLOURS or other_than_rgb(file):
-        raise UsageError(f"{file.name} is not a PNG of three colours with 8 bits each.")
-    return np.ascontiguousarray(found)
+    sha256 = hashlib.sha256(content).digest()
+    if sha256 not in decoded:
+        # Before anything is decoded: a stranger reaches no decoder but that of PNG.
+        if not content.startswith(b"\x89PNG") or content[24:26] != DEPTH_AND_COLOURS:
+            raise UsageError(f"{file.name} is not a PNG of three colours with 8 bits each.")
+        check_inflated(file, content)
+        if other_than_rgb(file):
+            raise UsageError(f"{file.name} is not a PNG of three colours with 8 bits each.")
+        decoded[sha256] = read_pixels(file, content)
+    return decoded[sha256]
 
 
-def _eight_bits(found: npt.NDArray[Any], where: str) -> Pixels:
+def _eight_bits(picture: npt.NDArray[Any], where: str) -> Pixels:
     """Return an array as uint8 ``(H, W, 3)``; floats must be multiples of 1/255 in [0, 1]."""
-    if found.ndim != 3 or found.shape[2] != 3 or 0 in found.shape:
-        raise UsageError(f"{where} has the shape {found.shape}; an image is (H, W, 3).")
-    if found.dtype == np.uint8:
-        return np.ascontiguousarray(found)
-    if found.dtype.kind != "f":
-        raise UsageError(f"{where} holds {found.dtype}; an image is uint8, or float in [0, 1].")
-    if not np.isfinite(found).all():
+    if picture.ndim != 3 or picture.shape[2] != 3 or 0 in picture.shape:
+        raise UsageError(f"{where} has the shape {picture.shape}; an image is (H, W, 3).")
+    if picture.dtype == np.uint8:
+        return np.ascontiguousarray(picture)
+    if picture.dtype.kind != "f":
+        raise UsageError(f"{where} holds {picture.dtype}; an image is uint8, or float in [0, 1].")
+    if not np.isfinite(picture).all():
         raise UsageError(f"{where} holds NaN or infinity.")
-    scaled = found.astype(np.float64) * 255
+    scaled = picture.astype(np.float64) * 255
     if scaled.min() < -1e-3 or scaled.max() > 255 + 1e-3 or np.abs(scaled - scaled.round()).max() > 1e-3:
         raise UsageError(f"{where}: values are not multiples of 1/255 in [0, 1]; attacked images count as 8 bits.")
     return np.ascontiguousarray(scaled.round().clip(0, 255).astype(np.uint8))

@@ -26,26 +26,26 @@ from imharness_submissions.starting import toml_lines
 SUMMARY = "say in a sentence how these images were found"
 
 
-def start_evidence(folder: Path, store: Store, track: str, entry: str, cell: Mapping[str, str]) -> int:
+def start_evidence(folder: Path, store: Store, track: str, entry: str, task: Mapping[str, str]) -> int:
     """Write the folder, and return how many images it has; raises `UsageError` for what the store does not list."""
-    found = listed(store, track, entry, cell)
-    spec = found.cell.spec
+    listing = listed(store, track, entry, task)
+    spec = listing.task.spec
     if spec.split:
         raise UsageError(f"the images of a secret split are not handed out: hand in the attack. {SUBMIT}")
     if folder.exists():
         raise UsageError(f"{folder} exists already.")
-    dataset = found.known.registry.revive(spec.components["dataset"])
+    dataset = listing.store_entries.registry.revive(spec.components["dataset"])
     images = context({"dataset": dataset}, limit=spec.limit).images()
-    names = set(store.rows(found.cell)["name"])
-    compares = isinstance(found.known.registry.revive(found.entry), FullReferenceMetric)
+    names = set(store.rows(listing.task)["name"])
+    compares = isinstance(listing.store_entries.registry.revive(listing.entry), FullReferenceMetric)
     (folder / "images").mkdir(parents=True)
     blocks = []
-    for place in (place for place, name in enumerate(images.names) if name in names):
-        pixels, file = _written(images, place, folder, "images")
+    for position in (index for index, name in enumerate(images.names) if name in names):
+        pixels, file = _written(images, position, folder, "images")
         clean = hashlib.sha256(pixels.tobytes()).hexdigest()
-        lines = toml_lines({"name": images.names[place], "clean": clean, "file": file})
+        lines = toml_lines({"name": images.names[position], "clean": clean, "file": file})
         if compares:
-            reference = images.names.index(str(images.columns["reference"][place]))
+            reference = images.names.index(str(images.columns["reference"][position]))
             lines += f"# its reference: {_written(images, reference, folder, 'references')[1]}\n"
         blocks.append("[[images]]\n" + lines)
     head = {
@@ -54,17 +54,17 @@ def start_evidence(folder: Path, store: Store, track: str, entry: str, cell: Map
         "authors": [PLACEHOLDERS["author"]],
         "contact": PLACEHOLDERS["contact"],
         "track": track,
-        "entry": found.entry.label,
+        "entry": listing.entry.label,
     }
-    (folder / FILE).write_text("\n".join([toml_lines(head), "[cell]\n" + toml_lines(cell), *blocks]), encoding="utf-8")
+    (folder / FILE).write_text("\n".join([toml_lines(head), "[task]\n" + toml_lines(task), *blocks]), encoding="utf-8")
     return len(blocks)
 
 
-def _written(images: ImageSet, place: int, folder: Path, kind: str) -> tuple[npt.NDArray[np.uint8], str]:
+def _written(images: ImageSet, position: int, folder: Path, kind: str) -> tuple[npt.NDArray[np.uint8], str]:
     """Write an image as PNG, unless it is there; return its pixels ``(H, W, 3)``, and its place in the folder."""
     (folder / kind).mkdir(exist_ok=True)
-    pixels = (images.load([place])[0].mul(255).round().byte().permute(1, 2, 0).contiguous()).numpy()
-    file = f"{kind}/{place:04d}.png"
+    pixels = (images.load([position])[0].mul(255).round().byte().permute(1, 2, 0).contiguous()).numpy()
+    file = f"{kind}/{position:04d}.png"
     if not (folder / file).exists():
         Image.fromarray(np.asarray(pixels)).save(folder / file)
     return pixels, file

@@ -24,11 +24,11 @@ class Attempts:
     """
 
     def __init__(self, folder: str) -> None:
-        own = [os.path.dirname(module.__path__[0]) for module in (imharness, imharness_submissions)]
+        package_folders = [os.path.dirname(module.__path__[0]) for module in (imharness, imharness_submissions)]
         system = ("/usr", "/lib", "/lib64", "/bin", "/proc", "/sys", "/dev", "/etc/ld.so", "/etc/localtime", "/tmp")
         places: tuple[str, ...] = (
             folder,
-            *own,
+            *package_folders,
             sys.prefix,
             sys.base_prefix,
             os.path.realpath(sys.base_prefix),
@@ -48,19 +48,19 @@ class Attempts:
             if event in ATTEMPTS:
                 note(ATTEMPTS[event])
             elif event in ("open", "os.listdir", "os.scandir", *_CHANGING):
-                note(_place(event, arguments, places))
+                note(_attempt(event, arguments, places))
 
         self._seen = seen
         sys.addaudithook(hook)
 
     def taken(self) -> list[str]:
         """Return the attempts since the last call, one line each, and forget them."""
-        found = list(self._seen)
+        attempts = list(self._seen)
         self._seen.clear()
-        return found
+        return attempts
 
 
-def _place(event: str, arguments: tuple[Any, ...], places: tuple[str, ...]) -> str:
+def _attempt(event: str, arguments: tuple[Any, ...], places: tuple[str, ...]) -> str:
     named = path_of(arguments)
     if not named:
         return ""
@@ -77,13 +77,15 @@ class Namespaces:
         modules = [torch, torch.nn, torch.nn.functional, torch.autograd, torch.linalg, torch.random]
         modules += [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0].startswith("imharness")]
         places: list[Any] = [*modules, torch.Tensor, torch.nn.Module, torch.Generator]
-        self._held = [(place.__name__, place, dict(vars(place))) for place in places]
+        self._originals = [(module.__name__, module, dict(vars(module))) for module in places]
         self.modules = frozenset(sys.modules)
 
     def changed(self) -> list[str]:
         """Return the names of functions that were replaced, at most 10."""
-        found = []
-        for name, place, before in self._held:
-            now = vars(place)
-            found += [f"{name}.{key}" for key, value in before.items() if callable(value) and now.get(key) is not value]
-        return found[:10]
+        changes = []
+        for name, module, before in self._originals:
+            now = vars(module)
+            changes += [
+                f"{name}.{key}" for key, value in before.items() if callable(value) and now.get(key) is not value
+            ]
+        return changes[:10]

@@ -39,15 +39,15 @@ def built_wheel(spec: GuestSpec, source: Path, backend: str) -> tuple[str, bytes
 
 def build_wheel(folder: str, source: str, backend: str) -> tuple[str, torch.Tensor]:
     """Build a wheel of a copy of `source` inside; return its name, and its bytes as a uint8 tensor."""
-    place = Path(tempfile.mkdtemp())
-    shutil.copytree(source, place / "source", symlinks=True)
-    os.chdir(place / "source")
+    build_folder = Path(tempfile.mkdtemp())
+    shutil.copytree(source, build_folder / "source", symlinks=True)
+    os.chdir(build_folder / "source")
     os.environ["PYTHONPATH"] = folder  # for programs that the backend starts
     module, _, attribute = backend.partition(":")
-    found = importlib.import_module(module)
+    build_backend = importlib.import_module(module)
     for name in filter(None, attribute.split(".")):
-        found = getattr(found, name)
+        build_backend = getattr(build_backend, name)
     sys.argv[:] = ["build"]
-    (place / "wheel").mkdir()
-    name = str(found.build_wheel(str(place / "wheel")))
-    return name, torch.frombuffer(bytearray((place / "wheel" / name).read_bytes()), dtype=torch.uint8)
+    (build_folder / "wheel").mkdir()
+    name = str(build_backend.build_wheel(str(build_folder / "wheel")))
+    return name, torch.frombuffer(bytearray((build_folder / "wheel" / name).read_bytes()), dtype=torch.uint8)

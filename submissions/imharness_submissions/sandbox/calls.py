@@ -13,10 +13,10 @@ from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import ImageBatch, Randomness, Tensors
 from imharness.errors import ContractError, HarnessError, SandboxViolation
 from imharness.testing.crossing import all_tensors, put_back, randomness, restored, within
-from imharness_submissions.sandbox.again import STATE, Held
 from imharness_submissions.sandbox.host import Answer, Guest, Session
-from imharness_submissions.sandbox.lanes import Lanes
-from imharness_submissions.sandbox.questions import answering, asked, carried, pixels
+from imharness_submissions.sandbox.questions import answering, carried, outside_arguments, pixels
+from imharness_submissions.sandbox.recheck import STATE, Held
+from imharness_submissions.sandbox.row_isolation import Lanes
 from imharness_submissions.sandbox.streams import drawn, hidden_states
 from imharness_submissions.sandbox.wire import RESULT, Message, WireError
 
@@ -50,14 +50,14 @@ class Remote:
         label: str,
         device: torch.device,
         method: str,
-        given: Tensors | None,
+        fitted: Tensors | None,
     ) -> None:
         self.label, self.device = label, device
-        self._guest, self._source, self._method, self._given = guest, source, method, given
+        self._guest, self._source, self._method, self._fitted = guest, source, method, fitted
         self._sessions: dict[int, tuple[Session, int]] = {}
         self._lanes = Lanes(guest.hides)
         self._calls = {True: 0, False: 0}
-        self._held: dict[bool, Held] = {}
+        self._retained: dict[bool, Held] = {}
         self._rows, self._silent, self._drawn = frozenset[str](), frozenset[str](), dict[str, Randomness]()
         self._moving = list[str]()
         self._draw = torch.Generator()
@@ -78,9 +78,9 @@ class Remote:
 
     def check_again(self) -> None:
         """Ask calls again in fresh sessions; raises `ContractError` when one answers otherwise."""
-        held = self._held
+        held_calls = self._retained
         self.forget()
-        for one in held.values():
+        for one in held_calls.values():
             session = self._guest.open(self._source.module, young=True)
             try:
                 if one.is_answered_otherwise(session, self._built_in(session), self._draw):
@@ -91,7 +91,7 @@ class Remote:
 
     def forget(self) -> None:
         """Drop what was kept for a check: the task failed."""
-        self._held, self._calls = {}, {True: 0, False: 0}
+        self._retained, self._calls = {}, {True: 0, False: 0}
 
     def blamed(self, error: HarnessError) -> HarnessError:
         """Return an error that names this component."""
@@ -103,9 +103,9 @@ class Remote:
             **self._source._asdict(),
             "device": str(self.device),
             "method": self._method,
-            "given": self._given is not None,
+            "given": self._fitted is not None,
         }
-        return session.request("build", facts, self._given or {}).whole("handle")
+        return session.request("build", facts, self._fitted or {}).whole("handle")
 
     def _open(self, lane: int) -> tuple[Session, int]:
         if lane not in self._sessions or self._sessions[lane][0].closed:
@@ -123,51 +123,56 @@ class Remote:
         self._drawn = drawn(component, call)
         self._silent = frozenset(randomness(call)) - self._drawn.keys()
 
-        def run(kept: bool, arguments: tuple[Any, ...]) -> Any:
-            given = call.given(arguments)
-            here = {name: outside(given[name], self.device, pixels(given)) for name, outside in asked(call).items()}
-            tensors = all_tensors(carried(call), given)
+        def run(retained: bool, arguments: tuple[Any, ...]) -> Any:
+            inputs = call.named_arguments(arguments)
+            here = {
+                name: outside(inputs[name], self.device, pixels(inputs))
+                for name, outside in outside_arguments(call).items()
+            }
+            tensors = all_tensors(carried(call), inputs)
             if self._moving and any(tensors[name].requires_grad for name in self._moving) and torch.is_grad_enabled():
-                names, drawn = tuple(tensors), {name: given[name] for name in randomness(call)}
+                names, drawn = tuple(tensors), {name: inputs[name] for name in randomness(call)}
                 return _Differentiable.apply(self, call, drawn, names, *tensors.values())
             facts = {name: outside.facts for name, outside in here.items() if outside.facts}
             answer = answering({kind: act for outside in here.values() for kind, act in outside.answers.items()})
             if call.by_row and answer is None:
-                found = self._by_rows(call, tensors, call.rows(given), kept)
+                outputs = self._by_rows(call, tensors, call.rows(inputs), retained)
             else:
-                found = dict(self.ask(tensors, answer, facts, kept=kept).tensors)
+                outputs = dict(self.ask(tensors, answer, facts, retained=retained).tensors)
             for name in randomness(call):
-                self.restore(given[name], found.get(name))
-            return self.result(call, found, given)
+                self.restore(inputs[name], outputs.get(name))
+            return self.result(call, outputs, inputs)
 
         return Built(self, run)
 
-    def result(self, call: Call, found: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> Any:
+    def result(self, call: Call, outputs: Mapping[str, torch.Tensor], arguments: Mapping[str, Any]) -> Any:
         """Return what an answer holds; a missing result, or one that is too large, is the component's fault."""
         try:
-            value = restored(call.returns, within(found, RESULT), self.device)
+            value = restored(call.returns, within(outputs, RESULT), self.device)
         except (KeyError, TypeError, ValueError):
             raise self.blamed(SandboxViolation(f"{self.label}: answered without its result")) from None
         try:
-            call.returns.check_size(value, given, self.label)
+            call.returns.check_size(value, arguments, self.label)
         except ContractError as error:
             raise self.blamed(error) from None
         return value
 
-    def _by_rows(self, call: Call, tensors: Tensors, n: int, kept: bool) -> Tensors:
+    def _by_rows(self, call: Call, tensors: Tensors, n: int, retained: bool) -> Tensors:
         """Call with the rows in an order that says nothing, and no two versions of an image in one request."""
-        given = {name: t.detach().cpu() for name, t in tensors.items()}
-        rows = {name for name in given if call.arguments[name.partition(".")[0]].rows}
-        if kept:
-            requests = self._lanes.spread(call, given, n)
+        cpu_tensors = {name: t.detach().cpu() for name, t in tensors.items()}
+        rows = {name for name in cpu_tensors if call.arguments[name.partition(".")[0]].rows}
+        if retained:
+            requests = self._lanes.spread(call, cpu_tensors, n)
         else:
-            requests = [(SEARCH, self.order([given[name] for name in sorted(rows)]).tolist())]
-        parts = []
+            requests = [(SEARCH, self.order([cpu_tensors[name] for name in sorted(rows)]).tolist())]
+        answers = []
         for lane, chosen in requests:
-            part = {name: t[chosen] if name in rows else t for name, t in given.items()}
-            parts.append({**{n: part[n] for n in rows & set(randomness(call))}, **self.ask(part, lane=lane).tensors})
+            chunk = {name: t[chosen] if name in rows else t for name, t in cpu_tensors.items()}
+            answers.append(
+                {**{n: chunk[n] for n in rows & set(randomness(call))}, **self.ask(chunk, lane=lane).tensors}
+            )
         back = torch.argsort(torch.tensor([row for _, chosen in requests for row in chosen]))
-        return {name: self._joined([part.get(name) for part in parts], back) for name in parts[0]}
+        return {name: self._joined([answer.get(name) for answer in answers], back) for name in answers[0]}
 
     @property
     def moving(self) -> Sequence[str]:
@@ -178,15 +183,17 @@ class Remote:
         """Return the order in which the rows of a search's next call go inside."""
         return self._lanes.order([t.detach().cpu() for t in tensors], self._calls[False])
 
-    def reordered(self, found: Mapping[str, torch.Tensor], back: torch.Tensor) -> Tensors:
+    def reordered(self, outputs: Mapping[str, torch.Tensor], back: torch.Tensor) -> Tensors:
         """Return an answer with its rows in the order `back`."""
-        return {name: self._joined([t], back) if name == RESULT else t for name, t in found.items()}
+        return {name: self._joined([t], back) if name == RESULT else t for name, t in outputs.items()}
 
-    def _joined(self, parts: Sequence[torch.Tensor | None], back: torch.Tensor) -> torch.Tensor:
+    def _joined(self, pieces: Sequence[torch.Tensor | None], back: torch.Tensor) -> torch.Tensor:
         """Return the answers to the requests of one call in the order of its rows."""
-        held = [part for part in parts if part is not None]
-        if len(held) == len(parts) and all(part.ndim and part.shape[1:] == held[0].shape[1:] for part in held):
-            whole = torch.cat(held)
+        present = [piece for piece in pieces if piece is not None]
+        if len(present) == len(pieces) and all(
+            piece.ndim and piece.shape[1:] == present[0].shape[1:] for piece in present
+        ):
+            whole = torch.cat(present)
             if len(whole) == len(back):
                 return whole[back]
         raise self.blamed(SandboxViolation(f"{self.label}: answered with other rows than it was asked for"))
@@ -207,7 +214,7 @@ class Remote:
         answer: Answer | None = None,
         facts: Mapping[str, Any] | None = None,
         *,
-        kept: bool = False,
+        retained: bool = False,
         lane: int | None = None,
         followed: bool = False,
     ) -> Message:
@@ -215,35 +222,35 @@ class Remote:
 
         `followed`: whether somebody may ask for the gradient of this call.
         """
-        lane = lane if lane is not None else 0 if kept else SEARCH
-        given = {**tensors, **{name: self._nothing(len(tensors[name])) for name in self._silent}}
+        lane = lane if lane is not None else 0 if retained else SEARCH
+        sent_tensors = {**tensors, **{name: self._nothing(len(tensors[name])) for name in self._silent}}
         for name, kind in self._drawn.items():
-            given[name] = hidden_states(kind, tensors[name], self._guest.hides, self.device)
-        request = Message("call", {**(facts or {}), **({"grad": self._moving} if self._moving else {})}, given)
+            sent_tensors[name] = hidden_states(kind, tensors[name], self._guest.hides, self.device)
+        request = Message("call", {**(facts or {}), **({"grad": self._moving} if self._moving else {})}, sent_tensors)
         try:
             session, handle = self._open(lane)
-            own = {**request.facts, "built": handle}
-            found = session.request("call", own, given, *([] if answer is None else [answer]))
+            call_facts = {**request.facts, "built": handle}
+            reply = session.request("call", call_facts, sent_tensors, *([] if answer is None else [answer]))
             if self._moving and not followed:
-                session.dropped.append(found.whole("handle"))
+                session.dropped.append(reply.whole("handle"))
         except (SandboxViolation, WireError) as error:
             raise self.blamed(SandboxViolation(f"{self.label}: {error}")) from None
         except HarnessError as error:
             raise self.blamed(error) from None
-        found = Message(found.kind, found.facts, {n: t for n, t in found.tensors.items() if n not in self._silent})
+        reply = Message(reply.kind, reply.facts, {n: t for n, t in reply.tensors.items() if n not in self._silent})
         if answer is None:
-            self._keep(request, found, lane != SEARCH)
-        return found
+            self._keep(request, reply, lane != SEARCH)
+        return reply
 
     def _nothing(self, n: int) -> torch.Tensor:
         """Return the states of streams that are the same for every image and call."""
         return ImageRng([0], self.device).states().expand(n, -1)
 
-    def _keep(self, request: Message, found: Message, kept: bool) -> None:
+    def _keep(self, request: Message, reply: Message, retained: bool) -> None:
         """Keep one call at random, each as likely, to be asked again; attacks are not kept, they ask back."""
-        self._calls[kept] += 1
-        if int(torch.randint(self._calls[kept], (1,), generator=self._draw)) == 0:
-            self._held[kept] = Held.of(request, found, self._rows, self._calls[kept])
+        self._calls[retained] += 1
+        if int(torch.randint(self._calls[retained], (1,), generator=self._draw)) == 0:
+            self._retained[retained] = Held.of(request, reply, self._rows, self._calls[retained])
 
     @property
     def number(self) -> int:
@@ -256,11 +263,11 @@ class Remote:
         """Return the vector-Jacobian product of the call with a number; its graph inside, `handle`, is gone then."""
         if SEARCH not in self._sessions:
             raise SandboxViolation(f"{self.label}: the session of this gradient is gone")
-        given = {str(i): t for i, t in enumerate(upstream)}
-        found = self._sessions[SEARCH][0].request("backward", {"handle": handle}, given).tensors
-        if False in self._held:
-            self._held[False].saw_gradient(number, given, found)
-        return [found[str(i)].to(self.device) if str(i) in found else None for i in range(leaves)]
+        upstream_tensors = {str(i): t for i, t in enumerate(upstream)}
+        gradients = self._sessions[SEARCH][0].request("backward", {"handle": handle}, upstream_tensors).tensors
+        if False in self._retained:
+            self._retained[False].saw_gradient(number, upstream_tensors, gradients)
+        return [gradients[str(i)].to(self.device) if str(i) in gradients else None for i in range(leaves)]
 
     def drop(self, handle: int) -> None:
         """Say that nobody will ask for this gradient."""
@@ -278,7 +285,7 @@ class Built:
         """Call the component for an attack that searches."""
         return self._function(False, arguments)
 
-    def kept(self, *arguments: Any) -> Any:
+    def to_keep(self, *arguments: Any) -> Any:
         """Call the component for a result that is kept."""
         return self._function(True, arguments)
 
@@ -292,11 +299,11 @@ class KeptCall(Call):
 
     def checked(self, component: Component, function: Any) -> Callable[..., Any]:
         """Return the function with its results checked."""
-        return self._call.checked(component, function.kept if isinstance(function, Built) else function)
+        return self._call.checked(component, function.to_keep if isinstance(function, Built) else function)
 
-    def check(self, component: Any, result: Any, given: Mapping[str, Any]) -> Any:
+    def check(self, component: Any, result: Any, arguments: Mapping[str, Any]) -> Any:
         """Return a result as others may use it."""
-        return self._call.check(component, result, given)
+        return self._call.check(component, result, arguments)
 
 
 class _Graph:
@@ -315,23 +322,23 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, remote: Remote, call: Call, drawn: Mapping[str, Any], names: tuple[str, ...], *given: torch.Tensor
+        ctx: Any, remote: Remote, call: Call, drawn: Mapping[str, Any], names: tuple[str, ...], *tensors: torch.Tensor
     ) -> torch.Tensor:
         ctx.rows = [call.arguments[name.partition(".")[0]].rows for name in names]
-        ctx.order = remote.order([t for t, rows in zip(given, ctx.rows, strict=True) if rows])
+        ctx.order = remote.order([t for t, rows in zip(tensors, ctx.rows, strict=True) if rows])
         back = ctx.order.argsort()
-        sent = [t[ctx.order.to(t.device)] if rows else t for t, rows in zip(given, ctx.rows, strict=True)]
-        found = remote.ask(dict(zip(names, sent, strict=True)), followed=True)
+        sent = [t[ctx.order.to(t.device)] if rows else t for t, rows in zip(tensors, ctx.rows, strict=True)]
+        reply = remote.ask(dict(zip(names, sent, strict=True)), followed=True)
         for name, rng in drawn.items():
-            states = found.tensors.get(name)
+            states = reply.tensors.get(name)
             remote.restore(rng, states[back] if states is not None and len(states) == len(back) else states)
         ctx.places = [names.index(name) for name in remote.moving]
-        ctx.wanted = [t.requires_grad for t in given]
-        ctx.shapes = [t.shape for t in given]
-        ctx.graph = _Graph(remote, found.whole("handle"))
-        asked = dict(zip(names, given, strict=True))
-        tensor: torch.Tensor = remote.result(call, remote.reordered(found.tensors, back), asked)
-        if RESULT not in found.names("moving"):
+        ctx.wanted = [t.requires_grad for t in tensors]
+        ctx.shapes = [t.shape for t in tensors]
+        ctx.graph = _Graph(remote, reply.whole("handle"))
+        inputs = dict(zip(names, tensors, strict=True))
+        tensor: torch.Tensor = remote.result(call, remote.reordered(reply.tensors, back), inputs)
+        if RESULT not in reply.names("moving"):
             ctx.mark_non_differentiable(tensor)
         return tensor
 
@@ -340,11 +347,11 @@ class _Differentiable(torch.autograd.Function):
     def backward(ctx: Any, upstream: torch.Tensor) -> Any:
         graph, order = ctx.graph, ctx.order.to(upstream.device)
         graph.spent = True
-        found = graph.remote.backward(graph.number, graph.handle, [upstream[order]], len(ctx.places))
+        leaf_gradients = graph.remote.backward(graph.number, graph.handle, [upstream[order]], len(ctx.places))
         gradients: list[torch.Tensor | None] = [None] * len(ctx.shapes)
-        for place, gradient in zip(ctx.places, found, strict=True):
-            if gradient is not None and gradient.shape != ctx.shapes[place]:
+        for position, gradient in zip(ctx.places, leaf_gradients, strict=True):
+            if gradient is not None and gradient.shape != ctx.shapes[position]:
                 raise SandboxViolation("sent back a gradient of another shape than the images")
-            if gradient is not None and ctx.wanted[place]:
-                gradients[place] = gradient[order.argsort()] if ctx.rows[place] else gradient
+            if gradient is not None and ctx.wanted[position]:
+                gradients[position] = gradient[order.argsort()] if ctx.rows[position] else gradient
         return None, None, None, None, *gradients

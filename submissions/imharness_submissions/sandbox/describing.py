@@ -37,8 +37,8 @@ def _words(declared: tuple[str, ...] | frozenset[str]) -> list[str]:
 
 
 def _defaults(cls: type[Component]) -> dict[str, Any]:
-    held = {n: f.get_default(call_default_factory=True) for n, f in cls.model_fields.items() if not f.is_required()}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in held.items()}
+    defaults = {n: f.get_default(call_default_factory=True) for n, f in cls.model_fields.items() if not f.is_required()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
 
 
 def derived(component: Component) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import itertools
 import json
 import os
 import signal
@@ -36,7 +35,7 @@ from imharness.errors import ContractError, HarnessError, QueryBudgetExceeded
 from imharness.results.identity import ComponentRef
 from imharness.testing.crossing import all_restored, joined, randomness
 from imharness.testing.crossing import tensors as as_tensors
-from imharness_submissions.sandbox import isolation, warming
+from imharness_submissions.sandbox import isolation, prestart
 from imharness_submissions.sandbox.audit import Attempts, Namespaces
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN, RESULT, Channel, Closed, Message, WireError
 
@@ -82,7 +81,7 @@ class Session:
             except (Closed, WireError):
                 raise
             except BaseException as error:
-                answer = Message("error", _told(error))
+                answer = Message("error", _as_message(error))
             seen = self.attempts.taken()
             noted = {"attempts": seen} if seen else {}
             self.channel.send(Message(answer.kind, {**answer.facts, **noted}, answer.tensors))
@@ -92,18 +91,20 @@ class Session:
 
         registry = self._registry("")
         components = [
-            {**described(entry.component), "module": entry.plugin.rpartition(":")[2]}
+            {**described(entry.component), "module": entry.plugin.partition(":")[2]}
             for entry in registry.entries.values()
         ]
         failures = [[f.name, f.reason] for f in registry.failures]
-        libraries = warming.of_libraries(name for name in sys.modules if name not in self._names.modules)
+        libraries = prestart.of_libraries(name for name in sys.modules if name not in self._names.modules)
         return Message("described", {"components": components, "failures": failures, "libraries": libraries})
 
     def _registry(self, module: str) -> Registry:
         """Return the components of one module of the package, or of all for an empty name."""
         if module not in self._registries:
-            found = [d for d in importlib.metadata.distributions(path=[self._folder]) if d.name == self._distribution]
-            points = [p for d in found[:1] for p in d.entry_points if p.group == GROUP]
+            distributions = [
+                d for d in importlib.metadata.distributions(path=[self._folder]) if d.name == self._distribution
+            ]
+            points = [p for d in distributions[:1] for p in d.entry_points if p.group == GROUP]
             self._registries[module] = build_registry(load_plugins(points, module))
         return self._registries[module]
 
@@ -121,8 +122,8 @@ class Session:
         method = request.facts["method"]
         call, built = call_of(type(component), method), getattr(component, method)
         if not call.direct:
-            given = [{name: t.to(device) for name, t in request.tensors.items()}] if request.facts["given"] else []
-            built = built(device, *given)
+            fitted = [{name: t.to(device) for name, t in request.tensors.items()}] if request.facts["given"] else []
+            built = built(device, *fitted)
         handle = len(self._built)
         self._built[handle] = (call, built, device)
         return Message("built", {"handle": handle})
@@ -134,38 +135,38 @@ class Session:
             tensors[name] = tensors[name].to(device).requires_grad_(True)
         outside = {name: _OUTSIDE[kind] for name, kind in call.arguments.items() if kind in _OUTSIDE}
         inside = {name: kind for name, kind in call.arguments.items() if name not in outside}
-        given = all_restored(inside, tensors, device)
-        rows = call.rows(given)
-        given |= {name: ask(self, request.facts.get(name), rows) for name, ask in outside.items()}
+        inputs = all_restored(inside, tensors, device)
+        rows = call.rows(inputs)
+        inputs |= {name: ask(self, request.facts.get(name), rows) for name, ask in outside.items()}
         with torch.set_grad_enabled(bool(wanted) or call.own_gradients):
-            result = built(*(given[name] for name in call.arguments))
-        found = joined({RESULT: as_tensors(call.returns, result)})
+            result = built(*(inputs[name] for name in call.arguments))
+        outputs = joined({RESULT: as_tensors(call.returns, result)})
         facts: dict[str, Any] = {}
         if wanted:
-            facts["handle"], facts["moving"] = self._keep([tensors[n] for n in wanted], found), _moving(found)
+            facts["handle"], facts["moving"] = self._keep([tensors[n] for n in wanted], outputs), _moving(outputs)
         for name, kind in randomness(call).items():
-            if not torch.equal(after := as_tensors(kind, given[name])[""], tensors[name]):
-                found[name] = after
-        return Message("result", facts, {name: t.detach() for name, t in found.items()})
+            if not torch.equal(after := as_tensors(kind, inputs[name])[""], tensors[name]):
+                outputs[name] = after
+        return Message("result", facts, {name: t.detach() for name, t in outputs.items()})
 
-    def _keep(self, leaves: list[torch.Tensor], found: Tensors) -> int:
+    def _keep(self, leaves: list[torch.Tensor], outputs: Tensors) -> int:
         handle = max(self._graphs, default=-1) + 1
-        self._graphs[handle] = (leaves, [t for t in found.values() if t.requires_grad])
+        self._graphs[handle] = (leaves, [t for t in outputs.values() if t.requires_grad])
         return handle
 
     def _backward(self, request: Message) -> Message:
         leaves, outputs = self._graphs.pop(request.facts["handle"])
         upstream = [request.tensors[str(i)].to(t.device) for i, t in enumerate(outputs)]
-        if any(given.shape != t.shape for given, t in zip(upstream, outputs, strict=True)):
+        if any(gradient.shape != t.shape for gradient, t in zip(upstream, outputs, strict=True)):
             raise ContractError("the gradient of an answer has another shape than the answer")
-        # gradients of numbers are the same, bit for bit; torch imports sympy for others (see `foreseen`)
-        numbers = [(t * given).sum() for t, given in zip(outputs, upstream, strict=True)]
-        found = torch.autograd.grad(numbers, leaves, allow_unused=True)
-        return Message("gradients", {}, {str(i): g for i, g in enumerate(found) if g is not None})
+        # gradients of numbers are the same, bit for bit; torch's own code for others needs sympy
+        numbers = [(t * gradient).sum() for t, gradient in zip(outputs, upstream, strict=True)]
+        gradients = torch.autograd.grad(numbers, leaves, allow_unused=True)
+        return Message("gradients", {}, {str(i): g for i, g in enumerate(gradients) if g is not None})
 
     def _done(self, request: Message) -> Message:
-        held = os.statvfs("/tmp")
-        full = held.f_bavail < held.f_blocks / 100
+        disk = os.statvfs("/tmp")
+        full = disk.f_bavail < disk.f_blocks / 100
         return Message("done", {"changed": self._names.changed(), "full": full})
 
     def _wheel(self, request: Message) -> Message:
@@ -190,8 +191,8 @@ class Session:
         return answer
 
 
-def _moving(found: Tensors) -> list[str]:
-    return [name for name, t in found.items() if t.requires_grad]
+def _moving(outputs: Tensors) -> list[str]:
+    return [name for name, t in outputs.items() if t.requires_grad]
 
 
 class RemoteTarget:
@@ -261,12 +262,12 @@ _OUTSIDE: dict[ValueKind, Callable[[Session, Any, int], Any]] = {
 """The arguments that stay outside -> what stands for them here."""
 
 
-def _told(error: BaseException) -> dict[str, Any]:
-    shown = "".join(traceback.format_exception(error))[-4000:]
+def _as_message(error: BaseException) -> dict[str, Any]:
+    trace = "".join(traceback.format_exception(error))[-4000:]
     kind = type(error).__name__
     if isinstance(error, HarnessError):
-        return {"type": kind, "text": str(error)[:1000], "traceback": shown, "harness": True}
-    return {"type": kind, "text": str(error)[:1000], "traceback": shown}
+        return {"type": kind, "text": str(error)[:1000], "traceback": trace, "harness": True}
+    return {"type": kind, "text": str(error)[:1000], "traceback": trace}
 
 
 def main() -> None:
@@ -282,26 +283,24 @@ def main() -> None:
     isolation.limit(setup["limits"])
     torch.set_num_threads(setup["threads"])
     _rehearse(setup)
-    warming.import_ahead(setup["libraries"])
-    names, dates = Namespaces(), warming.dates()
-    warming.settle()
+    prestart.import_ahead(setup["libraries"])
+    names, dates = Namespaces(), prestart.dates()
+    prestart.settle()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control.send(b"ready")
-    for number in itertools.count(1):
+    while True:
         word, fds, _, _ = socket.recv_fds(control, LONGEST_ORDER, 3)
         if not word.startswith(OPEN):
             return
         child = isolation.forked() if setup["apart"] else os.fork()
         if child == 0:
             control.close()
-            warming.born_now(dates)
+            prestart.born_now(dates)
             _session(fds, setup, names, word.removeprefix(OPEN).decode())
         process = os.pidfd_open(child)
         socket.send_fds(control, [b"born"], [process])
         for fd in (*fds, process):
             os.close(fd)
-        if number == warming.MANY:
-            warming.to_huge_pages()
 
 
 def _rehearse(setup: Mapping[str, Any]) -> None:
@@ -311,7 +310,7 @@ def _rehearse(setup: Mapping[str, Any]) -> None:
     child = isolation.forked()
     if child == 0:
         try:
-            isolation.enclose(setup["limits"]["folder_mib"], setup["kept"], setup["gpu"])
+            isolation.enclose(setup["limits"]["folder_mib"], setup["roots"], setup["gpu"])
         except OSError as error:
             sys.stderr.write(f"sessions cannot be kept apart: {error}\n")
             sys.stderr.flush()
@@ -325,13 +324,13 @@ def _session(fds: list[int], setup: Mapping[str, Any], names: Namespaces, expect
     """Leave everything behind that could be shared, and serve the package; never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     reading, writing, printing = fds
-    for place in (1, 2):
-        os.dup2(printing, place)
+    for descriptor in (1, 2):
+        os.dup2(printing, descriptor)
     os.close(printing)
     code = 0
     try:
         if setup["apart"]:
-            isolation.enclose(setup["limits"]["folder_mib"], setup["kept"], setup["gpu"])
+            isolation.enclose(setup["limits"]["folder_mib"], setup["roots"], setup["gpu"])
         _serve(Channel(reading, writing, setup["limits"]["message_mib"] << 20), setup, names, expected)
     except Closed:
         pass
@@ -349,6 +348,6 @@ def _serve(channel: Channel, setup: Mapping[str, Any], names: Namespaces, expect
         session = Session(channel, setup, names, expected)
     except BaseException as error:
         channel.receive()
-        channel.send(Message("error", _told(error)))
+        channel.send(Message("error", _as_message(error)))
         raise
     session.serve()

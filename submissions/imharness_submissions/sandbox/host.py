@@ -17,13 +17,13 @@ import torch
 from imharness.errors import ContractError, HarnessError, QueryBudgetExceeded, SandboxViolation, Unavailable, UsageError
 from imharness.testing.audit import unwatched
 from imharness_submissions.sandbox.jail import Ends, GuestSpec, Jail, Printed, process_of
+from imharness_submissions.sandbox.prestart import of_libraries
 from imharness_submissions.sandbox.processes import tree
-from imharness_submissions.sandbox.warming import of_libraries
 from imharness_submissions.sandbox.wire import Channel, Closed, Message, WireError
 
 POLL_S = 0.05
 LEAVING_S = 3.0
-LATE = "took longer for all its calls, and for what follows from them, than a cell may take"
+LATE = "took longer for all its calls, and for what follows from them, than a task may take"
 TOLD, MOST_TOLD = ("tried to ", "says "), 40
 _KNOWN: dict[str, type[Exception]] = {
     "ContractError": ContractError,
@@ -143,8 +143,8 @@ class Guest:
 
     def taken(self) -> list[str]:
         """Return the attempts so far, and forget them."""
-        found, self.attempts = self.attempts, []
-        return found
+        attempts, self.attempts = self.attempts, []
+        return attempts
 
     def end_all(self) -> None:
         """Close every session, also those whose functions nobody holds any more."""
@@ -219,11 +219,11 @@ class Session:
         `answer` replies to the questions that the guest asks meanwhile. Raises the error that the guest's code raised,
         or `SandboxViolation`.
         """
-        known = dict(facts or {})
+        request_facts = dict(facts or {})
         if self.dropped:
-            known["dropped"], self.dropped = self.dropped, []
+            request_facts["dropped"], self.dropped = self.dropped, []
         with self._watched():
-            self._channel.send(Message(kind, known, tensors or {}))
+            self._channel.send(Message(kind, request_facts, tensors or {}))
             reports = 0
             while (message := self._receive()).kind in ("score", "progress"):
                 reports += message.kind == "progress"

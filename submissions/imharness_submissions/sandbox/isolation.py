@@ -36,38 +36,38 @@ def protect_devices() -> None:
     """Let nobody change the owner, mode or time of a device, which is the host's own; raises `OSError`."""
     for entry in os.scandir("/dev"):
         if stat.S_ISCHR(entry.stat().st_mode):
-            kept = os.statvfs(entry.path).f_flag & _KEPT
-            _mount(b"none", entry.path.encode(), b"", _REMOUNT | _BIND | _READ_ONLY | kept, b"")
+            flags = os.statvfs(entry.path).f_flag & _KEPT
+            _mount(b"none", entry.path.encode(), b"", _REMOUNT | _BIND | _READ_ONLY | flags, b"")
 
 
 def forked() -> int:
     """Fork a child that is process 1 of a new namespace of processes; return its number, or 0 in the child itself."""
-    own = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
     try:
         _done(_libc.unshare(_OWN_PROCESSES), "a namespace of processes")
         child = os.fork()
         if child:
-            _done(_libc.setns(own, _OWN_PROCESSES), "going back to the namespace of processes")
+            _done(_libc.setns(namespace, _OWN_PROCESSES), "going back to the namespace of processes")
         return child
     finally:
-        os.close(own)
+        os.close(namespace)
 
 
-def enclose(folder_mib: int, kept: Sequence[str], gpu: bool) -> None:
+def enclose(folder_mib: int, folders: Sequence[str], gpu: bool) -> None:
     """Enter new namespaces with an empty ``/tmp`` and ``/dev/shm``, and give up what could undo that, for ever.
 
-    `kept` are folders below ``/tmp`` that stay: where the harness itself is installed there. Raises `OSError` where
+    `folders` are folders below ``/tmp`` that stay: where the harness itself is installed there. Raises `OSError` where
     the kernel refuses.
     """
     os.setsid()  # a signal to the own group reaches processes of other namespaces, too
     _done(_libc.unshare(_OTHER_NAMESPACES), "new namespaces")
     _mount(b"none", b"/", b"", _RECURSIVE | _PRIVATE, b"")
-    held = [os.open(folder, os.O_PATH | os.O_DIRECTORY) for folder in kept]
+    descriptors = [os.open(folder, os.O_PATH | os.O_DIRECTORY) for folder in folders]
     size = f"size={folder_mib}m,nr_inodes={_FILES},mode=1777".encode()
     _mount(b"proc", b"/proc", b"proc", _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, b"")
-    for place in (b"/tmp", b"/dev/shm"):
-        _mount(b"tmpfs", place, b"tmpfs", _NO_SUID | _NO_DEVICES, size)
-    for folder, fd in zip(kept, held, strict=True):
+    for mount_point in (b"/tmp", b"/dev/shm"):
+        _mount(b"tmpfs", mount_point, b"tmpfs", _NO_SUID | _NO_DEVICES, size)
+    for folder, fd in zip(folders, descriptors, strict=True):
         os.makedirs(folder, exist_ok=True)
         _mount(f"/proc/self/fd/{fd}".encode(), folder.encode(), b"", _BIND | _RECURSIVE, b"")
         os.close(fd)
@@ -100,7 +100,7 @@ def limit(limits: Mapping[str, Any]) -> None:
 
 def _tasks(limits: Mapping[str, Any]) -> int:
     """Return how many processes and threads the kernel allows; older kernels count all that the user has."""
-    version = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    version = tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
     return int(limits["processes"] + limits["threads"]) if version >= (5, 14) else 4096
 
 
@@ -108,8 +108,8 @@ def _control(what: int, value: int) -> None:
     _done(_libc.prctl(what, value, 0, 0, 0), f"prctl {what}")
 
 
-def _mount(what: bytes, place: bytes, kind: bytes, flags: int, options: bytes) -> None:
-    _done(_libc.mount(what, place, kind, ctypes.c_ulong(flags), options), f"mounting {place.decode()}")
+def _mount(what: bytes, mount_point: bytes, kind: bytes, flags: int, options: bytes) -> None:
+    _done(_libc.mount(what, mount_point, kind, ctypes.c_ulong(flags), options), f"mounting {mount_point.decode()}")
 
 
 def _done(code: int, what: str) -> None:

@@ -20,7 +20,7 @@ import imharness
 import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
-from imharness.running.logs import said
+from imharness.running.logs import log_output
 from imharness_submissions.sandbox import seccomp
 from imharness_submissions.sandbox.processes import PREFIX, ControlGroup, counted, tree, unlimited, used_mib
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN
@@ -131,8 +131,8 @@ INSTALL = "apt-get install bubblewrap"
 
 def roots() -> tuple[Path, ...]:
     """Return the folders of the guest's interpreter and of the harness itself."""
-    own = [Path(module.__path__[0]).parent for module in (imharness, imharness_submissions)]
-    wanted = [Path(sys.prefix), Path(sys.base_prefix), *map(Path, site.getsitepackages()), *own]
+    package_roots = [Path(module.__path__[0]).parent for module in (imharness, imharness_submissions)]
+    wanted = [Path(sys.prefix), Path(sys.base_prefix), *map(Path, site.getsitepackages()), *package_roots]
     wanted += [Path(os.path.realpath(path)) for path in (sys.executable, sys.base_prefix)]
     folders = [path if path.is_dir() else path.parent.parent for path in wanted]
     return tuple(dict.fromkeys(path for path in folders if path.is_dir()))
@@ -211,15 +211,15 @@ def command(spec: GuestSpec) -> list[str]:
         "gpu": spec.gpu,
         "libraries": spec.libraries,
         "paths": _paths(),
-        "kept": [str(root) for root in roots() if root.is_relative_to("/tmp")],
+        "roots": [str(root) for root in roots() if root.is_relative_to("/tmp")],
     }
     return [*interpreter(), "-c", _START, canonical_json(facts)]
 
 
 def _paths() -> list[str]:
     """Return the folders of this process's modules that the guest sees, without any that a user adds."""
-    known = [Path(path) for path in sys.path if path and os.path.isdir(path)]
-    return [str(path) for path in known if any(path.is_relative_to(root) for root in roots())]
+    search_paths = [Path(path) for path in sys.path if path and os.path.isdir(path)]
+    return [str(path) for path in search_paths if any(path.is_relative_to(root) for root in roots())]
 
 
 def interpreter() -> list[str]:
@@ -260,7 +260,7 @@ class Printed:
             if not chunk:
                 return
             self._bytes += len(chunk)
-            said(chunk.decode(errors="replace"))
+            log_output(chunk.decode(errors="replace"))
             self._last = (self._last + chunk)[-4000:]
             if self._bytes > self._most << 10:
                 raise SandboxViolation(f"printed more than {self._most} KiB")
@@ -308,8 +308,8 @@ class Jail:
         """How the guest is isolated, for records."""
         if self.spec.trusted:
             return "none: trusted"
-        parts = ["bubblewrap", *(["seccomp"] if seccomp.program() else []), *(["cgroup"] if self.grouped else [])]
-        return "+".join(parts)
+        layers = ["bubblewrap", *(["seccomp"] if seccomp.program() else []), *(["cgroup"] if self.grouped else [])]
+        return "+".join(layers)
 
     def wait_until_ready(self) -> bool:
         """Wait for the guest's first process; find out whether the control group holds it. Return whether it runs."""
@@ -359,17 +359,17 @@ class Jail:
     def inspect(self) -> int:
         """Return the number of the guest's processes; raises `SandboxViolation` when it exceeds a limit."""
         limits = self.spec.limits
-        found = counted(self.process.pid, limits.processes)
-        if len(found) > limits.processes:
+        counted_processes = counted(self.process.pid, limits.processes)
+        if len(counted_processes) > limits.processes:
             raise SandboxViolation(f"started more than {limits.processes} processes")
-        if sum(process.threads for process in found) > limits.threads:
+        if sum(process.threads for process in counted_processes) > limits.threads:
             raise SandboxViolation(f"started more than {limits.threads} threads")
-        used = used_mib(found, limits.memory_mib)
+        used = used_mib(counted_processes, limits.memory_mib)
         if used > limits.memory_mib:
             raise SandboxViolation(f"uses {used:.0f} MiB of memory; at most {limits.memory_mib} are allowed")
         if self.group is not None and self.group.ran_out():
             raise SandboxViolation(f"wanted more memory or processes than allowed: {limits.memory_mib} MiB")
-        return len(found)
+        return len(counted_processes)
 
     def kill(self) -> None:
         """End all processes of the guest."""

@@ -51,26 +51,26 @@ def counted(root: int, most: float = math.inf) -> list[Counted]:
 
     Counting ends with the first process after `most`: a guest that forks without end must not be faster than it.
     """
-    found: list[Counted] = []
+    processes: list[Counted] = []
     waiting = [root]
-    while waiting and len(found) <= most:
+    while waiting and len(processes) <= most:
         pid = waiting.pop()
-        alive, (threads, kib, own) = pid, _facts(pid)
+        alive, (threads, kib, private_kib) = pid, _facts(pid)
         tasks = _tasks(pid) if threads > 1 else [pid]
         if not kib:  # a process goes on when its first thread has ended, which says nothing of memory any more
-            known = ((task, *sizes) for task in tasks for _, *sizes in [_facts(task)] if sizes[0])
-            alive, kib, own = next(known, (pid, 0, 0))
-        found.append(Counted(pid, threads, kib, own, alive))
+            candidates = ((task, *sizes) for task in tasks for _, *sizes in [_facts(task)] if sizes[0])
+            alive, kib, private_kib = next(candidates, (pid, 0, 0))
+        processes.append(Counted(pid, threads, kib, private_kib, alive))
         for task in tasks:
             waiting += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
-    return found
+    return processes
 
 
 def _facts(task: int) -> tuple[int, int, int]:
     """Return the number of threads, the memory and what no other process shares, KiB, of the process of a thread."""
     facts = {name: int(size) for name, size in _STATUS.findall(_read(f"/proc/{task}/status"))}
-    threads, own = facts.pop(b"Threads", 0), sum(facts.pop(name, 0) for name in _OWN)
-    return threads, sum(facts.values()), own
+    threads, private_kib = facts.pop(b"Threads", 0), sum(facts.pop(name, 0) for name in _OWN)
+    return threads, sum(facts.values()), private_kib
 
 
 def used_mib(processes: Sequence[Counted], limit_mib: float) -> float:
@@ -79,12 +79,12 @@ def used_mib(processes: Sequence[Counted], limit_mib: float) -> float:
     Pages that several processes share count once. Below `limit_mib` the number may be too large, but never too small:
     then every page counts for each process that holds it, which costs less to ask for.
     """
-    own = sum(process.own_kib for process in processes) / 1024
-    most = own + sum(process.kib for process in processes) / 1024
+    private_mib = sum(process.own_kib for process in processes) / 1024
+    most = private_mib + sum(process.kib for process in processes) / 1024
     if most <= limit_mib:
         return most
     shares = (_SHARES.findall(_read(f"/proc/{process.alive}/smaps_rollup")) for process in processes)
-    return own + sum(int(kib) for found in shares for kib in found) / 1024
+    return private_mib + sum(int(kib) for share in shares for kib in share) / 1024
 
 
 def _tasks(pid: int) -> list[int]:
@@ -130,20 +130,20 @@ class ControlGroup:
             wanted = {_CGROUPS / name: {"memory.max": memory, "pids.max": processes, "memory.swap.max": 0}}
         else:
             wanted = {
-                _own("memory") / name: {"memory.limit_in_bytes": memory},
-                _own("pids") / name: {"pids.max": processes},
+                _own_group("memory") / name: {"memory.limit_in_bytes": memory},
+                _own_group("pids") / name: {"pids.max": processes},
             }
-        made = []
+        folders = []
         try:
             for folder, settings in wanted.items():
                 folder.mkdir()
-                made.append(folder)
+                folders.append(folder)
                 for file, value in settings.items():
                     (folder / file).write_text(str(value), encoding="utf-8")
         except OSError:
-            cls(made).remove()
+            cls(folders).remove()
             return None
-        return cls(made)
+        return cls(folders)
 
     def around(self, line: Sequence[str]) -> list[str]:
         """Return a command line that enters the group and then becomes another."""
@@ -176,14 +176,14 @@ class ControlGroup:
 
 def _remove_abandoned() -> None:
     """Remove the empty groups of processes that were killed; the kernel keeps a group that has a process."""
-    for parent in {_CGROUPS, _own("memory"), _own("pids")}:
+    for parent in {_CGROUPS, _own_group("memory"), _own_group("pids")}:
         for folder in parent.glob(f"{PREFIX}*"):
             if not Path("/proc", folder.name.removeprefix(PREFIX).partition("-")[0]).exists():
                 with contextlib.suppress(OSError):
                     folder.rmdir()
 
 
-def _own(controller: str) -> Path:
+def _own_group(controller: str) -> Path:
     """Return the group that this process is in, so that its own limits hold for the guest, too."""
     root = _CGROUPS / controller
     with contextlib.suppress(OSError):

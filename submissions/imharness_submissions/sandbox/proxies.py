@@ -1,7 +1,7 @@
 """Components of a submitted package, as components of this process: configurations here, behaviour in the sandbox.
 
 A proxy has the contract, the facts and the fields of the component it stands for, so it plans, labels and keys its
-cells like it. What it builds sends tensors to the sandbox; gradients come back as vector-Jacobian products.
+tasks like it. What it builds sends tensors to the sandbox; gradients come back as vector-Jacobian products.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from imharness.planning.secret import digest_of
 from imharness.results.identity import digest
 from imharness.testing.contracts import contracts
 from imharness_submissions.sandbox.calls import ComponentSource, KeptCall, Remote
-from imharness_submissions.sandbox.foreseen import foreseen
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.questions import able
 from imharness_submissions.sandbox.streams import calls_of, drawn
@@ -53,7 +52,7 @@ class Sandboxed(Component):
             raise Unavailable(f"{self.info.id} is a submission that runs in the sandbox", "harness submissions run")
 
     def content(self) -> str:
-        """Return the digest of the package: another package gives other cells, whatever version it states.
+        """Return the digest of the package: another package gives other tasks, whatever version it states.
 
         Where it draws random numbers, the digest of the secret from which these follow is part of it.
         """
@@ -72,15 +71,15 @@ class Sandboxed(Component):
         """What keeps the code apart."""
         return self.guest.level if self.guest is not None else ""
 
-    def remote(self, device: torch.device, method: str = "build", given: Tensors | None = None) -> Any:
+    def remote(self, device: torch.device, method: str = "build", fitted: Tensors | None = None) -> Any:
         """Return what a method of the component gives, as a function that works inside a session of its own."""
         self.require()
         assert self.guest is not None
-        return Remote(self.guest, self.component_source, self.label, device, method, given).function(self, method)
+        return Remote(self.guest, self.component_source, self.label, device, method, fitted).function(self, method)
 
-    def build(self, device: torch.device, *given: Tensors) -> Any:
-        """Return the component's function; `given` is what `build` takes beside the device."""
-        return self.remote(device, "build", dict(given[0]) if given else None)
+    def build(self, device: torch.device, *fitted: Tensors) -> Any:
+        """Return the component's function; `fitted` is what `build` takes beside the device."""
+        return self.remote(device, "build", dict(fitted[0]) if fitted else None)
 
 
 class _Smoothing(Sandboxed):
@@ -100,8 +99,8 @@ class _Moving(Sandboxed):
 class _Fitted(Sandboxed):
     def fit(self, images: torch.Tensor, *further: Any) -> Tensors:
         """Train inside; what is attacked stays outside."""
-        found: Tensors = self.remote(images.device, "fit")(images, *further)
-        return found
+        state: Tensors = self.remote(images.device, "fit")(images, *further)
+        return state
 
 
 class _Budgeted(Sandboxed):
@@ -111,15 +110,15 @@ class _Budgeted(Sandboxed):
         """Return the budget that the component's own code states for these parameters."""
         self.require()
         assert self.guest is not None
-        place = repr(sorted(self.model_dump(mode="json").items()))
-        if place not in self._facts:
+        key = repr(sorted(self.model_dump(mode="json").items()))
+        if key not in self._facts:
             session = self.guest.open(self.module)
             try:
-                self._facts[place] = session.request("facts", self.component_source._asdict()).facts
+                self._facts[key] = session.request("facts", self.component_source._asdict()).facts
             finally:
                 session.close()
         try:
-            return Budget.model_validate(self._facts[place].get("budget", {}))
+            return Budget.model_validate(self._facts[key].get("budget", {}))
         except ValidationError as error:
             raise PluginError(f"{self.label}: budget: {explain(error)}") from None
 
@@ -141,7 +140,7 @@ _BOUNDS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiv
            "minLength": "min_length", "maxLength": "max_length", "description": "description"}  # fmt: skip
 _TYPES: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "string": str, "array": tuple[Any, ...]}
 INSTALLED = (
-    "who keeps the board reads its code, installs it, computes it by `harness run`, and accepts it by its id, "
+    "who keeps the leaderboard reads its code, installs it, computes it by `harness run`, and accepts it by its id, "
     "with `harness submissions decide ID accepted`"
 )
 """The way of what cannot run in the sandbox."""
@@ -151,10 +150,10 @@ _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]{0,60}$")
 
 def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandboxed:
     """Return the proxy of a described component; raises `PluginError` when the description makes none."""
-    known, named = carried_contracts(), str(facts.get("contract"))
-    if named not in known:
-        raise PluginError(f"{named[:60]} cannot run in the sandbox; these can: {', '.join(known)}")
-    contract = known[named]
+    contracts, named = carried_contracts(), str(facts.get("contract"))
+    if named not in contracts:
+        raise PluginError(f"{named[:60]} cannot run in the sandbox; these can: {', '.join(contracts)}")
+    contract = contracts[named]
     try:
         name = str(facts["class"])
         if not _NAME.match(name):
@@ -166,31 +165,31 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         taken = sorted(field for field in fields if any(hasattr(base, field) for base in bases))
         if taken:
             raise ValueError(f"field {taken[0]!r:.80} has the name of something that every component has")
-        made: Any = _class(name, bases, fields)
-        made.__doc__ = str(facts["documentation"])
-        made.info = _info_of(contract)(facts["info"])
-        if isinstance(made.info.paper, str):
-            raise ValueError(f"paper must be described, not cited as {made.info.paper!r:.80}")
-        if made.info.control:
+        proxy_class: Any = _class(name, bases, fields)
+        proxy_class.__doc__ = str(facts["documentation"])
+        proxy_class.info = _info_of(contract)(facts["info"])
+        if isinstance(proxy_class.info.paper, str):
+            raise ValueError(f"paper must be described, not cited as {proxy_class.info.paper!r:.80}")
+        if proxy_class.info.control:
             raise ValueError("a submission cannot be a control: a winner has to be better than every control")
-        made.call = KeptCall(call_of(contract))
-        made.guest, made.environment, made._facts = guest, environment, {}
-        made.module = str(facts.get("module", ""))
+        proxy_class.call = KeptCall(call_of(contract))
+        proxy_class.guest, proxy_class.environment, proxy_class._facts = guest, environment, {}
+        proxy_class.module = str(facts.get("module", ""))
         for declared in contract.declares:
             words = [str(word) for word in facts["declares"][declared]]
-            setattr(made, declared, type(getattr(contract, declared))(words))
-        found: Sandboxed = made.model_validate(facts["parameters"])
-        check_sound(found)
+            setattr(proxy_class, declared, type(getattr(contract, declared))(words))
+        component: Sandboxed = proxy_class.model_validate(facts["parameters"])
+        check_sound(component)
     except ValidationError as error:
         raise PluginError(f"description of a component: {explain(error)}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PluginError(f"description of a component: {type(error).__name__}: {error}"[:300]) from None
-    return found
+    return component
 
 
 def _info_of(contract: type[Component]) -> Any:
-    found: Any = info_class(contract)
-    return found.model_validate
+    info_type: Any = info_class(contract)
+    return info_type.model_validate
 
 
 def _class(name: str, bases: tuple[type[Component], ...], fields: Mapping[str, Any]) -> Any:
@@ -230,8 +229,8 @@ class PackageDescription(BaseModel):
     def entries(self, guest: Guest | None = None) -> list[Registered]:
         """Return the components as proxies, which can be built if a guest is given."""
         origin = Provenance(self.distribution, self.version, self.author, self.licence, self.home)
-        known = carried_contracts()
-        carried = [facts for facts in self.components if facts.get("contract") in known]
+        contracts = carried_contracts()
+        carried = [facts for facts in self.components if facts.get("contract") in contracts]
         return [Registered(proxy(facts, guest, self.environment), self.distribution, origin) for facts in carried]
 
 
@@ -247,11 +246,12 @@ def check_size(components: Any) -> None:
 def offer_of(guest: Guest) -> PackageDescription:
     """Ask a guest what it registers; raises `PluginError` when that is nothing, or nonsense."""
     spec = guest.spec
-    found = [d for d in importlib.metadata.distributions(path=[str(spec.folder)]) if d.name == spec.distribution]
-    if not found:
+    distributions = [
+        d for d in importlib.metadata.distributions(path=[str(spec.folder)]) if d.name == spec.distribution
+    ]
+    if not distributions:
         raise PluginError(f"{spec.folder} contains no distribution {spec.distribution}")
-    origin = provenance(found[0])
-    guest.import_ahead(foreseen(spec.folder, spec.distribution))
+    origin = provenance(distributions[0])
     session, started = guest.open(), time.perf_counter()
     try:
         described = session.request("describe")

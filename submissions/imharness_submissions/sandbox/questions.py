@@ -29,7 +29,7 @@ class Outside:
     answers: Mapping[str, Answer]
 
 
-def asked(call: Call) -> dict[str, Callable[[Any, torch.device, int], Outside]]:
+def outside_arguments(call: Call) -> dict[str, Callable[[Any, torch.device, int], Outside]]:
     """Return the arguments of a call that stay here, with how each is asked."""
     return {name: _OUTSIDE[kind] for name, kind in call.arguments.items() if kind in _OUTSIDE}
 
@@ -87,13 +87,13 @@ def _scorer(score: Callable[[torch.Tensor], torch.Tensor], device: torch.device,
 
 
 def _progress(progress: Callable[[int, int], None], device: torch.device, pixels: int) -> Outside:
-    shown = 0.0
+    last_report = 0.0
 
     def answer(message: Message) -> Message:
-        nonlocal shown
+        nonlocal last_report
         now = time.monotonic()
-        if now > shown + REPORT_S:
-            shown = now
+        if now > last_report + REPORT_S:
+            last_report = now
             progress(message.whole("done"), message.whole("total", 1))
         return Message("seen")
 
@@ -107,9 +107,9 @@ _OUTSIDE: dict[ValueKind, Callable[[Any, torch.device, int], Outside]] = {
 }
 
 
-def pixels(given: Mapping[str, Any]) -> int:
+def pixels(inputs: Mapping[str, Any]) -> int:
     """Return how many pixels an image of a call has."""
-    images = given.get("images")
+    images = inputs.get("images")
     return images.shape[2] * images.shape[3] if isinstance(images, torch.Tensor) else 0
 
 

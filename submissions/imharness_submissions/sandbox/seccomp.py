@@ -96,7 +96,7 @@ def program(machine: str | None = None, *, gpu: bool = False) -> bytes:
         _line(_RETURN, ALLOW),
         _line(_EQUAL, _FCNTL[machine], 0, len(_LOCKS) + 3),
         _line(_LOAD, _SECOND_ARGUMENT),
-        *(_line(_EQUAL, command, len(_LOCKS) - place, 0) for place, command in enumerate(_LOCKS)),
+        *(_line(_EQUAL, command, len(_LOCKS) - index, 0) for index, command in enumerate(_LOCKS)),
         _line(_RETURN, ALLOW),
         _line(_RETURN, _ERRNO | _EPERM),
         _line(_RETURN, ALLOW),

@@ -16,22 +16,22 @@ from imharness_submissions.sandbox.seccomp import program
 SECRET = "HARNESS_SANDBOX_SELFTEST"
 
 
-def look(own: Collection[int] = ()) -> dict[str, bool]:
-    """Return what this process can do, each under a short description; `own` are files that it may hold."""
+def look(descriptors: Collection[int] = ()) -> dict[str, bool]:
+    """Return what this process can do, each under a short description; `descriptors` are files that it may hold."""
     return {
         "reads the environment of the host": SECRET in os.environ,
         "opens a network socket": _can(lambda: socket.socket(socket.AF_INET).close()),
         "reaches the network": _can(lambda: socket.create_connection(("127.0.0.1", 9), timeout=1).close()),
         "writes outside its folder": any(map(_writes, ("/x", "/usr/x", "/plugin/x"))),
         "sees other processes": len([p for p in os.listdir("/proc") if p.isdigit()]) > 1,
-        "holds open files of the host": any(_inherited(fd) for fd in range(3, 256) if fd not in own),
+        "holds open files of the host": any(_inherited(fd) for fd in range(3, 256) if fd not in descriptors),
         "sees home folders": any(os.path.isdir(p) and os.listdir(p) for p in ("/home", "/srv", "/mnt")),
     }
 
 
-def _can(work: Callable[[], object]) -> bool:
+def _can(action: Callable[[], object]) -> bool:
     try:
-        work()
+        action()
     except OSError:
         return False
     return True
@@ -54,15 +54,15 @@ def selftest() -> dict[str, bool]:
 
     with tempfile.TemporaryDirectory() as folder:
         guest = Guest(GuestSpec("selftest", Path(folder)))
-        known = os.environ.get(SECRET)
+        secret = os.environ.get(SECRET)
         os.environ[SECRET] = "x"
         try:
-            found = guest.open().request("look").facts
+            facts = guest.open().request("look").facts
         finally:
             guest.kill()
-            if known is None:
+            if secret is None:
                 del os.environ[SECRET]
-    return {str(name): bool(able) for name, able in found.items() if name != "attempts"}
+    return {str(name): bool(able) for name, able in facts.items() if name != "attempts"}
 
 
 @hookimpl

@@ -38,12 +38,12 @@ def read_submission(store: Store, name: str) -> StoredSubmission:
     """Return a submission of a store; raises `StoreError` when its file is damaged."""
     file = f"{SUBMISSIONS}/{name}.json"
     try:
-        found = store.current(file, StoredSubmission)
+        submission = store.current(file, StoredSubmission)
     except DamagedError:
         raise DamagedError(f"{store.address}/{file} is damaged; run the submission again") from None
-    if found is None:
+    if submission is None:
         raise StoreError(f"store {store.address} has no submission {name!r}")
-    return found
+    return submission
 
 
 def with_submissions(registry: Registry, store: Store) -> Registry:

@@ -80,24 +80,24 @@ class Message:
 
 def pack(message: Message) -> list[memoryview]:
     """Return a message as consecutive buffers; contiguous tensors on the CPU are not copied."""
-    known = {name: t.detach().cpu().contiguous() for name, t in message.tensors.items()}
-    ordered = sorted(known, key=lambda name: -known[name].element_size())  # every tensor starts aligned
+    tensors = {name: t.detach().cpu().contiguous() for name, t in message.tensors.items()}
+    ordered = sorted(tensors, key=lambda name: -tensors[name].element_size())  # every tensor starts aligned
     entries: dict[str, Any] = {
         "__metadata__": {"kind": message.kind, "facts": json.dumps(message.facts, separators=(",", ":"))}
     }
     start = 0
     for name in ordered:
-        stop = start + known[name].numel() * known[name].element_size()
+        stop = start + tensors[name].numel() * tensors[name].element_size()
         entries[name] = {
-            "dtype": _NAMES[known[name].dtype],
-            "shape": list(known[name].shape),
+            "dtype": _NAMES[tensors[name].dtype],
+            "shape": list(tensors[name].shape),
             "data_offsets": [start, stop],
         }
         start = stop
     header = json.dumps(entries, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     head = _PREFIX.pack(MAGIC, _HEADER.size + len(header) + start) + _HEADER.pack(len(header)) + header
-    return [memoryview(head), *(_bytes(known[name]) for name in ordered if known[name].numel())]
+    return [memoryview(head), *(_bytes(tensors[name]) for name in ordered if tensors[name].numel())]
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:
@@ -137,10 +137,10 @@ def _parsed(text: str) -> dict[str, Any]:
         deepest = max(deepest, depth)
     if deepest > _MAX_DEPTH:
         raise WireError("JSON that is nested too deeply")
-    found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
-    if not isinstance(found, dict):
+    value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    if not isinstance(value, dict):
         raise WireError("JSON that is not an object")
-    return found
+    return value
 
 
 def _finite(text: str) -> float:
@@ -157,8 +157,8 @@ def _printable(value: Any) -> Any:
     if isinstance(value, str):
         return stripped(value)
     if isinstance(value, dict):
-        return {stripped(name): _printable(part) for name, part in value.items()}
-    return [_printable(part) for part in value] if isinstance(value, list) else value
+        return {stripped(name): _printable(item) for name, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, list) else value
 
 
 def _tensor(data: torch.Tensor, entry: Mapping[str, Any]) -> torch.Tensor:

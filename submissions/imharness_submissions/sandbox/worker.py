@@ -1,4 +1,4 @@
-"""Starts a submission's package in a sandbox beside each worker that computes its cells."""
+"""Starts a submission's package in a sandbox beside each worker that computes its tasks."""
 
 from __future__ import annotations
 

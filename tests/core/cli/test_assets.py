@@ -38,7 +38,9 @@ ROWS = 60
 def rows(columns: int = 446) -> bytes:
     """The text of Location30's layout: quoted classes from 1, then bits."""
     bits = np.random.default_rng(0).integers(0, 2, (ROWS, columns))
-    lines = [",".join([f'"{number % 30 + 1}"', *(f'"{bit}"' for bit in own)]) for number, own in enumerate(bits)]
+    lines = [
+        ",".join([f'"{number % 30 + 1}"', *(f'"{bit}"' for bit in row_bits)]) for number, row_bits in enumerate(bits)
+    ]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -57,17 +59,17 @@ def server(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
     monkeypatch.setattr(download, "PAUSE_S", 0.0)
     monkeypatch.setattr(location30, "SOURCE", location30.SOURCE.model_copy(update={"units": ROWS}))
     downloads = DataSource.downloads
-    with Server() as found:
-        found.content = archive(rows())
+    with Server() as web_server:
+        web_server.content = archive(rows())
 
         def local(source: DataSource) -> list[Asset]:
-            return [asset.model_copy(update={"address": found.address}) for asset in downloads(source)]
+            return [asset.model_copy(update={"address": web_server.address}) for asset in downloads(source)]
 
         monkeypatch.setattr(DataSource, "downloads", local)
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(target=web_server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield found
-        found.shutdown()
+        yield web_server
+        web_server.shutdown()
         thread.join()
 
 
@@ -144,7 +146,7 @@ def test_imports_go_to_the_cache_where_no_listed_folder_can_be_written(
 def test_what_came_whole_stays_when_unpacking_it_is_interrupted(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*given: object) -> None:
+    def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -161,13 +163,13 @@ def test_a_kept_file_that_is_damaged_is_fetched_anew(server: Server, monkeypatch
     (archive,) = location30.SOURCE.archives
     published = location30.SOURCE.model_copy(update={"archives": (archive.model_copy(update={"sha256": sha256}),)})
     monkeypatch.setattr(location30, "SOURCE", published)
-    (part,) = downloads(published)
-    kept = cache_folder() / part.file
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes(server.content[:-9])
+    (asset,) = downloads(published)
+    cached_file = cache_folder() / asset.file
+    cached_file.parent.mkdir(parents=True)
+    cached_file.write_bytes(server.content[:-9])
     assert call("get", "location30").exit_code == 0
     assert server.asked == [""]
-    assert not kept.exists()
+    assert not cached_file.exists()
 
 
 def test_what_somebody_else_removed_after_the_import_is_no_error(
@@ -176,21 +178,21 @@ def test_what_somebody_else_removed_after_the_import_is_no_error(
     taken = importing.import_data
 
     def beside(source: DataSource, files: Sequence[Path], check: importing.Check) -> object:
-        found = taken(source, files, check)
+        result = taken(source, files, check)
         for file in files:
             file.unlink()  # somebody else is done with it
-        return found
+        return result
 
     monkeypatch.setattr(importing, "import_data", beside)
     assert call("get", "location30").exit_code == 0
 
 
 def test_the_second_that_gets_the_same_waits_for_the_first_and_downloads_nothing(server: Server) -> None:
-    place, ended = cache_folder() / assets.GETTING / "location30", list[Result]()
-    place.mkdir(parents=True)
+    download_folder, ended = cache_folder() / assets.GETTING / "location30", list[Result]()
+    download_folder.mkdir(parents=True)
     second = threading.Thread(target=lambda: ended.append(call("get", "location30")))
-    with (place / ".lock").open("w") as held:  # as the first one does
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (download_folder / ".lock").open("w") as lock:  # as the first one does
+        fcntl.flock(lock, fcntl.LOCK_EX)
         second.start()
         second.join(1.0)
         assert second.is_alive()
@@ -205,11 +207,11 @@ def test_the_second_that_gets_the_same_waits_for_the_first_and_downloads_nothing
 
 
 def test_the_second_goes_on_where_the_first_ended_without_it(server: Server) -> None:
-    place, ended = cache_folder() / assets.GETTING / "location30", list[Result]()
-    place.mkdir(parents=True)
+    download_folder, ended = cache_folder() / assets.GETTING / "location30", list[Result]()
+    download_folder.mkdir(parents=True)
     second = threading.Thread(target=lambda: ended.append(call("get", "location30")))
-    with (place / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (download_folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         second.start()
         second.join(0.2)
     second.join()
@@ -221,7 +223,7 @@ def test_the_second_goes_on_where_the_first_ended_without_it(server: Server) -> 
 def test_a_full_disk_is_not_said_to_be_an_archive_that_is_cut_off(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*given: object) -> int:
+    def full(*arguments: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -241,8 +243,8 @@ def test_one_import_at_a_time_puts_a_data_set_into_its_place(
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     monkeypatch.setattr("imharness.results.disk.WAIT_S", 0.2)
-    with (shelf / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (shelf / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         error = call("import", "location30", str(tmp_path / "dataset_location.tgz")).exception
     assert "another process has been changing" in str(error)
     assert not (shelf / "location30").exists()

@@ -35,19 +35,21 @@ WORDS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
-    """A store and a site after a run that had time for half of its cells: without learnt times a cell is a second."""
-    made = tmp_path_factory.mktemp("budget")
-    result = harness_here(*WORDS, "--budget", BUDGET, cwd=made)
+    """A store and a site after a run that had time for half of its tasks: without learnt times a task is a second."""
+    working_folder = tmp_path_factory.mktemp("budget")
+    result = harness_here(*WORDS, "--budget", BUDGET, cwd=working_folder)
     assert result.returncode == 0, result.stderr
-    assert "cells were left out by the budget; a larger one continues where this one ended" in result.stdout
-    return made
+    assert "tasks were left out by the budget; a larger one continues where this one ended" in result.stdout
+    return working_folder
 
 
 def labels(folder: Path) -> dict[str, int]:
     """How many numbers each row of the ranking has."""
-    board = Store(folder / "store").board("harness/perceptual")
-    assert board is not None
-    return {row.label: sum(value.value is not None for value in row.values.values()) for row in board.tables[0].rows}
+    leaderboard = Store(folder / "store").leaderboard("harness/perceptual")
+    assert leaderboard is not None
+    return {
+        row.label: sum(value.value is not None for value in row.values.values()) for row in leaderboard.tables[0].rows
+    }
 
 
 def test_every_entry_stands_in_the_table(folder: Path) -> None:
@@ -56,23 +58,26 @@ def test_every_entry_stands_in_the_table(folder: Path) -> None:
 
 
 def test_what_was_left_out_is_on_the_pages_and_said_with_the_tables(folder: Path, harness_here) -> None:
-    board = Store(folder / "store").board("harness/perceptual")
-    assert board is not None
-    assert board.left_out
-    said = harness_here("results", "rank", "--store", "store", cwd=folder).stdout
-    for gap in board.left_out:
-        assert f"left out: {gap.what} did not fit into the budget of {BUDGET}" in said
+    leaderboard = Store(folder / "store").leaderboard("harness/perceptual")
+    assert leaderboard is not None
+    assert leaderboard.left_out
+    output = harness_here("results", "rank", "--store", "store", cwd=folder).stdout
+    for gap in leaderboard.left_out:
+        assert f"left out: {gap.what} did not fit into the budget of {BUDGET}" in output
     for page in ("index.html", "perceptual.html"):
         words = words_of((folder / "site" / page).read_text())
-        assert f"Left out by a budget: {'; '.join(gap.what for gap in board.left_out)}. The numbers cover only" in words
+        assert (
+            f"Left out by a budget: {'; '.join(gap.what for gap in leaderboard.left_out)}. The numbers cover only"
+            in words
+        )
 
 
 def test_a_later_run_without_a_budget_leaves_nothing_out(folder: Path, harness_here) -> None:
     before = labels(folder)
     assert harness_here(*WORDS, cwd=folder).returncode == 0
-    board = Store(folder / "store").board("harness/perceptual")
-    assert board is not None
-    assert not board.left_out
+    leaderboard = Store(folder / "store").leaderboard("harness/perceptual")
+    assert leaderboard is not None
+    assert not leaderboard.left_out
     assert sum(labels(folder).values()) > sum(before.values())
     assert "Left out by a budget" not in (folder / "site" / "index.html").read_text()
 
@@ -85,14 +90,14 @@ def test_first_tables_do_not_use_up_what_gives_every_entry_a_number(track: str) 
 
     def entries(keys: set[str]) -> set[str]:
         named = (graph.tasks[key].spec.named().items() for key in keys)
-        return {ref.label for parts in named for role, ref in parts if role != "dataset"}
+        return {ref.label for components in named for role, ref in components if role != "dataset"}
 
     whole = entries(set(graph.tasks))
     steps = range(5, len(took), max(1, len(took) // 200))
     enough = next(s for s in steps if entries(within_budget(graph.tasks, took, s, first)) == whole)
     assert enough < 0.2 * len(took) + 30
-    kept = within_budget(graph.tasks, took, enough, first)
-    assert first & kept < first
+    selected = within_budget(graph.tasks, took, enough, first)
+    assert first & selected < first
 
 
 def test_progress_as_json_is_json_alone_and_ends_with_the_page(
@@ -103,18 +108,18 @@ def test_progress_as_json_is_json_alone_and_ends_with_the_page(
 
     def built_late(address: str, site: Path) -> Built:
         (site / "index.html").unlink()
-        seen.append(run_states(Store(folder / "store"))[0].state)
+        seen.append(run_states(Store(folder / "store"), pytest.fail)[0].state)
         return build_site(address, site)
 
     monkeypatch.setattr(TablesMeanwhile, "offer", lambda self, outcome, left_s: None)
     monkeypatch.setattr("imharness_leaderboard.pages.build_site", built_late)
-    said = harness_here(*WORDS, "--fresh", "--progress", "json", cwd=folder)
-    assert said.returncode == 0, said.stderr
-    assert "were left out" not in said.stdout
-    lines = [json.loads(line) for line in said.stderr.splitlines()]
+    result = harness_here(*WORDS, "--fresh", "--progress", "json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "were left out" not in result.stdout
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
     assert lines[-1]["state"] == "finished"
     assert (folder / lines[-1]["page"]).is_file()
     assert lines[-1]["page"] == "site/index.html"
     assert [line["state"] for line in lines[:-1]] == ["running"] * (len(lines) - 1)
     assert seen == ["running"]
-    assert run_states(Store(folder / "store"))[0].page == lines[-1]["page"]
+    assert run_states(Store(folder / "store"), pytest.fail)[0].page == lines[-1]["page"]

@@ -34,20 +34,20 @@ def call(folder: Path, *words: str, raises: type[BaseException] | None = None) -
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("commands")
-    assert call(place, *WORDS).exit_code == 0
-    return place
+    working_folder = tmp_path_factory.mktemp("commands")
+    assert call(working_folder, *WORDS).exit_code == 0
+    return working_folder
 
 
 def test_results_list_show_verify(folder: Path) -> None:
     (record,) = json.loads(call(folder, "results", "list", "--json").output)
     assert record["status"] == "done"
     assert record["key"][:12] in call(folder, "results", "list").output
-    shown = json.loads(call(folder, "results", "show", record["key"][:8], "--json").output)
-    assert shown["spec"]["components"]["metric"]["id"] == "harness/mse"
-    told = call(folder, "results", "show", record["key"][:8]).output
-    assert f"{record['key']}: done\n" in told
-    assert "metric=harness/mse" in told
+    record_facts = json.loads(call(folder, "results", "show", record["key"][:8], "--json").output)
+    assert record_facts["spec"]["components"]["metric"]["id"] == "harness/mse"
+    text = call(folder, "results", "show", record["key"][:8]).output
+    assert f"{record['key']}: done\n" in text
+    assert "metric=harness/mse" in text
     assert "1 records, 0 damaged" in call(folder, "results", "verify").output
     call(folder, "results", "show", "zzz", raises=UsageError)
 
@@ -66,13 +66,23 @@ def test_rows_are_exported(folder: Path, form: str, tmp_path: Path) -> None:
     assert {row["metric"] for row in rows} == {"harness/mse"}
 
 
+def test_exported_rows_are_those_of_the_latest_run(tmp_path: Path) -> None:
+    for limit in ("6", "4"):
+        assert call(tmp_path, *WORDS[:-6], "--limit", limit, *WORDS[-4:]).exit_code == 0
+    words = ["results", "export", "--rows", "--format", "csv", "--to", "rows"]
+    assert "4 rows" in call(tmp_path, *words).output
+    rows = list(csv.DictReader((tmp_path / "rows" / "perceptual-distance.csv").read_text().splitlines()))
+    assert len(rows) == 4
+    call(tmp_path, *words, "--track", "iqa", raises=UsageError)
+
+
 def test_tables_are_exported(folder: Path, tmp_path: Path) -> None:
     words = ["results", "export", "--track", "perceptual"]
     printed = call(folder, *words, "--format", "latex", "--caption", "Mine").output
-    assert printed.count("\\begin{tabular}") == 1
-    assert "\\caption{Mine}" in printed
-    made = call(folder, *words, "--format", "parquet", "--to", str(tmp_path / "a.parquet"), "--columns", "rank")
-    assert made.output == f"{tmp_path / 'a.parquet'}\n"
+    assert printed.count("\\begin{tabular}") == 2
+    assert "\\caption{Mine Part 1 of 2.}" in printed
+    result = call(folder, *words, "--format", "parquet", "--to", str(tmp_path / "a.parquet"), "--columns", "rank")
+    assert result.output == f"{tmp_path / 'a.parquet'}\n"
     assert pq.read_table(tmp_path / "a.parquet")["metric"].to_pylist() == ["harness/mse"]
     tables = ["--table", "ranking", "--table", "agreement"]
     call(folder, *words, "--format", "csv", *tables, "--to", str(tmp_path / "folder"))
@@ -91,7 +101,7 @@ def test_tables_are_exported(folder: Path, tmp_path: Path) -> None:
 
 def test_dry_run_says_what_is_done(folder: Path) -> None:
     facts = json.loads(call(folder, *WORDS, "--dry-run", "--json").output)
-    assert facts["cells"] == [{"track": "harness/perceptual", "step": "distance", "cells": 1, "done": 1}]
+    assert facts["tasks"] == [{"track": "harness/perceptual", "step": "distance", "tasks": 1, "done": 1}]
 
 
 @pytest.mark.parametrize("command", ["run --all", "plugins check jpeg", "iqa calibrate --attack ifgsm --metric nima"])
@@ -103,7 +113,7 @@ def test_a_seed_is_a_whole_number_from_0(command: str, seed: str) -> None:
 
 def test_fresh_computes_again_and_gets_the_same(folder: Path) -> None:
     planned = json.loads(call(folder, *WORDS, "--fresh", "--dry-run", "--json").output)
-    assert {step["done"] for step in planned["cells"]} == {0}
+    assert {step["done"] for step in planned["tasks"]} == {0}
     facts = json.loads(call(folder, *WORDS, "--fresh", "--json").output)
     assert (facts["done"], facts["reused"]) == (1, 0)
 
@@ -111,8 +121,8 @@ def test_fresh_computes_again_and_gets_the_same(folder: Path) -> None:
 def test_a_narrower_run_adds_to_the_table(folder: Path) -> None:
     words = [word if word != "mse" else "mae" for word in WORDS]
     assert call(folder, *words).exit_code == 0
-    board = json.loads((folder / "store" / "boards" / "harness--perceptual.json").read_text())
-    assert {row["label"] for row in board["tables"][0]["rows"]} == {"harness/mse", "harness/mae"}
+    leaderboard = json.loads((folder / "store" / "leaderboards" / "harness--perceptual.json").read_text())
+    assert {row["label"] for row in leaderboard["tables"][0]["rows"]} == {"harness/mse", "harness/mae"}
 
 
 def test_site_build(folder: Path, tmp_path: Path) -> None:
@@ -125,8 +135,8 @@ def test_plugins(folder: Path) -> None:
     facts = json.loads(call(folder, "plugins", "list", "--kind", "attack", "--json").output)
     assert {c["kind"] for c in facts["components"]} == {"attack"}
     text = call(folder, "plugins", "show", "square").output
-    for part in ("Andriushchenko", "queries", ">= 2", "10000", "Apache-2.0"):
-        assert part in text
+    for fragment in ("Andriushchenko", "queries", ">= 2", "10000", "Apache-2.0"):
+        assert fragment in text
     call(folder, "plugins", "show", "sqare", raises=UsageError)
 
 

@@ -13,8 +13,8 @@ def test_a_step_runs_by_hand_with_nothing_stored() -> None:
         "dataset": component("dataset", "severity-ladder[severities=[2],size=32]"),
         "metric": component("metric", "embedded-cnn"),
     }
-    found = steps.clean(context(roles, limit=3))
-    assert len(found.rows["name"]) == len(found.rows["score"]) == 3
+    output = steps.clean(context(roles, limit=3))
+    assert len(output.rows["name"]) == len(output.rows["score"]) == 3
 
 
 def test_what_is_missing_is_said() -> None:
@@ -25,9 +25,9 @@ def test_what_is_missing_is_said() -> None:
         find("metric", "nonesuch")
 
 
-def shown(board) -> dict:
+def row_of(leaderboard) -> dict:
     """Return the one row of the table of means over attacks."""
-    (row,) = next(table for table in board.tables if table.id == "defenses").rows
+    (row,) = next(table for table in leaderboard.tables if table.id == "defenses").rows
     return row.values
 
 
@@ -41,7 +41,7 @@ def test_an_import_replaces_itself_and_stands_beside_what_was_run(tmp_path) -> N
         "lower": [0.0] * 2, "upper": [10.0] * 2,
     }  # fmt: skip
     first = add_external(tmp_path, "harness/iqa", rows, "x")
-    assert shown(first)["fixed_d"].value == pytest.approx(15)
+    assert row_of(first)["fixed_d"].value == pytest.approx(15)
     again = add_external(tmp_path, "harness/iqa", {**rows, "score": [5.0, 5.0]}, "x")
-    assert shown(again)["fixed_d"].value == pytest.approx(10)
-    assert again.cells_done == 1
+    assert row_of(again)["fixed_d"].value == pytest.approx(10)
+    assert again.tasks_done == 1

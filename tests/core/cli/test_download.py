@@ -21,11 +21,11 @@ pytestmark = pytest.mark.usefixtures("empty_places")
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(module, "PAUSE_S", 0.0)
-    with Server() as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+    with Server() as web_server:
+        thread = threading.Thread(target=web_server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield found
-        found.shutdown()
+        yield web_server
+        web_server.shutdown()
         thread.join()
 
 
@@ -57,9 +57,9 @@ def test_half_a_file_without_size_and_digest_is_not_taken_for_the_whole(server: 
 
 
 def test_a_file_that_was_whole_before_is_asked_for_once_more(server: Server) -> None:
-    part = cache_folder() / "a" / "weights.bin.part"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(CONTENT)
+    partial_file = cache_folder() / "a" / "weights.bin.part"
+    partial_file.parent.mkdir(parents=True)
+    partial_file.write_bytes(CONTENT)
     assert download(server.asset(size=0), nothing).read_bytes() == CONTENT
     assert server.asked == [f"bytes={len(CONTENT)}-"]
 

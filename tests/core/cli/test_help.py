@@ -37,9 +37,9 @@ OPTIONS = [
 
 def record(option: click.Option) -> tuple[str, str]:
     """Return both columns of an option's line."""
-    found = option.get_help_record(click.Context(click.Command("x")))
-    assert found is not None
-    return found
+    help_record = option.get_help_record(click.Context(click.Command("x")))
+    assert help_record is not None
+    return help_record
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -53,7 +53,7 @@ def test_no_line_is_cut_or_too_long(width: int, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_group_lists_its_own_commands_with_their_first_sentences() -> None:
     listed = {
-        context.command_path: " ".join(context.get_help().partition("Commands:\n")[2].split())
+        context.command_path: " ".join(context.get_help().partition("Show this message and exit.")[2].split())
         for context in COMMANDS
         if isinstance(context.command, click.Group)
     }
@@ -78,8 +78,8 @@ def test_every_option_is_described_in_a_sentence() -> None:
 def test_every_value_has_a_name_and_wrong_words_get_the_nearest() -> None:
     for path, option in OPTIONS:
         if not option.is_flag:
-            left = record(option)[0]
-            assert not BARE & set(re.findall(r"\w+", left)) or option.metavar, (path, left)
+            left_column = record(option)[0]
+            assert not BARE & set(re.findall(r"\w+", left_column)) or option.metavar, (path, left_column)
         assert not isinstance(option.type, click.Choice) or isinstance(option.type, Choice), (path, option.opts)
 
 
@@ -106,9 +106,9 @@ def test_options_of_one_name_take_the_same_values() -> None:
         name = option.opts[0]
         if name in ("--out", "--to", "--json", "--kind"):  # a file here, a folder there, each named
             continue
-        shown = "flag" if option.is_flag else record(option)[0]
-        first, usual = values.setdefault(name, (path, shown))
-        assert shown == usual, f"{name} of {path}, and of {first}"
+        usage = "flag" if option.is_flag else record(option)[0]
+        first, usual = values.setdefault(name, (path, usage))
+        assert usage == usual, f"{name} of {path}, and of {first}"
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,12 @@ def test_a_wrong_word_is_answered_by_the_nearest(words: tuple[str, ...], nearest
     ran = CliRunner().invoke(cli, words, prog_name="harness")
     assert ran.exit_code == 2
     assert f"Did you mean '{nearest}'?" in ran.output
+
+
+def test_the_first_level_is_in_sections_and_every_command_in_one() -> None:
+    text = CliRunner().invoke(cli, ["--help"]).output
+    titles = re.findall(r"^([A-Z][a-z ]+):$", text, re.MULTILINE)
+    assert titles[:6] == ["Options", "Run", "Look", "Your own", "Leaderboard keepers", "Machine"]
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        assert len(re.findall(rf"^  {name} ", text, re.MULTILINE)) == 1, name

@@ -82,7 +82,7 @@ def test_the_list_is_that_of_the_registry_and_the_second_needs_no_torch(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = harness_forked("-c", code, cwd=tmp_path)
     second = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    said = [one.stdout.splitlines() for one in (first, second)]
-    assert said[0][0] == said[1][0]
-    assert "harness/jpeg" in said[0][0]
-    assert said[1][1] == "False"
+    outputs = [one.stdout.splitlines() for one in (first, second)]
+    assert outputs[0][0] == outputs[1][0]
+    assert "harness/jpeg" in outputs[0][0]
+    assert outputs[1][1] == "False"

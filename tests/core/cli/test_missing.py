@@ -8,7 +8,8 @@ from tests.conftest import Harness
 from imharness.cli.planning import dry_run_report
 from imharness.components.registry import installed
 from imharness.errors import Unavailable, UsageError
-from imharness.planning.plan import Graph
+from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profile import Profile
 from imharness.planning.selection import refuse_missing
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing
@@ -16,7 +17,7 @@ from imharness.running.schedule.estimates import Times
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "message"),
     [
         (
             ("--attack", "foolbox:LinfPGD"),
@@ -45,7 +46,7 @@ from imharness.running.schedule.estimates import Times
 def test_what_is_missing_ends_the_run_in_one_line(
     words: tuple[str, ...],
     status: int,
-    said: str,
+    message: str,
     tmp_path: Path,
     empty_places: Path,
     harness_here: Harness,
@@ -56,20 +57,20 @@ def test_what_is_missing_ends_the_run_in_one_line(
         "run", "--track", "iqa", *words, "--metric", "embedded-cnn", "--limit", "2", "--workers", "0", cwd=tmp_path
     )
     assert ran.returncode == status, ran.stderr
-    assert said in ran.stderr
-    assert "0 of 0 cells" not in ran.stdout
+    assert message in ran.stderr
+    assert "0 of 0 tasks" not in ran.stdout
     assert not (tmp_path / "site").exists()
 
 
 @pytest.mark.parametrize(
     ("graph", "line"),
     [
-        (Graph(installed().track("iqa"), ""), "there is no cell with all that was asked for"),
+        (Graph(installed().track("iqa"), ""), "there is no task with all that was asked for"),
         (
             Graph(
                 installed().track("iqa"), "", missing={"clean": Missing(what="a/m", reason="no weights", remedy="x")}
             ),
-            "nothing can be computed: every cell needs something that is unavailable",
+            "nothing can be computed: every task needs something that is unavailable",
         ),
     ],
 )
@@ -88,10 +89,46 @@ def test_a_profile_names_the_owners_of_its_tracks(tmp_path: Path, harness_here: 
     assert "'iqa' needs its owner: write it like harness/iqa" in ran.stderr
 
 
-def test_a_run_without_any_cell_says_what_keeps_them_away() -> None:
+def test_a_run_without_any_task_says_what_keeps_them_away() -> None:
     track = installed().track("iqa")
-    with pytest.raises(UsageError, match="harness/iqa has no cell with all that was asked for"):
+    with pytest.raises(UsageError, match="harness/iqa has no task with all that was asked for"):
         refuse_missing([Graph(track, "")], installed(), {})
     gap = Missing(what="harness/koncept512", reason="no weights", remedy="harness assets get koncept512")
     with pytest.raises(Unavailable, match=r"koncept512 is missing \(no weights\); get it with: harness assets get"):
         refuse_missing([Graph(track, "", missing={"clean": gap})], installed(), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "gone", "parameters", "refused"),
+    [
+        ("jpeg[*]", {10}, {}, False),
+        ("jpeg[*]", {50}, {}, False),
+        ("jpeg[*]", {10, 30, 50, 70, 90}, {}, True),
+        ("jpeg[quality=10]", {10}, {}, True),
+        ("jpeg", {30}, {"harness/jpeg": {"quality": 30}}, True),
+    ],
+)
+def test_a_name_is_missing_if_all_that_it_means_is(
+    name: str, gone: set[int], parameters: dict, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several variants, those that are here are computed, and the others are named as missing."""
+
+    def require(jpeg) -> None:
+        if jpeg.quality in gone:
+            raise Unavailable("no tables", "harness assets get tables")
+
+    monkeypatch.setattr(type(installed().one("defense", "jpeg")), "require", require)
+    select = {"dataset": ["severity-ladder"], "metric": ["embedded-cnn"], "attack": ["ifgsm"], "defense": ["none"]}
+    track_settings = {"select": select, "parameters": parameters}
+    only = {"defense": [name]}
+    profile = Profile(name="test", description="", tracks={"harness/iqa": track_settings})
+    graph = plan_track("harness/iqa", profile, installed(), only=only)
+    if refused:
+        with pytest.raises(Unavailable, match="no tables"):
+            refuse_missing([graph], installed(), only)
+        return
+    refuse_missing([graph], installed(), only)
+    labels = {q: "harness/jpeg" if q == 50 else f"harness/jpeg[quality={q}]" for q in (10, 30, 50, 70, 90)}
+    computed = {task.spec.components["defense"].label for task in graph.tasks.values() if task.spec.step == "evaluate"}
+    assert computed == {label for quality, label in labels.items() if quality not in gone}
+    assert {gap.what for gap in graph.missing.values()} == {labels[quality] for quality in gone}

@@ -72,12 +72,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_mistaken_command_ends_with_one_line(words: str) -> None:
-    found = CliRunner().invoke(cli, words.split())
-    assert found.exit_code != 0
-    assert isinstance(found.exception, HarnessError | SystemExit)
-    said = str(found.exception) if isinstance(found.exception, HarnessError) else found.output
-    assert COMMANDS[words] in said
-    assert "\n" not in said.strip()
+    result = CliRunner().invoke(cli, words.split())
+    assert result.exit_code != 0
+    assert isinstance(result.exception, HarnessError | SystemExit)
+    message = str(result.exception) if isinstance(result.exception, HarnessError) else result.output
+    assert COMMANDS[words] in message
+    assert "\n" not in message.strip()
 
 
 @pytest.mark.parametrize("name", CALLS)

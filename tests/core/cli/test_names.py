@@ -13,8 +13,8 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of 2 metrics by 3 attacks in two steps; one task failed."""
-    place = tmp_path_factory.mktemp("names")
-    store = Store(place / "store")
+    working_folder = tmp_path_factory.mktemp("names")
+    store = Store(working_folder / "store")
     store.prepare()
     for metric in ("harness/mse", "acme/sharp"):
         for attack in ("harness/jpeg[quality=30]", "harness/ifgsm", "acme/ifgsm"):
@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     versions={},
                 )
                 store.commit(record, {}, {})
-    return place
+    return working_folder
 
 
 def listed(harness_here, folder: Path, *words: str) -> list[list[str]]:
@@ -96,7 +96,7 @@ def test_a_list_has_pages(harness_here, folder: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (
             ("--step", "evalute"),
@@ -113,9 +113,9 @@ def test_a_list_has_pages(harness_here, folder: Path, monkeypatch: pytest.Monkey
         ),
     ],
 )
-def test_a_wrong_name_in_a_filter_names_the_right_one(harness_here, folder, words, said) -> None:
+def test_a_wrong_name_in_a_filter_names_the_right_one(harness_here, folder, words, message) -> None:
     ran = harness_here("results", "list", *words, cwd=folder)
-    assert (ran.returncode, ran.stderr) == (2, f"usage: {said}\n")
+    assert (ran.returncode, ran.stderr) == (2, f"usage: {message}\n")
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,12 @@ def test_a_wrong_name_in_a_filter_names_the_right_one(harness_here, folder, word
         ("status",),
         ("status", "--json"),
         *(
-            ("results", *own)
-            for own in (
+            ("results", *arguments)
+            for arguments in (
                 ("list",),
                 ("list", "--json"),
                 ("show", "a"),
                 ("verify",),
-                ("compact",),
                 ("rank",),
                 ("export", "--format", "csv"),
             )
@@ -139,8 +138,8 @@ def test_a_wrong_name_in_a_filter_names_the_right_one(harness_here, folder, word
 )
 def test_a_store_that_is_not_there_is_said_in_one_line(harness_here, tmp_path: Path, words: tuple[str, ...]) -> None:
     ran = harness_here(*words, "--store", "nowhere", cwd=tmp_path)
-    assert ran.returncode == 2
-    assert ran.stderr == "usage: store nowhere does not exist or is empty; `harness run` makes one.\n"
+    assert ran.returncode == 1
+    assert ran.stderr == "error: store nowhere does not exist or is empty; `harness run` makes one.\n"
     assert not (tmp_path / "nowhere").exists()
 
 

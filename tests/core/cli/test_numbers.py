@@ -22,9 +22,9 @@ def number_options(command: click.Command, name: str = "harness") -> Iterator[tu
 
 
 def test_what_is_no_number_is_refused_in_one_line_by_every_option() -> None:
-    found = dict(number_options(cli))
-    assert {name.split()[-1] for name in found} >= {"--fail-above", "--cutoff", "--tolerance"}
-    for name, parameter in found.items():
+    options = dict(number_options(cli))
+    assert {name.split()[-1] for name in options} >= {"--fail-above", "--cutoff", "--tolerance"}
+    for name, parameter in options.items():
         for text in ("nan", "-nan", "inf", "-inf", "1e999", "2"):
             with pytest.raises(click.BadParameter) as caught:
                 parameter.type.convert(text, parameter, None)

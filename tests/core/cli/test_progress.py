@@ -10,17 +10,17 @@ from imharness.cli import console
 
 
 def test_a_log_says_every_now_and_then_how_far_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = io.StringIO()
-    monkeypatch.setattr(console, "err", Console(file=said, width=200))
+    output = io.StringIO()
+    monkeypatch.setattr(console, "err", Console(file=output, width=200))
     monkeypatch.setattr(console, "LINE_EVERY_S", 0.01)
     with console.progress("reading") as advance:
         advance(1200, 5000)
-        while "1,200 of 5,000" not in said.getvalue():
+        while "1,200 of 5,000" not in output.getvalue():
             time.sleep(0.01)
-    assert said.getvalue().splitlines()[-1].startswith("reading: 1,200 of 5,000, ")
-    with console.progress("quiet", shown=False) as advance:
+    assert output.getvalue().splitlines()[-1].startswith("reading: 1,200 of 5,000, ")
+    with console.progress("quiet", visible=False) as advance:
         advance(1, 2)
-    assert "quiet" not in said.getvalue()
+    assert "quiet" not in output.getvalue()
 
 
 def test_no_bar_is_drawn_into_a_pipe_although_colours_are_forced(monkeypatch: pytest.MonkeyPatch) -> None:

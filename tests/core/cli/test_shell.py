@@ -19,7 +19,10 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def completed(*words: str) -> list[str]:
     """Return what a shell is offered behind words, for the last one."""
-    return [own.value for own in ShellComplete(cli, {}, "harness", "X").get_completions(list(words[:-1]), words[-1])]
+    return [
+        completion.value
+        for completion in ShellComplete(cli, {}, "harness", "X").get_completions(list(words[:-1]), words[-1])
+    ]
 
 
 def test_names_of_components_are_completed_by_kind_from_the_kept_list() -> None:
@@ -50,9 +53,9 @@ def test_completion_loads_no_torch(tmp_path: Path) -> None:
         "except SystemExit: print('heavy', sorted({'torch', 'duckdb', 'pyarrow', 'matplotlib'} & set(sys.modules)))"
     )
     environment = {"_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": "harness run --attack ifg", "COMP_CWORD": "3"}
-    own = {"XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    variables = {"XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     ran = subprocess.run(
-        [sys.executable, "-c", code], env=environment | own, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], env=environment | variables, capture_output=True, text=True, check=True
     )
     assert ran.stdout == "plain,ifgsm\nheavy []\n"
 

@@ -19,7 +19,7 @@ def reasons(points: list[EntryPoint]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("package", "part"),
+    ("package", "fragment"),
     [
         ("acme-broken", "No module named 'no_such_package_anywhere'"),
         ("acme-misspelt", "no hook is called 'component'. Did you mean 'components'?"),
@@ -27,11 +27,11 @@ def reasons(points: list[EntryPoint]) -> dict[str, str]:
         ("acme-future", "made for API version 9.0"),
     ],
 )
-def test_a_broken_package_is_named_and_the_good_one_stays(install_packages, package: str, part: str) -> None:
+def test_a_broken_package_is_named_and_the_good_one_stays(install_packages, package: str, fragment: str) -> None:
     points = install_packages(package, "acme-median-smoothing")
     registry = build_registry(load_plugins(points))
     assert [f.name for f in registry.failures] == [f"{package}:{package.replace('-', '_')}"]
-    assert part in registry.failures[0].reason
+    assert fragment in registry.failures[0].reason
     assert [c.label for c in registry.of_kind("defense")] == [
         "acme/median-smoothing",
         "acme/median-smoothing[radius=2]",
@@ -92,29 +92,29 @@ def test_a_module_is_imported_for_the_hook_that_its_entry_point_names_alone(inst
 
 
 @pytest.mark.parametrize(
-    ("entry", "hook", "said"),
+    ("entry", "hook", "message"),
     [
         ("acme.doctr", "components", "the entry point 'acme.doctr': no hook is called 'doctr'. Did you mean 'doctor'?"),
         ("acme.listeners", "listeners", "does not implement the hook; write a function listeners() and mark it"),
         ("acme.doctor", "doctor", "implements standings(), but no entry point says so; add NAME.standings = "),
     ],
 )
-def test_an_entry_point_and_its_module_name_the_same_hooks(entry: str, hook: str, said: str, monkeypatch) -> None:
+def test_an_entry_point_and_its_module_name_the_same_hooks(entry: str, hook: str, message: str, monkeypatch) -> None:
     module = ModuleType("acme_checks")
     for name in ("doctor", "standings"):
         exec(f"def {name}(): return {{}}", vars(module))
         hookimpl(getattr(module, name))
     monkeypatch.setitem(sys.modules, "acme_checks", module)
     (failure,) = load_plugins([EntryPoint(entry, "acme_checks", "imharness")], hook=hook).failures
-    assert said in failure.reason
+    assert message in failure.reason
     both = [EntryPoint(f"acme.{name}", "acme_checks", "imharness") for name in ("doctor", "standings")]
     for name in ("doctor", "standings"):
         assert len(load_plugins(both, hook=name).plugins) == 1
 
 
-def test_there_are_three_groups_of_entry_points() -> None:
+def test_there_are_four_groups_of_entry_points() -> None:
     """Every other way to add to the harness is a hook."""
     read = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert set(read) - {"pytest11"} == {"imharness", "imharness.commands", "imharness.executors"}
-    known = {hook for hook in vars(load_plugins([]).manager.hook) if not hook.startswith("_")}
-    assert {hook_of(entry) for entry in read["imharness"]} <= known
+    assert set(read) - {"pytest11"} == {"imharness", "imharness.commands", "imharness.executors", "imharness.notebook"}
+    hooks = {hook for hook in vars(load_plugins([]).manager.hook) if not hook.startswith("_")}
+    assert {hook_of(entry) for entry in read["imharness"]} <= hooks

@@ -18,13 +18,13 @@ def test_an_id_means_all_its_labels_and_one_means_the_plain(registry: Registry) 
 
 
 def test_parameters_start_from_the_defaults_of_the_class(registry: Registry) -> None:
-    found = registry.one("defense", "median-smoothing[radius=3]")
-    assert (found.label, found.radius) == ("acme/median-smoothing[radius=3]", 3)
+    defense = registry.one("defense", "median-smoothing[radius=3]")
+    assert (defense.label, defense.radius) == ("acme/median-smoothing[radius=3]", 3)
     assert registry.one("defense", "median-smoothing[]").radius == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "part"),
+    ("name", "fragment"),
     [
         ("median-smoothin", "Did you mean"),
         ("median-smoothing[radius=0]", "greater than or equal to 1"),
@@ -33,8 +33,8 @@ def test_parameters_start_from_the_defaults_of_the_class(registry: Registry) -> 
         ("", "no defense"),
     ],
 )
-def test_a_wrong_name_is_explained(registry: Registry, name: str, part: str) -> None:
-    with pytest.raises(UsageError, match=part):
+def test_a_wrong_name_is_explained(registry: Registry, name: str, fragment: str) -> None:
+    with pytest.raises(UsageError, match=fragment):
         registry.find("defense", name)
 
 
@@ -44,9 +44,9 @@ def test_a_component_comes_back_from_its_reference(registry: Registry) -> None:
 
 
 def test_a_star_in_brackets_means_the_parameter_study_and_a_colon_the_address() -> None:
-    found = installed().find("defense", "jpeg[*]")
-    assert [c.quality for c in found] == [10, 30, 50, 70, 90]
-    assert {c.without_grid().label for c in found} == {"harness/jpeg"}
+    components = installed().find("defense", "jpeg[*]")
+    assert [c.quality for c in components] == [10, 30, 50, 70, 90]
+    assert {c.without_grid().label for c in components} == {"harness/jpeg"}
     assert [c.label for c in installed().find("defense", "flip[*]")] == ["harness/flip"]
     folder = installed().one("dataset", "folder:/some, odd[place]")
     assert folder.path == "/some, odd[place]"

@@ -21,7 +21,7 @@ def attack(norm: str, radius: float | None) -> BaseAttack:
 
 
 @pytest.mark.parametrize(
-    ("scores", "part"),
+    ("scores", "fragment"),
     [
         (torch.zeros(3), r"expected scores of shape \(2,\), got shape \(3,\)"),
         (torch.zeros(2, 1), "got shape"),
@@ -29,13 +29,13 @@ def attack(norm: str, radius: float | None) -> BaseAttack:
         ([1.0, 2.0], "got list"),
     ],
 )
-def test_scores(scores: object, part: str) -> None:
-    with pytest.raises(ContractError, match=part):
+def test_scores(scores: object, fragment: str) -> None:
+    with pytest.raises(ContractError, match=fragment):
         SCORES.check(scores, {}, 2, "acme/metric")
 
 
 @pytest.mark.parametrize(
-    ("images", "part"),
+    ("images", "fragment"),
     [
         (torch.zeros(1, 3, 4, 4), "expected 2 images"),
         (torch.zeros(2, 3, 4, 4, dtype=torch.float64), "expected float32"),
@@ -43,8 +43,8 @@ def test_scores(scores: object, part: str) -> None:
         (torch.full((2, 3, 4, 4), float("nan")), "96 of 96 values are NaN"),
     ],
 )
-def test_images(images: torch.Tensor, part: str) -> None:
-    with pytest.raises(ContractError, match=part):
+def test_images(images: torch.Tensor, fragment: str) -> None:
+    with pytest.raises(ContractError, match=fragment):
         IMAGES.check(images, {}, 2, "acme/defense")
 
 

@@ -58,14 +58,14 @@ def fake(contract: type[Component], result: Any) -> Component:
     def method(name: str) -> Any:
         call = getattr(contract, "call" if name == "build" else f"{name}_call", None)
         if isinstance(call, Data) or (call is not None and call.direct):
-            return lambda self, *given: result
-        return lambda self, *given: lambda *arguments: result
+            return lambda self, *inputs: result
+        return lambda self, *inputs: lambda *arguments: result
 
     info = info_class(contract)
     body: dict[str, Any] = {name: method(name) for name in [*contract.__abstractmethods__, *_methods(contract)]}
     body |= {"__doc__": "A fake.", "info": info(id="acme/fake", version="1", **FACTS.get(info.__name__, {}))}
-    made: Any = type("Fake", (contract,), {**body, "__module__": __name__})
-    return made()  # type: ignore[no-any-return]
+    fake_class: Any = type("Fake", (contract,), {**body, "__module__": __name__})
+    return fake_class()  # type: ignore[no-any-return]
 
 
 def _methods(contract: type[Component]) -> list[str]:
@@ -81,13 +81,13 @@ def context(component: Component, folder: Path) -> TaskContext:
     return TaskContext(cache, Shards(cache.store, ""), spec, lambda done, total: None)
 
 
-def given(component: Component) -> dict[str, Any]:
+def arguments_of(component: Component) -> dict[str, Any]:
     """Return arguments of the component's function, where the suite can draw them."""
     probe = probe_of(component, 1)
     if probe is None or isinstance(call_of(type(component)), Data) or contract_of(type(component)).__name__ in SMOOTHED:
         return {}
     size = probe.sizes[0]
-    return probe.given(probe.inputs(*size), probe.seeds(size[0]))
+    return probe.named_arguments(probe.inputs(*size), probe.seeds(size[0]))
 
 
 SMOOTHED = {"Certification"}
@@ -105,7 +105,7 @@ def test_a_wrong_result_is_refused_in_a_run(name: str, tmp_path: Path) -> None:
     for method in ["build", *_methods(contract)]:
         call = call_of(contract, method)
         extra = {"FittedAttack": [{}]}.get(name, []) if method == "build" else []
-        arguments = {**dict.fromkeys(call.arguments), **(given(component) if method == "build" else {})}
+        arguments = {**dict.fromkeys(call.arguments), **(arguments_of(component) if method == "build" else {})}
         arguments |= {n: torch.zeros(2, 3, 8, 8) for n in ("images", "scores") if n in arguments}
         if method == "build_together":
             arguments["networks"] = [torch.nn.Linear(1, 1).train()]
@@ -145,8 +145,8 @@ def test_nan_and_other_shapes_are_refused_in_a_run(name: str, arguments: Any, re
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in TRAINED_ONLY])
 def test_a_wrong_result_fails_the_conformance_suite(name: str) -> None:
-    found = {o.check: o.status for o in check_component(fake(contracts()[name], WRONG), seed=1)}
-    assert found["gives what its contract says"] == "failed"
+    statuses = {o.check: o.status for o in check_component(fake(contracts()[name], WRONG), seed=1)}
+    assert statuses["gives what its contract says"] == "failed"
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -165,7 +165,7 @@ def test_a_contract_goes_into_the_sandbox_or_is_refused_by_name(name: str) -> No
 @pytest.mark.parametrize("name", sorted(CARRIED - {"Certification"}))
 def test_arguments_come_back_from_tensors_as_they_were(name: str) -> None:
     component = fake(contracts()[name], WRONG)
-    arguments, call = given(component), call_of(type(component))
+    arguments, call = arguments_of(component), call_of(type(component))
     kinds = {n: kind for n, kind in call.arguments.items() if n != "target"}
     there = all_tensors(kinds, arguments)
     again = all_tensors(kinds, all_restored(kinds, there, CPU))
@@ -193,11 +193,11 @@ def test_a_kind_of_value_of_another_package_says_how_it_is_drawn_and_whether_it_
 ) -> None:
     registry = build_registry(load_plugins(install_packages("acme-contract")))
     darken = registry.one("defense", "acme/darken")
-    gains = given(darken)["gains"]
+    gains = arguments_of(darken)["gains"]
     assert torch.allclose(gains, torch.linspace(0.1, 0.9, 3) + gains[0] - 0.1)
-    found = {o.check: o.status for o in check_component(darken, seed=1)}
-    assert set(found.values()) <= {"passed", "skipped"}
-    assert found["treats each row alone, whatever the batch and its order"] == "passed"
+    statuses = {o.check: o.status for o in check_component(darken, seed=1)}
+    assert set(statuses.values()) <= {"passed", "skipped"}
+    assert statuses["treats each row alone, whatever the batch and its order"] == "passed"
     assert isinstance(proxy(described(darken), None), contract_of(type(darken)))
     monkeypatch.setattr(type(call_of(type(darken)).arguments["gains"]), "crosses", False)
     with pytest.raises(PluginError, match="Development cannot run in the sandbox"):

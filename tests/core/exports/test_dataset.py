@@ -1,4 +1,4 @@
-"""The boards as a dataset repository: its files, its card, its Croissant metadata, and what happens offline."""
+"""The leaderboards as a dataset repository: its files, its card, its Croissant metadata, and what happens offline."""
 
 import hashlib
 import io
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.core.exports.boards import EVIL, board, evil
+from tests.core.exports.leaderboards import EVIL, evil, leaderboard
 from tests.leaderboard.contested import JPEG, NONE
 
 from imharness.errors import UsageError
@@ -15,46 +15,48 @@ from imharness.exports.dataset import dataset_files, repository_in
 from imharness.results.entries import Entry
 from imharness.results.store import Store
 
-REPOSITORY, RELEASE = "acme/board", "2026-01"
+REPOSITORY, RELEASE = "acme/leaderboard", "2026-01"
 
 
 def files() -> dict[str, bytes]:
     entry = Entry(kind="defense", id="acme/x", label="acme/x", version="1", summary=EVIL)
-    return dataset_files([board(entries=(entry,)), evil()], REPOSITORY, RELEASE)
+    return dataset_files([leaderboard(entries=(entry,)), evil()], REPOSITORY, RELEASE)
 
 
 def test_every_number_of_every_table_is_there() -> None:
-    found = {name: pq.read_table(io.BytesIO(data)) for name, data in files().items() if name.endswith(".parquet")}
-    numbers = found["data/numbers.parquet"].to_pylist()
-    tables = [table for own in (board(), evil()) for table in own.tables]
+    parquet_tables = {
+        name: pq.read_table(io.BytesIO(data)) for name, data in files().items() if name.endswith(".parquet")
+    }
+    numbers = parquet_tables["data/numbers.parquet"].to_pylist()
+    tables = [table for board in (leaderboard(), evil()) for table in board.tables]
     assert len(numbers) == sum(len(table.rows) * len(table.columns) for table in tables)
-    row = next(row for row in board().tables[0].rows if row.label == JPEG)
-    own = next(own for own in numbers if own["entry"] == JPEG and own["column"] == "worst")
-    assert [own[k] for k in ("value", "low", "high", "n")] == [
+    row = next(row for row in leaderboard().tables[0].rows if row.label == JPEG)
+    worst_row = next(number for number in numbers if number["entry"] == JPEG and number["column"] == "worst")
+    assert [worst_row[k] for k in ("value", "low", "high", "n")] == [
         getattr(row.values["worst"], k) for k in ("value", "low", "high", "n")
     ]
-    ranked = {own["entry"]: own for own in found["data/rankings.parquet"].to_pylist()}
-    assert [name for name, own in ranked.items() if own["winner"]] == [JPEG]
+    ranked = {row["entry"]: row for row in parquet_tables["data/rankings.parquet"].to_pylist()}
+    assert [name for name, row in ranked.items() if row["winner"]] == [JPEG]
     assert ranked[NONE]["control"] == "undefended"
     assert ranked[JPEG]["rank"] == row.values["rank"].value
-    assert found["data/entries.parquet"]["summary"].to_pylist() == [EVIL]
+    assert parquet_tables["data/entries.parquet"]["summary"].to_pylist() == [EVIL]
 
 
 def test_croissant_describes_the_files_as_they_are() -> None:
-    made = files()
-    facts = json.loads(made["croissant.json"])
+    contents = files()
+    facts = json.loads(contents["croissant.json"])
     assert facts["version"] == "2026.1.0"
     assert (facts["@type"], facts["conformsTo"]) == ("sc:Dataset", "http://mlcommons.org/croissant/1.0")
     described = {file["@id"]: file for file in facts["distribution"]}
-    assert set(described) == {name for name in made if name.endswith(".parquet")}
+    assert set(described) == {name for name in contents if name.endswith(".parquet")}
     kinds = {"string": "sc:Text", "double": "sc:Float", "int64": "sc:Integer", "bool": "sc:Boolean"}
     for records, (name, file) in zip(facts["recordSet"], described.items(), strict=True):
-        assert file["sha256"] == hashlib.sha256(made[name]).hexdigest()
-        assert file["contentUrl"] == f"https://huggingface.co/datasets/acme/board/resolve/2026-01/{name}"
-        schema = pq.read_schema(io.BytesIO(made[name]))
-        fields = {own["source"]["extract"]["column"]: own["dataType"] for own in records["field"]}
-        assert fields == {own.name: kinds[str(own.type)] for own in schema}
-        assert {own["source"]["fileObject"]["@id"] for own in records["field"]} == {name}
+        assert file["sha256"] == hashlib.sha256(contents[name]).hexdigest()
+        assert file["contentUrl"] == f"https://huggingface.co/datasets/acme/leaderboard/resolve/2026-01/{name}"
+        schema = pq.read_schema(io.BytesIO(contents[name]))
+        fields = {field["source"]["extract"]["column"]: field["dataType"] for field in records["field"]}
+        assert fields == {field.name: kinds[str(field.type)] for field in schema}
+        assert {field["source"]["fileObject"]["@id"] for field in records["field"]} == {name}
 
 
 def test_the_card_tells_the_hub_where_the_files_are() -> None:
@@ -67,7 +69,7 @@ def test_the_card_tells_the_hub_where_the_files_are() -> None:
         "data/entries.parquet",
     ]
     assert "</table>" not in body.replace("\\<", "")
-    assert board().rankings[0].claim.split(",")[0] in body
+    assert leaderboard().rankings[0].claim.partition("] ")[2] in body
 
 
 @pytest.mark.parametrize(
@@ -86,15 +88,15 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     store = Store(tmp_path / "store")
     store.prepare()
-    store.save_board(board(track="harness/iqa", run_configuration=""))
-    words = ("site", "publish", "--to", "hf://datasets/acme/board", "--release")
+    store.save_leaderboard(leaderboard(track="harness/iqa", run_configuration=""))
+    words = ("site", "publish", "--to", "hf://datasets/acme/leaderboard", "--release")
     ran = harness_here(*words, RELEASE, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == "dataset: hub/acme/board\n"
+    assert ran.stdout == "dataset: hub/acme/leaderboard\n"
     assert "not uploaded: the package huggingface_hub is not installed" in ran.stderr
-    assert "hf upload acme/board hub/acme/board --repo-type dataset" in ran.stderr
-    place = tmp_path / "hub" / "acme" / "board"
-    assert {str(path.relative_to(place)) for path in place.rglob("*.*")} == {
+    assert "hf upload acme/leaderboard hub/acme/leaderboard --repo-type dataset" in ran.stderr
+    repository = tmp_path / "hub" / "acme" / "leaderboard"
+    assert {str(path.relative_to(repository)) for path in repository.rglob("*.*")} == {
         "README.md",
         "croissant.json",
         "data/rankings.parquet",
@@ -103,8 +105,8 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
         "data/entries.parquet",
     }
     assert harness_here(*words, "a/b", cwd=tmp_path).returncode == 2
-    own = Entry(kind="defense", id="local/mine", label="local/mine", version="1")
-    store.save_board(board(track="harness/iqa", run_configuration="", entries=(own,)))
+    local_entry = Entry(kind="defense", id="local/mine", label="local/mine", version="1")
+    store.save_leaderboard(leaderboard(track="harness/iqa", run_configuration="", entries=(local_entry,)))
     refused = harness_here(*words, "next", cwd=tmp_path)
     assert refused.returncode == 2
     assert "local/mine" in refused.stderr
@@ -115,17 +117,17 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
 def test_mlcroissant_accepts_the_metadata_and_reads_the_records(tmp_path: Path) -> None:
     import mlcroissant
 
-    made = files()
-    for name, content in made.items():
+    contents = files()
+    for name, content in contents.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    local = {name: str(tmp_path / name) for name in made if name.endswith(".parquet")}
+    local = {name: str(tmp_path / name) for name in contents if name.endswith(".parquet")}
     dataset = mlcroissant.Dataset(jsonld=str(tmp_path / "croissant.json"), mapping=local)
     issues = dataset.metadata.ctx.issues
     assert not issues.errors
     assert not issues.warnings
     ranked = list(dataset.records(record_set="rankings"))
-    assert {own["rankings/entry"].decode() for own in ranked if own["rankings/winner"]} == {JPEG}
+    assert {row["rankings/entry"].decode() for row in ranked if row["rankings/winner"]} == {JPEG}
     assert len(list(dataset.records(record_set="numbers"))) == pq.read_table(local["data/numbers.parquet"]).num_rows
 
 
@@ -135,11 +137,11 @@ def test_the_hub_library_reads_the_card_and_uploads_once_for_each_release(
 ) -> None:
     import huggingface_hub
 
-    from imharness_leaderboard import hub
+    from imharness_leaderboard import publishing
 
     card = huggingface_hub.DatasetCard(files()["README.md"].decode())
     assert card.data.license == "apache-2.0"
-    assert [own["config_name"] for own in card.data.to_dict()["configs"]] == [
+    assert [config["config_name"] for config in card.data.to_dict()["configs"]] == [
         "rankings",
         "findings",
         "numbers",
@@ -156,9 +158,9 @@ def test_the_hub_library_reads_the_card_and_uploads_once_for_each_release(
 
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: "token")
     monkeypatch.setattr(huggingface_hub, "HfApi", Api)
-    url, why = hub._upload(REPOSITORY, tmp_path, RELEASE)
-    assert (url, why) == ("https://huggingface.co/datasets/acme/board/tree/2026-01", "")
+    url, why = publishing._upload(REPOSITORY, tmp_path, RELEASE)
+    assert (url, why) == ("https://huggingface.co/datasets/acme/leaderboard/tree/2026-01", "")
     assert [name for name, _ in calls] == ["create_repo", "upload_folder", "create_tag"]
     assert {facts["repo_id"] for _, facts in calls} == {REPOSITORY}
     with pytest.raises(UsageError, match="published already"):
-        hub._upload(REPOSITORY, tmp_path, "old")
+        publishing._upload(REPOSITORY, tmp_path, "old")

@@ -1,4 +1,4 @@
-"""What a board found stands in every form in which it leaves the harness, from one source."""
+"""What a leaderboard found stands in every form in which it leaves the harness, from one source."""
 
 import csv
 import html
@@ -8,69 +8,72 @@ import json
 import pyarrow.parquet as pq
 import pytest
 from markdown_it import MarkdownIt
-from tests.core.exports.boards import board
+from tests.core.exports.leaderboards import leaderboard
 from tests.leaderboard.contested import FLIP, JPEG
 
 from imharness.cli.ranking import show
 from imharness.cli.run import _report
+from imharness.cli.standings import names_in
 from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, sheet_of, typst
 from imharness.exports.dataset import dataset_files
 from imharness.exports.markup import latex_text, typst_text
 from imharness.exports.sheets import printed
 from imharness.notebook.result import Result
 from imharness.results.findings import LEADING, by_tier, first_sentences
+from imharness.results.naming import in_names
 from imharness.running.sweep import RunResult
 
-BOARD = board()
-SHEET = sheet_of(BOARD.tables[0], BOARD)
-FOUND = BOARD.rankings[0].findings
+LEADERBOARD = leaderboard()
+SHEET = sheet_of(LEADERBOARD.tables[0], LEADERBOARD)
+FOUND = LEADERBOARD.rankings[0].findings
 
 
-def test_the_board_of_this_test_has_all_tiers() -> None:
+def test_the_leaderboard_of_this_test_has_all_tiers() -> None:
     assert {*by_tier(FOUND)} == {"shown", "ruled out", "open"}
-    assert {own.entry for own in FOUND} >= {JPEG, FLIP}
+    assert {finding.entry for finding in FOUND} >= {JPEG, FLIP}
 
 
 def test_tables_for_programs_have_each_sentence_with_its_entry_and_its_numbers() -> None:
     (facts,) = json.loads(json_of([SHEET]))
-    assert facts["claim"] == BOARD.rankings[0].claim
-    assert facts["findings"] == [own.model_dump(mode="json") for own in FOUND]
+    assert facts["claim"] == LEADERBOARD.rankings[0].claim
+    assert facts["findings"] == [item.model_dump(mode="json") for item in FOUND]
     rows = list(csv.DictReader(io.StringIO(csv_of(SHEET).decode())))
-    said = {row["defense"]: row["findings"] for row in rows}
+    findings = {row["defense"]: row["findings"] for row in rows}
     columns = pq.read_table(io.BytesIO(parquet_of(SHEET))).to_pydict()
-    assert dict(zip(columns["defense"], columns["findings"], strict=True)) == said
-    for own in FOUND:
-        assert f"{own.tier}: {own.text}" in said[own.entry]
-    assert sum(len(text) > 0 for text in said.values()) == len({own.entry for own in FOUND})
+    assert dict(zip(columns["defense"], columns["findings"], strict=True)) == findings
+    for finding in FOUND:
+        assert f"{finding.tier}: {finding.text}" in findings[finding.entry]
+    assert sum(len(text) > 0 for text in findings.values()) == len({item.entry for item in FOUND})
 
 
 @pytest.mark.parametrize("form", ["latex", "typst", "markdown"])
 def test_tables_for_papers_list_each_sentence_below(form: str) -> None:
     write, escaped = {"latex": (latex, latex_text), "typst": (typst, typst_text), "markdown": (markdown, str)}[form]
     text = write(SHEET)
-    shown = text
+    visible_text = text
     if form == "markdown":
-        tokens = [own for token in MarkdownIt().parse(text) for own in token.children or ()]
-        shown = "".join(own.content for own in tokens if own.type != "html_inline")
-    for sentence in (BOARD.rankings[0].claim, *(own.text for own in FOUND)):
-        assert shown.count(escaped(sentence.replace("harness/", ""))) == 1
-    study = sheet_of(BOARD.tables[0].model_copy(update={"id": "study"}), BOARD)
-    assert all(own.text.replace("harness/", "") not in write(study) for own in FOUND)
+        tokens = [child for token in MarkdownIt().parse(text) for child in token.children or ()]
+        visible_text = "".join(token.content for token in tokens if token.type != "html_inline")
+    for sentence in (LEADERBOARD.rankings[0].claim, *(finding.text for finding in FOUND)):
+        assert visible_text.count(escaped(sentence.replace("harness/", ""))) == 1
+    study = sheet_of(LEADERBOARD.tables[0].model_copy(update={"id": "study"}), LEADERBOARD)
+    assert all(finding.text.replace("harness/", "") not in write(study) for finding in FOUND)
 
 
 def test_notebooks_terminals_and_cards_show_the_first_sentences_of_each_tier(capsys: pytest.CaptureFixture) -> None:
-    result = Result("a test", BOARD.tables, boards={BOARD.tables[0].id: BOARD})
-    page, card = result._repr_html_(), dataset_files([BOARD], "acme/board", "2026-01")["README.md"].decode()
-    show(BOARD)
+    result = Result("a test", LEADERBOARD.tables, leaderboards={LEADERBOARD.tables[0].id: LEADERBOARD})
+    page, card = result._repr_html_(), dataset_files([LEADERBOARD], "acme/leaderboard", "2026-01")["README.md"].decode()
+    names = names_in(LEADERBOARD.tables[0])
+    show(LEADERBOARD)
     terminal = " ".join(capsys.readouterr().out.split())
-    tokens = [own.content for token in MarkdownIt().parse(card) for own in token.children or ()]
+    tokens = [child.content for token in MarkdownIt().parse(card) for child in token.children or ()]
     plain = " ".join("".join(tokens).split())
-    for tier, own in by_tier(FOUND).items():
-        for finding in own[:LEADING]:
+    for tier, tier_findings in by_tier(FOUND).items():
+        for finding in tier_findings[:LEADING]:
             line = f"{tier}: {finding.text}"
             assert printed(line) in repr(result)
             assert html.escape(printed(line)) in page
-            assert " ".join(printed(line).split()) in terminal
+            assert " ".join(in_names(line, names).split()) in terminal
             assert " ".join(line.split()) in plain
 
 
@@ -82,6 +85,6 @@ def test_more_sentences_than_a_short_form_shows_are_counted() -> None:
 
 
 def test_a_run_prints_them_as_json_with_their_numbers(capsys: pytest.CaptureFixture, tmp_path) -> None:
-    _report([], [BOARD], RunResult(), tmp_path, True)
+    _report([], [LEADERBOARD], RunResult(), tmp_path, "store", 1.0, True)
     facts = json.loads(capsys.readouterr().out)
-    assert facts["findings"][BOARD.track] == [own.model_dump(mode="json") for own in FOUND]
+    assert facts["findings"][LEADERBOARD.track] == [finding.model_dump(mode="json") for finding in FOUND]

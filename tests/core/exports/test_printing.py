@@ -31,7 +31,7 @@ def browser_that(does: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("report.txt", r"must end in \.html or \.pdf"),
         ("report", r"must end in \.html or \.pdf"),
@@ -39,9 +39,9 @@ def browser_that(does: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         ("folder.html", "it is a folder"),
     ],
 )
-def test_what_cannot_be_written_is_named(name: str, said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_named(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "folder.html").mkdir()
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         page_file(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["folder.html"]
 
@@ -55,9 +55,9 @@ def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
 
 def test_without_a_browser_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printing, "BROWSERS", ("no-such-browser",))
-    with pytest.raises(Unavailable, match="apt-get install chromium") as told:
+    with pytest.raises(Unavailable, match="apt-get install chromium") as caught:
         page_file(tmp_path / "a.pdf")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
     assert page_file(tmp_path / "a.html") == tmp_path / "a.html"
 
 
@@ -74,9 +74,9 @@ def test_a_browser_that_prints_nothing_is_told_in_one_line(tmp_path: Path, monke
     browser_that("sys.exit('first\\nno display')", tmp_path, monkeypatch)
     with pytest.raises(
         HarnessError, match=r"printed no PDF \(exit status 1: no display\); write .html instead"
-    ) as told:
+    ) as caught:
         write_page(page_file(tmp_path / "a.pdf"), PAGE)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "a.pdf").exists()
 
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.core.exports.boards import EVIL, board, evil
+from tests.core.exports.leaderboards import EVIL, evil, leaderboard
 from tests.leaderboard.contested import FLIP, JPEG, NOISE, NONE, PURIFIER
 
 from imharness.errors import UsageError
 from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, sheet_of, typst
-from imharness.exports.layout import Page, parts_of, width_of, wrapped
-from imharness.exports.markup import LATEX_PAGE, TYPST_PAGE, latex_text, markdown_text, typst_text
+from imharness.exports.layout import COLUMNS, ROWS, parts_of, wrapped
+from imharness.exports.markup import latex_text, markdown_text, typst_text
 from imharness.exports.sheets import Sheet, chosen_tables, number_text
 from imharness.reading.text import plain
 from imharness.results.tables import ColumnSpec, Row, Table, Value
@@ -29,24 +29,24 @@ SPECIAL = re.compile(r"(?<!\\)[%#$_&~^]")
 
 
 def contest(**how: object) -> Sheet:
-    made = board()
-    return sheet_of(made.tables[0], made, **how)
+    board = leaderboard()
+    return sheet_of(board.tables[0], board, **how)
 
 
 def evil_sheet() -> Sheet:
-    made = evil()
-    return sheet_of(made.tables[0], made)
+    board = evil()
+    return sheet_of(board.tables[0], board)
 
 
 def test_winner_controls_incomplete_and_flagged_entries_are_marked() -> None:
     sheet = contest()
     texts, lines = dict(sheet.notes), {line.label: line for line in sheet.lines}
-    said = {label: " ".join(texts[letter] for letter in line.notes) for label, line in lines.items()}
+    line_notes = {label: " ".join(texts[letter] for letter in line.notes) for label, line in lines.items()}
     assert [label for label, line in lines.items() if line.won] == [JPEG]
-    assert "Control (undefended)" in said[NONE]
-    assert "Incomplete" in said[PURIFIER]
-    assert "more steps lowered the attack's success" in said[NOISE]
-    assert "utility" not in said[JPEG]
+    assert "Control (undefended)" in line_notes[NONE]
+    assert "Incomplete" in line_notes[PURIFIER]
+    assert "more steps lowered the attack's success" in line_notes[NOISE]
+    assert "utility" not in line_notes[JPEG]
     worst = {label: line.cells[[c.key for c in sheet.columns].index("worst")] for label, line in lines.items()}
     assert all(cell.low and cell.high for cell in worst.values())
     assert not worst[NONE].best
@@ -62,15 +62,15 @@ def test_columns_come_as_asked_by_key_or_label_and_a_wrong_one_names_the_others(
     with pytest.raises(UsageError, match=r"'wrost'\. Did you mean 'worst'\? It has: rank"):
         contest(columns=["wrost"])
     with pytest.raises(UsageError, match=r"no table is called 'contst'\. Did you mean 'contest'"):
-        chosen_tables([board()], ["contst"])
+        chosen_tables([leaderboard()], ["contst"])
 
 
 def test_what_a_run_left_open_is_said_below_the_table_and_nothing_is_marked_before_its_end() -> None:
-    made = board(waiting=5, cells_failed=2, cells_missing=1, stale="scored by x 1")
-    sheet = sheet_of(made.tables[0], made)
-    said = " ".join(sheet.remarks)
-    for part in ("7 of 12 cells", "2 cells failed", "1 part of the run", "Outdated: scored by x 1."):
-        assert part in said
+    board = leaderboard(waiting=5, tasks_failed=2, tasks_missing=1, stale="scored by x 1")
+    sheet = sheet_of(board.tables[0], board)
+    remarks = " ".join(sheet.remarks)
+    for fragment in ("7 of 12 tasks", "2 tasks failed", "1 part of the run", "Outdated: scored by x 1."):
+        assert fragment in remarks
     assert not any(line.won or cell.best or cell.tied for line in sheet.lines for cell in line.cells)
 
 
@@ -88,19 +88,19 @@ def test_a_zero_has_no_sign() -> None:
 @pytest.mark.parametrize("make", [contest, evil_sheet])
 def test_latex_has_whole_rows_and_balanced_parts(make) -> None:
     sheet = make()
-    text, parts = latex(sheet), parts_of(sheet, LATEX_PAGE)
-    bodies = [own.partition("\\bottomrule")[0].splitlines() for own in text.split("\\midrule\n")[1:]]
-    assert len(bodies) == len(parts)
-    for body, part in zip(bodies, parts, strict=True):
-        assert len(body) == len(part.sheet.lines)
+    text, pieces = latex(sheet), parts_of(sheet)
+    bodies = [body_text.partition("\\bottomrule")[0].splitlines() for body_text in text.split("\\midrule\n")[1:]]
+    assert len(bodies) == len(pieces)
+    for body, piece in zip(bodies, pieces, strict=True):
+        assert len(body) == len(piece.sheet.lines)
         for row in body:
-            assert len(re.findall(r"(?<!\\)&", row)) == len(sheet.facets) + len(part.sheet.columns)
+            assert len(re.findall(r"(?<!\\)&", row)) == len(sheet.facets) + len(piece.sheet.columns)
             assert row.endswith(r" \\")
             assert row[0] not in "[*"
     opened, closed = (re.findall(rf"^\\{word}{{(\w+)}}", text, re.M) for word in ("begin", "end"))
-    assert set(opened) == {"table", "tabular", "minipage", *(["itemize"] if sheet.findings else [])}
+    assert set(opened) == {"table", "adjustbox", "tabular", "minipage", *(["itemize"] if sheet.findings else [])}
     assert sorted(closed) == sorted(opened)
-    assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule") == len(parts)
+    assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule") == len(pieces)
     assert "\\input" not in text
     bare = re.sub(r"\\\\|\\[{}]", "", text)
     assert bare.count("{") == bare.count("}")
@@ -112,7 +112,7 @@ def wide(columns: int, rows: int, name: str = "acme/entry", decimals: int = 3) -
         for i in range(columns)
     )
     lines = tuple(
-        Row(label=f"{name}-{j}", values={own.key: Value(value=10.0 + j, low=9.0, high=12.0, n=30) for own in specs})
+        Row(label=f"{name}-{j}", values={spec.key: Value(value=10.0 + j, low=9.0, high=12.0, n=30) for spec in specs})
         for j in range(rows)
     )
     return sheet_of(
@@ -121,48 +121,53 @@ def wide(columns: int, rows: int, name: str = "acme/entry", decimals: int = 3) -
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(1, 1), (3, 5), (7, 20), (30, 4), (2, 200), (12, 90)])
-@pytest.mark.parametrize("page", [LATEX_PAGE, TYPST_PAGE])
-def test_the_parts_of_a_sheet_hold_every_number_once(columns: int, rows: int, page: Page) -> None:
+def test_the_parts_of_a_sheet_hold_every_number_once(columns: int, rows: int) -> None:
     sheet = wide(columns, rows)
-    parts = parts_of(sheet, page)
-    found = [(line.label, own.key) for part in parts for line in part.sheet.lines for own in part.sheet.columns]
-    assert len(found) == len(set(found)) == columns * rows
-    assert all(len(line.cells) == len(part.sheet.columns) for part in parts for line in part.sheet.lines)
-    assert len({part.key for part in parts}) == len(parts)
-    assert [bool(part.sheet.remarks) for part in parts] == [False] * (len(parts) - 1) + [True]
-    assert (len(parts) == 1) == (columns * rows <= 15 or (columns == 7 and page == TYPST_PAGE))
+    pieces = parts_of(sheet)
+    cells = [
+        (line.label, column.key) for piece in pieces for line in piece.sheet.lines for column in piece.sheet.columns
+    ]
+    assert len(cells) == len(set(cells)) == columns * rows
+    assert all(len(line.cells) == len(piece.sheet.columns) for piece in pieces for line in piece.sheet.lines)
+    assert len({piece.key for piece in pieces}) == len(pieces)
+    assert [bool(piece.sheet.remarks) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert len(pieces) == -(-columns // COLUMNS) * -(-rows // ROWS)
 
 
 def test_a_table_of_seven_columns_is_one_table_with_intervals_below_their_numbers() -> None:
     sheet = wide(7, 5, "jpeg", 1)
-    (part,) = parts_of(sheet, LATEX_PAGE)
-    assert part.below
+    (piece,) = parts_of(sheet)
+    assert piece.below
     text = latex(sheet)
     assert text.count("\\begin{table}") == 1
-    assert "\\shortstack[r]{\\textbf{10.0}\\\\{\\tiny [9.0, 12.0]}}" in text
+    assert "\\shortstack[r]{\\textbf{10.0}\\\\{\\scriptsize [9.0, 12.0]}}" in text
     assert "linebreak() + text(size: 0.8em" in typst(wide(7, 5))
-    assert not parts_of(wide(2, 5), LATEX_PAGE)[0].below
+    assert not parts_of(wide(2, 5))[0].below
 
 
 def test_notes_stand_below_each_part_that_has_their_letters() -> None:
     sheet = contest()
-    for part in parts_of(replace(sheet, lines=sheet.lines * 40), LATEX_PAGE):
-        used = {letter for line in part.sheet.lines for own in (line, *line.cells) for letter in own.notes}
-        assert {letter for letter, _ in part.sheet.notes} == used
+    for piece in parts_of(replace(sheet, lines=sheet.lines * 40)):
+        used = {letter for line in piece.sheet.lines for cell in (line, *line.cells) for letter in cell.notes}
+        assert {letter for letter, _ in piece.sheet.notes} == used
 
 
-@given(st.text(max_size=60), st.floats(8, 100))
-def test_a_wrapped_text_loses_nothing_but_blanks(text: str, room: float) -> None:
-    lines = wrapped(text, room, 10.0)
+@given(st.text(max_size=60), st.integers(1, 20))
+def test_a_wrapped_text_loses_nothing_but_blanks(text: str, letters: int) -> None:
+    lines = wrapped(text, letters)
     assert "".join("".join(lines).split()) == "".join(plain(text).split())
-    assert all(width_of(line, 10.0) <= room or len(line) <= 1 for line in lines)
+    assert all(len(line) <= letters for line in lines)
+
+
+def test_a_long_name_is_broken_after_its_commas() -> None:
+    assert wrapped("acme/long[first=1,second=2,third=3]", 20) == ["acme/long[first=1,", "second=2,third=3]"]
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("＝ﬁ", "=fi"), ("Ł", "Ł"), ("ą", "a"), ("x中", "x[U+4E2D]"), ("≈", r"$\approx$")]
+    ("text", "expected"), [("＝ﬁ", "=fi"), ("Ł", "Ł"), ("ą", "a"), ("x中", "x[U+4E2D]"), ("≈", r"$\approx$")]
 )
-def test_signs_that_pdflatex_has_not_are_written_with_those_it_has(text: str, shown: str) -> None:
-    assert latex_text(text) == shown
+def test_signs_that_pdflatex_has_not_are_written_with_those_it_has(text: str, expected: str) -> None:
+    assert latex_text(text) == expected
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
@@ -170,7 +175,9 @@ def test_signs_that_pdflatex_has_not_are_written_with_those_it_has(text: str, sh
     "make", [contest, evil_sheet, lambda: wide(30, 60), lambda: wide(5, 3, "acme/long[" + "x=1," * 30)]
 )
 def test_latex_compiles_and_fits_the_page(make, tmp_path: Path) -> None:
-    text = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{latex(make())}\end{{document}}"
+    text = (
+        rf"\documentclass{{article}}\usepackage{{adjustbox,booktabs}}\begin{{document}}{latex(make())}\end{{document}}"
+    )
     (tmp_path / "t.tex").write_text(text)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "t.tex"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
@@ -183,8 +190,10 @@ def test_latex_compiles_and_fits_the_page(make, tmp_path: Path) -> None:
 @given(st.text(max_size=30))
 def test_latex_text_has_no_sign_that_latex_would_act_on(text: str) -> None:
     escaped = latex_text(text)
-    known = r"\\text(backslash|asciitilde|asciicircum|less|greater|bar|asciigrave)\{\}|\$[^$]{1,13}\$|\\[&%$#_{}]"
-    rest = re.sub(known, "", escaped)
+    command_pattern = (
+        r"\\text(backslash|asciitilde|asciicircum|less|greater|bar|asciigrave)\{\}|\$[^$]{1,13}\$|\\[&%$#_{}]"
+    )
+    rest = re.sub(command_pattern, "", escaped)
     assert not SPECIAL.search(rest)
     assert "\\" not in rest
     assert "--" not in rest or "–" in text or "—" in text
@@ -197,11 +206,11 @@ def test_typst_text_is_one_string(text: str) -> None:
 
 def test_typst_has_a_cell_for_each_number() -> None:
     sheet = evil_sheet()
-    parts = parts_of(sheet, TYPST_PAGE)
+    pieces = parts_of(sheet)
     heads = 2 + len(sheet.columns)
-    assert typst(sheet).count(f"columns: {heads},") == len(parts)
+    assert typst(sheet).count(f"columns: {heads},") == len(pieces)
     best = sum(cell.best for line in sheet.lines for cell in line.cells)
-    assert typst(sheet).count("strong(") == heads * len(parts) + best
+    assert typst(sheet).count("strong(") == heads * len(pieces) + best
 
 
 def rendered(text: str) -> list[str]:
@@ -247,20 +256,23 @@ def test_csv_has_full_numbers_and_no_formula() -> None:
 def test_json_and_parquet_have_what_the_table_has() -> None:
     sheet = contest()
     (facts,) = json.loads(json_of([sheet]))
-    found = {row["defense"]: row for row in facts["rows"]}
-    assert found[JPEG]["winner"] is True
-    assert found[FLIP]["values"]["worst"]["low"] == sheet.table.rows[[*found].index(FLIP)].values["worst"].low
-    assert any("Incomplete" in note for note in found[PURIFIER]["notes"])
+    rows_by_label = {row["defense"]: row for row in facts["rows"]}
+    assert rows_by_label[JPEG]["winner"] is True
+    assert (
+        rows_by_label[FLIP]["values"]["worst"]["low"]
+        == sheet.table.rows[[*rows_by_label].index(FLIP)].values["worst"].low
+    )
+    assert any("Incomplete" in note for note in rows_by_label[PURIFIER]["notes"])
     table = pq.read_table(io.BytesIO(parquet_of(sheet)))
-    assert table["defense"].to_pylist() == list(found)
+    assert table["defense"].to_pylist() == list(rows_by_label)
     assert table.schema.metadata[b"title"].decode() == sheet.title
 
 
 def test_columns_of_one_label_are_all_written() -> None:
-    made = board()
-    table = made.tables[0]
-    twins = tuple(own.model_copy(update={"label": "same"}) for own in table.columns[:2])
-    sheet = sheet_of(table.model_copy(update={"columns": twins}), made)
+    board = leaderboard()
+    table = board.tables[0]
+    twins = tuple(column.model_copy(update={"label": "same"}) for column in table.columns[:2])
+    sheet = sheet_of(table.model_copy(update={"columns": twins}), board)
     names = pq.read_table(io.BytesIO(parquet_of(sheet))).column_names
     assert {"same", f"same ({twins[1].key})"} <= set(names)
 
@@ -275,9 +287,9 @@ def test_marks_stand_with_their_own_column_where_two_have_one_label() -> None:
         for label, value in (("a", 1.0), ("b", 2.0))
     )
     table = Table(id="t", title="t", caption="", entry="entry", columns=columns, rows=rows, ranked_by="one")
-    found = list(csv.DictReader(io.StringIO(csv_of(sheet_of(table)).decode())))
-    assert [row["score mark"] for row in found] == ["best", ""]
-    assert [row["score (two) mark"] for row in found] == ["", "best"]
+    csv_rows = list(csv.DictReader(io.StringIO(csv_of(sheet_of(table)).decode())))
+    assert [row["score mark"] for row in csv_rows] == ["best", ""]
+    assert [row["score (two) mark"] for row in csv_rows] == ["", "best"]
 
 
 @pytest.mark.extra
@@ -293,9 +305,9 @@ def test_a_latex_parser_reads_back_what_was_written(make) -> None:
         written = latex_text(text)
         for macro, sign in unknown.items():  # which the parser takes for nothing
             written = written.replace(macro, sign)
-        shown = read.latex_to_text(written).replace("”", '"').replace("ˆ", "^")
+        plain_text = read.latex_to_text(written).replace("”", '"').replace("ˆ", "^")
         wanted = "".join(text.split()).replace("＝", "=")  # pdfLaTeX has no wide signs
-        assert "".join(shown.split()) == wanted
+        assert "".join(plain_text.split()) == wanted
 
 
 @pytest.mark.extra
@@ -306,7 +318,7 @@ def test_typst_compiles_and_holds_every_text(make) -> None:
     sheet = make()
     assert compiler.compile(typst(sheet).encode(), format="pdf").startswith(b"%PDF")
     figures = json.loads(compiler.query(typst(sheet).encode(), "figure"))
-    wanted = [" ".join(part.sheet.caption.split()) for part in parts_of(sheet, TYPST_PAGE)]
+    wanted = [" ".join(piece.sheet.caption.split()) for piece in parts_of(sheet)]
     assert [figure["caption"]["body"]["text"] for figure in figures] == wanted
     assert wanted[0].startswith(" ".join(sheet.caption.split()))
 
@@ -325,24 +337,24 @@ def test_a_workbook_has_numbers_and_no_formula() -> None:
     assert not [cell for page in book for row in page.iter_rows() for cell in row if cell.hyperlink]
     page, sheet = book.worksheets[0], sheets[0]
     heads = [cell.value for cell in page[3]]
-    place = heads.index(next(c.label for c in sheet.columns if c.key == "worst"))
-    found = {row[0].value: row[place] for row in page.iter_rows(min_row=4, max_row=3 + len(sheet.lines))}
+    column_index = heads.index(next(c.label for c in sheet.columns if c.key == "worst"))
+    cells = {row[0].value: row[column_index] for row in page.iter_rows(min_row=4, max_row=3 + len(sheet.lines))}
     wanted = {row.label: row.values["worst"].value for row in sheet.table.rows}
-    assert {label: cell.value for label, cell in found.items()} == pytest.approx(wanted, rel=1e-15)
-    assert [label for label, cell in found.items() if cell.font.b] == [
+    assert {label: cell.value for label, cell in cells.items()} == pytest.approx(wanted, rel=1e-15)
+    assert [label for label, cell in cells.items() if cell.font.b] == [
         line.label for line in sheet.lines if line.cells[[c.key for c in sheet.columns].index("worst")].best
     ]
 
 
 @pytest.mark.parametrize(
-    ("counts", "said"),
+    ("counts", "reason"),
     [
         ({"n": 36, "clusters": 1}, "Nothing is marked: 1 photograph, and an interval needs at least 5."),
         ({"n": 4}, "Nothing is marked: 4 images, and an interval needs at least 5."),
         ({"n": 36, "clusters": 5}, ""),
     ],
 )
-def test_nothing_is_marked_of_fewer_units_than_a_test_needs(counts: dict[str, int], said: str) -> None:
+def test_nothing_is_marked_of_fewer_units_than_a_test_needs(counts: dict[str, int], reason: str) -> None:
     columns = (
         ColumnSpec(key="d", label="D", description="", better="lower", unit="image", cluster_unit="photograph"),
         ColumnSpec(key="rank", label="rank", description="", better="lower"),
@@ -362,10 +374,10 @@ def test_nothing_is_marked_of_fewer_units_than_a_test_needs(counts: dict[str, in
         not_worse={"d": ("a/c",)},
     )
     sheet = sheet_of(table)
-    assert [cell.best for line in sheet.lines for cell in line.cells] == [not said] * 2 + [False] * 2
-    assert sheet.lines[1].cells[0].tied == (not said)
-    assert any(said in remark for remark in sheet.remarks)
-    assert any("is marked" in remark for remark in sheet.remarks) == bool(said)
+    assert [cell.best for line in sheet.lines for cell in line.cells] == [not reason] * 2 + [False] * 2
+    assert sheet.lines[1].cells[0].tied == (not reason)
+    assert any(reason in remark for remark in sheet.remarks)
+    assert any("is marked" in remark for remark in sheet.remarks) == bool(reason)
 
 
 def test_columns_of_too_few_units_beside_others_are_named() -> None:
@@ -378,10 +390,10 @@ def test_columns_of_too_few_units_beside_others_are_named() -> None:
 
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "===", "---", "    a", "* a", "# a", "> a", "a"])
 def test_a_remark_is_a_paragraph_of_its_own(text: str) -> None:
-    made = board(rankings=())
-    sheet = sheet_of(made.tables[0].model_copy(update={"note": text}), made)
-    found = MarkdownIt("commonmark").enable("table").parse(markdown(sheet))
-    assert {token.type for token in found} <= {
+    board = leaderboard(rankings=())
+    sheet = sheet_of(board.tables[0].model_copy(update={"note": text}), board)
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown(sheet))
+    assert {token.type for token in tokens} <= {
         "inline",
         "paragraph_open",
         "paragraph_close",
@@ -392,6 +404,6 @@ def test_a_remark_is_a_paragraph_of_its_own(text: str) -> None:
 @pytest.mark.parametrize("text", ["by @octocat", "@octocat/team", "see #12", "a@example.org"])
 def test_markdown_mentions_nobody_and_refers_to_no_issue(text: str) -> None:
     """GitHub looks for names in the text of each node of the page: none may hold the sign and what follows it."""
-    found = MarkdownIt("commonmark").render(markdown_text(text))
-    assert not re.search(r"[@#]\w", found)
-    assert re.sub("<[^>]*>", "", found).strip() == text
+    rendered = MarkdownIt("commonmark").render(markdown_text(text))
+    assert not re.search(r"[@#]\w", rendered)
+    assert re.sub("<[^>]*>", "", rendered).strip() == text

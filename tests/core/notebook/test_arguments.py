@@ -9,7 +9,7 @@ import torch
 
 import imharness as ih
 from imharness.errors import UsageError
-from imharness.notebook import OFFERS
+from imharness.notebook import offers
 from imharness.results.comparisons import Comparison, Condition
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
@@ -62,13 +62,13 @@ FINE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "audit_one_run": (ih.audit_one_run, {"scores": MANY, "included": MANY % 2}),
     "reconstruct": (
         ih.reconstruct,
-        {"gradients": [torch.zeros(2, 192), torch.zeros(2)], "model": MODEL, "shape": (3, 8, 8)},
+        {"gradients": [torch.ones(2, 192), torch.ones(2)], "model": MODEL, "shape": (3, 8, 8)},
     ),
     "run": (ih.run, {}),
     "score": (ih.score, {"metric": "psnr", "images": np.zeros((1, 3, 8, 8)), "reference": np.zeros((1, 3, 8, 8))}),
     "compare": (ih.compare, {"a": RESULT, "b": RESULT}),
     "load": (ih.load, {"store_or_site": "."}),
-    "load_board": (ih.load_board, {"site": "."}),
+    "load_leaderboard": (ih.load_leaderboard, {"site": "."}),
     "table": (RESULT.table, {}),
     "rows": (RESULT.rows, {}),
     "entry": (RESULT.__getitem__, {}),
@@ -104,7 +104,7 @@ FITS: dict[str, dict[str, str]] = {
     },
     "reconstruct": {
         "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "labels": "None list",
-        "statistics": "None", "metrics": "", "seed": "int",
+        "statistics": "None", "metrics": "", "noise": "int", "seed": "int",
     },
     "run": {
         "profile": "", "track": "None", "attack": "", "defense": "", "metric": "", "evaluator": "", "model": "",
@@ -114,7 +114,7 @@ FITS: dict[str, dict[str, str]] = {
     "score": {"metric": "", "images": "", "reference": "", "device": ""},
     "compare": {"a": "", "b": "", "on": "None"},
     "load": {"store_or_site": ""},
-    "load_board": {"site": ""},
+    "load_leaderboard": {"site": ""},
     "table": {"name": "None"},
     "rows": {"step": "None"},
     "entry": {"name": ""},
@@ -131,7 +131,9 @@ CALLED |= {("entry", "name"): "entry", ("column", "key"): "column"}
 """What a message calls an argument that has another name."""
 
 
-@pytest.mark.parametrize(("function", "argument"), [(own, name) for own, names in FITS.items() for name in names])
+@pytest.mark.parametrize(
+    ("function", "argument"), [(function, name) for function, names in FITS.items() for name in names]
+)
 def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_argument(function: str, argument: str) -> None:
     call, fine = FINE[function]
     name = CALLED.get((function, argument), argument)
@@ -141,15 +143,15 @@ def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_argument(functi
         further = {"originals": np.zeros((1, 3, 8, 8))} if argument == "metrics" else {}
         with pytest.raises(UsageError) as caught:
             call(**{**fine, **further, argument: value})
-        said = str(caught.value)
-        assert said.startswith((f"{name} ", f"{name}:")), (kind, said)
-        assert "\n" not in said, kind
+        message = str(caught.value)
+        assert message.startswith((f"{name} ", f"{name}:")), (kind, message)
+        assert "\n" not in message, kind
 
 
 def test_every_function_of_the_notebook_and_every_argument_is_tried() -> None:
     import inspect
 
-    functions = {name for name in OFFERS if name[0].islower()}
+    functions = {name for name in offers() if name[0].islower()}
     assert functions <= FITS.keys()
     for name in functions:
         assert set(inspect.signature(getattr(ih, name)).parameters) == set(FITS[name]), name

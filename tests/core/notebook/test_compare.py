@@ -7,12 +7,12 @@ import pytest
 
 import imharness as ih
 from imharness.errors import UsageError
-from imharness.results.boards import Board
+from imharness.leaderboard import NotTestable
 from imharness.results.comparisons import Comparison, Condition
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.head_to_head import head_to_head
-from imharness.stats import NotTestable
 
 LABELS = ("local/mine", "harness/jpeg")
 TABLE = Table(
@@ -51,37 +51,37 @@ def scores() -> np.ndarray:
 
 def test_two_rows_of_one_result_are_compared_as_the_site_compares_them(scores: np.ndarray) -> None:
     result = result_with(scores, tuple(f"u{i:02}" for i in range(12)))
-    found = ih.compare(result["mine"], result["harness/jpeg"])
+    comparison = ih.compare(result["mine"], result["harness/jpeg"])
     gains = (scores[1].astype(np.float32) - scores[0].astype(np.float32).astype(np.float64)).reshape(2, 12)
-    wanted = head_to_head(gains.mean(axis=0), tail=0.05)
-    assert (found.better, found.worse, found.tests) == (wanted.better, wanted.worse, 2)
-    own = dataclasses.astuple(wanted.difference)[:4]
-    assert dataclasses.astuple(found.difference)[:4] == pytest.approx(own, rel=1e-12)
-    assert (found.ahead, found.met) == (int((gains.mean(axis=1) > 0).sum()), 2)
-    assert found.winner == "local/mine"
-    assert "local/mine against jpeg by D: local/mine is better" in repr(found)
+    wanted = head_to_head(gains.mean(axis=0), alpha=0.05)
+    assert (comparison.better, comparison.worse, comparison.tests) == (wanted.better, wanted.worse, 2)
+    expected = dataclasses.astuple(wanted.difference)[:4]
+    assert dataclasses.astuple(comparison.difference)[:4] == pytest.approx(expected, rel=1e-12)
+    assert (comparison.ahead, comparison.met) == (int((gains.mean(axis=1) > 0).sum()), 2)
+    assert comparison.winner == "local/mine"
+    assert "local/mine against jpeg by D: local/mine is better" in repr(comparison)
     turned = ih.compare(result["jpeg"], result["mine"])
-    assert (turned.better, turned.worse) == (found.worse, found.better)
+    assert (turned.better, turned.worse) == (comparison.worse, comparison.better)
 
 
 def test_a_test_that_finds_the_other_side_better_is_said_to_contradict_the_interval(scores: np.ndarray) -> None:
     result = result_with(scores, tuple(f"u{i:02}" for i in range(12)))
-    found = ih.compare(result["mine"], result["jpeg"])
-    assert found.winner == found.first == "local/mine"
-    against = dataclasses.replace(found, better=1.0, worse=1e-9)
+    comparison = ih.compare(result["mine"], result["jpeg"])
+    assert comparison.winner == comparison.first == "local/mine"
+    against = dataclasses.replace(comparison, better=1.0, worse=1e-9)
     assert "so it finds jpeg better, unlike the interval" in repr(against)
-    assert "unlike the interval" not in repr(dataclasses.replace(found, better=1e-9, worse=1.0))
-    assert "so it does not tell them apart, unlike the interval" in repr(
-        dataclasses.replace(found, better=0.4, worse=0.6)
+    assert "unlike the interval" not in repr(dataclasses.replace(comparison, better=1e-9, worse=1.0))
+    assert "so it does not separate them, unlike the interval" in repr(
+        dataclasses.replace(comparison, better=0.4, worse=0.6)
     )
 
 
 def test_two_results_are_compared_on_the_units_that_both_have(scores: np.ndarray) -> None:
     units = tuple(f"u{i:02}" for i in range(12))
     one, other = result_with(scores, units), result_with(scores[::-1], units[::-1])
-    found = ih.compare(one, other["mine"])
-    assert found.difference.n == 12
-    assert found.difference.value == pytest.approx((scores[1] - scores[0]).mean(), abs=1e-6)
+    comparison = ih.compare(one, other["mine"])
+    assert comparison.difference.n == 12
+    assert comparison.difference.value == pytest.approx((scores[1] - scores[0]).mean(), abs=1e-6)
     with pytest.raises(NotTestable):
         ih.compare(one, result_with(scores, tuple(f"v{i}" for i in range(12))))
 
@@ -93,8 +93,8 @@ def test_units_of_one_source_count_as_one(scores: np.ndarray) -> None:
 
 
 def test_behind_a_ranking_the_worst_attack_on_each_unit_counts(scores: np.ndarray) -> None:
-    result = result_with(scores, tuple(f"u{i:02}" for i in range(12)), over=("attack",), tail=0.002)
-    place = Place(complete=True, gate="passes", front=True, broken_by={})
+    result = result_with(scores, tuple(f"u{i:02}" for i in range(12)), over=("attack",), pairwise_alpha=0.002)
+    standing = Place(complete=True, gate="passes", front=True, broken_by={})
     ranking = Ranking(
         table="main",
         comparison="d",
@@ -105,11 +105,11 @@ def test_behind_a_ranking_the_worst_attack_on_each_unit_counts(scores: np.ndarra
         undefended="",
         gate=None,
         share=0.05,
-        places=dict.fromkeys(LABELS, place),
+        places=dict.fromkeys(LABELS, standing),
         winner="",
         claim="",
     )
-    board = Board(
+    leaderboard = Leaderboard(
         track="a/b",
         title="",
         measures="",
@@ -119,48 +119,48 @@ def test_behind_a_ranking_the_worst_attack_on_each_unit_counts(scores: np.ndarra
         command="",
         finished="",
         missing=(),
-        cells_done=0,
-        cells_failed=0,
-        cells_missing=0,
+        tasks_done=0,
+        tasks_failed=0,
+        tasks_missing=0,
         tables=(TABLE,),
         versions={},
         sources="",
         rankings=(ranking,),
     )
-    worst = dataclasses.replace(result, boards={"main": board})
-    found = ih.compare(worst["mine"], worst["jpeg"])
+    worst = dataclasses.replace(result, leaderboards={"main": leaderboard})
+    comparison = ih.compare(worst["mine"], worst["jpeg"])
     by_unit = scores.astype(np.float32).astype(np.float64).reshape(2, 2, 12).max(axis=1)
-    assert found.difference.value == pytest.approx((by_unit[1] - by_unit[0]).mean(), abs=1e-6)
-    wanted = head_to_head(by_unit[1] - by_unit[0], tail=0.002)
-    own = (wanted.difference.low, wanted.difference.high)
-    assert (found.difference.low, found.difference.high) == pytest.approx(own, rel=1e-6)
+    assert comparison.difference.value == pytest.approx((by_unit[1] - by_unit[0]).mean(), abs=1e-6)
+    wanted = head_to_head(by_unit[1] - by_unit[0], alpha=0.002)
+    expected = (wanted.difference.low, wanted.difference.high)
+    assert (comparison.difference.low, comparison.difference.high) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("units", "facts", "said"),
+    ("units", "facts", "message"),
     [
-        (4, {}, "cannot tell: 4 images, but an interval needs at least 5."),
-        (1, {}, "cannot tell: 1 image, but an interval needs at least 5."),
+        (4, {}, "undecided: 4 images, but an interval needs at least 5."),
+        (1, {}, "undecided: 1 image, but an interval needs at least 5."),
         (
             12,
             {"clusters": (tuple("aaaaaabbbbbb"),), "cluster_unit": "photograph"},
-            "cannot tell: 2 photographs, but an interval needs at least 5.",
+            "undecided: 2 photographs, but an interval needs at least 5.",
         ),
     ],
 )
 def test_too_few_units_are_said_in_words_and_nothing_reads_nan(
-    units: int, facts: dict, said: str, scores: np.ndarray
+    units: int, facts: dict, message: str, scores: np.ndarray
 ) -> None:
     result = result_with(scores[:, : 2 * units], tuple(f"u{i:02}" for i in range(units)), **facts)
-    found = ih.compare(result["mine"], result["jpeg"])
-    assert found.winner == ""
-    assert said in repr(found)
-    assert "nan" not in repr(found)
+    comparison = ih.compare(result["mine"], result["jpeg"])
+    assert comparison.winner == ""
+    assert message in repr(comparison)
+    assert "nan" not in repr(comparison)
 
 
 def test_entries_that_never_differ_are_said_to_be_equal(scores: np.ndarray) -> None:
     result = result_with(np.repeat(scores[:1], 2, axis=0), tuple(f"u{i:02}" for i in range(12)))
-    assert "cannot tell: the two differ on no image." in repr(ih.compare(result["mine"], result["jpeg"]))
+    assert "undecided: the two differ on no image." in repr(ih.compare(result["mine"], result["jpeg"]))
 
 
 def test_errors_name_the_argument(scores: np.ndarray) -> None:

@@ -27,8 +27,8 @@ def rng() -> ImageRng:
     return ImageRng([1, 2])
 
 
-def used(own: Own, track: str, *arguments: Any) -> Any:
-    component = component_of(own, f"harness/{track}", "").component
+def used(user_object: Own, track: str, *arguments: Any) -> Any:
+    component = component_of(user_object, f"harness/{track}", "").component
     return checked(component, component.build(CPU))(*arguments)
 
 
@@ -40,14 +40,14 @@ def test_a_defense_of_images_gets_streams_when_it_is_random() -> None:
 
 
 def test_a_defense_of_gradients_gets_them_by_name() -> None:
-    own = ih.defense(lambda g, streams: {k: v + streams.normal(4) for k, v in g.items()}, differentiable=False)
-    torch.testing.assert_close(used(own, "reconstruction", GRADIENTS, rng())["weight"], 1 + rng().normal(4))
+    defense = ih.defense(lambda g, streams: {k: v + streams.normal(4) for k, v in g.items()}, differentiable=False)
+    torch.testing.assert_close(used(defense, "reconstruction", GRADIENTS, rng())["weight"], 1 + rng().normal(4))
 
 
 def test_a_defense_of_outputs_may_ask_for_what_the_defender_holds() -> None:
-    own = ih.defense(lambda p: p.round(), differentiable=False)
-    assert used(own, "membership", PROBABILITIES, HELD, torch.Generator()).tolist() == [[1, 0], [0, 0]]
-    mixed = ih.defense(lambda p, held: (p + held.reference) / 2, differentiable=False)
+    defense = ih.defense(lambda p: p.round(), differentiable=False)
+    assert used(defense, "membership", PROBABILITIES, HELD, torch.Generator()).tolist() == [[1, 0], [0, 0]]
+    mixed = ih.defense(lambda p, defender: (p + defender.reference) / 2, differentiable=False)
     torch.testing.assert_close(used(mixed, "membership", PROBABILITIES, HELD, torch.Generator()), PROBABILITIES)
 
 
@@ -72,8 +72,8 @@ def test_attacks_rebuild_or_change_images() -> None:
 
 
 def test_an_evaluator_guesses_from_outputs() -> None:
-    own = ih.evaluator(lambda query: query.target_outputs.max(1).values - 0.6)
-    torch.testing.assert_close(used(own, "membership", QUERY), torch.tensor([0.15, -0.1]))
+    evaluator = ih.evaluator(lambda query: query.target_outputs.max(1).values - 0.6)
+    torch.testing.assert_close(used(evaluator, "membership", QUERY), torch.tensor([0.15, -0.1]))
 
 
 def test_images_of_ones_own_are_a_data_set_of_8_bits() -> None:

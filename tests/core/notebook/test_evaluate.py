@@ -2,8 +2,8 @@
 
 import os
 import re
+import subprocess
 import sys
-import threading
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +17,7 @@ import imharness as ih
 from imharness.errors import ContractError, UsageError
 from imharness.notebook.evaluate import _data
 from imharness.results.store import Store
+from imharness.results.version import SCHEMA
 from imharness.running.executor import Worker
 from imharness_iqa.defenses.gaussian_blur import GaussianBlur
 from imharness_leaderboard.publishing import publish_site
@@ -36,12 +37,12 @@ def rounded(images: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def evaluated_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("notebook") / "store"
 
 
 @pytest.fixture(scope="module")
-def result(place: Path) -> ih.Result:
+def result(evaluated_store: Path) -> ih.Result:
     """A module, a function, a lambda, a closure and a method that is also a plugin, beside two entries."""
     blur = GaussianBlur().build(torch.device("cpu"))
     return ih.evaluate(
@@ -51,28 +52,30 @@ def result(place: Path) -> ih.Result:
         ih.defense(shifted(3), differentiable=True, name="closure"),
         ih.defense(blur, differentiable=True, name="blur"),
         against=["gaussian-blur", "ifgsm"],
-        store=place,
+        store=evaluated_store,
         **PIECE,
     )
 
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The cells that are computed, by step and defense."""
-    found: list[str] = []
+    """The tasks that are computed, by step and defense."""
+    computed_steps: list[str] = []
     run = Worker.run
 
-    def told(self, key, spec):
-        found.append(f"{spec.step} {spec.components['defense'].label if 'defense' in spec.components else ''}".strip())
+    def count(self, key, spec):
+        computed_steps.append(
+            f"{spec.step} {spec.components['defense'].label if 'defense' in spec.components else ''}".strip()
+        )
         return run(self, key, spec)
 
-    monkeypatch.setattr(Worker, "run", told)
-    return found
+    monkeypatch.setattr(Worker, "run", count)
+    return computed_steps
 
 
 def test_a_module_a_function_a_lambda_and_a_closure_rank_beside_the_entries(result: ih.Result) -> None:
-    own = {"local/module", "local/rounded", "local/lambda", "local/closure", "local/blur"}
-    assert set(result.table("ranking").labels) == own | CONTROLS | {"harness/gaussian-blur"}
+    local_labels = {"local/module", "local/rounded", "local/lambda", "local/closure", "local/blur"}
+    assert set(result.table("ranking").labels) == local_labels | CONTROLS | {"harness/gaussian-blur"}
     assert result.failed == {}
     assert np.isfinite(result["closure"].values["worst"])
 
@@ -81,48 +84,100 @@ def test_an_own_defense_has_the_rows_of_the_same_defense_as_a_plugin(result: ih.
     for step in ("attack", "defended", "evaluate", "purify"):
         rows = result.rows(step)
         names = [name for name, column in rows.items() if column.dtype.kind == "f" and name != "ms"]
-        own, plugin = (
+        function_rows, plugin = (
             {name: rows[name][rows["defense"] == label].tobytes() for name in names}
             for label in ("local/blur", "harness/gaussian-blur")
         )
-        assert own == plugin
-        assert any(own.values())
+        assert function_rows == plugin
+        assert any(function_rows.values())
     assert result["blur"].values["worst"] == result["gaussian-blur"].values["worst"]
 
 
-def test_what_was_computed_is_kept_until_a_closed_over_value_changes(tmp_path: Path, computed: list[str]) -> None:
-    def once(by: int) -> None:
-        own = ih.defense(shifted(by), differentiable=True, name="shift")
-        ih.evaluate(own, against=["ifgsm"], store=tmp_path, **PIECE)
-
-    once(1)
-    assert "purify local/shift" in computed
-    computed.clear()
-    once(1)
-    assert computed == []
-    once(2)
-    assert {cell.rpartition(" ")[2] for cell in computed} == {"local/shift"}
+def test_the_first_lines_are_what_the_ranking_says_of_the_users_objects(result: ih.Result) -> None:
+    (ranking,) = (ranking for ranking in result.rankings if ranking.table == "ranking")
+    lines = repr(result).splitlines()
+    users = [label for label in result.table("ranking").labels if label.startswith("local/")]
+    wanted = [" ".join(ranking.places[label].headline).replace("local/", "") for label in users]
+    assert len(users) == 5
+    assert lines[:5] == [line.replace("harness/none", "No defense") for line in wanted]
+    first = next(i for i, line in enumerate(lines) if line.startswith("defense "))
+    assert {line.split()[0] for line in lines[first + 1 : first + 6]} == set(users)
 
 
-def test_what_cannot_be_digested_is_computed_anew_and_says_so_once(tmp_path: Path, computed: list[str]) -> None:
-    lock = threading.Lock()
+SHIFT = {"by": 1}
 
-    def guarded(images: torch.Tensor) -> torch.Tensor:
-        with lock:
-            return images.flip(-2)
 
-    own = ih.defense(guarded, differentiable=True)
-    with pytest.warns(UserWarning, match=r"guarded reads lock: a lock cannot be read .*Set cache_key"):
-        first = ih.evaluate(own, against=["ifgsm"], store=tmp_path, **PIECE)
-    computed.clear()
-    again = ih.evaluate(own, against=["ifgsm"], store=tmp_path, **PIECE)
-    assert {cell.rpartition(" ")[2] for cell in computed} == {"local/guarded"}
-    np.testing.assert_array_equal(*(list(found["guarded"].values.values()) for found in (first, again)))
-    keyed = ih.defense(guarded, differentiable=True, cache_key="1")
-    ih.evaluate(keyed, against=["ifgsm"], store=tmp_path, **PIECE)
-    computed.clear()
-    ih.evaluate(keyed, against=["ifgsm"], store=tmp_path, **PIECE)
-    assert computed == []
+def by_variable(images: torch.Tensor) -> torch.Tensor:
+    return images.roll(SHIFT["by"], dims=-1)
+
+
+def test_what_a_function_reads_may_change_and_old_numbers_never_come_back(tmp_path: Path, computed: list[str]) -> None:
+    def by_file(images: torch.Tensor) -> torch.Tensor:
+        return images.roll(int((tmp_path / "shift").read_text()), dims=-1)
+
+    def worst(by: int, function: Callable[[torch.Tensor], torch.Tensor]) -> float:
+        computed.clear()
+        (tmp_path / "shift").write_text(str(by))
+        SHIFT["by"] = by
+        defense = ih.defense(function, differentiable=True, name="shift")
+        result = ih.evaluate(defense, against=["ifgsm"], store=tmp_path / "store", **PIECE)
+        assert "purify local/shift" in computed
+        return result["shift"].values["worst"]
+
+    for function in (by_file, by_variable):
+        one, other, again = (worst(by, function) for by in (1, 9, 1))
+        assert one == again
+        assert one != other
+    assert not any("harness" in task for task in computed)  # what is no object of the user's is kept
+
+
+def test_results_with_a_cache_key_are_kept_until_it_changes(tmp_path: Path, computed: list[str]) -> None:
+    for key, is_computed in (("1", True), ("1", False), ("2", True), ("1", False)):
+        computed.clear()
+        defense = ih.defense(shifted(1), differentiable=True, name="shift", cache_key=key)
+        ih.evaluate(defense, against=["ifgsm"], store=tmp_path, **PIECE)
+        assert ("purify local/shift" in computed) == is_computed
+
+
+def test_two_results_of_one_name_keep_their_own_rows(tmp_path: Path) -> None:
+    rows = []
+    for by in (1, 9):
+        defense = ih.defense(shifted(by), differentiable=True, name="shift")
+        rows.append(ih.evaluate(defense, against=["ifgsm"], store=tmp_path, **PIECE))
+    first, second = (result.rows("purify") for result in rows)
+    of_shift = [frame["defense"] == "local/shift" for frame in (first, second)]
+    names = [name for name, column in first.items() if column.dtype.kind == "f" and name != "ms"]
+    assert any((first[name][of_shift[0]] != second[name][of_shift[1]]).any() for name in names)
+
+
+SCRIPT = """
+import sys
+import imharness as ih
+import torch
+KEY = sys.argv[1] if sys.argv[1:] else None
+own = ih.defense(lambda images: images.flip(-2), differentiable=True, name="turn", cache_key=KEY)
+ih.evaluate(own, against=["ifgsm"], dataset=torch.full((1, 3, 32, 32), 0.5), progress=False)
+"""
+
+
+def test_the_users_cache_keeps_no_result_that_no_further_call_can_use(tmp_path: Path) -> None:
+    environment = dict(os.environ) | {"XDG_CACHE_HOME": str(tmp_path)}
+    store = Store(tmp_path / "image-privacy-harness" / f"evaluations-{SCHEMA}")
+    (tmp_path / "script.py").write_text(SCRIPT)
+
+    def labels(*words: str) -> set[str]:
+        command = [sys.executable, "-W", "error", str(tmp_path / "script.py"), *words]
+        ended = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        assert "Traceback" not in ended.stderr
+        records = [record for _, record in store.records()]
+        keys = {record.key for record in records}
+        for folder in ("tasks", "artifacts"):
+            assert {path.name.partition(".")[0] for path in Path(store.address, folder).rglob("*.*")} <= keys
+        return {ref.label for record in records for ref in record.spec.components.values()}
+
+    assert "harness/none" in labels()
+    assert "local/turn" not in labels()
+    assert "local/turn" in labels("key")
 
 
 def test_own_metrics_and_attacks_take_part_and_their_table_stands_first(tmp_path: Path) -> None:
@@ -147,41 +202,41 @@ def test_own_metrics_and_attacks_take_part_and_their_table_stands_first(tmp_path
 
 
 def test_an_attack_beyond_its_radius_is_refused_and_named(tmp_path: Path) -> None:
-    own = ih.attack(lambda x, target: 1 - x, access="black_box", norm="linf", radius=0.01, name="far")
+    attack = ih.attack(lambda x, target: 1 - x, access="black_box", norm="linf", radius=0.01, name="far")
     broken = ih.attack(
         lambda x, target: x * (1 // (len(x) - len(x))), access="black_box", norm="unrestricted", name="b"
     )
     fine = ih.attack(lambda x, target: x, access="black_box", norm="linf", radius=0.01, name="fine")
-    result = ih.evaluate(own, broken, fine, against=["flip"], store=tmp_path, **PIECE)
-    said = "\n".join(result.failed.values())
-    assert "ContractError: local/far: expected linf distance at most 0.01" in said
-    assert "local/b: ZeroDivisionError" in said
+    result = ih.evaluate(attack, broken, fine, against=["flip"], store=tmp_path, **PIECE)
+    message = "\n".join(result.failed.values())
+    assert "ContractError: local/far: expected linf distance at most 0.01" in message
+    assert "local/b: ZeroDivisionError" in message
     assert "local/far" in repr(result)
 
 
 def test_objects_that_all_fail_are_an_error_and_no_table_of_others(tmp_path: Path) -> None:
-    own = [
+    objects = [
         ih.defense(lambda x: x * (1 // (len(x) - len(x))), differentiable=True, name="raises"),
         ih.defense(lambda x: x.numpy(force=True), differentiable=False, name="array"),
     ]
-    with pytest.raises(ContractError) as told:
-        ih.evaluate(*own, against=["none"], store=tmp_path, **PIECE)
-    said = str(told.value)
-    assert said.startswith("no cell with local/array and local/raises could be computed: ")
-    assert said.count("ZeroDivisionError") == 1
-    assert said.count("local/array: expected") == 1
+    with pytest.raises(ContractError) as caught:
+        ih.evaluate(*objects, against=["none"], store=tmp_path, **PIECE)
+    message = str(caught.value)
+    assert message.startswith("no task with local/array and local/raises could be computed: ")
+    assert message.count("ZeroDivisionError") == 1
+    assert message.count("local/array: expected") == 1
 
 
 def test_an_entry_is_found_by_the_name_of_its_function(result: ih.Result) -> None:
     assert result["gaussian_blur"].label == "harness/gaussian-blur"
-    with pytest.raises(UsageError, match=r"Known: .*local/module") as told:
+    with pytest.raises(UsageError, match=r"Known: .*local/module") as caught:
         result["nothing"]
-    assert "harness/" not in str(told.value)
+    assert "harness/" not in str(caught.value)
 
 
 def test_errors_name_the_argument(tmp_path: Path) -> None:
-    own = ih.defense(rounded, differentiable=False)
-    for wrong, said in (
+    defense = ih.defense(rounded, differentiable=False)
+    for wrong, message in (
         ({"limit": 0}, "limit: expected at least 1"),
         ({"limit": 1.5}, "limit: expected a whole number, got 1.5"),
         ({"seed": "a"}, "seed: expected a whole number, got 'a'"),
@@ -193,33 +248,33 @@ def test_errors_name_the_argument(tmp_path: Path) -> None:
         ({"device": "cuda:99"}, "device: device 'cuda:99' is not on this machine"),
         ({"dataset": "nowhere"}, "dataset: no dataset is called 'nowhere'.* Nor is there a folder 'nowhere'.$"),
         ({"dataset": tmp_path / "absent"}, "dataset: .*absent is not a folder"),
-        ({"dataset": np.zeros((2, 3, 8, 8), int)}, r"dataset must be floats .*into bytes with .astype\(numpy.uint8\)"),
-        ({"dataset": np.full((2, 3, 8, 8), 2.0)}, r"dataset must lie in \[0, 1\], got 2 to 2. Divide by 255"),
+        ({"dataset": np.full((2, 3, 8, 8), 9)}, r"dataset must be floats .*into bytes with .astype\(numpy.uint8\)"),
+        ({"dataset": np.full((2, 3, 8, 8), 9.0)}, r"dataset must lie in \[0, 1\], got 9 to 9. Divide by 255"),
         ({"dataset": np.zeros((8, 8, 3))}, r"dataset must have shape \(n, 3, height, width\).*transpose"),
         ({"track": "perceptual", "dataset": IMAGES}, "dataset: track .* images without labels|objects: track"),
     ):
-        with pytest.raises(UsageError, match=said):
-            ih.evaluate(own, **({"store": tmp_path, "progress": False} | wrong))
+        with pytest.raises(UsageError, match=message):
+            ih.evaluate(defense, **({"store": tmp_path, "progress": False} | wrong))
     with pytest.raises(UsageError, match="objects: give at least one"):
         ih.evaluate()
     with pytest.raises(UsageError, match=r"objects: <function rounded.* wrap it, as in imharness.defense"):
         ih.evaluate(rounded)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="name: two objects are called 'rounded'"):
-        ih.evaluate(own, own, **PIECE)
+        ih.evaluate(defense, defense, **PIECE)
 
 
 def test_tables_for_others_leave_own_objects_out(tmp_path: Path, harness_here: Harness) -> None:
-    place = tmp_path / "store"
-    own = ih.defense(shifted(3), differentiable=True, name="closure")
-    result = ih.evaluate(own, against=["flip", "ifgsm"], limit=2, store=place, progress=False)
+    store_folder = tmp_path / "store"
+    defense = ih.defense(shifted(3), differentiable=True, name="closure")
+    result = ih.evaluate(defense, against=["flip", "ifgsm"], limit=2, store=store_folder, progress=False)
     with pytest.raises(UsageError, match=r"the tables of harness/iqa contain local/closure: .*nobody else can run"):
-        publish_site(place, tmp_path / "site", "first")
-    ranked = harness_here("results", "rank", "--store", str(place), cwd=tmp_path)
+        publish_site(store_folder, tmp_path / "site", "first")
+    ranked = harness_here("results", "rank", "--store", str(store_folder), cwd=tmp_path)
     assert "left out: local/closure, an object of a notebook or script, which nobody else can run" in ranked.stdout
-    board = Store(place).board("harness/iqa")
-    assert board is not None
-    assert {row.label for row in board.tables[0].rows} == set(result.table().labels) - {"local/closure"}
-    assert not any(entry.id.startswith("local/") for entry in board.entries)
+    leaderboard = Store(store_folder).leaderboard("harness/iqa")
+    assert leaderboard is not None
+    assert {row.label for row in leaderboard.tables[0].rows} == set(result.table().labels) - {"local/closure"}
+    assert not any(entry.id.startswith("local/") for entry in leaderboard.entries)
 
 
 def test_tables_of_a_run_are_not_replaced(tmp_path: Path) -> None:
@@ -227,35 +282,35 @@ def test_tables_of_a_run_are_not_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path)
     (sweep,) = store.sweeps("harness/iqa")
     store.save_sweep(sweep.model_copy(update={"command": "harness run --all", "run_configuration": "of-a-run"}))
-    before = store.board("harness/iqa")
+    before = store.leaderboard("harness/iqa")
     ih.evaluate(ih.defense(rounded, differentiable=False), against=["ifgsm"], store=tmp_path, **PIECE)
-    assert Store(tmp_path).board("harness/iqa") == before
+    assert Store(tmp_path).leaderboard("harness/iqa") == before
 
 
 def test_a_notebook_shows_a_bar_and_takes_it_away(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
+    displayed: list[str] = []
 
     class Handle:
-        update = staticmethod(shown.append)
+        update = staticmethod(displayed.append)
 
     class ZMQInteractiveShell:
         pass
 
-    display = types.SimpleNamespace(HTML=str, display=lambda value, display_id: shown.append(value) or Handle)
+    display = types.SimpleNamespace(HTML=str, display=lambda value, display_id: displayed.append(value) or Handle)
     ipython = types.SimpleNamespace(get_ipython=ZMQInteractiveShell, display=display)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     ih.evaluate("flip", against=["ifgsm"], dataset=IMAGES[:1])
-    assert shown[1].startswith("iqa <progress value='0'")
-    assert re.search(r", \d\d:\d\d, time left not known yet$", shown[1])
-    assert "20 of 20 cells" in shown[-2]
-    assert shown[-1] == ""
-    kept = empty_places / "cache" / "image-privacy-harness" / "evaluations"
-    assert len(list(Store(kept).all_keys())) == 20
+    assert displayed[1].startswith("iqa <progress value='0'")
+    assert re.search(r", \d\d:\d\d, time left not known yet$", displayed[1])
+    assert "20 of 20 tasks" in displayed[-2]
+    assert displayed[-1] == ""
+    store_folder = empty_places / "cache" / "image-privacy-harness" / f"evaluations-{SCHEMA}"
+    assert len(list(Store(store_folder).all_keys())) == 20
 
 
 def test_images_of_bytes_are_the_same_data_set_as_floats() -> None:
     bytes_ = (IMAGES * 255).round().to(torch.uint8)
-    of_floats, of_bytes, of_arrays = (_data(given, "harness/iqa") for given in (IMAGES, bytes_, bytes_.numpy()))
+    of_floats, of_bytes, of_arrays = (_data(images, "harness/iqa") for images in (IMAGES, bytes_, bytes_.numpy()))
     contents = {entry.component.ref().content for _, entry in (of_floats, of_bytes, of_arrays) if entry is not None}
     assert len(contents) == 1
     assert of_bytes[1] is not None
@@ -285,17 +340,17 @@ def test_a_folder_without_images_is_named_without_an_option_of_the_command_line(
         ih.evaluate("flip", dataset=tmp_path, store=tmp_path / "store", progress=False)
 
 
-def test_a_store_and_a_site_load_as_results(place: Path, result: ih.Result, tmp_path: Path) -> None:
+def test_a_store_and_a_site_load_as_results(evaluated_store: Path, result: ih.Result, tmp_path: Path) -> None:
     from imharness_leaderboard.folder import SiteFolder
     from imharness_leaderboard.numbers import write_results
 
-    board = Store(place).board("harness/iqa")
-    assert board is not None
-    loaded = ih.load(place)
-    assert list(loaded.tables) == [table.id for table in board.tables]
+    leaderboard = Store(evaluated_store).leaderboard("harness/iqa")
+    assert leaderboard is not None
+    loaded = ih.load(evaluated_store)
+    assert list(loaded.tables) == [table.id for table in leaderboard.tables]
     assert set(loaded.steps) == set(result.steps)
     site = SiteFolder(tmp_path)
-    write_results(site, [board], "")
+    write_results(site, [leaderboard], "")
     site.finish()
     assert repr(ih.load(tmp_path).table()) == repr(loaded.table())
     with pytest.raises(UsageError, match=r"store_or_site: .*nowhere is not a folder"):
@@ -311,3 +366,14 @@ def test_tables_of_several_tracks_are_told_apart_by_the_track(tmp_path: Path) ->
     assert {"iqa/clean", "perceptual/distance"} <= set(loaded.steps)
     assert len(loaded.rows("perceptual/distance")["distance"])
     assert "harness/psnr" in loaded.table("perceptual/ranking").labels
+
+
+def test_versions_of_a_photograph_in_an_array_count_as_one() -> None:
+    from imharness.notebook.components import images_of
+
+    scenes = np.random.default_rng(0).integers(0, 256, (3, 3, 6, 6), dtype=np.uint8).repeat(4, axis=2).repeat(4, axis=3)
+    versions = np.concatenate([scenes, 255 - (255 - scenes) // 2, np.full((2, 3, 24, 24), 90, np.uint8)])
+    with pytest.warns(UserWarning, match="8 images look like 5 photographs, and count as so many, such as image-0003"):
+        dataset = images_of(versions).component.build(torch.device("cpu"))
+    expected = [f"image-000{i}" for i in (0, 1, 2, 0, 1, 2, 6, 7)]
+    assert dataset.columns["photograph"].tolist() == expected

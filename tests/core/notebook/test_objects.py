@@ -61,7 +61,7 @@ def test_errors_name_the_argument() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "message"),
     [
         ({"radius": "8"}, "radius: expected a finite number above 0 for the norm linf, got '8'"),
         ({"radius": float("inf")}, "radius: expected a finite number above 0 for the norm linf, got inf"),
@@ -70,8 +70,8 @@ def test_errors_name_the_argument() -> None:
         ({"radius": 0.1, "cache_key": 3}, "cache_key: expected text, got 3"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_named(facts: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_value_of_the_wrong_type_is_named(facts: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         ih.attack(lambda images, target: images, access="black_box", norm="linf", **facts)  # type: ignore[arg-type]
 
 
@@ -82,10 +82,10 @@ def test_bounds_are_two_finite_numbers(bounds: object) -> None:
 
 
 def test_numbers_of_numpy_are_taken() -> None:
-    own = ih.attack(
+    attack = ih.attack(
         lambda images, target: images, access="black_box", norm="linf", radius=np.float32(0.5), queries=np.int64(3)
     )
-    assert json.dumps(dict(own.facts)) == json.dumps(
+    assert json.dumps(dict(attack.facts)) == json.dumps(
         {"access": "black_box", "norm": "linf", "radius": 0.5, "queries": 3}
     )
 
@@ -95,23 +95,23 @@ def test_a_track_says_which_objects_it_takes() -> None:
         UsageError, match="objects: track harness/perceptual does not take your own defense; it takes: m"
     ):
         component_of(ih.defense(blurred, differentiable=True), "harness/perceptual", "")
-    own = ih.metric(lambda x, y: x, higher_means="worse_quality", reference=True)
+    metric = ih.metric(lambda x, y: x, higher_means="worse_quality", reference=True)
     with pytest.raises(UsageError, match="objects: track harness/iqa takes metrics without a reference"):
-        component_of(own, "harness/iqa", "")
+        component_of(metric, "harness/iqa", "")
 
 
 def test_facts_are_part_of_what_a_result_depends_on() -> None:
     def content(bounds: tuple[float, float]) -> str:
-        own = ih.metric(blurred, bounds=bounds, higher_means="better_quality")
-        return component_of(own, "harness/iqa", "same code").component.ref().content
+        metric = ih.metric(blurred, bounds=bounds, higher_means="better_quality")
+        return component_of(metric, "harness/iqa", "same code").component.ref().content
 
     assert content((0, 1)) == content((0, 1)) != content((0, 2))
 
 
 def test_a_plugin_cannot_take_the_owner_of_local_objects() -> None:
-    own = component_of(ih.defense(blurred, differentiable=True), "harness/iqa", "").component
+    component = component_of(ih.defense(blurred, differentiable=True), "harness/iqa", "").component
     with pytest.raises(PluginError, match="local/blurred: the owner 'local' is reserved for objects of notebooks"):
-        checked_offer(own)
+        checked_offer(component)
 
 
 def test_a_function_gets_as_many_arguments_as_it_requires() -> None:
@@ -123,10 +123,10 @@ def test_a_function_gets_as_many_arguments_as_it_requires() -> None:
 
 
 def test_of_a_module_a_frozen_copy_is_used() -> None:
-    own = torch.nn.BatchNorm2d(3).train()
-    used = built(own, torch.device("cpu"))
+    module = torch.nn.BatchNorm2d(3).train()
+    used = built(module, torch.device("cpu"))
     assert isinstance(used, torch.nn.BatchNorm2d)
     assert not used.training
     assert not any(parameter.requires_grad for parameter in used.parameters())
-    assert own.training
-    assert own.weight.requires_grad
+    assert module.training
+    assert module.weight.requires_grad

@@ -1,4 +1,4 @@
-"""A published board as data frames: from its folder, and from a server of this machine."""
+"""A published leaderboard as data frames: from its folder, and from a server of this machine."""
 
 import http.server
 import json
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.core.exports.boards import board
+from tests.core.exports.leaderboards import leaderboard
 from tests.leaderboard.contested import FLIP, JPEG, MEDIAN, NOISE, NONE, PURIFIER
 
 import imharness as ih
@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from imharness_leaderboard.numbers import write_results
 
     folder = SiteFolder(tmp_path_factory.mktemp("site"))
-    write_results(folder, [board()], "2026-11")
+    write_results(folder, [leaderboard()], "2026-11")
     folder.finish()
     return folder.root
 
@@ -55,8 +55,8 @@ class Server(http.server.ThreadingHTTPServer):
 class Handler(http.server.SimpleHTTPRequestHandler):
     server: Server
 
-    def __init__(self, *given, **named) -> None:
-        super().__init__(*given, directory=given[2].folder, **named)
+    def __init__(self, *arguments, **named) -> None:
+        super().__init__(*arguments, directory=arguments[2].folder, **named)
 
     def do_GET(self) -> None:
         if self.path in self.server.moved:
@@ -77,101 +77,102 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def server(site: Path) -> Iterator[Server]:
-    with Server(site) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield found
-        found.shutdown()
+    with Server(site) as web_server:
+        threading.Thread(target=web_server.serve_forever, daemon=True).start()
+        yield web_server
+        web_server.shutdown()
 
 
-def test_a_folder_and_an_address_give_the_same_board(site: Path, server: Server) -> None:
-    own = ih.load_board(site)
-    assert own.release == "2026-11"
+def test_a_folder_and_an_address_give_the_same_leaderboard(site: Path, server: Server) -> None:
+    local_board = ih.load_leaderboard(site)
+    assert local_board.release == "2026-11"
     for address in (server.address, f"{server.address}/", f"{server.address}/index.html"):
-        other = ih.load_board(address)
+        other = ih.load_leaderboard(address)
         for frame in ("to_dataframe", "standings", "found"):
-            pd.testing.assert_frame_equal(getattr(own, frame)(), getattr(other, frame)())
-    made = board()
-    assert own.to_dataframe().index.tolist() == [row.label for row in made.tables[0].rows]
-    assert list(own.tables) == [table.id for table in made.tables]
+            pd.testing.assert_frame_equal(getattr(local_board, frame)(), getattr(other, frame)())
+    source_board = leaderboard()
+    assert local_board.to_dataframe().index.tolist() == [row.label for row in source_board.tables[0].rows]
+    assert list(local_board.tables) == [table.id for table in source_board.tables]
 
 
 def test_standings_say_who_may_be_best_who_is_a_control_and_why_others_cannot_win(site: Path) -> None:
-    found = ih.load_board(site).standings().set_index("entry")
-    assert found["tier"].to_dict() == TIERS
-    assert found.loc[NONE, "control"] != ""
-    assert found.loc[NOISE, "flags"] != ""
-    assert found.loc[MEDIAN, "gate"] == "fails"
-    assert not found.loc[PURIFIER, "complete"]
-    assert found.loc[JPEG, "standing"] == ""
-    [ranking] = board().rankings
-    assert found.index[found["winner"]].tolist() == [own for own in [ranking.winner] if own]
+    standings = ih.load_leaderboard(site).standings().set_index("entry")
+    assert standings["tier"].to_dict() == TIERS
+    assert standings.loc[NONE, "control"] != ""
+    assert standings.loc[NOISE, "flags"] != ""
+    assert standings.loc[MEDIAN, "gate"] == "fails"
+    assert not standings.loc[PURIFIER, "complete"]
+    assert standings.loc[JPEG, "standing"] == ""
+    [ranking] = leaderboard().rankings
+    assert standings.index[standings["winner"]].tolist() == [label for label in [ranking.winner] if label]
 
 
-def test_findings_are_the_sentences_of_the_board(site: Path) -> None:
-    found = ih.load_board(site).found()
-    [ranking] = board().rankings
-    assert found["text"].tolist() == [own.text for own in ranking.findings]
-    assert found["tier"].tolist() == [own.tier for own in ranking.findings]
-    assert set(found["tier"]) <= {"shown", "ruled out", "open"}
+def test_findings_are_the_sentences_of_the_leaderboard(site: Path) -> None:
+    findings = ih.load_leaderboard(site).found()
+    [ranking] = leaderboard().rankings
+    assert findings["text"].tolist() == [finding.text for finding in ranking.findings]
+    assert findings["tier"].tolist() == [finding.tier for finding in ranking.findings]
+    assert set(findings["tier"]) <= {"shown", "ruled out", "open"}
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
-        ("http://example.org/board", "must begin with https://"),
-        ("ftp://localhost/board", "must begin with https://"),
+        ("http://example.org/leaderboard", "must begin with https://"),
+        ("ftp://localhost/leaderboard", "must begin with https://"),
         ("file:///etc/passwd", "is not the address of a site"),
         ("https://me:secret@example.org", "is not the address of a site"),
         ("https://example.org:port/", "is not the address of a site"),
         ("https://", "is not the address of a site"),
     ],
 )
-def test_only_encrypted_addresses_are_asked(address: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published, "_fetched", lambda asked: pytest.fail(f"{asked} was asked"))
-    with pytest.raises(UsageError, match=rf"^site: .*{said}"):
-        ih.load_board(address)
+def test_only_encrypted_addresses_are_asked(address: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "_fetched", lambda url: pytest.fail(f"{url} was asked"))
+    with pytest.raises(UsageError, match=rf"^site: .*{message}"):
+        ih.load_leaderboard(address)
 
 
 def test_what_a_server_says_is_told_in_one_line(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.moved = {"/moved/data/results.json": "http://example.org/results.json"}
-    for path, said in (
+    for path, message in (
         ("/moved", "must begin with https"),
         ("/nothing", "answers 404"),
         ("/short", r"broke off after 1 of 1000 bytes|IncompleteRead"),
     ):
-        with pytest.raises(UsageError, match=said) as caught:
-            ih.load_board(server.address + path)
+        with pytest.raises(UsageError, match=message) as caught:
+            ih.load_leaderboard(server.address + path)
         assert "\n" not in str(caught.value)
     server.moved = {"/moved/data/results.json": f"{server.address}/data/results.json"}
-    assert ih.load_board(f"{server.address}/moved").release == "2026-11"
+    assert ih.load_leaderboard(f"{server.address}/moved").release == "2026-11"
     monkeypatch.setattr(published, "LARGEST", 1000)
     with pytest.raises(UsageError, match=r"has more than \d+ MiB"):
-        ih.load_board(server.address)
+        ih.load_leaderboard(server.address)
     server.server_close()
     with pytest.raises(UsageError, match="is not reached"):
-        ih.load_board("http://127.0.0.1:9")
+        ih.load_leaderboard("http://127.0.0.1:9")
 
 
 def test_a_folder_that_is_no_site_or_of_another_format_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^site: .* has no data/results\.json"):
-        ih.load_board(tmp_path)
+        ih.load_leaderboard(tmp_path)
     (tmp_path / "data").mkdir()
     file = tmp_path / "data" / "results.json"
-    for content, said in (
-        ({"schema_version": 1, "boards": []}, "has the format 1; this version of the harness reads 3"),
+    for content, message in (
+        ({"schema_version": 1, "leaderboards": []}, "has the format 1; this version of the harness reads 4"),
         ([], "has the format None"),
-        ({"schema_version": 3, "boards": [{"track": "x"}]}, "is not a list of tables"),
-        ({"schema_version": 3}, "is not a list of tables"),
-        ({"schema_version": 3, "boards": []}, "has no board"),
+        ({"schema_version": 4, "leaderboards": [{"track": "x"}]}, "is not a list of tables"),
+        ({"schema_version": 4}, "is not a list of tables"),
+        ({"schema_version": 4, "leaderboards": []}, "has no leaderboard"),
     ):
         file.write_text(json.dumps(content))
-        with pytest.raises(UsageError, match=said):
-            ih.load_board(tmp_path)
+        with pytest.raises(UsageError, match=message):
+            ih.load_leaderboard(tmp_path)
     file.write_bytes(b"\x80\x04K\x01.")
     with pytest.raises(UsageError, match=r"^site: .* is not UTF-8"):
-        ih.load_board(tmp_path)
+        ih.load_leaderboard(tmp_path)
 
 
 def test_it_imports_no_torch(site: Path) -> None:
-    code = f"import sys, imharness as ih; ih.load_board({str(site)!r}).standings(); assert 'torch' not in sys.modules"
+    code = f"import sys, imharness as ih; ih.load_leaderboard({str(site)!r}).standings(); "
+    code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -26,17 +26,17 @@ LOCAL = torch.Generator()
     ],
 )
 def test_a_draw_from_each_global_generator_is_said_in_one_line(draw, whose: str) -> None:
-    own = ih.metric(
+    metric = ih.metric(
         lambda x: x.mean(dim=(1, 2, 3)) + 0 * draw(), bounds=(0, 1), higher_means="better_quality", name="m"
     )
     with pytest.warns(UserWarning, match=f"^local/m draws from the global randomness of {whose}, ") as caught:
-        ih.score(own, IMAGES)
+        ih.score(metric, IMAGES)
     assert len(caught) == 1
     assert caught[0].filename == __file__
 
 
 def test_draws_from_a_generator_of_ones_own_are_nobodys_business() -> None:
-    own = ih.metric(
+    metric = ih.metric(
         lambda x: (
             0 * torch.rand(len(x), generator=LOCAL).to(x.device)
             + x.mean(dim=(1, 2, 3)) * np.random.default_rng(1).random()
@@ -45,19 +45,19 @@ def test_draws_from_a_generator_of_ones_own_are_nobodys_business() -> None:
         higher_means="better_quality",
     )
     with warnings.catch_warnings(action="error"):
-        ih.score(own, IMAGES)
+        ih.score(metric, IMAGES)
 
 
 def test_what_a_metric_draws_is_not_blamed_on_the_attack_that_asks_it() -> None:
-    place = torch.device("cpu")
+    device = torch.device("cpu")
     noisy = ih.metric(
         lambda x: x.mean(dim=(1, 2, 3)) + torch.rand(1), bounds=(0, 1), higher_means="better_quality", name="noisy"
     )
     asks = ih.attack(
         lambda x, target: x + 0 * target(x).sum(), access="black_box", norm="linf", radius=0.1, name="asks"
     )
-    target = component_of(noisy, "harness/iqa", "").component.build(place)
-    asking = component_of(asks, "harness/iqa", "").component.build(place)
+    target = component_of(noisy, "harness/iqa", "").component.build(device)
+    asking = component_of(asks, "harness/iqa", "").component.build(device)
     asking(torch.zeros(1, 3, 4, 4), target)
     with pytest.warns(UserWarning, match="local/noisy draws"):
         assert say_who_drew() == ["local/noisy"]
@@ -70,12 +70,12 @@ def test_what_drew_is_computed_again_and_said_again(tmp_path) -> None:
         drawn.append(len(images))
         return (images + 0.01 * torch.rand_like(images)).clamp(0, 1)
 
-    own = ih.defense(noisy, differentiable=True, cache_key="1")
+    defense = ih.defense(noisy, differentiable=True, cache_key="1")
     facts = {"against": ["none", "ifgsm"], "dataset": IMAGES[:1], "store": tmp_path, "progress": False}
     for another_process in (False, False, True):
         if another_process:
             sys.modules["imharness.notebook.evaluate"]._drawing.clear()
         drawn.clear()
         with pytest.warns(UserWarning, match=r"local/noisy draws .* imharness.defense\(\.\.\., random=True\)"):
-            ih.evaluate(own, **facts)
+            ih.evaluate(defense, **facts)
         assert drawn

@@ -7,8 +7,9 @@ import pytest
 
 from imharness.errors import UsageError
 from imharness.exports import latex, markdown, sheet_of
+from imharness.notebook.load import joined
 from imharness.notebook.result import Result
-from imharness.notebook.writing import leading
+from imharness.notebook.writing import WIDEST, leading
 from imharness.results.sweeps import Missing
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
@@ -56,11 +57,12 @@ def test_a_result_gives_tables_and_rows_by_name_and_says_which_names_there_are(r
 
 
 def test_a_result_shows_itself_as_a_short_table_with_what_failed(result: Result) -> None:
-    shown = repr(result)
-    assert "mine<script>  0.25 [0.12, 0.50]  3.0" in shown
-    assert "a: No number: not timed." in shown
-    assert "attack x: boom here" in shown
-    assert "lpips" in shown
+    text = repr(result)
+    assert "mine<script>  0.25 [0.12, 0.50]  ━" in text
+    assert max(map(len, text.splitlines())) <= WIDEST
+    assert "a: No number: not timed." in text
+    assert "attack x: boom here" in text
+    assert "lpips" in text
 
 
 def test_what_is_shown_in_a_notebook_is_escaped(result: Result) -> None:
@@ -101,23 +103,23 @@ def test_a_picture_is_saved_in_the_format_that_its_name_says(result: Result, tmp
 def test_a_picture_of_a_ranking_shows_what_was_measured_and_places_are_whole() -> None:
     columns = (
         ColumnSpec(key="rank", label="rank", description="", better="lower", decimals=0),
-        ColumnSpec(key="worst", label="pairs turned %", description="", better="lower", decimals=1),
+        ColumnSpec(key="worst", label="pairs reversed %", description="", better="lower", decimals=1),
     )
     rows = tuple(
         Row(label=f"e{i}", values={"rank": Value(value=i + 1), "worst": Value(value=20.5 + i)}) for i in range(2)
     )
     table = Table(id="t", title="T", caption="", entry="defense", columns=columns, rows=rows, ranked_by="rank")
-    made = Result("a test", [table])
-    assert "pairs turned %" in made.plot().svg
-    ticks = made.plot(column="rank").figure.axes[0].get_xticks()
+    result = Result("a test", [table])
+    assert "pairs reversed %" in result.plot().svg
+    ticks = result.plot(column="rank").figure.axes[0].get_xticks()
     assert all(float(tick).is_integer() for tick in ticks)
 
 
-def test_a_cause_of_many_failed_cells_is_said_once() -> None:
-    shown = repr(Result("a test", failed={f"cell {i}": "folder x: i3.png is not an image" for i in range(30)}))
-    assert shown.count("i3.png") == 1
-    assert "30 cells failed" in shown
-    assert "so did 29 other cells" in shown
+def test_a_cause_of_many_failed_tasks_is_said_once() -> None:
+    text = repr(Result("a test", failed={f"task {i}": "folder x: i3.png is not an image" for i in range(30)}))
+    assert text.count("i3.png") == 1
+    assert "30 tasks failed" in text
+    assert "so did 29 other tasks" in text
 
 
 def test_data_frames_need_pandas_and_say_how_to_get_it(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,3 +147,65 @@ def test_a_short_table_has_a_column_of_each_measure_before_a_second_one_of_any()
     )
     table = Table(id="t", title="", caption="", entry="defense", columns=columns, rows=(), ranked_by="b_d")
     assert leading(table) == ["b_d", "a_d", "a_r", "a_srocc", "b_r", "b_srocc"]
+
+
+def defenses(id: str, *labels: str) -> Table:
+    rows = tuple(
+        Row(label=label, values={"d": Value(value=i + 1.0, low=i, high=i + 2)}) for i, label in enumerate(labels)
+    )
+    return TABLE.model_copy(update={"id": id, "rows": rows})
+
+
+def test_the_first_line_is_about_the_object_of_the_user_and_its_row_comes_first() -> None:
+    result = Result("a test", [defenses("main", "harness/jpeg", "local/mine", "harness/none")])
+    lines = repr(result).splitlines()
+    assert lines[0] == "mine: D| 2.00, number 2 of 3 defenses; JPEG has 1.00."
+    assert [line.split()[0] for line in lines[3:6]] == ["local/mine", "jpeg", "none"]
+    assert result.table().labels == ("harness/jpeg", "local/mine", "harness/none")
+    page = result._repr_html_()
+    assert page.startswith("<p><strong>mine: D| 2.00, number 2 of 3 defenses; JPEG has 1.00.</strong></p>")
+    assert page.index("local/mine") < page.index("jpeg</th>")
+    assert page.count("<svg") == 3
+
+
+def test_notes_are_folded_in_a_notebook_and_failures_are_not(result: Result) -> None:
+    above, _, folded = result._repr_html_().partition("<details>")
+    assert "attack x: boom here" in above
+    assert "No number: not timed." not in above
+    assert "No number: not timed." in folded
+    assert "Missing: lpips" in folded
+
+
+def test_bars_are_on_one_scale_with_the_dot_at_the_number() -> None:
+    text = repr(Result("a test", [defenses("main", "harness/a", "harness/b", "harness/c")]))
+    bars = [next(cell for cell in line.split("  ") if "●" in cell) for line in text.splitlines()[2:5]]
+    assert [bar.index("●") for bar in bars] == [round(i / 4 * 19) for i in (1, 2, 3)]
+    assert [len(bar) for bar in bars] == [20, 20, 20]
+    assert bars[0].startswith("━")
+    assert bars[0].endswith("·")
+    assert bars[2].startswith("·")
+    assert bars[2].endswith("━")
+
+
+def test_an_entry_is_looked_for_in_all_tracks_and_tables() -> None:
+    iqa = Result(
+        "iqa", [defenses("ranking", "harness/jpeg[quality=40]", "harness/none"), defenses("m", "harness/lpips")]
+    )
+    gradients = defenses("ranking", "harness/lenet + harness/none", "harness/lenet + harness/ats")
+    result = joined([("harness/iqa", iqa), ("harness/reconstruction", Result("r", [gradients]))], "store")
+    assert [result[name].label for name in ("jpeg", "jpeg[quality=40]", "lpips", "LPIPS")] == [
+        "harness/jpeg[quality=40]",
+        "harness/jpeg[quality=40]",
+        "harness/lpips",
+        "harness/lpips",
+    ]
+    assert result["ats"].table == "reconstruction/ranking"
+    assert result["ats"].values["d"] == 2.0
+    assert result["iqa/none"].values["d"] == 2.0
+    assert result["reconstruction/none"].values["d"] == 1.0
+    with pytest.raises(
+        UsageError, match=r"'none' is in iqa and reconstruction; write 'iqa/none' or 'reconstruction/none'"
+    ):
+        result["none"]
+    with pytest.raises(UsageError, match=r"entry: no entry is called 'jpg'\. Known: jpeg"):
+        result["jpg"]

@@ -1,4 +1,4 @@
-"""A part of a profile from Python: the same cells, rows and tables as those of the command line."""
+"""A part of a profile from Python: the same tasks, rows and tables as those of the command line."""
 
 import json
 import sys
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from tests.conftest import Harness, without_site
+from tests.rows_of import files_of
 
 import imharness as ih
 from imharness.errors import UsageError
-from imharness.results.boards import Board
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
@@ -31,8 +32,8 @@ WORDS = (
     "--device",
     "cpu",
 )
-OF_THE_RUN = {"command": True, "finished": True, "entries": {"__all__": {"seconds"}}}
-"""What tells two runs of the same cells apart."""
+OF_THE_RUN = {"command": True, "origin": True, "finished": True, "entries": {"__all__": {"seconds"}}}
+"""What tells two runs of the same tasks apart."""
 
 
 @pytest.fixture(scope="module")
@@ -55,38 +56,38 @@ def result(folder: Path) -> ih.Result:
 
 
 def rows_of(store: Store) -> dict[str, dict[str, bytes | list[Any]]]:
-    """All columns of all cells, numbers to their last bit."""
-    found = {}
+    """All columns of all tasks, numbers to their last bit."""
+    rows_by_task = {}
     for key, record in store.records(list(store.all_keys())):
         assert isinstance(record, TaskRecord)
         assert record.status == "done"
         columns = {**store.rows(record), **store.arrays(record)}
-        found[key] = {name: v.tolist() if v.dtype == object else v.tobytes() for name, v in columns.items()}
-    return found
+        rows_by_task[key] = {name: v.tolist() if v.dtype == object else v.tobytes() for name, v in columns.items()}
+    return rows_by_task
 
 
-def board_of(folder: Path) -> Board:
-    board = Store(folder / "store").board("harness/perceptual")
-    assert board is not None
-    return board
+def leaderboard_of(folder: Path) -> Leaderboard:
+    leaderboard = Store(folder / "store").leaderboard("harness/perceptual")
+    assert leaderboard is not None
+    return leaderboard
 
 
-def timeless(board: Board) -> dict[str, Any]:
-    """What a board says beside the times of its run."""
-    found = json.loads(board.model_dump_json(exclude=OF_THE_RUN))
-    for row in (row for table in found["tables"] for row in table["rows"]):
+def timeless(leaderboard: Leaderboard) -> dict[str, Any]:
+    """What a leaderboard says beside the times of its run."""
+    facts = json.loads(leaderboard.model_dump_json(exclude=OF_THE_RUN))
+    for row in (row for table in facts["tables"] for row in table["rows"]):
         row["values"].pop("ms", None)
-    return found
+    return facts
 
 
-def test_cells_rows_and_tables_are_those_of_the_command_line(command: Path, folder: Path, result: ih.Result) -> None:
+def test_tasks_rows_and_tables_are_those_of_the_command_line(command: Path, folder: Path, result: ih.Result) -> None:
     here, there = Store(folder / "store"), Store(command / "store")
     assert rows_of(here) == rows_of(there)
-    assert timeless(board_of(folder)) == timeless(board_of(command))
-    assert board_of(folder).command == "imharness.run"
-    assert [table.id for table in result.made] == [table.id for table in board_of(command).tables]
-    numbers, others = here.numbers(board_of(folder)), there.numbers(board_of(command))
-    assert {name: own.tolist() for name, own in numbers.items()} == {k: v.tolist() for k, v in others.items()}
+    assert timeless(leaderboard_of(folder)) == timeless(leaderboard_of(command))
+    assert leaderboard_of(folder).command == "imharness.run"
+    assert [table.id for table in result.made] == [table.id for table in leaderboard_of(command).tables]
+    numbers, others = here.numbers(leaderboard_of(folder)), there.numbers(leaderboard_of(command))
+    assert {name: column.tolist() for name, column in numbers.items()} == {k: v.tolist() for k, v in others.items()}
 
 
 def test_the_result_has_frames_rows_and_pages(folder: Path, result: ih.Result) -> None:
@@ -96,13 +97,14 @@ def test_the_result_has_frames_rows_and_pages(folder: Path, result: ih.Result) -
     assert len(frame) == 2
     assert result.failed == {}
     assert set(result.steps) == {
-        address.partition(" ")[0] for address in Store(folder / "store").latest("harness/perceptual").cells
+        address.partition(" ")[0] for address in Store(folder / "store").latest("harness/perceptual").tasks
     }
     assert (folder / "site" / "index.html").is_file()
 
 
 def test_the_same_call_again_computes_nothing(folder: Path, result: ih.Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = sorted((folder / "store" / "tasks").rglob("*.json"))
+    before = files_of(folder / "store")
+    assert before
     times = [file.stat().st_mtime_ns for file in before]
     monkeypatch.setattr("imharness.running.executor.Worker.run", None)
     again = ih.run(store=folder / "store", progress=False, **PART)
@@ -124,25 +126,25 @@ def test_a_script_runs_once_however_many_workers_compute(tmp_path: Path, harness
 
 
 def test_a_notebook_shows_a_bar(folder: Path, result: ih.Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
+    displayed: list[str] = []
 
     class Handle:
-        update = staticmethod(shown.append)
+        update = staticmethod(displayed.append)
 
     class ZMQInteractiveShell:
         pass
 
-    display = types.SimpleNamespace(HTML=str, display=lambda value, display_id: shown.append(value) or Handle)
+    display = types.SimpleNamespace(HTML=str, display=lambda value, display_id: displayed.append(value) or Handle)
     ipython = types.SimpleNamespace(get_ipython=ZMQInteractiveShell, display=display)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     ih.run(store=folder / "store", **PART)
-    cells = len(list(Store(folder / "store").all_keys()))
-    assert f"{cells} of {cells} cells" in shown[-2]
-    assert shown[-1] == ""
+    tasks = len(list(Store(folder / "store").all_keys()))
+    assert f"{tasks} of {tasks} tasks" in displayed[-2]
+    assert displayed[-1] == ""
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"profile": "embeded"}, "^profile: no profile is called 'embeded'.* embedded"),
         ({"track": []}, "^track: name at least one"),
@@ -159,7 +161,7 @@ def test_a_notebook_shows_a_bar(folder: Path, result: ih.Result, monkeypatch: py
         ({"fresh": "no"}, "^fresh: "),
     ],
 )
-def test_a_wrong_argument_is_named(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_a_wrong_argument_is_named(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        ih.run(**{"store": tmp_path / "store", **given})
+        ih.run(**{"store": tmp_path / "store", **arguments})
     assert not (tmp_path / "store").exists()

@@ -31,9 +31,9 @@ def test_it_gives_what_the_command_prints(metric: str, pixels: np.ndarray, tmp_p
     result = CliRunner().invoke(cli, ["score", metric, *against, str(tmp_path), "--json"], catch_exceptions=False)
     printed = [next(iter(row["scores"].values())) for row in json.loads(result.output)]
     reference = {} if alone else {"reference": pixels[0]}
-    found = score(metric, pixels, **reference)
-    assert found.dtype == np.float32
-    assert found.tolist() == printed
+    scores = score(metric, pixels, **reference)
+    assert scores.dtype == np.float32
+    assert scores.tolist() == printed
     as_floats = torch.from_numpy(pixels.astype(np.float32) / 255)
     assert score(metric, as_floats, **reference).tolist() == printed
 
@@ -50,18 +50,35 @@ def test_a_metric_of_sets_gives_one_number(monkeypatch: pytest.MonkeyPatch, pixe
         def build(self, device):
             return lambda images, reference: float((images.mean(dim=0) - reference.mean(dim=0)).abs().mean())
 
-    found = score(Means(), pixels, reference=pixels[:5])
-    assert found.shape == (1,)
-    assert found[0] == pytest.approx(np.abs(pixels.mean(0) - pixels[:5].mean(0)).mean() / 255, rel=1e-4)
+    scores = score(Means(), pixels, reference=pixels[:5])
+    assert scores.shape == (1,)
+    assert scores[0] == pytest.approx(np.abs(pixels.mean(0) - pixels[:5].mean(0)).mean() / 255, rel=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("images", "further", "said"),
+    ("images", "further", "message"),
     [
         (np.zeros((2, 8, 8, 3)), {}, r"images must have shape \(n, 3, height, width\).*transpose"),
         (np.full((1, 3, 8, 8), 255.0), {}, "images must lie in .* Divide by 255"),
-        (np.full((1, 3, 8, 8), -0.5), {}, r"images must lie in .* become \(x \+ 1\) / 2"),
-        (np.full((1, 3, 8, 8), -0.1), {}, "images must lie in"),
+        (
+            np.full((1, 3, 8, 8), -0.5),
+            {},
+            r"images must lie in .* which is \(x \+ 1\) / 2 for \[-1, 1\]",
+        ),
+        (np.full((1, 3, 8, 8), -0.1), {}, r"images must lie in .* \.clip\(0, 1\)"),
+        (np.full((1, 3, 8, 8), 1 + 1e-7), {}, r"got 1\.0000001 to 1\.0000001\..* \.clip\(0, 1\)\.$"),
+        (np.linspace(-1e-7, 0.9, 192).reshape(1, 3, 8, 8), {}, r"images must lie in .* \.clip\(0, 1\)\.$"),
+        (np.linspace(-2.118, 2.64, 192).reshape(1, 3, 8, 8), {}, r"They look normalised: .* x \* std \+ mean"),
+        (
+            np.linspace(0, 2.2, 192).reshape(1, 3, 8, 8),
+            {},
+            r"look normalised: .* numbers of your transform\.$",
+        ),
+        (np.linspace(0, 65535, 192).reshape(1, 3, 8, 8), {}, r"Divide by the number that is white, which is 65535"),
+        (np.full((1, 3, 8, 8), 65535, np.uint16), {}, r"got uint16 up to 65535; divide by .* 65535 for 16 bits"),
+        (np.full((1, 3, 8, 8), -5, np.int16), {}, r"got int16 from -5 to -5; turn them into floats"),
+        (np.ones((1, 3, 8, 8), bool), {}, r"got bool up to 1; if 1 is white, .* \.astype\(numpy\.float32\)"),
+        (np.full((1, 3, 8, 8), 255, np.int64), {}, r"got int64 up to 255; .* bytes with \.astype\(numpy\.uint8\)"),
         (np.full((1, 3, 8, 8), np.nan), {}, "images holds NaN"),
         (np.zeros((1, 3, 8, 8), dtype=int), {}, "images must be floats in"),
         (np.zeros((1, 3, 8, 8)), {}, "reference: harness/psnr compares with a reference"),
@@ -69,8 +86,8 @@ def test_a_metric_of_sets_gives_one_number(monkeypatch: pytest.MonkeyPatch, pixe
         (np.zeros((3, 3, 8, 8)), {"reference": np.zeros((2, 3, 8, 8))}, "reference must hold 1 or 3 images, got 2"),
     ],
 )
-def test_what_does_not_fit_is_named(images: np.ndarray, further: dict, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_does_not_fit_is_named(images: np.ndarray, further: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         score("psnr", images, **further)
 
 
@@ -105,14 +122,14 @@ def test_an_image_that_is_not_there_is_no_metric() -> None:
 
 
 def test_what_is_no_batch_of_colours_is_named_with_what_to_do(tmp_path: Path) -> None:
-    for given, said in (
+    for images, message in (
         ("image.png", "expected an array of numbers, got the path 'image.png'; read the file first"),
         (tmp_path / "image.png", "got the path"),
         (np.zeros((2, 1, 8, 8)), r"These are grey; repeat them in three colours with \.repeat\(3, axis=1\)"),
         (np.zeros((2, 4, 8, 8)), r"leave it out with \[:, :3\]"),
     ):
-        with pytest.raises(UsageError, match=said):
-            ih.score("ssim-uniform7", given, reference=np.zeros((2, 3, 8, 8)))
+        with pytest.raises(UsageError, match=message):
+            ih.score("ssim-uniform7", images, reference=np.zeros((2, 3, 8, 8)))
 
 
 def test_one_mean_for_a_batch_says_how_to_get_a_score_for_each_row() -> None:

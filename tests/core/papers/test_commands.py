@@ -16,18 +16,18 @@ from imharness.papers.published import PublishedTable, find_table, published_tab
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profiles import load_profile
 
-POINTED = [own for own in published_tables() if compare(own, None).series]
+POINTED = [table for table in published_tables() if compare(table, None).series]
 
 
 def options_of(command: str) -> dict[str, list[str]]:
     """Return what a command selects by kind, and its profile and track; the command line must read it."""
     words = shlex.split(command)
     read(words)
-    found: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {}
     for option, value in zip(words[2::2], words[3::2], strict=True):
-        found.setdefault(option.removeprefix("--"), []).append(value)
-    assert set(found) <= {"profile", "track", *SELECTABLE}
-    return found
+        options.setdefault(option.removeprefix("--"), []).append(value)
+    assert set(options) <= {"profile", "track", *SELECTABLE}
+    return options
 
 
 @functools.cache
@@ -37,26 +37,34 @@ def planned(command: str, *, first: bool = False) -> Graph:
     (profile,), (track,) = options.pop("profile"), options.pop("track")
     for kind, names in options.items():
         assert all(installed().find(kind, name) for name in names)
-    name, own = installed().track(track).info.id, load_profile(profile)
-    only = {kind: names[:1] for kind, names in (dict(own.tracks[name].select) | options).items()} if first else options
-    return plan_track(name, own, installed(), only=only, whole=True)
+    name, loaded_profile = installed().track(track).info.id, load_profile(profile)
+    only = (
+        {kind: names[:1] for kind, names in (dict(loaded_profile.tracks[name].select) | options).items()}
+        if first
+        else options
+    )
+    return plan_track(name, loaded_profile, installed(), only=only, whole=True)
 
 
 def asks(table: PublishedTable, row: str = "", column: str = "") -> list[Ask]:
     """Return what the numbers of a table need, or those of one row and of one column."""
-    rows = [own for own in table.rows if own.ours and row in ("", own.label)]
-    columns = [own for own in table.columns if own.ours and column in ("", own.label)]
+    rows = [table_row for table_row in table.rows if table_row.ours and row in ("", table_row.label)]
+    columns = [
+        table_column for table_column in table.columns if table_column.ours and column in ("", table_column.label)
+    ]
     return (
-        [ask_of(table, own) for own in rows] if table.matrix else [ask_of(table, r, c) for r in rows for c in columns]
+        [ask_of(table, table_row) for table_row in rows]
+        if table.matrix
+        else [ask_of(table, r, c) for r in rows for c in columns]
     )
 
 
 @pytest.mark.parametrize("table", POINTED, ids=lambda table: table.address)
 def test_every_command_is_read_and_plans_cells(table: PublishedTable) -> None:
-    found = runs(table, asks(table))
-    assert not found.without
-    assert found.commands
-    for command in found.commands:
+    required_runs = runs(table, asks(table))
+    assert not required_runs.without
+    assert required_runs.commands
+    for command in required_runs.commands:
         assert planned(command, first=True).tasks
 
 
@@ -68,11 +76,11 @@ def test_the_command_of_a_row_plans_what_the_row_is_made_of() -> None:
     table = find_table("membership/2")
     (command,) = runs(table, asks(table, "Texas100, early stopping", "confidence")).commands
     assert command == (
-        "harness run --profile paper --track membership --dataset harness/texas100 --model "
+        "harness run --profile song-mittal --track membership --dataset harness/texas100 --model "
         "'harness/mlp[activation=tanh]' --defense harness/advreg --evaluator harness/confidence"
     )
-    shown = evaluated(planned(command))
-    assert len(shown) == 5 * 2 * 2  # splits, adaptive or not, the defense and early stopping at its accuracy
+    evaluations = evaluated(planned(command))
+    assert len(evaluations) == 5 * 2 * 2  # splits, adaptive or not, the defense and early stopping at its accuracy
     whole = plan_track(
         "harness/membership",
         load_profile("paper"),
@@ -85,7 +93,7 @@ def test_the_command_of_a_row_plans_what_the_row_is_made_of() -> None:
         for a in evaluated(whole)
         if "model=harness/mlp[activation=tanh]" in a and "evaluator=harness/confidence " in f"{a} " and "advreg" in a
     }
-    assert shown == wanted
+    assert evaluations == wanted
 
 
 def test_the_command_of_a_purification_plans_the_published_part_of_each_data_set() -> None:
@@ -105,7 +113,7 @@ def test_the_command_of_a_purification_plans_the_published_part_of_each_data_set
 
 
 @pytest.mark.parametrize(
-    ("pointer", "selected", "whole", "found"),
+    ("pointer", "selected", "whole", "expected"),
     [
         ("a/x", ["x", "x[s=1]"], False, ["a/x"]),
         ("a/x[*]", ["x", "x[s=1]", "y"], False, ["a/x", "a/x[s=1]"]),
@@ -118,5 +126,7 @@ def test_the_command_of_a_purification_plans_the_published_part_of_each_data_set
         ("a/x", ["b/x"], False, []),
     ],
 )
-def test_pointers_become_names_of_the_profile(pointer: str, selected: list[str], whole: bool, found: list[str]) -> None:
-    assert names_for(pointer, selected, whole=whole) == found
+def test_pointers_become_names_of_the_profile(
+    pointer: str, selected: list[str], whole: bool, expected: list[str]
+) -> None:
+    assert names_for(pointer, selected, whole=whole) == expected

@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import SHARED
 
 from imharness.errors import PluginError, UsageError
+from imharness.papers.comparison import compare
 from imharness.papers.published import PublishedTable, find_table, published_tables, tables_in
 
 TEXTS = {
@@ -52,8 +53,8 @@ def numbers(text: str) -> list[str]:
     return re.findall(r"(?<![\d.])-?(?:\d+\.?\d*|\.\d+)", text.replace("%", " "))
 
 
-def runs_through(wanted: list[str], found: list[str]) -> bool:
-    return any(found[i : i + len(wanted)] == wanted for i in range(len(found) - len(wanted) + 1))
+def runs_through(wanted: list[str], sequence: list[str]) -> bool:
+    return any(sequence[i : i + len(wanted)] == wanted for i in range(len(sequence) - len(wanted) + 1))
 
 
 def printed(table: PublishedTable) -> list[list[str]]:
@@ -62,10 +63,10 @@ def printed(table: PublishedTable) -> list[list[str]]:
 
 
 def test_every_table_of_the_four_papers_is_there_or_listed_with_its_reason():
-    found = {
+    tables_by_paper = {
         paper: {t.table for t in published_tables() if t.paper == paper and t.table.isdigit()} for paper in PUBLISHED
     }
-    assert found == {paper: {str(i + 1) for i in range(n)} for paper, n in PUBLISHED.items()}
+    assert tables_by_paper == {paper: {str(i + 1) for i in range(n)} for paper, n in PUBLISHED.items()}
     left_out = {t.address for t in published_tables() if t.left_out}
     assert left_out == {
         *("iqa/1", "iqa/7", "iqa/8", "perceptual/2", "perceptual/figure-6", "reconstruction/3"),
@@ -79,8 +80,8 @@ def test_every_table_of_the_four_papers_is_there_or_listed_with_its_reason():
 @pytest.mark.parametrize("table", [t for t in TABLES if t.paper in LINES and t.address not in APART], ids=address)
 def test_rows_are_those_of_the_text(table, text_of):
     lines = [squeezed(line) for line in text_of(table.paper).splitlines()]
-    for row, own in zip(table.rows, printed(table), strict=True):
-        assert any("".join(own) in line for line in lines), row.label
+    for row, cells in zip(table.rows, printed(table), strict=True):
+        assert any("".join(cells) in line for line in lines), row.label
 
 
 SONG = [t for t in TABLES if t.paper == "song2021"]
@@ -88,32 +89,32 @@ SONG = [t for t in TABLES if t.paper == "song2021"]
 
 @pytest.mark.parametrize("table", [t for t in SONG if t.table.isdigit()], ids=address)
 def test_cells_follow_each_other_in_the_text(table, text_of):
-    found = numbers(text_of("song2021").replace("N.A.", ""))
+    text_numbers = numbers(text_of("song2021").replace("N.A.", ""))
     apart = 2 if table.address == "membership/7" else 0  # the text of appendix A has the accuracies of the models
-    for row, own in zip(table.rows, printed(table), strict=True):
-        assert runs_through(own[:apart], found), row.label
-        assert runs_through(own[apart:], found), row.label
+    for row, cells in zip(table.rows, printed(table), strict=True):
+        assert runs_through(cells[:apart], text_numbers), row.label
+        assert runs_through(cells[apart:], text_numbers), row.label
 
 
 @pytest.mark.parametrize("table", [t for t in SONG if not t.table.isdigit()], ids=address)
 def test_columns_of_figures_follow_each_other_in_the_text(table, text_of):
-    found = numbers(text_of("song2021"))
-    for column, own in zip(table.columns, zip(*printed(table), strict=True), strict=True):
-        own = [
-            n for n in own if not (table.table == "figure 10" and n == "0.1")
+    text_numbers = numbers(text_of("song2021"))
+    for column, cells in zip(table.columns, zip(*printed(table), strict=True), strict=True):
+        cells = [
+            n for n in cells if not (table.table == "figure 10" and n == "0.1")
         ]  # the prior .5 has a sentence of its own
-        assert runs_through(own, found), column.label
+        assert runs_through(cells, text_numbers), column.label
 
 
 def test_lpips_columns_follow_each_other_in_the_text_and_have_the_printed_means(text_of):
-    table, found = find_table("perceptual/5"), numbers(text_of("zhang2018"))
+    table, text_numbers = find_table("perceptual/5"), numbers(text_of("zhang2018"))
     rows = printed(table)
     pairs = {1: 2, 6: 7}  # the text has the last column of a group of families beside the mean of the group
     for j in (0, 3, 4, 5, 8):
         for first, last in ((1, 5), (7, 11), (11, 14)):
-            assert runs_through([row[j] for row in rows[first:last]], found), table.columns[j].label
+            assert runs_through([row[j] for row in rows[first:last]], text_numbers), table.columns[j].label
     for j, k in pairs.items():
-        assert all(runs_through([row[j], row[k]], found) for row in rows)
+        assert all(runs_through([row[j], row[k]], text_numbers) for row in rows)
     values = [[v.value for v in row.values] for row in table.rows]
     for row in values:
         assert row[2] == pytest.approx(sum(row[:2]) / 2, abs=0.101)
@@ -125,10 +126,14 @@ def test_lpips_columns_follow_each_other_in_the_text_and_have_the_printed_means(
 def test_numbers_of_scattered_tables_stand_in_the_text(name, text_of):
     table = find_table(name)
     text = text_of(table.paper).replace(",", "")
-    known = Counter(numbers(text)) + Counter(f"{float(n) * 1000:.0f}" for n in re.findall(r"(\d*\.?\d+)k\b", text))
-    known.update(["1900", "4700", "9400"])  # printed without their k
-    known.update(str(float(n)) for n in re.findall(r"(\d+\.\d+)M\b", text))
-    missing = [n for own in printed(table) for n in own if n not in known and f"{float(n):g}" not in known]
+    number_counts = Counter(numbers(text)) + Counter(
+        f"{float(n) * 1000:.0f}" for n in re.findall(r"(\d*\.?\d+)k\b", text)
+    )
+    number_counts.update(["1900", "4700", "9400"])  # printed without their k
+    number_counts.update(str(float(n)) for n in re.findall(r"(\d+\.\d+)M\b", text))
+    missing = [
+        n for cells in printed(table) for n in cells if n not in number_counts and f"{float(n):g}" not in number_counts
+    ]
     assert not missing
 
 
@@ -202,12 +207,18 @@ def package(tmp_path, monkeypatch):
     """Return a function that makes a package with one table and reads it."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def read(text: str, papers: str = '[a2020]\ntitle = "A"\n', name: str = f"pub_{tmp_path.name.replace('-', '_')}"):
+    def read(
+        text: str,
+        papers: str = '[a2020]\ntitle = "A"\n',
+        name: str = f"pub_{tmp_path.name.replace('-', '_')}",
+        otherwise: str = "",
+    ):
         root = tmp_path / name
         (root / "papers").mkdir(parents=True, exist_ok=True)
         (root / "__init__.py").write_text("raise ImportError('a package is not imported for its tables')")
         (root / "papers.toml").write_text(papers)
         (root / "papers" / "table-1.toml").write_text(text)
+        (root / "otherwise.toml").write_text(otherwise)
         tables_in.cache_clear()
         return tables_in(name)
 
@@ -221,7 +232,7 @@ def test_a_table_is_read_without_importing_its_package(package):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('values = "1.5"', 'values = "1.5 2"', r"row 'blur' has 2 values for 1 columns"),
         ('values = "1.5"', 'values = "1,5"', r"rows\[0\] 'blur': values: '1,5' is neither a number nor '-'"),
@@ -235,7 +246,35 @@ def test_a_table_is_read_without_importing_its_package(package):
         ('title = "t"', "title = ", r"cannot be read"),
     ],
 )
-def test_a_file_that_is_wrong_says_where(package, old, new, said):
+def test_a_file_that_is_wrong_says_where(package, old, new, message):
     with pytest.raises(PluginError, match=r"^pub_\w+/papers/table-1.toml") as caught:
         package(GOOD.replace(old, new))
-    assert re.search(said, str(caught.value))
+    assert re.search(message, str(caught.value))
+
+
+def test_what_the_authors_code_computes_otherwise_comes_with_the_table_of_its_paper(package):
+    (table,) = package(GOOD, otherwise='[a2020]\n"acme/blur" = "f.py sharpens."\n')
+    assert table.otherwise == {"acme/blur": "f.py sharpens."}
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "message"),
+    [
+        ('[b2021]\n"acme/blur" = "f.py"\n', r"names 'b2021', which is not in pub_.*/papers.toml"),
+        ('[a2020]\n"acme/blur" = ""\n', r"a2020: acme/blur: String should have at least 1 character"),
+        ("[a2020", r"cannot be read"),
+    ],
+)
+def test_a_file_of_what_is_computed_otherwise_that_is_wrong_says_where(package, otherwise, message):
+    with pytest.raises(PluginError, match=rf"^pub_\w+/otherwise.toml.*{message}"):
+        package(GOOD, otherwise=otherwise)
+
+
+def test_each_sentence_on_the_authors_code_is_shown_with_a_table_and_names_a_file():
+    printed_lines = "\n".join(line for table in TABLES for line in compare(table, None).otherwise)
+    for table in TABLES:
+        lines = [line.otherwise for line in (*table.rows, *table.columns) if line.otherwise]
+        for sentence in (*table.otherwise.values(), *lines):
+            assert sentence in printed_lines
+            assert re.search(r"[\w/-]+\.(py|json)\b", sentence)
+    assert {table.paper for table in TABLES if compare(table, None).otherwise} == set(PUBLISHED)

@@ -29,22 +29,26 @@ SELECT = {
 FACTS = DefenseInfo.model_fields
 
 
-def defense(fields: dict[str, tuple[Any, Any]] | None = None, /, method: str = "bad", **own: Any) -> Purification:
+def defense(fields: dict[str, tuple[Any, Any]] | None = None, /, method: str = "bad", **overrides: Any) -> Purification:
     """Return a defense with fields, name -> (type, default), and with facts or methods of its own."""
-    facts = {name: own.pop(name) for name in list(own) if name in FACTS and not isinstance(own[name], property)}
+    facts = {
+        name: overrides.pop(name)
+        for name in list(overrides)
+        if name in FACTS and not isinstance(overrides[name], property)
+    }
     info = DefenseInfo(**{"id": f"acme/{method}", "version": "1", "differentiable": True, **facts})
-    held = {name: default for name, (_, default) in (fields or {}).items()}
+    defaults = {name: default for name, (_, default) in (fields or {}).items()}
     types = {name: kind for name, (kind, _) in (fields or {}).items()} | {"info": ClassVar[DefenseInfo]}
     body = {"__doc__": "A defense.", "__module__": __name__, "__annotations__": types, "info": info}
     body["build"] = lambda self, device: lambda images, rng: images
-    return type("Bad", (Purification,), {**body, **held, **own})()
+    return type("Bad", (Purification,), {**body, **defaults, **overrides})()
 
 
-def breaks(*given: object) -> Any:
+def breaks(*arguments: object) -> Any:
     raise RuntimeError("on\npurpose")
 
 
-def exits(*given: object) -> Any:
+def exits(*arguments: object) -> Any:
     raise SystemExit(3)
 
 
@@ -60,8 +64,8 @@ def offered(*components: Purification, distribution: str = "acme") -> Registry:
 
 
 def plan(registry: Registry, *further: str) -> Graph:
-    part = {"select": {**SELECT, "defense": [*SELECT["defense"], *further]}}
-    return plan_track(IQA, Profile(name="t", description="", tracks={IQA: part}), registry)
+    track_settings = {"select": {**SELECT, "defense": [*SELECT["defense"], *further]}}
+    return plan_track(IQA, Profile(name="t", description="", tracks={IQA: track_settings}), registry)
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +143,9 @@ def test_what_breaks_while_a_track_is_planned_is_left_out_and_named(bad: Purific
 
 def test_a_track_that_cannot_be_planned_without_strangers_says_why() -> None:
     registry = installed().joined(offered(defense()).entries.values())
-    part = {"select": {**SELECT, "defense": ["none", "acme/bad"]}, "options": {"shown": ["nobody"]}}
+    track_settings = {"select": {**SELECT, "defense": ["none", "acme/bad"]}, "options": {"shown": ["nobody"]}}
     with pytest.raises(HarnessError, match="no attack is called 'nobody'"):
-        plan_track(IQA, Profile(name="t", description="", tracks={IQA: part}), registry)
+        plan_track(IQA, Profile(name="t", description="", tracks={IQA: track_settings}), registry)
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "1e999", "'-inf'"])
@@ -156,8 +160,10 @@ def test_the_owner_of_this_project_is_reserved() -> None:
     assert "harness/jpeg.: the owner 'harness' is reserved" in registry.failures[0].reason
 
 
-@pytest.mark.parametrize("told", [{"parameters": {"x": "1e999"}}, {"documentation": "d", "info": {"group": "g\u202e"}}])
-def test_a_description_from_the_sandbox_is_held_to_the_same(told: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "description", [{"parameters": {"x": "1e999"}}, {"documentation": "d", "info": {"group": "g\u202e"}}]
+)
+def test_a_description_from_the_sandbox_is_held_to_the_same(description: dict[str, Any]) -> None:
     facts = {
         "contract": "Purification",
         "class": "Bad",
@@ -167,7 +173,7 @@ def test_a_description_from_the_sandbox_is_held_to_the_same(told: dict[str, Any]
         "parameters": {"x": 1.0},
         "declares": {},
     }
-    info = {"id": "acme/bad", "version": "1", "differentiable": True, **told.get("info", {})}
+    info = {"id": "acme/bad", "version": "1", "differentiable": True, **description.get("info", {})}
     assert proxy({**facts, "info": {**info, "group": "g"}}, None).label == "acme/bad"
     with pytest.raises(PluginError, match="acme/bad"):
-        proxy({**facts, **told, "info": info}, None)
+        proxy({**facts, **description, "info": info}, None)

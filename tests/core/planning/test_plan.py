@@ -23,11 +23,11 @@ SELECT = {
 
 
 def plan(**changes) -> Graph:
-    part = {
+    track_settings = {
         "select": SELECT,
         **changes.pop("part", {}),
     }
-    profile = Profile(name="test", description="", tracks={IQA: part})
+    profile = Profile(name="test", description="", tracks={IQA: track_settings})
     return plan_track(IQA, profile, installed(), **changes)
 
 
@@ -46,9 +46,9 @@ def test_one_attack_serves_all_defenses_and_each_gets_its_own() -> None:
 
 
 def test_a_graph_says_what_the_profile_sets() -> None:
-    part = {"options": {"strengths": ("medium",)}, "parameters": {"harness/uap": {"epochs": 1}}}
-    kept = plan(part=part).set_up
-    assert kept == {"options": {"strengths": ["medium"]}, "parameters": {"harness/uap": {"epochs": 1}}}
+    track_settings = {"options": {"strengths": ("medium",)}, "parameters": {"harness/uap": {"epochs": 1}}}
+    set_up = plan(part=track_settings).set_up
+    assert set_up == {"options": {"strengths": ["medium"]}, "parameters": {"harness/uap": {"epochs": 1}}}
 
 
 def test_every_task_stands_behind_those_it_needs() -> None:
@@ -95,7 +95,7 @@ def defenses(graph: Graph) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("names", "left"),
+    ("names", "remaining"),
     [
         (["none", "jpeg", "jpeg[quality=10]", "!jpeg"], {"none"}),
         (["none", "jpeg[quality=10]", "!harness/jpeg"], {"none"}),
@@ -105,9 +105,9 @@ def defenses(graph: Graph) -> set[str]:
         (["!jpeg", "none", "jpeg[quality=10]"], {"none", "jpeg[quality=10]"}),
     ],
 )
-def test_a_name_that_is_left_out_is_left_out_with_all_its_variants(names: list[str], left: set[str]) -> None:
+def test_a_name_that_is_left_out_is_left_out_with_all_its_variants(names: list[str], remaining: set[str]) -> None:
     select = {**SELECT, "defense": names}
-    assert defenses(plan(part={"select": select, "options": {"adaptive": ()}})) == left
+    assert defenses(plan(part={"select": select, "options": {"adaptive": ()}})) == remaining
 
 
 def test_a_command_may_leave_out_what_the_profile_selects() -> None:
@@ -117,7 +117,7 @@ def test_a_command_may_leave_out_what_the_profile_selects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "part"),
+    ("changes", "message"),
     [
         ({"part": {"options": {"adaptve": True}}}, "adaptve"),
         ({"part": {"select": {"defence": ["none"]}}}, "not a kind of component"),
@@ -126,12 +126,12 @@ def test_a_command_may_leave_out_what_the_profile_selects() -> None:
         ({"part": {"options": {"strengths": ["huge"]}}}, "no strength 'huge'"),
     ],
 )
-def test_wrong_profiles_are_explained(changes: dict, part: str) -> None:
-    with pytest.raises(UsageError, match=part):
+def test_wrong_profiles_are_explained(changes: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         plan(**changes)
 
 
-def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp_path) -> None:
+def test_missing_weights_make_tasks_unavailable_with_the_remedy(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
     monkeypatch.setattr("imharness.contracts.assets.cache_folder", lambda: tmp_path)
     select = {"dataset": ["harness/severity-ladder"], "metric": ["lpips[net=squeeze]", "mse"]}
@@ -145,14 +145,14 @@ def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp
 def test_a_task_is_worked_out_once_however_often_it_is_asked_for(monkeypatch) -> None:
     graph = plan()
     planner = GraphPlanner(Graph(graph.track, ""), installed(), 0, None)
-    made: list[object] = []
-    monkeypatch.setattr(TaskSpec, "key_with", lambda spec, parts: made.append(spec) or str(len(made)))
+    specs: list[object] = []
+    monkeypatch.setattr(TaskSpec, "key_with", lambda spec, pieces: specs.append(spec) or str(len(specs)))
     spec = next(iter(graph.tasks.values())).spec
     step, roles = spec.step, spec.named()
-    own = {role: installed().one(ref.kind, ref.label) for role, ref in roles.items()}
-    first = planner.task(step, own, options={"images": 1})
-    assert planner.task(step, own, options={"images": 1}) is first
-    assert planner.within({"images": 1}, **own).task(step) is first
-    others = [planner.task(step, own, options={"images": value}) for value in (True, 1.0, 2)]
-    others.append(planner.task(step, own, options={"images": 1}, needs={"before": first}))
-    assert len(made) == len({first.key, *(task.key for task in others)}) == 5
+    components = {role: installed().one(ref.kind, ref.label) for role, ref in roles.items()}
+    first = planner.task(step, components, options={"images": 1})
+    assert planner.task(step, components, options={"images": 1}) is first
+    assert planner.within({"images": 1}, **components).task(step) is first
+    others = [planner.task(step, components, options={"images": value}) for value in (True, 1.0, 2)]
+    others.append(planner.task(step, components, options={"images": 1}, needs={"before": first}))
+    assert len(specs) == len({first.key, *(task.key for task in others)}) == 5

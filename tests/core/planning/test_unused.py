@@ -33,16 +33,16 @@ def test_own_components_and_patterns_are_not_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ({"against": ["jpeg"], "track": "membership"}, "against: harness/membership has no use for harness/jpeg"),
         ({"against": ["none"], "track": "iqa"}, "objects: harness/iqa has no use for harness/mixup"),
     ],
 )
-def test_evaluate_refuses_them_too(tmp_path: Path, given: dict[str, object], said: str) -> None:
-    own = "mixup" if given["track"] == "iqa" else "dropout"
-    with pytest.raises(UsageError, match=said):
-        ih.evaluate(own, store=tmp_path, progress=False, **given)  # type: ignore[arg-type]
+def test_evaluate_refuses_them_too(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
+    entry_name = "mixup" if arguments["track"] == "iqa" else "dropout"
+    with pytest.raises(UsageError, match=message):
+        ih.evaluate(entry_name, store=tmp_path, progress=False, **arguments)  # type: ignore[arg-type]
 
 
 def test_a_folder_in_the_place_of_a_data_set_is_named(tmp_path: Path) -> None:

@@ -15,20 +15,20 @@ TRACK = '[tracks."harness/iqa"]\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (HEAD + "batchsize = 3\n", r"batchsize: .*Did you mean 'batch_size'\? Fields: name, description, batch_size"),
         (HEAD + TRACK + "select = {}\noptionz = {}\n", r"optionz: .*Did you mean 'options'\? Fields: select, options"),
     ],
 )
-def test_a_wrong_field_of_a_profile_names_the_others(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_field_of_a_profile_names_the_others(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "p.toml").write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         load_profile(str(tmp_path / "p.toml"))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "select = {}\noptions = { sampels = 2 }\n",
@@ -46,9 +46,9 @@ def test_a_wrong_field_of_a_profile_names_the_others(tmp_path: Path, text: str, 
         ("select = { defense = ['jepg'] }\n", r"no defense is called 'jepg'\. Did you mean 'jpeg'"),
     ],
 )
-def test_a_wrong_name_in_a_track_of_a_profile_names_the_right_one(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_name_in_a_track_of_a_profile_names_the_right_one(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "p.toml").write_text(HEAD + TRACK + text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         plan_track("harness/iqa", load_profile(str(tmp_path / "p.toml")), installed())
 
 
@@ -64,9 +64,9 @@ def test_a_wrong_value_after_a_colon_is_said_in_one_line() -> None:
 
 def test_parameters_of_a_package_that_does_not_load_stop_no_run() -> None:
     whole = installed()
-    left = [entry for entry in whole.entries.values() if entry.component.info.id != "harness/uap"]
+    remaining = [entry for entry in whole.entries.values() if entry.component.info.id != "harness/uap"]
     profile = load_profile("embedded")
     with pytest.raises(UsageError, match="'harness/uap', but there is no such component"):
-        plan_track("harness/iqa", profile, Registry(left))
-    graph = plan_track("harness/iqa", profile, Registry(left, [LoadFailure("uap", "it does not load")]))
+        plan_track("harness/iqa", profile, Registry(remaining))
+    graph = plan_track("harness/iqa", profile, Registry(remaining, [LoadFailure("uap", "it does not load")]))
     assert graph.tasks

@@ -1,24 +1,25 @@
-"""What a board is made of in tests: a sweep of records, and what is known about entries."""
+"""What a leaderboard is made of in tests: a sweep of records, and what is known about entries."""
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
+from imharness.components.registry import Registry
 from imharness.results.entries import Standing
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord
 
 
-def known(standing: Mapping[str, Sequence[str]] | None = None) -> SimpleNamespace:
+def catalogue(standing: Mapping[str, Sequence[str]] | None = None) -> SimpleNamespace:
     """`standing`: id -> decisions about it, the oldest first."""
     decided = {
-        id: tuple(Standing(date="", decision=own, reason="") for own in decisions)
+        id: tuple(Standing(date="", decision=decision, reason="") for decision in decisions)
         for id, decisions in (standing or {}).items()
     }
     return SimpleNamespace(
         withdrawn={},
         facts=lambda records: [],
         of=lambda records: (),
-        registry=SimpleNamespace(provenance={}.__getitem__),
+        registry=Registry([]),
         decided=None,
         standing=decided,
         examined={},
@@ -37,6 +38,6 @@ def sweep_of(track: str, records: Sequence[TaskRecord], waiting: int = 0) -> Swe
         command="",
         finished="2026-01-01",
         missing=(),
-        cells={record.key: record.key for record in records},
+        tasks={record.key: record.key for record in records},
         waiting=waiting,
     )

@@ -13,7 +13,9 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 
 
 def decided(*decisions: str) -> tuple[Standing, ...]:
-    return tuple(Standing(date="2026-01-01", decision=own, reason=f"reason {i}") for i, own in enumerate(decisions))
+    return tuple(
+        Standing(date="2026-01-01", decision=decision, reason=f"reason {i}") for i, decision in enumerate(decisions)
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,6 @@ def test_tables_are_told_what_flags_a_component() -> None:
         track="a/t", step="s", version="1", components={"defense": ref}, options={}, limit=None, seed=0, needs={}
     )
     record = TaskRecord(key="k", spec=spec, status="done", started="", seconds=0.0, device="cpu", versions={})
-    known = StoreEntries(Registry({}), standing={"a/b": decided("added", "flagged")})
-    (facts,) = known.facts([record])
+    entries = StoreEntries(Registry({}), standing={"a/b": decided("added", "flagged")})
+    (facts,) = entries.facts([record])
     assert json.loads(str(facts[FAILED_CHECKS])) == ["flagged: reason 1"]

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from imharness.contests import HANDED_IN, Contest, Evidence, contest, with_evidence
+from imharness.leaderboard import HANDED_IN, Column, Contest, Evidence, Value, Wins, Words, contest, with_evidence
 from imharness.results.blocks import Blocks
-from imharness.tables import Column, Value, Wins
+
+WORDS = Words("holds best", lambda x: f"{x:.1f}", "of D", "takes more than {bound} off the {plain} {of} {without}")
 
 UNITS = np.array([f"u{k:02d}" for k in range(12)], dtype=object)
 PLAIN, FIRST, SECOND = ENTRIES = ("harness/a", "harness/b", "harness/c")
@@ -19,14 +20,14 @@ def settings(*levels: tuple[float, float, float]) -> Contest:
         for k, _ in enumerate(levels)
         for kind in ("fixed", "adaptive")
     )
-    values = tuple(np.tile(np.array(own)[:, None], (1, len(UNITS))) for own in levels for _ in range(2))
+    values = tuple(np.tile(np.array(level)[:, None], (1, len(UNITS))) for level in levels for _ in range(2))
     blocks = Blocks(ENTRIES, conditions, (UNITS,) * len(conditions), {"moved": values, "other": values})
     return Contest(
         scores=blocks,
         protection=Column("moved", "moved", "How far.", "lower", wins=Wins(id="w", title="w", about="less")),
         utility=Column("u", "u", "Kept.", "higher", value=lambda label: Value(value=1.0)),
         undefended=PLAIN,
-        claim="{winner}",
+        words=WORDS,
         gates=(),
         controls={PLAIN: "no defense"},
     )
@@ -46,23 +47,23 @@ def test_the_worst_of_the_entry_rises_where_it_was_broken_and_nothing_else_chang
     assert np.array_equal(broken.worst[:2], rules.worst[:2])
     assert [broken.coverage(i) for i in range(3)] == [1.0, 1.0, 1.0]
     assert broken.broken_by(2) == pytest.approx({"attack-1": 10 / 12, HANDED_IN: 2 / 12})
-    assert HANDED_IN not in broken.broken_by(1), "ties belong to the board's own attacks"
+    assert HANDED_IN not in broken.broken_by(1), "ties belong to the leaderboard's own attacks"
     for aware in (False, True):
         assert np.array_equal(broken.against[aware], rules.against[aware]), "means over attacks that were run both ways"
     (ranking,) = contest(broken, id="t", title="t", caption="c", entry="defense").rankings
-    assert all(place.complete for place in ranking.places.values())
+    assert all(position.complete for position in ranking.places.values())
 
 
 def test_noise_other_units_other_groups_and_other_entries_change_nothing() -> None:
     rules = settings((50.0, 30.0, 10.0))
-    for own in (
+    for item in (
         handed({"u00": 90.0}, sure=9.0),
         handed({"v00": 90.0}),
         handed({"u00": 90.0}, group={"dataset": "e"}),
         handed({"u00": 90.0}, entry="harness/z"),
         handed({"u00": float("nan")}),
     ):
-        assert np.array_equal(with_evidence(rules, [own]).worst, rules.worst)
+        assert np.array_equal(with_evidence(rules, [item]).worst, rules.worst)
     assert with_evidence(rules, []) is rules
 
 
@@ -75,10 +76,10 @@ def test_an_attack_that_few_entries_met_does_not_enter_by_evidence() -> None:
         blocks.entries,
         (*blocks.conditions, {"dataset": "d", "attack": "rare", "attacker": "fixed"}),
         (*blocks.units, UNITS),
-        {name: (*own, rare) for name, own in blocks.values.items()},
+        {name: (*block, rare) for name, block in blocks.values.items()},
     )
-    found = with_evidence(
+    ranked_again = with_evidence(
         Contest(**{**{n: getattr(rules, n) for n in rules.__dataclass_fields__}, "scores": further}),
         [handed({"u00": 40.0})],
     )
-    assert found.worst[2].tolist() == [-40.0, *[-10.0] * 11]
+    assert ranked_again.worst[2].tolist() == [-40.0, *[-10.0] * 11]

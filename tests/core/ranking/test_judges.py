@@ -6,19 +6,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.core.ranking.sweeping import known, sweep_of
+from tests.core.ranking.sweeping import catalogue, sweep_of
 
-from imharness.contests import Contest, contest, share_of
-from imharness.ranking.board import make_board
+from imharness.leaderboard import Column, Contest, Wins, Words, contest, share_of
 from imharness.ranking.judges import BROUGHT, Judges, is_accepted
-from imharness.results.boards import Board
+from imharness.ranking.leaderboard import make_leaderboard
 from imharness.results.entries import Standing
 from imharness.results.identity import ComponentRef, digest
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness.tables import Column, Wins
 from imharness.tracks import Query, TrackReport
+
+WORDS = Words("holds best", lambda x: f"{x:.1f}", "of D", "takes more than {bound} off the {plain} {of} {without}")
 
 UNITS = 24
 ENTRIES = {"harness/none": 20.0, "harness/good": 5.0, "acme/friend": 8.0}
@@ -30,7 +31,7 @@ PROTECTION = Column("d", "D", "Change, %.", "lower", 2, wins=Wins("wins", "Who",
 class Track:
     """A fifth track, which knows nothing of owners: its ranking is the worst over attacks, mean over other judges."""
 
-    info = SimpleNamespace(id="harness/fifth")
+    info, steps = SimpleNamespace(id="harness/fifth"), ()
     question = ""
 
     def __init__(self, kind: str, ranks: tuple[str, ...] = ("defense",)) -> None:
@@ -43,26 +44,26 @@ class Track:
             sql, entry="entry", by=["attack", "attacker"], unit="name", measures=["d"], about=["photograph"]
         )
         worth = Column("u", "U", "U.", "higher", value=lambda label: Value(value=1.0))
-        kept = [share_of("U", "harness/none", 0.05, lambda label: (np.ones(20), np.ones(20)))]
+        gates = [share_of("U", "harness/none", 0.05, lambda label: (np.ones(20), np.ones(20)))]
         controls = {"harness/none": "no defense"}
-        rules = Contest(scores, PROTECTION, worth, "harness/none", "{winner}", gates=kept, controls=controls)
-        names = sorted({own["attack"] for own in scores.conditions})
+        rules = Contest(scores, PROTECTION, worth, "harness/none", WORDS, gates=gates, controls=controls)
+        names = sorted({condition["attack"] for condition in scores.conditions})
         columns = tuple(ColumnSpec(key=f"c{i}", label=name, description="") for i, name in enumerate(names))
         rows = []
         for label in scores.entries:
-            cells = [scores.of("d", label, scores.where(attack=name)) for name in names]
+            tasks = [scores.of("d", label, scores.where(attack=name)) for name in names]
             rows.append(
-                Row(label=label, values={f"c{i}": Value(value=float(v.mean())) for i, v in enumerate(cells) if len(v)})
+                Row(label=label, values={f"c{i}": Value(value=float(v.mean())) for i, v in enumerate(tasks) if len(v)})
             )
         study = Table(id="study", title="s", caption="", entry="defense", columns=columns, rows=tuple(rows))
         return contest(rules, id="ranking", title="r", caption="", entry="defense") + TrackReport([study])
 
 
 def done(store: Store, entry: str, judge: str, kind: str, ranked: str, mean: float) -> TaskRecord:
-    parts = {ranked: (ranked, entry), kind: (kind, judge), "dataset": ("dataset", "acme/photographs")}
+    components = {ranked: (ranked, entry), kind: (kind, judge), "dataset": ("dataset", "acme/photographs")}
     refs = {
-        role: ComponentRef(kind=own, id=label, version="1", label=label, parameters={})
-        for role, (own, label) in parts.items()
+        role: ComponentRef(kind=component_kind, id=label, version="1", label=label, parameters={})
+        for role, (component_kind, label) in components.items()
     }
     spec = TaskSpec(
         track="harness/fifth", step="evaluate", version="1", components=refs, options={}, limit=None, seed=0, needs={}
@@ -85,17 +86,19 @@ def done(store: Store, entry: str, judge: str, kind: str, ranked: str, mean: flo
     return store.commit(record, rows, {})
 
 
-def board(
+def leaderboard(
     root: Path, kind: str, judges: Mapping[str, Mapping[str, float]], standing=(), ranked: str = "defense"
-) -> Board:
+) -> Leaderboard:
     """`judges`: label -> what it measures of each entry, as far as it is not `ENTRIES`."""
     store = Store(root)
     records = [
-        done(store, entry, judge, kind, ranked, own.get(entry, mean))
-        for judge, own in judges.items()
+        done(store, entry, judge, kind, ranked, measured.get(entry, mean))
+        for judge, measured in judges.items()
         for entry, mean in ENTRIES.items()
     ]
-    return make_board(store, Track(kind, (ranked,)), sweep_of("harness/fifth", records), known(dict(standing)))
+    return make_leaderboard(
+        store, Track(kind, (ranked,)), sweep_of("harness/fifth", records), catalogue(dict(standing))
+    )
 
 
 OWN = {"harness/own": {}, "harness/other": {}}
@@ -105,13 +108,13 @@ CHEAT = {"harness/none": 21.0, "harness/good": 60.0, "acme/friend": 0.1}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stranger_s_component_changes_no_number_and_no_place_and_is_shown(tmp_path: Path, kind: str) -> None:
-    plain = board(tmp_path / "plain", kind, OWN)
-    found = board(tmp_path / "with", kind, {**OWN, "bad/judge": CHEAT})
-    assert found.rankings == plain.rankings
-    assert found.rankings[0].winner == "harness/good"
-    assert [table.rows for table in found.tables if table.id == "ranking"] == [plain.tables[0].rows]
-    assert f"before a person accepts them: bad/judge ({kind})" in found.tables[0].note
-    before, study = (next(t for t in own.tables if t.id == "study") for own in (plain, found))
+    plain = leaderboard(tmp_path / "plain", kind, OWN)
+    result = leaderboard(tmp_path / "with", kind, {**OWN, "bad/judge": CHEAT})
+    assert result.rankings == plain.rankings
+    assert result.rankings[0].winner == "harness/good"
+    assert [table.rows for table in result.tables if table.id == "ranking"] == [plain.tables[0].rows]
+    assert f"until a person accepts them: bad/judge ({kind})" in result.tables[0].note
+    before, study = (next(t for t in board.tables if t.id == "study") for board in (plain, result))
     assert [column.label for column in study.columns] == ["harness/other", "harness/own", "bad/judge"]
     for old, new in zip(before.rows, study.rows, strict=True):
         assert {key: new.values[key] for key in old.values} == old.values
@@ -120,20 +123,22 @@ def test_a_stranger_s_component_changes_no_number_and_no_place_and_is_shown(tmp_
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_person_accepted_decides(tmp_path: Path, kind: str) -> None:
-    found = board(tmp_path, kind, {**OWN, "bad/judge": CHEAT}, {"bad/judge": ("added", "accepted")}).rankings[0]
-    assert found.winner == "acme/friend"
-    assert "bad/judge" in found.places["harness/good"].broken_by
+    ranking = leaderboard(tmp_path, kind, {**OWN, "bad/judge": CHEAT}, {"bad/judge": ("added", "accepted")}).rankings[0]
+    assert ranking.winner == "acme/friend"
+    assert "bad/judge" in ranking.places["harness/good"].broken_by
 
 
 def test_what_is_scored_again_flagged_or_withdrawn_has_to_be_accepted_again() -> None:
-    def said(*decisions: str) -> bool:
-        return is_accepted([Standing(date="", decision=own, reason="") for own in decisions])
+    def accepted(*decisions: str) -> bool:
+        return is_accepted([Standing(date="", decision=decision, reason="") for decision in decisions])
 
-    assert said("added", "accepted")
-    assert said("added", "accepted", "reproduced")
-    assert not any(said("accepted", own) for own in ("re-scored", "added", "flagged", "withdrawn", "not reproduced"))
-    assert not said()
-    assert not said("added", "reproduced")
+    assert accepted("added", "accepted")
+    assert accepted("added", "accepted", "reproduced")
+    assert not any(
+        accepted("accepted", decision) for decision in ("re-scored", "added", "flagged", "withdrawn", "not reproduced")
+    )
+    assert not accepted()
+    assert not accepted("added", "reproduced")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -143,14 +148,14 @@ def test_nobody_is_judged_by_what_its_owner_brought(tmp_path: Path, kind: str, r
     if kind == ranked:
         pytest.skip("a kind that is ranked does not judge")
     accepted = {"acme/judge": ("added", "accepted")}
-    found = board(tmp_path, kind, {**OWN, "acme/judge": CHEAT}, accepted, ranked)
-    place, rows = found.rankings[0].places, {row.label: row.values for row in found.tables[0].rows}
-    assert not place["acme/friend"].complete
-    assert "acme/judge" not in place["acme/friend"].broken_by
+    board = leaderboard(tmp_path, kind, {**OWN, "acme/judge": CHEAT}, accepted, ranked)
+    positions, rows = board.rankings[0].places, {row.label: row.values for row in board.tables[0].rows}
+    assert not positions["acme/friend"].complete
+    assert "acme/judge" not in positions["acme/friend"].broken_by
     assert rows["acme/friend"]["rank"].value is None
-    assert "acme/friend (acme/judge)" in found.tables[0].note
-    assert "acme/judge" in place["harness/good"].broken_by
-    assert found.rankings[0].winner != "acme/friend"
+    assert "acme/friend (acme/judge)" in board.tables[0].note
+    assert "acme/judge" in positions["harness/good"].broken_by
+    assert board.rankings[0].winner != "acme/friend"
 
 
 def test_the_owner_of_a_track_hosts_its_contest_and_data_judges_nobody() -> None:

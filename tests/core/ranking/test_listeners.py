@@ -7,27 +7,28 @@ import types
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
-from tests.core.exports.boards import board
+from tests.core.exports.leaderboards import leaderboard
 from tests.forking import WITHOUT_SITE
 from tests.leaderboard.contested import JPEG
 
 from imharness.components import loading
 from imharness.errors import PluginError, Unavailable, UsageError
 from imharness.ranking.listeners import announce, open_listeners
-from imharness.tracks import Board, hookimpl
+from imharness.tracks import Leaderboard, hookimpl
 
 
-class Told:
+class Intervals:
     """Keeps what it is told; fails if that is wanted."""
 
     def __init__(self, address: str = "") -> None:
         self.address, self.calls = address, list[tuple[str, tuple[str, ...], str | None]]()
 
     @hookimpl
-    def board_finished(self, store: str, boards: Sequence[Board], release: str | None) -> None:
-        self.calls.append((store, tuple(own.track for own in boards), release))
+    def leaderboard_finished(self, store: str, leaderboards: Sequence[Leaderboard], release: str | None) -> None:
+        self.calls.append((store, tuple(board.track for board in leaderboards), release))
         if self.address == "fail":
             raise RuntimeError("no\nconnection")
         if self.address == "exit":
@@ -39,18 +40,18 @@ def destination(monkeypatch: pytest.MonkeyPatch, **modules: types.ModuleType) ->
     points = [EntryPoint(f"acme.{hook}", module.__name__, loading.GROUP) for hook, module in modules.items()]
     for module in modules.values():
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    found = [*entry_points(group=loading.GROUP), *points]
-    monkeypatch.setattr(loading.importlib.metadata, "entry_points", lambda group: found)
+    all_points = [*entry_points(group=loading.GROUP), *points]
+    monkeypatch.setattr(loading.importlib.metadata, "entry_points", lambda group: all_points)
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Intervals]:
     """Offer `told` as a destination; return those that were opened."""
-    found: list[Told] = []
+    started_listeners: list[Intervals] = []
 
-    def open_listener(address: str) -> Told:
-        found.append(Told(address))
-        return found[-1]
+    def open_listener(address: str) -> Intervals:
+        started_listeners.append(Intervals(address))
+        return started_listeners[-1]
 
     module = types.ModuleType("acme_told")
 
@@ -60,34 +61,34 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
 
     module.listeners = listeners  # type: ignore[attr-defined]
     destination(monkeypatch, listeners=module)
-    return found
+    return started_listeners
 
 
-def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Told], monkeypatch) -> None:
-    made, module, calls = board(), types.ModuleType("acme_listener"), list[int]()
+def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Intervals], monkeypatch) -> None:
+    board, module, calls = leaderboard(), types.ModuleType("acme_listener"), list[int]()
     wanted, lines = open_listeners(["told:fail", "told:exit", "told:a:b"]), list[str]()
 
     @hookimpl
-    def board_finished(boards: Sequence[Board]) -> None:
-        calls.append(len(boards))
+    def leaderboard_finished(leaderboards: Sequence[Leaderboard]) -> None:
+        calls.append(len(leaderboards))
 
-    module.board_finished = board_finished  # type: ignore[attr-defined]
+    module.leaderboard_finished = leaderboard_finished  # type: ignore[attr-defined]
     broken = types.ModuleType("acme_deaf")
-    destination(monkeypatch, board_finished=module)
-    announce("s", [made], "2026", wanted, lines.append)
-    assert [own.calls for own in opened] == [[("s", ("acme/contest",), "2026")]] * 3
+    destination(monkeypatch, leaderboard_finished=module)
+    announce("s", [board], "2026", wanted, lines.append)
+    assert [listener.calls for listener in opened] == [[("s", ("acme/contest",), "2026")]] * 3
     assert opened[2].address == "a:b"
     assert calls == [1]
     assert lines == [
         "--log-to told:exit could not take the tables: SystemExit: 3",
         "--log-to told:fail could not take the tables: RuntimeError: no connection",
     ]
-    destination(monkeypatch, board_finished=broken)
+    destination(monkeypatch, leaderboard_finished=broken)
     lines.clear()
-    announce("s", [made], "2026", {}, lines.append)
+    announce("s", [board], "2026", {}, lines.append)
     assert lines == [
-        "unknown:acme_deaf is not told of the tables: does not implement the hook; write a function board_finished() "
-        "and mark it with @hookimpl"
+        "unknown:acme_deaf is not told of the tables: does not implement the hook; write a function "
+        "leaderboard_finished() and mark it with @hookimpl"
     ]
 
 
@@ -99,9 +100,9 @@ def test_plugins_that_cannot_listen_are_not_imported_to_tell_of_tables() -> None
     subprocess.run([sys.executable, "-c", code], check=True, timeout=400)
 
 
-def test_a_wrong_name_names_the_others(opened: list[Told]) -> None:
-    known = r"Did you mean 'told'\? Known: mlflow, tensorboard, told, wandb\."
-    with pytest.raises(UsageError, match=rf"nothing is called 'tld'\. {known}"):
+def test_a_wrong_name_names_the_others(opened: list[Intervals]) -> None:
+    names_pattern = r"Did you mean 'told'\? Known: mlflow, tensorboard, told, wandb\."
+    with pytest.raises(UsageError, match=rf"nothing is called 'tld'\. {names_pattern}"):
         open_listeners(["tld:x"])
 
 
@@ -113,12 +114,12 @@ def test_a_name_of_a_module_that_does_not_load_says_why(monkeypatch: pytest.Monk
         open_listeners(["tensorboard"])
 
 
-def test_a_name_that_two_packages_offer_is_refused(opened: list[Told], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_two_packages_offer_is_refused(opened: list[Intervals], monkeypatch: pytest.MonkeyPatch) -> None:
     twin = types.ModuleType("acme_twin_told")
 
     @hookimpl
     def listeners() -> dict[str, Callable[[str], object]]:
-        return {"wandb": Told}
+        return {"wandb": Intervals}
 
     twin.listeners = listeners  # type: ignore[attr-defined]
     destination(monkeypatch, listeners=twin)
@@ -158,33 +159,57 @@ def test_what_is_missing_is_said_before_anything_runs(name: str, monkeypatch: py
     assert caught.value.remedy == f"pip install 'image-privacy-harness[{name}]'"
 
 
+def test_wandb_is_told_what_every_ranking_says() -> None:
+    from imharness_adapters.wandb import Listener
+
+    board = leaderboard()
+    (ranking,) = board.rankings
+    second = ranking.model_copy(update={"table": "second", "winner": "", "claim": "No winner."})
+    wandb = MagicMock()
+    Listener(wandb, "project").leaderboard_finished(
+        "s", [board.model_copy(update={"rankings": (ranking, second)})], None
+    )
+    updates = wandb.init.return_value.__enter__.return_value.summary.update.call_args_list
+    summaries = {name: fact for call in updates for name, fact in call.args[0].items() if "/" in name}
+    assert summaries == {
+        f"{ranking.table}/winner": JPEG,
+        f"{ranking.table}/claim": ranking.claim,
+        "second/winner": "",
+        "second/claim": "No winner.",
+    }
+
+
 @pytest.mark.extra
 @pytest.mark.filterwarnings("ignore")  # of MLflow's own code
-def test_mlflow_has_a_run_for_the_board_and_for_each_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_has_a_run_for_the_leaderboard_and_for_each_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mlflow import MlflowClient
 
     import imharness_adapters.mlflow
 
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    address, made = (tmp_path / "runs").as_uri(), board()
+    address, board = (tmp_path / "runs").as_uri(), leaderboard()
     client = MlflowClient(tracking_uri=address)
     client.create_experiment("acme/contest", artifact_location=(tmp_path / "artifacts").as_uri())
     for _ in range(2):
-        imharness_adapters.mlflow.open_listener(address).board_finished("s", [made], "first")
+        imharness_adapters.mlflow.open_listener(address).leaderboard_finished("s", [board], "first")
     experiment = client.get_experiment_by_name("acme/contest").experiment_id
     runs = client.search_runs([experiment])
     parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    assert len(runs) == 2 * (1 + len(made.tables[0].rows))
-    assert {run.data.tags["winner"] for run in parents} == {JPEG}
+    assert len(runs) == 2 * (1 + len(board.tables[0].rows))
+    (ranking,) = board.rankings
+    assert {run.data.tags[f"{ranking.table}.winner"] for run in parents} == {JPEG}
+    assert {run.data.tags[f"{ranking.table}.claim"] for run in parents} == {ranking.claim}
     assert {run.data.tags["release"] for run in parents} == {"first"}
     assert {run.info.status for run in runs} == {"FINISHED"}
-    row = next(row for row in made.tables[0].rows if row.label == JPEG)
-    own = next(run for run in runs if run.info.run_name == JPEG)
-    assert own.data.metrics["worst"] == row.values["worst"].value
-    assert own.data.metrics["worst.high"] == row.values["worst"].high
-    assert own.data.tags["mlflow.parentRunId"] in {run.info.run_id for run in parents}
-    text = (tmp_path / "artifacts").rglob("board.json")
-    assert {json.loads(path.read_text())["tables"][0]["id"] for path in text} == {made.tables[0].id}
+    row = next(row for row in board.tables[0].rows if row.label == JPEG)
+    entry_run = next(run for run in runs if run.info.run_name == JPEG)
+    assert entry_run.data.metrics["worst"] == row.values["worst"].value
+    assert entry_run.data.metrics["worst.high"] == row.values["worst"].high
+    assert entry_run.data.tags["mlflow.parentRunId"] in {run.info.run_id for run in parents}
+    text = (tmp_path / "artifacts").rglob("leaderboard.json")
+    assert {json.loads(path.read_text())["tables"][0]["id"] for path in text} == {board.tables[0].id}
 
 
 @pytest.mark.extra
@@ -194,12 +219,12 @@ def test_wandb_offline_writes_each_table(tmp_path: Path, monkeypatch: pytest.Mon
     for name, value in {"MODE": "offline", "DIR": str(tmp_path), "SILENT": "true", "CACHE_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(f"WANDB_{name}", value)
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "staging"))
-    imharness_adapters.wandb.open_listener("project").board_finished("s", [board()], None)
+    imharness_adapters.wandb.open_listener("project").leaderboard_finished("s", [leaderboard()], None)
     (table,) = tmp_path.rglob("*.table.json")
     facts = json.loads(table.read_text())
-    place = facts["columns"].index("worst")
-    row = next(row for row in board().tables[0].rows if row.label == JPEG)
-    assert {own[0]: own[place] for own in facts["data"]}[JPEG] == row.values["worst"].value
+    index = facts["columns"].index("worst")
+    row = next(row for row in leaderboard().tables[0].rows if row.label == JPEG)
+    assert {row_values[0]: row_values[index] for row_values in facts["data"]}[JPEG] == row.values["worst"].value
     assert list(tmp_path.rglob("*.wandb"))
     with pytest.raises(UsageError, match="needs a project"):
         imharness_adapters.wandb.open_listener("")
@@ -211,14 +236,14 @@ def test_tensorboard_reads_the_numbers_back(tmp_path: Path) -> None:
 
     import imharness_adapters.tensorboard
 
-    made = board(run_configuration="c" * 64)
-    later = board(run_configuration="c" * 64, finished="2026-01-03T03:04:05+00:00")
-    for own in (made, later):
-        imharness_adapters.tensorboard.open_listener(str(tmp_path)).board_finished("s", [own], None)
-    found = EventAccumulator(str(tmp_path / "acme-contest" / ("c" * 12)))
-    found.Reload()
-    table = made.tables[0]
+    earlier = leaderboard(run_configuration="c" * 64)
+    later = leaderboard(run_configuration="c" * 64, finished="2026-01-03T03:04:05+00:00")
+    for board in (earlier, later):
+        imharness_adapters.tensorboard.open_listener(str(tmp_path)).leaderboard_finished("s", [board], None)
+    events = EventAccumulator(str(tmp_path / "acme-contest" / ("c" * 12)))
+    events.Reload()
+    table = earlier.tables[0]
     row = next(row for row in table.rows if row.label == JPEG)
-    scalars = found.Scalars(f"{table.id}/worst/{JPEG}")
-    assert [own.value for own in scalars] == pytest.approx([row.values["worst"].value] * 2)
+    scalars = events.Scalars(f"{table.id}/worst/{JPEG}")
+    assert [scalar.value for scalar in scalars] == pytest.approx([row.values["worst"].value] * 2)
     assert scalars[1].step - scalars[0].step == 24 * 3600

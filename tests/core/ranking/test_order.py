@@ -5,24 +5,24 @@ from imharness.results.rankings import Place
 from imharness.results.tables import ColumnSpec, Row, Value
 
 
-def place(**changes: object) -> Place:
+def position(**changes: object) -> Place:
     return Place.model_validate({"complete": True, "gate": "passes", "front": False, "broken_by": {}} | changes)
 
 
 def test_those_that_may_win_stand_first_and_controls_last() -> None:
     places = {
-        "control": place(control="no defense"),
-        "flagged": place(flags=("a black box beat it",)),
-        "too dear": place(gate="fails"),
-        "second": place(gate="not told"),
-        "first": place(),
-        "unknown": place(complete=False),
-        "gap": place(complete=False, gate="fails"),
+        "control": position(control="no defense"),
+        "flagged": position(flags=("a black box beat it",)),
+        "too dear": position(gate="fails"),
+        "second": position(gate="undecided"),
+        "first": position(),
+        "unknown": position(complete=False),
+        "gap": position(complete=False, gate="fails"),
     }
     numbers = {"control": 1, "flagged": 2, "too dear": 3, "first": 4, "second": 5, "gap": 6}
     rows = [
         Row(label=label, values={"rank": Value(value=numbers[label]) if label in numbers else Value(missing="none")})
         for label in places
     ]
-    shown = in_order(rows, places, ColumnSpec(key="rank", label="rank", better="lower", description="Place."))
-    assert [row.label for row in shown] == ["first", "second", "flagged", "too dear", "gap", "unknown", "control"]
+    ordered = in_order(rows, places, ColumnSpec(key="rank", label="rank", better="lower", description="Place."))
+    assert [row.label for row in ordered] == ["first", "second", "flagged", "too dear", "gap", "unknown", "control"]

@@ -3,7 +3,7 @@
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -13,7 +13,7 @@ from imharness.components.registry import installed
 from imharness.components.standings import Standings
 from imharness.errors import PluginError
 from imharness.images import DefenseInfo, Purification
-from imharness.ranking.entries import known_entries
+from imharness.ranking.entries import StoreEntries, known_entries
 from imharness.results.entries import Standing
 from imharness.results.store import Store
 from imharness.tracks import hookimpl
@@ -33,11 +33,11 @@ class Apart(Purification):
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     installed()  # is kept for other tests, with all that is installed
-    found = ModuleType("acme_judge")
-    monkeypatch.setitem(sys.modules, "acme_judge", found)
+    module_object = ModuleType("acme_judge")
+    monkeypatch.setitem(sys.modules, "acme_judge", module_object)
     points = [EntryPoint("acme.standings", "acme_judge", "imharness")]
     monkeypatch.setattr(loading.importlib.metadata, "entry_points", lambda group: points)
-    return found
+    return module_object
 
 
 def test_what_a_package_knows_of_entries_joins_what_is_installed(tmp_path: Path, module: ModuleType) -> None:
@@ -47,14 +47,22 @@ def test_what_a_package_knows_of_entries_joins_what_is_installed(tmp_path: Path,
         return Standings([entry], {"acme/apart": DECIDED}, {"acme/gone": f"asked of {Path(store.address).name}"})
 
     module.standings = standings  # type: ignore[attr-defined]
-    known = known_entries(Store(tmp_path / "own"))
-    assert known.submitted == {"acme/apart"}
-    assert known.standing == {"acme/apart": DECIDED}
-    assert known.withdrawn["acme/gone"] == "asked of own"
-    assert "local/" in known.withdrawn
-    assert known.registry.one("defense", "apart").label == "acme/apart"
+    entries = known_entries(Store(tmp_path / "own"))
+    assert entries.submitted == {"acme/apart"}
+    assert entries.standing == {"acme/apart": DECIDED}
+    assert entries.withdrawn["acme/gone"] == "asked of own"
+    assert "local/" in entries.withdrawn
+    assert entries.registry.one("defense", "apart").label == "acme/apart"
 
 
 def test_tables_are_not_made_without_one_that_does_not_load(tmp_path: Path, module: ModuleType) -> None:
     with pytest.raises(PluginError, match="unknown:acme_judge cannot say what was decided about entries: does not im"):
         known_entries(Store(tmp_path))
+
+
+def test_entries_come_by_kind_and_label_whatever_was_computed_first() -> None:
+    names = [("metric", "mse"), ("defense", "jpeg"), ("attack", "ifgsm"), ("defense", "flip"), ("attack", "square")]
+    refs = {f"role {i}": installed().one(kind, name).ref() for i, (kind, name) in enumerate(names)}
+    records = [SimpleNamespace(spec=SimpleNamespace(components=refs), seconds=seconds) for seconds in (2.0, 3.0)]
+    entries = StoreEntries(installed()).of(records)  # type: ignore[arg-type]
+    assert [(entry.kind, entry.id.partition("/")[2]) for entry in entries] == sorted(names)

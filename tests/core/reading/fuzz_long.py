@@ -11,24 +11,24 @@ from tests.core.reading.test_fuzz import SEEDS, WORDS, tried
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
     """Return a file after up to six changes."""
-    found = bytearray(content)
+    changed = bytearray(content)
     for _ in range(rng.randrange(7)):
-        start = rng.randrange(len(found) + 1)
-        stop = min(len(found), start + rng.randrange(40))
+        start = rng.randrange(len(changed) + 1)
+        stop = min(len(changed), start + rng.randrange(40))
         what = rng.randrange(6)
         if what == 0:
-            found[start:stop] = rng.randbytes(rng.randrange(16))
+            changed[start:stop] = rng.randbytes(rng.randrange(16))
         elif what == 1:
-            del found[start:stop]
+            del changed[start:stop]
         elif what == 2:
-            found[start:start] = found[start:stop] * rng.randrange(1, 50)
+            changed[start:start] = changed[start:stop] * rng.randrange(1, 50)
         elif what == 3:
-            found[start:stop] = rng.choice(WORDS)
-        elif what == 4 and start < len(found):
-            found[start] ^= 1 << rng.randrange(8)
+            changed[start:stop] = rng.choice(WORDS)
+        elif what == 4 and start < len(changed):
+            changed[start] ^= 1 << rng.randrange(8)
         elif what == 5 and rng.random() < 0.3:
-            del found[start:]
-    return bytes(found)
+            del changed[start:]
+    return bytes(changed)
 
 
 def main(count: int) -> None:

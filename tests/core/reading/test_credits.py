@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-import subprocess
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from click.testing import CliRunner
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.errors import UsageError
-from imharness.reading.credits import credits, credits_in, tables
+from imharness.reading.credits import FILE, credits, credits_in, tables
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = ("core/", "plugins/", "leaderboard/", "submissions/")
 """The folders whose packages the wheel holds without them."""
+MADE = {"__pycache__", "_build", "generated"}
+"""Folders that a build makes, and no archive has."""
 WHOLE = """
 [source.cat]
 title = "Cat"
@@ -31,11 +34,12 @@ attribution = "A. Person"
 
 def binaries() -> Iterator[tuple[str, Path]]:
     """Yield the path that a table gives, and the file, of whatever the repository holds that is not text."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in listed.split("\0"):
-        file = ROOT / name
-        if file.is_file() and not is_text(file.read_bytes()):
-            yield next((name.removeprefix(part) for part in PARTS if name.startswith(part)), name), file
+    for folder in ("benchmarks", "docs", "tests", *PARTS):
+        for file in sorted((ROOT / folder).rglob("*")):
+            name = file.relative_to(ROOT).as_posix()
+            if not file.is_file() or MADE & {*file.parts} or is_text(file.read_bytes()):
+                continue
+            yield next((name.removeprefix(prefix) for prefix in PARTS if name.startswith(prefix)), name), file
 
 
 def is_text(content: bytes) -> bool:
@@ -50,9 +54,9 @@ def sha256(file: Path) -> str:
 
 
 def test_every_binary_file_that_ships_is_in_the_table_as_it_is() -> None:
-    found = {name: sha256(file) for name, file in binaries()}
-    assert len(found) >= 25
-    assert found == {file: digest for one in credits() if not one.inside for file, digest in one.files}
+    digests = {name: sha256(file) for name, file in binaries()}
+    assert len(digests) >= 25
+    assert digests == {file: digest for one in credits() if not one.inside for file, digest in one.files}
 
 
 def test_files_of_other_packages_are_the_ones_that_the_table_means() -> None:
@@ -63,6 +67,23 @@ def test_files_of_other_packages_are_the_ones_that_the_table_means() -> None:
             assert spec is not None
             (folder,) = spec.submodule_search_locations or ()
             assert sha256(Path(folder, rest)) == digest, file
+
+
+def test_shipped_files_whose_licence_asks_for_it_name_its_address_and_say_that_they_were_changed() -> None:
+    asking = [one for one in credits() if one.licence.startswith("CC-BY")]
+    assert len(asking) >= 5
+    assert all(one.terms.startswith("https://creativecommons.org/licenses/by/") for one in asking)
+    assert all("changed: " in one.standing for one in asking if not one.inside)
+    assert all(one.terms in one.line for one in asking)
+
+
+def test_the_licence_of_the_distribution_covers_every_file_that_ships_and_the_table_is_among_its_texts() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shipped = {one.licence for one in credits() if one.files and not one.inside}
+    free = {"public domain", "released for unrestricted use"}
+    assert {*project["license"].split(" AND ")} == shipped - free
+    licensed = {"/".join(Path(file).parts[-2:]) for file in project["license-files"]}
+    assert {f"{table.parent.name}/{table.name}" for table in tables()} <= licensed
 
 
 def test_weights_say_what_they_were_trained_on() -> None:
@@ -77,22 +98,27 @@ def test_all_weights_have_a_card_beside_them() -> None:
 
 
 def test_what_a_source_is_used_by_is_installed() -> None:
-    known = {entry.component.info.id for entry in installed().entries.values()}
-    known |= {training.info.id for training in installed().of_kind("weight-training")}
-    assert {name for one in credits() for name in one.used_by} <= known
+    names = {entry.component.info.id for entry in installed().entries.values()}
+    names |= {training.info.id for training in installed().of_kind("weight-training")}
+    assert {name for one in credits() for name in one.used_by} <= names
 
 
 def test_the_table_is_found_without_an_import() -> None:
     assert [path.parent.name for path in tables()] == ["imharness_embedded"]
 
 
-def test_commands_show_credits() -> None:
-    shown = CliRunner().invoke(cli, ["plugins", "credits"], catch_exceptions=False).output
-    listed = json.loads(CliRunner().invoke(cli, ["plugins", "credits", "--json"], catch_exceptions=False).output)
-    for one in credits():
-        short = [word for word in (*one.title.split(), *one.licence.split()) if len(word) <= 8]
-        assert [word for word in short if word not in shown] == [], "longer words may be broken between lines"
-    assert [own["name"] for own in listed["credits"]] == [one.name for one in credits()]
+def test_tables_come_by_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    files = [tmp_path / f"acme_credits_{letter}" / FILE for letter in "abcdefgh"]
+    for file in files:
+        file.parent.mkdir()
+        file.touch()
+        (file.parent / "__init__.py").touch()
+    points = [EntryPoint(file.parent.name, f"{file.parent.name}.hooks:loaded", "imharness") for file in reversed(files)]
+    assert tables(points) == files
+
+
+def test_the_card_of_a_component_shows_its_credits() -> None:
     card = CliRunner().invoke(cli, ["plugins", "show", "severity-ladder", "--json"], catch_exceptions=False).output
     assert any("danielbuechele; CC-BY-2.0" in line for line in json.loads(card)["credits"])
 
@@ -105,6 +131,7 @@ def test_commands_show_credits() -> None:
         (('attribution = "A. Person"', ""), "does not say attribution"),
         (('title = "Cat"', 'title = "Cat"\ntrained_on = ["dog"]'), "names dog: unknown"),
         (('title = "Cat"', 'title = "Cat"\nlicense = "MIT"'), "names license: unknown"),
+        (('licence = "CC0-1.0"', 'licence = "CC-BY-2.0"'), "does not say terms"),
         (("[file]", "[files]"), r"needs \[source.NAME\] and \[file\]"),
     ],
 )

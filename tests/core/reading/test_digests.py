@@ -1,9 +1,13 @@
-"""Digests of files say what they contain, or how they look from outside."""
+"""Digests of files say what they contain."""
 
 import os
+import shutil
+import time
 from pathlib import Path
 
-from imharness.files import file_digest, state_digest
+import pytest
+
+from imharness.files import file_digest, files_digest
 
 
 def test_a_file_s_digest_is_that_of_its_bytes_and_empty_without_a_file(tmp_path: Path) -> None:
@@ -14,18 +18,49 @@ def test_a_file_s_digest_is_that_of_its_bytes_and_empty_without_a_file(tmp_path:
     assert file_digest("") == file_digest(tmp_path) == file_digest(tmp_path / "b") == ""
 
 
-def test_a_state_changes_with_names_sizes_and_times_alone(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.write_bytes(b"abc")
-    other.write_bytes(b"xyz")
-    for file in (one, other):
-        os.utime(file, ns=(1, 1))
-    before = state_digest([one])
-    one.write_bytes(b"xyz")
-    os.utime(one, ns=(1, 1))
-    assert state_digest([one]) == before != state_digest([other])
-    os.utime(one, ns=(2, 2))
-    assert state_digest([one]) != before
-    one.write_bytes(b"longer")
-    os.utime(one, ns=(1, 1))
-    assert state_digest([one]) not in ("", before)
+def test_files_have_a_digest_of_contents_and_of_names_below_the_folder(tmp_path: Path) -> None:
+    def digest(folder: Path) -> str:
+        return files_digest(folder, sorted(file for file in folder.rglob("*") if file.is_file()))
+
+    first = tmp_path / "first"
+    for name, content in (("cats/1", b"abc"), ("dogs/1", b"xyz"), ("votes", b"0.2")):
+        (first / name).parent.mkdir(parents=True, exist_ok=True)
+        (first / name).write_bytes(content)
+    before = digest(first)
+    copy = shutil.copytree(first, tmp_path / "copy", copy_function=shutil.copyfile)
+    assert digest(copy) == before, "a copy has other times"
+    for name, content in (("votes", b"0.8"), ("cats/1", b"xyz")):
+        facts = (copy / name).stat()
+        (copy / name).write_bytes(content)
+        os.utime(copy / name, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+        assert digest(copy) != before, f"{name} has the size and the time that it had"
+        (copy / name).write_bytes((first / name).read_bytes())
+        assert digest(copy) == before
+    (first / "cats/1").rename(first / "cats/swap")
+    (first / "dogs/1").rename(first / "cats/1")
+    (first / "cats/swap").rename(first / "dogs/1")
+    assert digest(first) != before, "images changed their folders"
+
+
+def test_files_are_read_again_only_if_they_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, lines = tmp_path / "a", []
+    file.write_bytes(b"abc")
+    monkeypatch.setattr("imharness.reading.digests.SETTLED_NS", 0)
+    monkeypatch.setattr("imharness.reading.digests.file_digest", lambda file: lines.append(file) or file_digest(file))
+    first = files_digest(tmp_path, [file])
+    assert files_digest(tmp_path, [file]) == first
+    assert lines == [file]
+    time.sleep(0.05)
+    file.write_bytes(b"xyz")
+    assert files_digest(tmp_path, [file]) != first
+    assert lines == [file, file]
+
+
+def test_a_missing_file_counts_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    names = [tmp_path / "a"], [tmp_path / "b"], []
+    assert len({files_digest(tmp_path, files) for files in names}) == 3
+
+
+def test_names_that_are_no_text_have_a_digest(tmp_path: Path) -> None:
+    assert files_digest(tmp_path, [tmp_path / "\udcff.png"]) != files_digest(tmp_path, [tmp_path / "ÿ.png"])

@@ -152,16 +152,16 @@ def damaged(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
 def tried(read: Reader, path: Path, content: bytes) -> bool:
     """Read a file; say whether it was taken. What a reader raises is one line that names the file."""
     path.write_bytes(content)
-    said = ""
+    message = ""
     with bounded():
         try:
             read(path)
         except HarnessError as error:
-            said = str(error)
-    assert said.isprintable(), repr(said)
-    assert not said or path.name in said
-    assert len(said) < 1000
-    return not said
+            message = str(error)
+    assert message.isprintable(), repr(message)
+    assert not message or path.name in message
+    assert len(message) < 1000
+    return not message
 
 
 @pytest.mark.filterwarnings("ignore")

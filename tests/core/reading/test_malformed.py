@@ -59,10 +59,10 @@ def external(folder: Path, content: bytes) -> object:
 
 
 def manifest(folder: Path, content: bytes) -> object:
-    place = folder / "median"
-    place.mkdir(exist_ok=True)
-    (place / "submission.toml").write_bytes(content)
-    return read_manifest(place)
+    submission = folder / "median"
+    submission.mkdir(exist_ok=True)
+    (submission / "submission.toml").write_bytes(content)
+    return read_manifest(submission)
 
 
 def lock(folder: Path, content: bytes) -> object:
@@ -154,8 +154,8 @@ def test_right_files_are_read(tmp_path: Path) -> None:
     """What the malformed files are made from is taken."""
     assert set(audit(".npz")(tmp_path, malformed.npz())) == {"shadow", "target"}  # type: ignore[call-overload]
     table = "\n".join([malformed.AUDIT_HEAD, *malformed.AUDIT_ROWS]).encode()
-    found = audit(".csv")(tmp_path, table)
-    assert found["target"].member.tolist() == [True, True, False, False]  # type: ignore[index]
+    columns = audit(".csv")(tmp_path, table)
+    assert columns["target"].member.tolist() == [True, True, False, False]  # type: ignore[index]
     assert external(tmp_path, f"{malformed.EXTERNAL_HEAD}\n{malformed.EXTERNAL_ROW}\n".encode())
     assert manifest(tmp_path, MANIFEST.encode())
     assert profile(tmp_path, PROFILE.encode())
@@ -225,7 +225,7 @@ def test_a_photograph_that_announces_more_than_it_holds_takes_no_memory(length: 
 def test_a_photograph_of_many_empty_parts_is_refused_at_once(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "a.png")
     content = (tmp_path / "a.png").read_bytes()
-    part = b"\0\0\0\0tEXt" + zlib.crc32(b"tEXt").to_bytes(4, "big")
-    (tmp_path / "a.png").write_bytes(content[:33] + part * 2_000_000 + content[33:])
+    chunk = b"\0\0\0\0tEXt" + zlib.crc32(b"tEXt").to_bytes(4, "big")
+    (tmp_path / "a.png").write_bytes(content[:33] + chunk * 2_000_000 + content[33:])
     with bounded(), pytest.raises(HarnessError, match=r"a\.png is not a readable image"):
         read_pixels(tmp_path / "a.png")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.results import disk
-from imharness.results.disk import below, remove_if, write_whole
+from imharness.results.disk import below, write_whole
 from imharness.results.storage import open_backend
 from imharness.results.storage.files import Files, StoredFile
 from imharness_leaderboard.folder import SiteFolder
@@ -27,7 +27,6 @@ MANIFEST = {"format": 1, "package": {"name": "x"}, "hardware": {}, "entries": []
     "use",
     [
         lambda root, name: write_whole(root, name, b"x"),
-        lambda root, name: remove_if(root, name, lambda content: True),
         lambda root, name: open_backend(root).put(name, b"x"),
         lambda root, name: open_backend(root).get(name),
         lambda root, name: open_backend(root).delete(name),
@@ -42,7 +41,6 @@ MANIFEST = {"format": 1, "package": {"name": "x"}, "hardware": {}, "entries": []
     ],
     ids=[
         "write",
-        "remove",
         "put",
         "get",
         "delete",

@@ -1,9 +1,9 @@
-"""Tests of why cells failed: one cause is said once."""
+"""Tests of why tasks failed: one cause is said once."""
 
 from imharness.results.sweeps import NEEDS, causes_of
 
 
-def test_a_cause_is_said_once_with_the_cells_in_which_it_happened_first() -> None:
+def test_a_cause_is_said_once_with_the_tasks_in_which_it_happened_first() -> None:
     failed = {"late": f"{NEEDS}{NEEDS}boom\n here))", "a": "boom  here", "b": "other", "c": "boom here"}
     causes = causes_of(failed)
-    assert [(own.why, own.cells) for own in causes] == [("boom here", ("a", "c", "late")), ("other", ("b",))]
+    assert [(cause.why, cause.tasks) for cause in causes] == [("boom here", ("a", "c", "late")), ("other", ("b",))]

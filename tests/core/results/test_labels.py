@@ -34,8 +34,8 @@ def test_a_label_that_was_made_is_read_again(parameters: dict[str, object], labe
     read = read_name(label)
     assert read is not None
     assert (read.id, read.address) == (id_of(label), None) == ("acme/blur", None)
-    found = read_settings(read.settings or "", read.id)
-    assert found == {**parameters, **({"sigma": 0.3} if "sigma" in parameters else {})}
+    settings = read_settings(read.settings or "", read.id)
+    assert settings == {**parameters, **({"sigma": 0.3} if "sigma" in parameters else {})}
     assert without_settings(f"{label} + acme/flip") == "acme/blur + acme/flip"
 
 
@@ -56,22 +56,22 @@ def test_labels_are_found_in_a_text_and_names_may_have_an_address() -> None:
 
 
 def test_the_key_of_a_task_is_the_digest_of_its_canonical_json() -> None:
-    parts = {
-        role: ComponentRef(kind="defense", id=f"acme/{role}", version="1", label=f"acme/{role}", parameters=given)
-        for role, given in (("metric", {"null": None}), ("attack", {"name": 'a "null" ü'}), ("distance.b", {}))
+    components = {
+        role: ComponentRef(kind="defense", id=f"acme/{role}", version="1", label=f"acme/{role}", parameters=parameters)
+        for role, parameters in (("metric", {"null": None}), ("attack", {"name": 'a "null" ü'}), ("distance.b", {}))
     }
     spec = TaskSpec(
         track="acme/track",
         step="null",
         version="null",
-        components=parts,
+        components=components,
         options={"null": "null", "rate": 0.1},
         limit=None,
         seed=3,
         needs={"attack": "0" * 64},
     )
     text = json.dumps(spec.identity(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    key = spec.key_with({role: canonical_json(ref.identity()) for role, ref in parts.items()})
+    key = spec.key_with({role: canonical_json(ref.identity()) for role, ref in components.items()})
     assert key == hashlib.sha256(text.encode()).hexdigest()
     none = spec.model_copy(update={"components": {}})
     assert none.key_with({}) == hashlib.sha256(canonical_json(none.identity()).encode()).hexdigest()

@@ -16,9 +16,9 @@ def test_a_query_says_where_room_is_lacking(tmp_path: Path, monkeypatch: pytest.
     connect = duckdb.connect
 
     def small(name: str, config: dict) -> duckdb.DuckDBPyConnection:
-        found = connect(name, config=config | {"memory_limit": "30MB"})
-        found.execute("SET max_temp_directory_size = '2MB'")
-        return found
+        connection = connect(name, config=config | {"memory_limit": "30MB"})
+        connection.execute("SET max_temp_directory_size = '2MB'")
+        return connection
 
     monkeypatch.setattr(duckdb, "connect", small)
     query = ResultQuery(Store(tmp_path), [])

@@ -28,9 +28,9 @@ def test_tasks_that_differ_in_options_share_one_view(tmp_path) -> None:
         record(store, "b" * 64, {"attacked": True, "method": "z"}, ("m", "n")),
     ]
     query = ResultQuery(store, records)
-    found = query("SELECT attacked, method, m, n, score FROM one_step ORDER BY ALL")
-    assert found["method"].tolist() == [None, None, "z", "z"]
-    assert found["n"].tolist() == [None, None, "x/n", "x/n"]
+    rows = query("SELECT attacked, method, m, n, score FROM one_step ORDER BY ALL")
+    assert rows["method"].tolist() == [None, None, "z", "z"]
+    assert rows["n"].tolist() == [None, None, "x/n", "x/n"]
     assert query("SELECT count(*) AS n FROM one_step_tasks")["n"].tolist() == [2]
 
 

@@ -3,46 +3,24 @@
 import errno
 import os
 import tempfile
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
+from tests.core.results.records import record
+from tests.rows_of import files_of, rows_of
 
 from imharness.cli.stores import verify
 from imharness.errors import StoreError
-from imharness.results.identity import ComponentRef, digest
-from imharness.results.storage import local
+from imharness.results.storage import sha256_of
 from imharness.results.storage.files import packed
+from imharness.results.storage.taskfiles import TaskFile, content_of, rows_in
 from imharness.results.store import Store
-from imharness.results.tasks import TaskRecord, TaskSpec
+from imharness_submissions.ledger import Ledger
 
 ROWS = {"name": ["a", "b"], "score": np.array([0.5, 1.5], dtype=np.float32)}
 ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}
-
-
-def record(number: int = 0) -> TaskRecord:
-    metric = ComponentRef(kind="metric", id="acme/m", version="1", label="acme/m", parameters={})
-    spec = TaskSpec(
-        track="acme/t",
-        step="score",
-        version="1",
-        components={"metric": metric},
-        options={"number": number},
-        limit=None,
-        seed=0,
-        needs={},
-    )
-    return TaskRecord(
-        key=digest(spec.identity()),
-        spec=spec,
-        status="done",
-        started="2026-01-01",
-        seconds=1.0,
-        device="cpu",
-        versions={},
-    )
 
 
 @pytest.fixture
@@ -55,60 +33,83 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_what_went_in_comes_out(store: Store) -> None:
-    found = store.record(record().key)
-    assert found is not None
-    assert found.n_rows == 2
-    rows, arrays = store.rows(found), store.arrays(found)
+    stored = store.record(record().key)
+    assert stored is not None
+    assert stored.n_rows == 2
+    rows, arrays = store.rows(stored), store.arrays(stored)
     assert rows["name"].tolist() == ["a", "b"]
     np.testing.assert_array_equal(rows["score"], ROWS["score"])
     np.testing.assert_array_equal(arrays["images"], ARRAYS["images"])
     assert list(verify(store)) == []
 
 
-def test_the_same_result_gives_the_same_bytes(store: Store) -> None:
-    path = store.path_of(store.record(record().key).rows)
+def test_the_same_result_gives_the_same_bytes_and_replaces_the_one_before(store: Store) -> None:
+    (path,) = files_of(store.root, record().key)
     before = path.read_bytes()
-    store.commit(record(), ROWS, ARRAYS)
-    assert path.read_bytes() == before
+    assert store.commit(record(), ROWS, ARRAYS).number == 2
+    (again,) = files_of(store.root, record().key)
+    assert again != path
+    assert again.read_bytes() == before
+    assert len(store.backend.sizes("artifacts")) == 3
 
 
-def test_an_edited_record_does_not_open(store: Store) -> None:
-    path = store.root / "tasks" / record().key[:2] / f"{record().key}.json"
-    path.write_text(path.read_text().replace('"seconds": 1.0', '"seconds": 2.0'))
-    with pytest.raises(StoreError, match="changed after it was written"):
-        store.record(record().key)
-    assert len(list(verify(store))) == 1
+def test_what_is_computed_again_takes_its_arrays_along(store: Store) -> None:
+    other = {"images": ARRAYS["images"] + 1}
+    stored = store.commit(record(), ROWS, other)
+    assert len(store.backend.sizes("artifacts")) == 3
+    np.testing.assert_array_equal(store.arrays(stored)["images"], other["images"])
+    store.commit(record(), ROWS, {})
+    assert len(store.backend.sizes("artifacts")) == 2
 
 
-def test_a_file_that_is_no_json_is_named(store: Store) -> None:
-    path = store.root / "tasks" / record().key[:2] / f"{record().key}.json"
-    path.write_bytes(b"\x00\x01")
-    with pytest.raises(StoreError, match="is not a valid TaskRecord"):
-        store.record(record().key)
+def test_of_two_files_the_later_counts_and_the_next_run_removes_the_other(store: Store) -> None:
+    """So they are left where a process ends between the two."""
+    (path,) = files_of(store.root, record().key)
+    first = path.read_bytes()
+    last = store.commit(record().model_copy(update={"seconds": 9.0}), ROWS, ARRAYS)
+    path.write_bytes(first)
+    assert store.record(last.key) == dict(store.records())[last.key] == last
+    assert store.finished([last.key]) == ({last.key}, [])
+    assert len(files_of(store.root, last.key)) == 1
 
 
-@pytest.mark.parametrize(("folder", "suffix"), [("rows", "parquet"), ("artifacts", "safetensors")])
-def test_a_truncated_or_changed_file_is_named(store: Store, folder: str, suffix: str) -> None:
-    first, second = record(0), record(1)
-    path = store.root / folder / first.key[:2] / f"{first.key}.{suffix}"
+def test_equal_rows_have_equal_digests_whatever_else_is_in_the_file(store: Store) -> None:
+    first = store.record(record().key)
+    other = store.commit(record(5).model_copy(update={"seconds": 9.0}), ROWS, {})
+    assert first.rows == other.rows != ""
+    assert first.seal != other.seal
+    assert set(rows_of(store.root).values()) == {first.rows}
+    failed = store.commit(record(6).model_copy(update={"status": "failed"}), {}, {})
+    assert (failed.rows, failed.n_rows, store.rows(failed)) == ("", 0, {})
+
+
+def test_a_file_of_another_task_or_version_is_named(store: Store) -> None:
+    (path,) = files_of(store.root, record(0).key)
+    content = path.read_bytes()
+    path.unlink()
+    other = TaskFile(record(8).key, 1, "arrays", path.name.split(".")[3])
+    store.backend.put(other.name, content)
+    with pytest.raises(StoreError, match="is of another task"):
+        store.record(record(8).key)
+    content = content_of(rows_in(content), b'{"key": "old"}')
+    old = TaskFile(record(9).key, 1, "done", sha256_of(content))
+    store.backend.put(old.name, content)
+    with pytest.raises(StoreError, match="another version of the harness wrote it"):
+        store.record(record(9).key)
+
+
+def test_truncated_arrays_are_named(store: Store) -> None:
+    (path,) = (store.root / "artifacts").rglob(f"{record().key}.*")
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(StoreError, match="missing or truncated"):
-        store.record(first.key)
-    changed = store.root / folder / second.key[:2] / f"{second.key}.{suffix}"
-    content = bytearray(changed.read_bytes())
-    content[-1] ^= 1
-    changed.write_bytes(content)
-    lines = list(verify(store))
-    assert len(lines) == 2
-    assert any("damaged" in line for line in lines)
-    assert all("\n" not in line for line in lines)
+        store.record(record().key)
 
 
 def test_a_full_disk_keeps_what_was_finished(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
+    def full(self: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(StoreError, match="the disk is full; what was finished before is kept"):
         store.commit(record(9), ROWS, ARRAYS)
     monkeypatch.undo()
@@ -117,113 +118,15 @@ def test_a_full_disk_keeps_what_was_finished(store: Store, monkeypatch: pytest.M
     assert len(list(store.all_keys())) == 3
 
 
-def test_results_that_are_flushed_together_are_on_the_disk_when_the_block_ends(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_cannot_be_made_again_waits_for_the_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.readlink(f"/proc/self/fd/{descriptor}")))
-    with store.together():
-        made = [store.commit(record(number), ROWS, ARRAYS) for number in (7, 8)]
-        assert flushed == []
-        assert store.record(made[0].key) == made[0]
-    files = [path for path in store.root.rglob("*") if path.is_file() and path.stem in {own.key for own in made}]
-    assert sorted(flushed) == sorted(map(str, files))
-    assert len(files) == 6
-    store.commit(record(9), ROWS, {})
-    assert len(flushed) == 8
-
-
-def test_a_block_within_a_block_leaves_the_flushing_to_the_outer_one(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed: list[int] = []
-    monkeypatch.setattr(os, "fsync", flushed.append)
-    with store.together():
-        store.commit(record(7), ROWS, {})
-        with store.together():
-            store.commit(record(8), ROWS, {})
-        store.commit(record(9), ROWS, {})
-        assert flushed == []
-    assert len(flushed) == 6
-
-
-def test_what_a_block_within_a_block_has_flushed_soon_is_not_flushed_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed: list[int] = []
-    monkeypatch.setattr(os, "fsync", flushed.append)
-    monkeypatch.setattr(local, "EVERY_S", 0.0)
-    with store.together():
-        for number in (7, 8):
-            with store.together(soon=True):
-                store.commit(record(number), ROWS, {})
-        store.commit(record(9), ROWS, {})
-        with store.together():
-            pass
-    assert len(flushed) == 6
-
-
-def test_results_that_cannot_be_flushed_together_are_no_results(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match="what was finished before is kept"), store.together():
-        store.commit(record(9), ROWS, ARRAYS)
-
-
-def test_results_that_are_flushed_soon_are_on_the_disk_when_a_later_block_says_so(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_go_on, flushed = threading.Event(), list[int]()
-
-    def slow(descriptor: int) -> None:
-        assert may_go_on.wait(400)
-        flushed.append(descriptor)
-
-    monkeypatch.setattr(os, "fsync", slow)
-    with store.together(soon=True):
-        made = store.commit(record(7), ROWS, ARRAYS)
+    store.commit(record(7), ROWS, ARRAYS)
+    store.backend.replace("logs/ab/x.json", b"{}")
     assert flushed == []
-    assert store.record(made.key) == made
-    with store.together(soon=True):
-        assert flushed == []
-        may_go_on.set()
-    with store.together():
-        pass
-    assert len(flushed) == 3
-    monkeypatch.setattr(local, "BEHIND", 2)
-    for number in (8, 9):
-        with store.together(soon=True):
-            assert len(flushed) >= 3 * (number - 7) - 2
-            store.commit(record(number), ROWS, ARRAYS)
-
-
-def test_what_flushing_behind_a_block_failed_of_is_raised_by_a_later_block(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with store.together(soon=True):
-        store.commit(record(7), ROWS, {})
-    monkeypatch.setattr(local, "BEHIND", 0)
-    with pytest.raises(StoreError, match="what was finished before is kept"), store.together(soon=True):
-        raise AssertionError("the block was entered")
-    monkeypatch.undo()
-    with store.together():  # it is said once, of all its files
-        store.commit(record(8), ROWS, {})
-
-
-def test_a_log_that_does_not_reach_the_disk_stops_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(descriptor: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "fsync", broken)
-    with store.together():
-        store.backend.replace("logs/ab/x.json", b"{}")
-    assert store.backend.current("logs/ab/x.json") == b"{}"
+    store.backend.replace("submissions/x.json", b"{}")
+    Ledger(store.address).append("a", ("a/x",), "added", "why")
+    assert len(flushed) == 2
 
 
 def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:

@@ -33,11 +33,13 @@ def spec(number: int, needs: dict[str, str] | None = None) -> TaskSpec:
     )
 
 
-def kept(store: Store, number: int) -> str:
+def stored(store: Store, number: int) -> str:
     """Store a task whose rows and arrays hold its number; return its key."""
-    own = spec(number)
-    key = digest(own.identity())
-    record = TaskRecord(key=key, spec=own, status="done", started="2026-01-01", seconds=0.0, device="cpu", versions={})
+    task_spec = spec(number)
+    key = digest(task_spec.identity())
+    record = TaskRecord(
+        key=key, spec=task_spec, status="done", started="2026-01-01", seconds=0.0, device="cpu", versions={}
+    )
     store.commit(record, {"name": ["a", "b"]}, {"images": np.full((2, 3, 4, 4), number, np.uint8)})
     return key
 
@@ -57,11 +59,11 @@ def context(cache: BuildCache, key: str) -> TaskContext:
 
 
 def files(store: Store) -> list[Path]:
-    return [path for folder in ("tasks", "rows", "artifacts") for path in (store.root / folder).glob("*/*")]
+    return [path for folder in ("tasks", "artifacts") for path in (store.root / folder).glob("*/*")]
 
 
 def test_what_a_task_needs_is_read_and_verified_once(store: Store, cache: BuildCache) -> None:
-    key = kept(store, 7)
+    key = stored(store, 7)
     first = context(cache, key).need("attacked")
     for path in files(store):
         path.unlink()
@@ -71,13 +73,13 @@ def test_what_a_task_needs_is_read_and_verified_once(store: Store, cache: BuildC
 
 
 def test_a_step_that_writes_into_what_it_got_changes_it_for_nobody_else(store: Store, cache: BuildCache) -> None:
-    key = kept(store, 7)
+    key = stored(store, 7)
     torch.from_numpy(context(cache, key).need("attacked").arrays["images"]).zero_()
     assert (context(cache, key).need("attacked").arrays["images"] == 7).all()
 
 
 def test_damage_is_found_at_the_first_read(store: Store, cache: BuildCache) -> None:
-    key = kept(store, 7)
+    key = stored(store, 7)
     (path,) = (store.root / "artifacts").glob("*/*")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(StoreError, match="is damaged"):
@@ -90,7 +92,7 @@ def test_what_was_used_least_recently_gives_way(
     store: Store, cache: BuildCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running_context, "OUTPUT_BYTES", 300)  # two of them, not three: 96 bytes and two names each
-    keys = [kept(store, number) for number in range(3)]
+    keys = [stored(store, number) for number in range(3)]
     for number in (0, 1, 0, 2):
         context(cache, keys[number]).need("attacked")
     for path in files(store):
@@ -103,18 +105,18 @@ def test_what_was_used_least_recently_gives_way(
 
 @pytest.mark.parametrize("fits", [1, 3, 5, 100])
 def test_a_range_that_does_not_fit_is_halved(fits: int) -> None:
-    asked = []
+    lengths = []
 
-    def work(start: int, stop: int) -> list[int]:
-        asked.append(stop - start)
+    def compute(start: int, stop: int) -> list[int]:
+        lengths.append(stop - start)
         if stop - start > fits:
             raise MemoryError
         return list(range(start, stop))
 
-    parts, size = in_chunks(11, 8, work)
-    assert [number for part in parts for number in part] == list(range(11))
+    chunks, size = in_chunks(11, 8, compute)
+    assert [number for chunk in chunks for number in chunk] == list(range(11))
     assert size <= max(fits, 8)
-    assert sum(length > fits for length in asked) <= 3, "the size that fitted is kept"
+    assert sum(length > fits for length in lengths) <= 3, "the size that fitted is kept"
 
 
 def test_what_does_not_fit_alone_is_an_error_and_so_is_any_other_error() -> None:
@@ -144,8 +146,8 @@ def test_a_worker_asks_the_system_for_no_page_twice() -> None:
         for _ in range(10):
             work()
         print(pages() - before)"""
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(found.stdout) < 500
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(process.stdout) < 500
 
 
 def test_map_joins_batches_row_by_row_whatever_fits(store: Store, cache: BuildCache) -> None:
@@ -154,27 +156,29 @@ def test_map_joins_batches_row_by_row_whatever_fits(store: Store, cache: BuildCa
         names=tuple(map(str, range(10))), shapes=((2, 2),) * 10, load=lambda positions: pixels[list(positions)]
     )
     seen: list[tuple[int, int]] = []
-    own = TaskContext(cache, Shards(cache.store, "0" * 64), spec(-1), lambda done, total: seen.append((done, total)))
+    context = TaskContext(
+        cache, Shards(cache.store, "0" * 64), spec(-1), lambda done, total: seen.append((done, total))
+    )
 
     def function(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         if len(positions) > 3:
             raise MemoryError
         return {"mean": batch.mean(dim=(1, 2, 3)), "position": torch.tensor(positions)}
 
-    found = own.map(images, function)
-    assert found["position"].tolist() == list(range(10))
-    assert found["mean"] == pytest.approx(np.arange(10) / 10)
+    columns = context.map(images, function)
+    assert columns["position"].tolist() == list(range(10))
+    assert columns["mean"] == pytest.approx(np.arange(10) / 10)
     assert seen[-1] == (10, 10)
 
 
 def test_what_a_part_tells_of_itself_is_a_part_of_the_step(cache: BuildCache) -> None:
-    told = list[tuple[int, int]]()
+    messages = list[tuple[int, int]]()
     key = "a" * 64
-    own = TaskContext(cache, Shards(cache.store, key), spec(1), lambda done, total: told.append((done, total)))
+    context = TaskContext(cache, Shards(cache.store, key), spec(1), lambda done, total: messages.append((done, total)))
 
     def one(start: int, stop: int) -> dict[str, np.ndarray]:
-        own.progress(1, 2)
+        context.progress(1, 2)
         return {"x": np.arange(start, stop)}
 
-    assert own.parts(4, 2, one)["x"].tolist() == [0, 1, 2, 3]
-    assert [done / total for done, total in told] == [0.25, 0.5, 0.75, 1.0]
+    assert context.chunks(4, 2, one)["x"].tolist() == [0, 1, 2, 3]
+    assert [done / total for done, total in messages] == [0.25, 0.5, 0.75, 1.0]

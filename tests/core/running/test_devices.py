@@ -24,12 +24,14 @@ ROOM = {"cuda:0": 80 * GIB, "cuda:1": 80 * GIB}
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[WorkerConfig]:
     """The configurations of workers that would start on a machine with two GPUs that are simulated."""
-    found: list[WorkerConfig] = []
+    configs: list[WorkerConfig] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(local.LocalWorkers, "_start", lambda own, config: found.append(config) or SimpleNamespace())
+    monkeypatch.setattr(
+        local.LocalWorkers, "_start", lambda workers, config: configs.append(config) or SimpleNamespace()
+    )
     monkeypatch.setattr(with_room, "__kwdefaults__", with_room.__kwdefaults__ | {"free": lambda devices: ROOM})
-    return found
+    return configs
 
 
 def devices(started: list[WorkerConfig], **settings: Any) -> list[str]:

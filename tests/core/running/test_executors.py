@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rows_of import rows_of
 
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
-from imharness.errors import PluginError, StoreError, UsageError
+from imharness.errors import PluginError, UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
@@ -36,10 +37,10 @@ def graph() -> Graph:
     return plan_track("harness/iqa", load_profile("embedded"), installed(), only=only, limit=3)
 
 
-def run(graph: Graph, folder: Path, **settings: Any) -> tuple[RunResult, dict[str, bytes]]:
+def run(graph: Graph, folder: Path, **settings: Any) -> tuple[RunResult, dict[str, str]]:
     store = Store(folder)
     outcome = execute([graph], store, lambda: open_executor(store.root, devices=["cpu"], batch_size=BATCH, **settings))
-    return outcome, {path.name: path.read_bytes() for path in sorted(folder.glob("rows/*/*.parquet"))}
+    return outcome, rows_of(folder)
 
 
 def test_every_executor_gives_the_same_bytes(graph: Graph, tmp_path: Path, install_packages) -> None:
@@ -55,22 +56,6 @@ def test_every_executor_gives_the_same_bytes(graph: Graph, tmp_path: Path, insta
         outcome, rows = run(graph, tmp_path / name, **settings)
         assert not outcome.failed
         assert rows == expected, name
-
-
-def test_what_a_run_wrote_is_on_the_disk_when_it_ends(
-    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed, store = tmp_path / "flushed", tmp_path / "store"
-    flushed.mkdir()
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    told = {"folder": str(flushed), "seconds": 0.2, "files": 10**6}
-    outcome, _ = run(graph, store, workers=2, prepare=[("slow_disk:prepare", told)])
-    assert outcome.done == set(graph.tasks)
-    written = {file.name for name in ("tasks", "rows", "artifacts") for file in (store / name).rglob("*.*")}
-    assert {file.name for file in flushed.iterdir()} == written
-    told |= {"seconds": 0.0, "files": len(written) - 1}
-    with pytest.raises(StoreError, match="the last results could not be written to the disk"):
-        run(graph, tmp_path / "broken", workers=1, prepare=[("slow_disk:prepare", told)])
 
 
 def test_the_command_line_takes_an_executor_from_outside(
@@ -97,10 +82,10 @@ def test_its_settings_are_options_and_a_help_text_imports_no_torch(tmp_path: Pat
         "assert not loaded, loaded"
     )
     paths = os.pathsep.join(map(str, sys.path))
-    told = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": paths}, capture_output=True)
-    assert told.returncode == 0, told.stderr
-    assert b"(--executor threads)" in told.stdout
-    assert b"--thread-name" in told.stdout
+    process = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": paths}, capture_output=True)
+    assert process.returncode == 0, process.stderr
+    assert b"(--executor threads)" in process.stdout
+    assert b"--thread-name" in process.stdout
 
 
 def test_an_executor_that_offers_nothing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,8 +151,8 @@ def prepare(facts: Mapping[str, Any]) -> Preparation:
 def test_a_worker_is_prepared_by_a_function_it_is_told(tmp_path: Path) -> None:
     profile = Profile(name="tiny", description="", tracks={"acme/counting": TrackProfile(select={})})
     graph = plan_track("acme/counting", profile, installed().joined([ENTRY]))
-    told = {"log": str(tmp_path / "log"), "note": "was here"}
-    outcome, rows = run(graph, tmp_path / "store", workers=0, prepare=[(f"{__name__}:prepare", told)])
+    settings = {"log": str(tmp_path / "log"), "note": "was here"}
+    outcome, rows = run(graph, tmp_path / "store", workers=0, prepare=[(f"{__name__}:prepare", settings)])
     assert len(outcome.done) == len(rows) == 2, outcome.failed
     records = [Store(tmp_path / "store").record(key) for key in outcome.done]
     assert [record.notes for record in records if record is not None] == [("was here",)] * 2
@@ -201,6 +186,6 @@ def test_a_worker_passes_on_which_share_of_a_task_is_computed(tmp_path: Path, mo
     profile = Profile(name="p", description="", tracks={"acme/telling": TrackProfile(select={})})
     (task,) = plan_track("acme/telling", profile, registry).tasks.values()
     config = executor.WorkerConfig(str(tmp_path), "cpu", 1, ((f"{__name__}:tell", {}),))
-    told = list[float]()
-    result = executor.Worker(config).run(task.key, task.spec, told.append)
-    assert (result.status, told) == ("done", [0.25, 0.25])
+    shares = list[float]()
+    result = executor.Worker(config).run(task.key, task.spec, shares.append)
+    assert (result.status, shares) == ("done", [0.25, 0.25])

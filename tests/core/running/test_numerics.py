@@ -12,6 +12,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from tests.core.running.test_shards import SELECTIONS, graph_of
+from tests.rows_of import rows_of
 from threadpoolctl import threadpool_info
 
 from imharness.cli import cli
@@ -27,7 +28,7 @@ LIKE = [1, 2, 4, "strange"]
 """Numbers of threads, and four in a process where much else was set."""
 
 
-def found() -> list[object]:
+def settings() -> list[object]:
     """What is set in this process."""
     return [
         torch.get_num_threads(),
@@ -71,31 +72,31 @@ def process() -> Iterator[None]:
 def test_all_is_as_in_a_fresh_process_and_put_back_after() -> None:
     np.ones(3) @ np.ones(3)
     make("strange")
-    before = found()
+    before = settings()
     with fresh_numerics():
-        assert found() == FRESH
-    assert found() == before
+        assert settings() == FRESH
+    assert settings() == before
     with suppress(KeyError), fresh_numerics():
         raise KeyError
-    assert found() == before
+    assert settings() == before
     assert before[:7] == [4, torch.float64, 1, "medium", False, True, 0.0]
 
 
 def test_threads_that_are_inside_together_keep_it_until_the_last_one_leaves() -> None:
     make("strange")
-    before, both, left = found(), threading.Barrier(2, timeout=60), threading.Event()
+    before, both, leaving = settings(), threading.Barrier(2, timeout=60), threading.Event()
     seen: list[object] = []
 
     def leave_first() -> None:
         with fresh_numerics():
             both.wait()
-        left.set()
+        leaving.set()
 
     def stay() -> None:
         with fresh_numerics():
             both.wait()
-            assert left.wait(60)
-            seen.extend(found())
+            assert leaving.wait(60)
+            seen.extend(settings())
 
     threads = [threading.Thread(target=one) for one in (leave_first, stay)]
     for thread in threads:
@@ -103,27 +104,27 @@ def test_threads_that_are_inside_together_keep_it_until_the_last_one_leaves() ->
     for thread in threads:
         thread.join()
     assert seen == FRESH
-    assert found()[:-1] == before[:-1]
+    assert settings()[:-1] == before[:-1]
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
-    """Track -> the files of rows that a worker process writes; one computes those of all tracks."""
+def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """Track -> the rows that a worker process writes; one computes those of all tracks."""
     graphs = {track: graph_of(track) for track in SELECTIONS}
-    found = run(graphs.values(), tmp_path_factory.mktemp("worker"), workers=1)
-    return {track: {name: found[name] for name in found if Path(name).stem in graphs[track].tasks} for track in graphs}
+    records = run(graphs.values(), tmp_path_factory.mktemp("worker"), workers=1)
+    return {track: {key: records[key] for key in records if key in graphs[track].tasks} for track in graphs}
 
 
-def run(graphs: Iterable[Graph], folder: Path, **settings: int) -> dict[str, bytes]:
+def run(graphs: Iterable[Graph], folder: Path, **settings: int) -> dict[str, str]:
     store, plans = Store(folder), list(graphs)
     outcome = execute(plans, store, lambda: open_executor(store.root, devices=["cpu"], batch_size=4, **settings))
     assert outcome.done == {key for graph in plans for key in graph.tasks}
-    return {path.name: path.read_bytes() for path in folder.glob("rows/*/*.parquet")}
+    return rows_of(folder)
 
 
 @pytest.mark.parametrize("track", SELECTIONS)
 def test_rows_computed_in_this_process_are_those_of_a_worker(
-    track: str, rows: dict[str, dict[str, bytes]], tmp_path: Path
+    track: str, rows: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
     """Four threads and all else that can be set; other numbers of threads are tried where weights are trained."""
     make("strange")

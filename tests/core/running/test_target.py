@@ -88,18 +88,18 @@ def test_a_lower_is_better_metric_is_negated_with_its_bounds() -> None:
 
 def test_queries_are_counted_and_the_budget_holds() -> None:
     images = storable(torch.rand(2, 3, 6, 6))
-    asked = target(2, budget=4)
-    asked(images)
-    asked(images.repeat_interleave(3, dim=0))
-    assert asked.queries.tolist() == [4, 4]
+    query_target = target(2, budget=4)
+    query_target(images)
+    query_target(images.repeat_interleave(3, dim=0))
+    assert query_target.queries.tolist() == [4, 4]
     with pytest.raises(QueryBudgetExceeded, match="asked for 5 scores per image; its budget is 4"):
-        asked(images)
-    assert asked.queries.tolist() == [4, 4]
+        query_target(images)
+    assert query_target.queries.tolist() == [4, 4]
 
 
 @pytest.mark.parametrize(("candidates", "gradient"), [(1, False), (3, False), (1, True)])
 def test_each_draw_of_a_random_defense_is_a_query_and_the_budget_is_that_of_the_scores(candidates, gradient) -> None:
-    asked = torch.rand(2 * candidates, 3, 6, 6).requires_grad_(gradient)
+    candidate_images = torch.rand(2 * candidates, 3, 6, 6).requires_grad_(gradient)
     seen = 0
 
     def counting(images: torch.Tensor) -> torch.Tensor:
@@ -109,8 +109,8 @@ def test_each_draw_of_a_random_defense_is_a_query_and_the_budget_is_that_of_the_
 
     settings = {"differentiable": True, "purify": blurred, "rng": ImageRng([1, 2]), "samples": 10, "budget": 3}
     window = MetricTarget(counting, (-1.0, 2.0), images=2, **settings)
-    window(asked)
-    assert window.queries.tolist() == [seen // 2] * 2 == [10 * len(asked) // 2] * 2
+    window(candidate_images)
+    assert window.queries.tolist() == [seen // 2] * 2 == [10 * len(candidate_images) // 2] * 2
 
 
 def test_a_wrong_count_is_an_error() -> None:
@@ -129,8 +129,8 @@ def test_the_batch_is_halved_when_memory_runs_out(error: Exception) -> None:
         return score(images)
 
     images = storable(torch.rand(7, 3, 6, 6))
-    found = MetricTarget(hungry, (0, 1), images=7, differentiable=False, micro_batch=7)(images)
-    torch.testing.assert_close(found, score(images))
+    scores = MetricTarget(hungry, (0, 1), images=7, differentiable=False, micro_batch=7)(images)
+    torch.testing.assert_close(scores, score(images))
     assert sizes == [7, 3, 1, 1, 1, 1, 1, 1, 1]
 
 
@@ -149,10 +149,10 @@ def test_other_errors_pass() -> None:
 def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(precision, differentiable, exact) -> None:
     images = storable(torch.rand(2, 3, 6, 6, generator=generator(5)))
     window = target(2, precision=precision, differentiable=differentiable)
-    found, expected = window(images), score(images)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected, rtol=0.05, atol=0.05)
-    assert torch.equal(found, expected) == exact
+    scores, expected = window(images), score(images)
+    assert scores.dtype == torch.float32
+    torch.testing.assert_close(scores, expected, rtol=0.05, atol=0.05)
+    assert torch.equal(scores, expected) == exact
     if differentiable:
         _, gradient = window.with_gradient(images)
         _, plain = target(2).with_gradient(images)
@@ -183,13 +183,13 @@ def test_a_search_may_round_factors_forward_and_back_and_nothing_else_does(preci
     images = storable(torch.rand(2, 3, 6, 6, generator=generator(5)))
     window = MetricTarget(lambda x: score(Seen.apply(x)), (0, 1), images=2, differentiable=True, precision=precision)
     with fresh_numerics():
-        found, gradient = window.with_gradient(images)
+        scores, gradient = window.with_gradient(images)
         window(images)
         assert not torch.backends.cudnn.allow_tf32
         assert torch.get_float32_matmul_precision() == "highest"
     assert Seen.notes == [precision == "tf32"] * 3
     plain, slope = target(2).with_gradient(images)
-    assert torch.equal(found, plain), "a CPU takes no notice"
+    assert torch.equal(scores, plain), "a CPU takes no notice"
     assert torch.equal(gradient, slope)
 
 
@@ -207,31 +207,31 @@ def halved(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
 
 def slopes(purify, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     leaf = images.clone().requires_grad_(True)
-    found = purify(leaf, ImageRng([1, 2]))
-    weights = torch.rand(found.shape, generator=generator(3))
-    return found, torch.autograd.grad((weights * found).sum(), leaf, allow_unused=True)[0]
+    purified = purify(leaf, ImageRng([1, 2]))
+    weights = torch.rand(purified.shape, generator=generator(3))
+    return purified, torch.autograd.grad((weights * purified).sum(), leaf, allow_unused=True)[0]
 
 
 def test_a_defense_without_a_gradient_keeps_its_result_and_gets_that_of_the_identity() -> None:
     images = storable(torch.rand(2, 3, 6, 6, generator=generator(0)))
-    found, gradient = slopes(straight_through(rounded), images)
-    assert torch.equal(found, rounded(images, ImageRng([1, 2])))
-    torch.testing.assert_close(gradient, torch.rand(found.shape, generator=generator(3)))
+    result, gradient = slopes(straight_through(rounded), images)
+    assert torch.equal(result, rounded(images, ImageRng([1, 2])))
+    torch.testing.assert_close(gradient, torch.rand(result.shape, generator=generator(3)))
     assert not slopes(rounded, images)[1].any()
 
 
 def test_a_stand_in_that_is_the_defense_itself_gives_its_exact_gradient_also_where_both_draw() -> None:
     images = storable(torch.rand(2, 3, 6, 6, generator=generator(0)))
-    for expected, found in zip(slopes(noisy, images), slopes(straight_through(noisy, noisy), images), strict=True):
-        torch.testing.assert_close(found, expected)
+    for expected, result in zip(slopes(noisy, images), slopes(straight_through(noisy, noisy), images), strict=True):
+        torch.testing.assert_close(result, expected)
 
 
 def test_a_gradient_reaches_through_a_change_of_size() -> None:
     images = storable(torch.rand(2, 3, 6, 6, generator=generator(0)))
-    found, gradient = slopes(straight_through(halved), images)
-    assert found.shape == (2, 3, 3, 3)
+    result, gradient = slopes(straight_through(halved), images)
+    assert result.shape == (2, 3, 3, 3)
     assert bool((gradient > 0).all())
-    torch.testing.assert_close(gradient.sum(), torch.rand(found.shape, generator=generator(3)).sum())
+    torch.testing.assert_close(gradient.sum(), torch.rand(result.shape, generator=generator(3)).sum())
 
 
 def test_halving_for_want_of_memory_changes_no_score() -> None:
@@ -280,8 +280,8 @@ def distance(images: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
 
 def comparing(n: int, **settings) -> tuple[torch.Tensor, MetricTarget]:
     reference = storable(torch.linspace(0.1, 0.9, n).view(-1, 1, 1, 1).expand(-1, 3, 6, 6))
-    given = {"differentiable": True, "images": n, "reference": reference, **settings}
-    return reference, MetricTarget(distance, (0.0, 1.0), **given)
+    arguments = {"differentiable": True, "images": n, "reference": reference, **settings}
+    return reference, MetricTarget(distance, (0.0, 1.0), **arguments)
 
 
 @pytest.mark.parametrize("copies", [1, 3])

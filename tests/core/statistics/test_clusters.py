@@ -5,16 +5,29 @@ import pytest
 import scipy
 from tests.comparing import compare
 
+from imharness.leaderboard import (
+    Blocks,
+    Column,
+    NotTestable,
+    Value,
+    Wins,
+    chosen_half,
+    interval,
+    mean_interval,
+    mean_value,
+    ranking,
+    spearman_rows,
+    t_interval,
+    value_of,
+)
 from imharness.ranking.comparisons import not_worse
+from imharness.results.pairwise import pairwise_intervals
 from imharness.results.report import PairedScores
-from imharness.results.told import told_of
 from imharness.statistics import bootstrap as module
-from imharness.statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
+from imharness.statistics.bootstrap import RESAMPLES, drawn, mean_intervals, one_sided_alpha, percentiles, resampled
 from imharness.statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds
 from imharness.statistics.head_to_head import head_to_head, rank_biserial
 from imharness.statistics.win_rates import win_rates
-from imharness.stats import NotTestable, chosen_half, interval, mean_interval, spearman_rows, t_interval
-from imharness.tables import Blocks, Column, Value, Wins, mean_value, ranking, value_of
 
 RNG = np.random.default_rng(0)
 NAMES = np.array([f"photo {i}" for i in (3, 0, 1, 5, 2, 6, 4, 7)])
@@ -29,11 +42,11 @@ def correlated(rng: np.random.Generator, clusters: int, size: int = 6) -> np.nda
 
 def loop_of_means(x: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     names = list(dict.fromkeys(clusters.tolist()))
-    found = []
-    for row in np.random.default_rng(0).integers(0, len(names), (RESAMPLES, len(names))):
+    averages = []
+    for row in np.concatenate(list(resampled(len(names)))):
         drawn = [value for k in row for value in x[clusters == names[k]]]
-        found.append(np.mean(drawn))
-    return np.array(found)
+        averages.append(np.mean(drawn))
+    return np.array(averages)
 
 
 def test_intervals_equal_a_loop_over_drawn_clusters() -> None:
@@ -44,8 +57,8 @@ def test_intervals_equal_a_loop_over_drawn_clusters() -> None:
     assert (single.n, single.clusters, single.value) == (40, 8, X.mean())
     general = interval(lambda at: X[at].mean(axis=1), 40, CLUSTERS)
     (row, gaps) = mean_intervals(np.stack([X, np.where(CLUSTERS == "photo 5", np.nan, X)]), CLUSTERS)
-    for found in (general, row):
-        assert (found.low, found.high, found.clusters) == pytest.approx((low, high, 8), rel=1e-12)
+    for result in (general, row):
+        assert (result.low, result.high, result.clusters) == pytest.approx((low, high, 8), rel=1e-12)
     assert (gaps.n, gaps.clusters) == (36, 7)
     assert gaps == mean_interval(X[CLUSTERS != "photo 5"], CLUSTERS[CLUSTERS != "photo 5"])
 
@@ -53,17 +66,17 @@ def test_intervals_equal_a_loop_over_drawn_clusters() -> None:
 def test_any_statistic_sees_all_units_of_the_drawn_clusters() -> None:
     y = RNG.normal(size=40)
     names, seen = list(dict.fromkeys(CLUSTERS.tolist())), []
-    found = interval(lambda at: spearman_rows(X[at], y[at]), 40, CLUSTERS)
-    for row in np.random.default_rng(0).integers(0, 8, (RESAMPLES, 8)):
+    result = interval(lambda at: spearman_rows(X[at], y[at]), 40, CLUSTERS)
+    for row in np.concatenate(list(resampled(8))):
         at = np.concatenate([np.flatnonzero(names[k] == CLUSTERS) for k in row])
         seen.append(scipy.stats.spearmanr(X[at], y[at]).statistic)
-    assert (found.low, found.high) == pytest.approx(tuple(map(float, percentiles(np.array(seen), 8))), rel=1e-9)
+    assert (result.low, result.high) == pytest.approx(tuple(map(float, percentiles(np.array(seen), 8))), rel=1e-9)
 
 
 def test_clusters_of_one_unit_are_drawn_as_units_are() -> None:
-    own, alone = mean_interval(X, np.arange(40)), mean_interval(X)
-    assert (alone.clusters, own.clusters) == (None, 40)
-    wide = own.high - own.low
+    clustered_interval, alone = mean_interval(X, np.arange(40)), mean_interval(X)
+    assert (alone.clusters, clustered_interval.clusters) == (None, 40)
+    wide = clustered_interval.high - clustered_interval.low
     assert wide == pytest.approx(alone.high - alone.low, rel=0.15)
     assert wide > alone.high - alone.low
 
@@ -74,8 +87,8 @@ def test_the_interval_covers_the_mean_at_its_level(clusters: int) -> None:
     names = np.repeat(np.arange(clusters), 6)
     for _ in range(400):
         x = correlated(rng, clusters)
-        found, wrong = mean_interval(x, names), mean_interval(x)
-        hits += found.low <= 0 <= found.high
+        result, wrong = mean_interval(x, names), mean_interval(x)
+        hits += result.low <= 0 <= result.high
         alone += wrong.low <= 0 <= wrong.high
     assert 0.90 < hits / 400 < 0.98
     assert alone / 400 < 0.70
@@ -86,8 +99,8 @@ def test_few_splits_are_covered_by_student_s_interval_and_not_by_percentiles(spl
     rng, hits, plain = np.random.default_rng(splits), 0, 0
     for _ in range(1500):
         x = rng.normal(size=splits)
-        found, resampled_ = t_interval(x), mean_interval(x, resamples=200)
-        hits += found.low <= 0 <= found.high
+        result, resampled_ = t_interval(x), mean_interval(x)
+        hits += result.low <= 0 <= result.high
         plain += resampled_.low <= 0 <= resampled_.high
     assert hits / 1500 == pytest.approx(0.95, abs=0.02)
     assert plain / 1500 == pytest.approx(bootstrap, abs=0.04)
@@ -95,8 +108,8 @@ def test_few_splits_are_covered_by_student_s_interval_and_not_by_percentiles(spl
 
 def test_student_s_interval_is_scipy_s_and_one_split_has_none() -> None:
     x = np.array([0.61, 0.58, 0.66])
-    found, theirs = t_interval(x), scipy.stats.ttest_1samp(x, 0).confidence_interval()
-    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), rel=1e-12)
+    result, theirs = t_interval(x), scipy.stats.ttest_1samp(x, 0).confidence_interval()
+    assert (result.low, result.high) == pytest.approx((theirs.low, theirs.high), rel=1e-12)
     assert value_of(t_interval([0.5])) == Value(value=0.5, n=1)
     for bad in ([], [1.0, np.nan]):
         with pytest.raises(NotTestable):
@@ -107,7 +120,7 @@ def test_too_few_clusters_have_no_interval_and_no_test() -> None:
     names = np.repeat(np.arange(FEWEST - 1), 10)
     assert mean_value(np.arange(40.0), names) == Value(value=19.5, n=40, clusters=4)
     assert np.isnan(clusters_greater(np.ones((2, 40)), names)).all()
-    assert np.isnan(tail(FEWEST - 1))
+    assert np.isnan(one_sided_alpha(FEWEST - 1))
     assert clusters_greater(np.ones(50), np.repeat(np.arange(FEWEST), 10))[0] == pytest.approx(1 / 32)
 
 
@@ -126,9 +139,9 @@ def test_equal_entries_on_correlated_units_are_told_apart_no_more_often_than_sta
     names = np.repeat(np.arange(8), 6)
     for _ in range(300):
         both = np.stack([correlated(rng, 8), correlated(rng, 8)])
-        found = win_rates([both], higher_wins=True, clusters=[names])
+        rates = win_rates([both], higher_wins=True, clusters=[names])
         plain = win_rates([both], higher_wins=True)
-        wrong += np.nansum(found.rate) > 0
+        wrong += np.nansum(rates.rate) > 0
         by_unit += np.nansum(plain.rate) > 0
     assert wrong / 300 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 300)
     assert by_unit / 300 > 0.3
@@ -136,13 +149,13 @@ def test_equal_entries_on_correlated_units_are_told_apart_no_more_often_than_sta
 
 def test_a_head_to_head_takes_each_cluster_once() -> None:
     d = X.astype(np.float32).astype(float)
-    found = head_to_head(d, np.arange(40) % 8, tail=0.01)
+    result = head_to_head(d, np.arange(40) % 8, alpha=0.01)
     means = d.reshape(5, 8).mean(axis=0).astype(np.float32).astype(float)
     wanted = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.99)
-    assert (found.difference.low, found.difference.high) == pytest.approx((wanted.low, wanted.high), rel=1e-6)
-    assert (found.difference.n, found.difference.clusters) == (40, 8)
-    assert found.better == pytest.approx(scipy.stats.wilcoxon(means, alternative="greater").pvalue)
-    assert found.effect == pytest.approx(rank_biserial(np.array([means]))[0])
+    assert (result.difference.low, result.difference.high) == pytest.approx((wanted.low, wanted.high), rel=1e-6)
+    assert (result.difference.n, result.difference.clusters) == (40, 8)
+    assert result.better == pytest.approx(scipy.stats.wilcoxon(means, alternative="greater").pvalue)
+    assert result.effect == pytest.approx(rank_biserial(np.array([means]))[0])
 
 
 def clustered(shift: float = 0.0, clusters: int = 8, seed: int = 0) -> PairedScores:
@@ -173,13 +186,13 @@ def test_a_stored_comparison_keeps_the_cluster_of_each_unit() -> None:
     assert comparison.clusters == (clustered().clusters[0], clustered().clusters[0][:-1])
     again = type(comparison).model_validate_json(comparison.model_dump_json())
     assert again == comparison
-    found = compare(again, numbers, "a", "b")
-    assert (found.difference.n, found.difference.clusters) == (24, 8)
-    assert found.better == pytest.approx(2.0**-8)
-    assert found.difference.low == pytest.approx(told_of(comparison, numbers).low[0, 1], rel=1e-9)
+    result = compare(again, numbers, "a", "b")
+    assert (result.difference.n, result.difference.clusters) == (24, 8)
+    assert result.better == pytest.approx(2.0**-8)
+    assert result.difference.low == pytest.approx(pairwise_intervals(comparison, numbers).low[0, 1], rel=1e-9)
     assert not_worse(comparison, numbers, "a") == ()
-    few, own = clustered(shift=9.0, clusters=4).stored()
-    assert not_worse(few, own, "a") == ("b",)
+    few, stored_numbers = clustered(shift=9.0, clusters=4).stored()
+    assert not_worse(few, stored_numbers, "a") == ("b",)
     assert few.tests == 0
 
 
@@ -192,14 +205,14 @@ def test_a_column_names_the_fact_that_units_are_grouped_by() -> None:
     )
     wins = Wins("wins", "Who wins", "lower D")
     column = Column("d", "D", "How far.", "lower", cluster="source", cluster_unit="photograph", wins=wins)
-    found = ranking(scores, column, id="t", title="T", caption="", entry="x")
-    a, b = (row.values["d"] for row in found.tables[0].rows[::-1])
+    report = ranking(scores, column, id="t", title="T", caption="", entry="x")
+    a, b = (row.values["d"] for row in report.tables[0].rows[::-1])
     groups = [*source[:10], "u10", "u11"]
     assert a == mean_value(np.arange(12.0) + 1, groups)
     assert (a.n, a.clusters, b.n, b.clusters) == (12, 7, 11, 6)
-    assert (found.tables[0].columns[0].unit, found.tables[0].columns[0].cluster_unit) == ("image", "photograph")
-    assert found.comparisons[0].clusters == (tuple(groups), tuple(groups))
-    assert found.comparisons[0].stored()[0].cluster_unit == "photograph"
+    assert (report.tables[0].columns[0].unit, report.tables[0].columns[0].cluster_unit) == ("image", "photograph")
+    assert report.comparisons[0].clusters == (tuple(groups), tuple(groups))
+    assert report.comparisons[0].stored()[0].cluster_unit == "photograph"
 
 
 def test_halves_are_fixed_by_names_and_equal_as_can_be() -> None:
@@ -211,6 +224,27 @@ def test_halves_are_fixed_by_names_and_equal_as_can_be() -> None:
     assert chosen_half(["one"]).tolist() == [False]
     assert chosen_half([]).shape == (0,)
     assert chosen_half(["a", "b", "c", "d"]).tolist() == [False, False, True, True]  # 18ac... of "d" is the smallest
+
+
+@pytest.mark.parametrize("k", [2, 20, 700])
+def test_draws_are_uniform_and_independent_of_each_other(k: int) -> None:
+    draws = np.concatenate(list(resampled(k)))
+    assert draws.shape == (RESAMPLES, k)
+    assert scipy.stats.chisquare(np.bincount(draws.ravel(), minlength=k)).pvalue > 1e-3
+    for first, second in ((draws[:, 0], draws[:, 1]), (draws[:-1, 0], draws[1:, 0])):
+        assert abs(np.corrcoef(first, second)[0, 1]) < 0.1
+
+
+def test_draws_are_the_same_in_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate(list(resampled(20)))
+    monkeypatch.setattr(module, "_CACHED", 60)
+    assert [len(batch) for batch in resampled(20, range(500, 510))] == [3, 3, 3, 1]
+    np.testing.assert_array_equal(np.concatenate(list(resampled(20, range(500, 510)))), whole[500:510])
+    counts = np.stack([np.bincount(draw, minlength=20) for draw in whole])
+    for capacity in (20 * RESAMPLES, 0):
+        monkeypatch.setattr(module, "_KEPT", capacity)
+        module._all_drawn.cache_clear()
+        np.testing.assert_array_equal(np.concatenate(list(drawn(20))), counts)
 
 
 def test_resamples_that_are_looked_at_in_parts_are_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,12 +261,12 @@ def test_resamples_that_are_looked_at_in_parts_are_the_same_ones(monkeypatch: py
 def test_kinds_of_rows_are_those_of_numpy(shape: tuple[int, int]) -> None:
     masks = np.random.default_rng(0).random((shape[0] // 2 + 1, shape[1]))[np.arange(shape[0]) // 2] < 0.5
     rows, kind = np.unique(masks, axis=0, return_inverse=True)
-    for found, expected in zip(kinds(masks), (rows, kind.ravel()), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(kinds(masks), (rows, kind.ravel()), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("names", [["b", "a", "b", "c"], [3, 1, 3, 2]])
 def test_clusters_are_counted_in_the_order_in_which_they_come(names: list) -> None:
-    for own in (np.array(names), np.array(names, dtype=object)):
-        codes, count = coded(own)
+    for cluster_names in (np.array(names), np.array(names, dtype=object)):
+        codes, count = coded(cluster_names)
         assert (codes.tolist(), count) == ([0, 1, 0, 2], 3)

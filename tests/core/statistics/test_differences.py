@@ -6,10 +6,10 @@ import scipy
 from docs.coverage import ENTRIES, KINDS, covered, study
 
 from imharness.statistics import differences as module
-from imharness.statistics.differences import contributions, differences, tail_of, units_needed, unseen
+from imharness.statistics.differences import alpha_of, contributions, differences, units_needed, unseen
 
 RESAMPLES = 400
-"""Enough for a quantile of many studies in the mean; a board has 10,000."""
+"""Enough for a quantile of many studies in the mean; a leaderboard has 10,000."""
 
 
 @pytest.mark.parametrize("units", [5, 6, 8, 9, 12, 20, 40])
@@ -31,11 +31,11 @@ def test_equal_entries_are_told_apart_in_few_studies(kind: str) -> None:
     assert wrong / studies <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / studies)
 
 
-@pytest.mark.parametrize(("effect", "tail"), [(0.6, 0.05), (1.0, 0.003), (0.4, 0.005)])
-def test_the_number_of_units_that_is_said_to_be_needed_has_the_power_that_is_said(effect: float, tail: float) -> None:
-    n = units_needed(effect, tail)
+@pytest.mark.parametrize(("effect", "alpha"), [(0.6, 0.05), (1.0, 0.003), (0.4, 0.005)])
+def test_the_number_of_units_that_is_said_to_be_needed_has_the_power_that_is_said(effect: float, alpha: float) -> None:
+    n = units_needed(effect, alpha)
     d = np.random.default_rng(n).normal(effect, 1, (4000, n))
-    low = scipy.stats.ttest_1samp(d, 0, axis=1).confidence_interval(1 - tail).low
+    low = scipy.stats.ttest_1samp(d, 0, axis=1).confidence_interval(1 - alpha).low
     assert (low > 0).mean() == pytest.approx(0.8, abs=0.03)
 
 
@@ -43,40 +43,40 @@ def test_at_the_number_that_a_study_says_others_tell_the_difference_as_often() -
     """Six entries, the first ahead by 0.9 standard deviations of a difference: power of the intervals among all six."""
     rng = np.random.default_rng(4)
     pilot = [differences(study("normal", 6, 30, rng)[0] + 1.27 * np.eye(6)[0][:, None]) for _ in range(5)]
-    told = pilot[int(np.argsort([abs(own.value[0, 1] - 1.27) for own in pilot])[0])]
-    n = units_needed(1.27 / np.sqrt(2), told.tail)
-    found = [
+    nearest = pilot[int(np.argsort([abs(trial.value[0, 1] - 1.27) for trial in pilot])[0])]
+    n = units_needed(1.27 / np.sqrt(2), nearest.alpha)
+    verdicts = [
         differences(study("normal", 6, n, rng)[0] + 1.27 * np.eye(6)[0][:, None], resamples=RESAMPLES).better[0, 1]
         for _ in range(200)
     ]
-    assert 0.7 <= np.mean(found) <= 0.9
+    assert 0.7 <= np.mean(verdicts) <= 0.9
 
 
 def test_an_entry_that_is_behind_needs_no_number_of_units() -> None:
-    told = differences(np.random.default_rng(0).normal(size=(2, 12)) + np.array([[1.0], [0.0]]))
-    assert told.needed(1, 0) is None
-    assert told.needed(0, 1) is not None
+    result = differences(np.random.default_rng(0).normal(size=(2, 12)) + np.array([[1.0], [0.0]]))
+    assert result.needed(1, 0) is None
+    assert result.needed(0, 1) is not None
     assert units_needed(1e-3, 0.05) is None
 
 
 def test_intervals_are_those_of_student_at_a_common_level() -> None:
     gains = np.random.default_rng(3).normal(size=(4, 12))
-    told = differences(gains)
+    result = differences(gains)
     for i, j in ((0, 1), (2, 3), (3, 0)):
-        wanted = scipy.stats.ttest_1samp(gains[i] - gains[j], 0).confidence_interval(1 - told.tail)
-        assert (told.low[i, j], told.high[i, j]) == pytest.approx((wanted.low, wanted.high))
-    assert 0.05 / 6 / 2 < told.tail < 0.05
-    assert np.isnan(np.diag(told.value)).all()
+        wanted = scipy.stats.ttest_1samp(gains[i] - gains[j], 0).confidence_interval(1 - result.alpha)
+        assert (result.low[i, j], result.high[i, j]) == pytest.approx((wanted.low, wanted.high))
+    assert 0.05 / 6 / 2 < result.alpha < 0.05
+    assert np.isnan(np.diag(result.value)).all()
     one = differences(gains[:2])
-    assert one.tail == pytest.approx(0.05, rel=0.5)
+    assert one.alpha == pytest.approx(0.05, rel=0.5)
 
 
 def test_places_count_what_is_told_and_ties_share_one() -> None:
     base = np.random.default_rng(0).normal(size=(1, 40))
     gains = base + np.array([[2.0], [2.0], [0.0]]) + 0.1 * np.random.default_rng(1).normal(size=(3, 40))
-    told = differences(gains)
-    assert sorted(told.place(i) for i in range(3)) == [1, 2, 3]
-    assert [told.places(i) for i in range(3)] == [(1, 2), (1, 2), (3, 3)]
+    result = differences(gains)
+    assert sorted(result.place(i) for i in range(3)) == [1, 2, 3]
+    assert [result.places(i) for i in range(3)] == [(1, 2), (1, 2), (3, 3)]
     same = differences(np.tile(base, (3, 1)))
     assert [same.place(i) for i in range(3)] == [1, 1, 1]
     assert [same.places(i) for i in range(3)] == [(1, 3)] * 3
@@ -85,22 +85,24 @@ def test_places_count_what_is_told_and_ties_share_one() -> None:
 def test_no_interval_has_no_width_where_numbers_vary() -> None:
     """Two of the entries are the same on every unit, and one is ahead by the same everywhere."""
     gains = np.vstack([np.random.default_rng(0).normal(size=(1, 8))] * 3) + np.array([[0.0], [0.0], [1.0]])
-    told = differences(gains)
-    half = unseen(told.tail, 8) * (told.reach + np.abs(told.value))
+    result = differences(gains)
+    assert result.value_range == pytest.approx(1)
+    assert differences(gains[:1]).value_range == np.abs(gains[0]).max()
+    half = unseen(result.alpha, 8) * (result.value_range + np.abs(result.value))
     apart = ~np.eye(3, dtype=bool)
-    np.testing.assert_allclose((told.high - told.low)[apart], 2 * half[apart])
+    np.testing.assert_allclose((result.high - result.low)[apart], 2 * half[apart])
     assert (half[apart] > 0).all()
-    assert not told.better.any()  # eight units that agree leave room for many that do not
+    assert not result.better.any()  # eight units that agree leave room for many that do not
     many = differences(np.repeat(gains, 5, axis=1))
     assert many.better.tolist() == [[False] * 3, [False] * 3, [True, True, False]]
     assert unseen(0.05, 10) == pytest.approx(scipy.stats.binomtest(0, 10).proportion_ci(0.95).high)
 
 
 def test_few_units_tell_nothing() -> None:
-    told = differences(np.arange(12.0).reshape(3, 4))
-    assert np.isnan(told.low[0, 1])
-    assert not told.better.any()
-    assert [told.places(i) for i in range(3)] == [(1, 3)] * 3
+    result = differences(np.arange(12.0).reshape(3, 4))
+    assert np.isnan(result.low[0, 1])
+    assert not result.better.any()
+    assert [result.places(i) for i in range(3)] == [(1, 3)] * 3
 
 
 def test_clusters_weights_and_gaps_count_as_they_should() -> None:
@@ -114,39 +116,40 @@ def test_clusters_weights_and_gaps_count_as_they_should() -> None:
         np.average(gains[0] - gains[1], None, weights)
     )
     gains[1, :6] = np.nan
-    told = differences(gains)
-    assert told.value[0, 1] == pytest.approx((gains[0] - gains[1])[6:].mean())
-    assert (told.units[0, 1], told.units[0, 2]) == (18, 24)
+    result = differences(gains)
+    assert result.value[0, 1] == pytest.approx((gains[0] - gains[1])[6:].mean())
+    assert (result.units[0, 1], result.units[0, 2]) == (18, 24)
+    assert differences(gains, names).value[0, 1] == pytest.approx(result.value[0, 1])
     gains[1] = np.nan
     assert np.isnan(differences(gains).value[0, 1])
-    assert differences(gains).tail == differences(gains[[0, 2]]).tail
+    assert differences(gains).alpha == differences(gains[[0, 2]]).alpha
 
 
 def test_contributions_have_the_mean_and_the_spread_of_a_ratio() -> None:
     """Clusters of unequal size: the standard error agrees with that of the mean of all units in many draws of them."""
     rng, sizes = np.random.default_rng(6), np.array([1, 2, 3, 4] * 15)
-    names, found, errors = np.repeat(np.arange(60), sizes), [], []
+    names, averages, errors = np.repeat(np.arange(60), sizes), [], []
     for _ in range(400):
         x = np.repeat(rng.normal(size=60), sizes) + rng.normal(size=len(names))
-        parts = contributions(x[None], names)
-        assert parts.mean() == pytest.approx(x.mean())
-        found.append(x.mean())
-        errors.append(parts.std(ddof=1) / np.sqrt(60))
-    assert np.mean(errors) == pytest.approx(np.std(found), rel=0.1)
+        shares = contributions(x[None], names)
+        assert shares.mean() == pytest.approx(x.mean())
+        averages.append(x.mean())
+        errors.append(shares.std(ddof=1) / np.sqrt(60))
+    assert np.mean(errors) == pytest.approx(np.std(averages), rel=0.1)
 
 
 def test_many_units_are_resampled_in_batches_and_many_entries_are_corrected_by_their_number() -> None:
-    parts = np.random.default_rng(7).normal(size=(5, 1000))
-    assert tail_of(parts) == pytest.approx(tail_of(parts[:, :100]), rel=0.15)
-    assert tail_of(np.ones((module.MANY + 1, 9))) == pytest.approx(0.05 / (201 * 100))
+    numbers = np.random.default_rng(7).normal(size=(5, 1000))
+    assert alpha_of(numbers) == pytest.approx(alpha_of(numbers[:, :100]), rel=0.15)
+    assert alpha_of(np.ones((module.MANY + 1, 9))) == pytest.approx(0.05 / (201 * 100))
 
 
 def test_the_same_numbers_give_the_same_intervals_and_seeds_hardly_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     gains = np.random.default_rng(8).normal(size=(6, 9))
-    assert differences(gains).tail == differences(gains).tail
-    before = module.quantile(differences(gains).tail, 9)
+    assert differences(gains).alpha == differences(gains).alpha
+    before = module.quantile(differences(gains).alpha, 9)
     monkeypatch.setattr(module, "_HELD", 5000)  # other resamples
-    assert module.quantile(differences(gains).tail, 9) == pytest.approx(before, rel=0.03)
+    assert module.quantile(differences(gains).alpha, 9) == pytest.approx(before, rel=0.03)
 
 
 def test_every_kind_of_study_has_the_means_that_it_says() -> None:

@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 import scipy
 
+from imharness.leaderboard import NotTestable, interval, mean_spearman
 from imharness.statistics import mean_spearman as module
-from imharness.stats import NotTestable, interval, mean_spearman
 
 
 def plainly(scores: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Rank each line in each resample by itself, and take the mean of the correlations that are defined."""
-    found = []
+    averages = []
     for drawn in positions:
         each = []
         for line in scores[:, drawn]:
-            kept = np.isfinite(line)
-            if kept.sum() >= 3 and np.ptp(line[kept]) > 0 and np.ptp(labels[drawn][kept]) > 0:
-                ranks = [scipy.stats.rankdata(own[kept]) for own in (line, labels[drawn])]
+            mask = np.isfinite(line)
+            if mask.sum() >= 3 and np.ptp(line[mask]) > 0 and np.ptp(labels[drawn][mask]) > 0:
+                ranks = [scipy.stats.rankdata(numbers[mask]) for numbers in (line, labels[drawn])]
                 each.append(np.corrcoef(*ranks)[0, 1])
-        found.append(np.mean(each) if each else np.nan)
-    return np.array(found)
+        averages.append(np.mean(each) if each else np.nan)
+    return np.array(averages)
 
 
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
@@ -33,19 +33,19 @@ def test_counts_give_what_ranking_every_resample_anew_gives(ties: bool, gaps: bo
     if gaps:
         scores[1, :12] = scores[2, ::2] = scores[3, 1:] = np.nan
     clusters = np.repeat([f"p{i}" for i in range(8)], [1, 2, 3, 4, 5, 6, 2, 1]) if clustered else None
-    own = mean_spearman(scores, labels, clusters, resamples=200)
+    result = mean_spearman(scores, labels, clusters, resamples=200)
     plain = interval(lambda p: plainly(scores, labels, p), 24, clusters, resamples=200)
-    assert (own.n, own.clusters) == (plain.n, plain.clusters)
-    assert [own.value, own.low, own.high] == pytest.approx([plain.value, plain.low, plain.high], abs=1e-12)
+    assert (result.n, result.clusters) == (plain.n, plain.clusters)
+    assert [result.value, result.low, result.high] == pytest.approx([plain.value, plain.low, plain.high], abs=1e-12)
 
 
 def test_more_units_than_are_looked_at_together_change_nothing() -> None:
     rng = np.random.default_rng(1)
     scores, labels = rng.normal(size=(1, 9000)), rng.normal(size=9000)
-    own = mean_spearman(scores + labels, labels, resamples=1000)
+    result = mean_spearman(scores + labels, labels, resamples=1000)
     plain = interval(lambda p: plainly(scores + labels, labels, p[:5]), 9000, resamples=1000)
-    assert own.value == pytest.approx(plain.value, abs=1e-12)
-    assert own.low < own.value < own.high < own.low + 0.05
+    assert result.value == pytest.approx(plain.value, abs=1e-12)
+    assert result.low < result.value < result.high < result.low + 0.05
 
 
 def test_numbers_that_are_all_the_same_have_no_correlation() -> None:
@@ -63,12 +63,12 @@ def test_lines_that_are_summed_give_the_mean_of_lines_one_by_one(monkeypatch: py
     one_by_one = mean_spearman(scores, labels, clusters), mean_spearman(scores, labels)
     monkeypatch.setattr(module, "_UNITS", range(1000))
     monkeypatch.setattr(module, "_AT_ONCE", 512)
-    assert [own.summed for own in module._grouped(scores, labels)].count(0) == 1
-    for own, alone in zip(
+    assert [group.summed for group in module._grouped(scores, labels)].count(0) == 1
+    for result, alone in zip(
         (mean_spearman(scores, labels, clusters), mean_spearman(scores, labels)), one_by_one, strict=True
     ):
-        assert (own.n, own.clusters) == (alone.n, alone.clusters)
-        assert [own.value, own.low, own.high] == pytest.approx([alone.value, alone.low, alone.high], abs=1e-14)
+        assert (result.n, result.clusters) == (alone.n, alone.clusters)
+        assert [result.value, result.low, result.high] == pytest.approx([alone.value, alone.low, alone.high], abs=1e-14)
 
 
 def test_a_few_equal_numbers_among_many_units_are_summed_and_change_next_to_nothing(
@@ -79,11 +79,11 @@ def test_a_few_equal_numbers_among_many_units_are_summed_and_change_next_to_noth
     scores = labels + rng.normal(size=(9, 900))
     scores[np.arange(8), np.arange(8)] = scores[np.arange(8), np.arange(8) + 100]
     scores[8] = np.round(scores[8])
-    assert [(own.summed, len(own.lines)) for own in module._grouped(scores, labels)] == [(8, 1)]
-    own = mean_spearman(scores, labels, resamples=200)
+    assert [(group.summed, len(group.lines)) for group in module._grouped(scores, labels)] == [(8, 1)]
+    result = mean_spearman(scores, labels, resamples=200)
     monkeypatch.setattr(module, "_LINES", range(0))
     alone = mean_spearman(scores, labels, resamples=200)
-    assert [own.value, own.low, own.high] == pytest.approx([alone.value, alone.low, alone.high], abs=1e-8)
+    assert [result.value, result.low, result.high] == pytest.approx([alone.value, alone.low, alone.high], abs=1e-8)
 
 
 @pytest.mark.parametrize("lines", [3, 300])

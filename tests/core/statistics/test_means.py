@@ -43,15 +43,15 @@ def test_score_intervals_are_those_of_tango() -> None:
 
 def test_the_likeliest_shares_have_the_asked_mean_and_no_others_are_likelier() -> None:
     counts, off = np.array([0, 3, 40, 0]), np.array([-0.95, 0.0, 0.05, 1.0]) - 0.01
-    found = likely(counts, off)
-    assert (found.sum(), found @ off) == pytest.approx((1, 0), abs=1e-12)
+    shares = likely(counts, off)
+    assert (shares.sum(), shares @ off) == pytest.approx((1, 0), abs=1e-12)
     rng = np.random.default_rng(0)
     free = np.array([[1, 1, 1, 1], off])
     steps = scipy.linalg.null_space(free)
     for step in rng.normal(size=(200, 2)) * 1e-3:
-        other = found + steps @ step
+        other = shares + steps @ step
         if (other >= 0).all():
-            assert counts[1:3] @ np.log(other[1:3]) <= counts[1:3] @ np.log(found[1:3]) + 1e-12
+            assert counts[1:3] @ np.log(other[1:3]) <= counts[1:3] @ np.log(shares[1:3]) + 1e-12
 
 
 def test_without_a_loss_the_interval_still_has_two_ends() -> None:
@@ -61,10 +61,10 @@ def test_without_a_loss_the_interval_still_has_two_ends() -> None:
 
 
 def test_the_corrected_t_of_an_end_is_the_one_that_was_asked_for() -> None:
-    own = np.exp(np.random.default_rng(2).normal(size=30))
-    skew, k = scipy.stats.skew(own), len(own)
-    for end, wanted in zip(skewed_ends(own, 2.3), (2.3, -2.3), strict=True):
-        w = (own.mean() - end) / own.std()
+    sample = np.exp(np.random.default_rng(2).normal(size=30))
+    skew, k = scipy.stats.skew(sample), len(sample)
+    for end, wanted in zip(skewed_ends(sample, 2.3), (2.3, -2.3), strict=True):
+        w = (sample.mean() - end) / sample.std()
         # the variance without Bessel's correction is Hall's; ours is wider by sqrt(k / (k - 1))
         w *= np.sqrt((k - 1) / k)
         t = np.sqrt(k) * (w + skew * w**2 / 3 + skew**2 * w**3 / 27 + skew / (6 * k))
@@ -72,21 +72,21 @@ def test_the_corrected_t_of_an_end_is_the_one_that_was_asked_for() -> None:
 
 
 def test_numbers_without_skewness_have_student_s_interval_and_constants_that_of_a_share_of_none() -> None:
-    own = np.array([-1.0, 0.0, 1.0, -2.0, 2.0, 0.0])
-    told = means([own, np.full(6, 3.0), own[:4]], 1)
-    theirs = scipy.stats.ttest_1samp(own, 0).confidence_interval()
-    assert (told.low[0], told.high[0]) == pytest.approx((theirs.low, theirs.high))
-    assert told.low[1] < 3 < told.high[1]
-    assert np.isnan([told.low[2], told.high[2]]).all()
+    sample = np.array([-1.0, 0.0, 1.0, -2.0, 2.0, 0.0])
+    result = means([sample, np.full(6, 3.0), sample[:4]], 1)
+    theirs = scipy.stats.ttest_1samp(sample, 0).confidence_interval()
+    assert (result.low[0], result.high[0]) == pytest.approx((theirs.low, theirs.high))
+    assert result.low[1] < 3 < result.high[1]
+    assert np.isnan([result.low[2], result.high[2]]).all()
 
 
 def test_units_that_all_have_the_same_number_need_as_many_as_their_interval_says() -> None:
     for k in (5, 12):
-        told = means([np.full(k, 0.05), np.full(k, 2.0)], 1)
-        n = told.needed_for(0)
+        result = means([np.full(k, 0.05), np.full(k, 2.0)], 1)
+        n = result.needed_for(0)
         assert n is not None
-        for count, shown in ((n, True), (n - 1, False)):
-            assert means([np.full(count, 0.05), np.full(count, 2.0)], 1).above[0] == shown
+        for count, expected in ((n, True), (n - 1, False)):
+            assert means([np.full(count, 0.05), np.full(count, 2.0)], 1).above[0] == expected
 
 
 @pytest.mark.parametrize("lost", [0.02, 0.1])
@@ -95,29 +95,29 @@ def test_with_as_many_answers_as_are_said_to_be_needed_four_of_five_studies_tell
     exact = np.repeat([0.05, -0.95, 0.0], [round(9000 * (1 - lost)), round(9000 * lost), 1000])
     n = score_needed(exact, values, 0.05 / 3)
     assert n is not None
-    found = 0
+    count = 0
     for _ in range(150):
-        told = means([rng.choice(exact, n)], 3, [values])
-        found += bool(told.above[0] if lost < 0.05 else told.below[0])
-    assert 0.7 <= found / 150 <= 0.9
+        result = means([rng.choice(exact, n)], 3, [values])
+        count += bool(result.above[0] if lost < 0.05 else result.below[0])
+    assert 0.7 <= count / 150 <= 0.9
 
 
 def test_answers_are_judged_as_by_code_that_shares_nothing_with_it() -> None:
     values, numbers = [-0.95, 0.0, 0.05, 1.0], np.repeat([-0.95, 0.0, 0.05], [4, 12, 104])
-    told, wanted = means([numbers], 3, [values]), of_parts(numbers, 0.05 / 3, 1.0, values, skewed=True)
-    assert (told.value[0], told.low[0], told.high[0]) == pytest.approx((wanted.value, wanted.low, wanted.high))
-    assert told.needed_for(0) == wanted.needed
+    result, wanted = means([numbers], 3, [values]), of_parts(numbers, 0.05 / 3, 1.0, values, skewed=True)
+    assert (result.value[0], result.low[0], result.high[0]) == pytest.approx((wanted.value, wanted.low, wanted.high))
+    assert result.needed_for(0) == wanted.needed
 
 
 def test_no_number_of_units_that_are_needed_is_one_that_was_not_enough() -> None:
     """Skewed numbers can be told by Student's t and not by the t corrected for skewness, which decides."""
-    asked = 0
+    count = 0
     for seed in range(400):
         drawn = np.exp(np.random.default_rng(seed).normal(0, 1.2, 16)) - 1.0
         for sign in (1, -1):
-            found = means([sign * drawn], 3)
-            needed = found.needed_for(0)
-            if not (found.above[0] or found.below[0]) and needed is not None:
-                asked += 1
+            result = means([sign * drawn], 3)
+            needed = result.needed_for(0)
+            if not (result.above[0] or result.below[0]) and needed is not None:
+                count += 1
                 assert needed > 16
-    assert asked > 100
+    assert count > 100

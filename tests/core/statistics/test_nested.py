@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy
 
-from imharness.stats import NotTestable, nested_interval, t_interval
+from imharness.leaderboard import NotTestable, nested_interval, t_interval
 
 SHAPE = (6, 5, 5)
-"""The numbers of splits in the pools of the official board."""
+"""The numbers of splits in the pools of the official leaderboard."""
 STUDIES = 4000
 
 
@@ -21,10 +21,10 @@ def coverage(share: float, shape: tuple[int, ...] = SHAPE, strata: int = 1) -> t
     group = np.concatenate([np.repeat(np.arange(len(shape)), shape) + len(shape) * i for i in range(strata)])
     for _ in range(STUDIES):
         common = np.sqrt(share) * rng.normal(size=len(shape) * strata)
-        own = common[group] + np.sqrt(1 - share) * rng.normal(size=len(group))
+        sample = common[group] + np.sqrt(1 - share) * rng.normal(size=len(group))
         truth = 10.0 * stratum.mean()
-        found = nested_interval(own + 10.0 * stratum, group, stratum), t_interval(own + truth)
-        hits += [interval.low <= truth <= interval.high for interval in found]
+        intervals = nested_interval(sample + 10.0 * stratum, group, stratum), t_interval(sample + truth)
+        hits += [interval.low <= truth <= interval.high for interval in intervals]
     nested, plain = hits / STUDIES
     return float(nested), float(plain)
 
@@ -48,17 +48,17 @@ def test_where_groups_differ_more_than_units_of_equal_groups_the_interval_is_tha
     """With equal groups the two variances add up to that of the groups' means, whose degrees of freedom are exact."""
     rng = np.random.default_rng(0)
     x = np.repeat([0.0, 3.0, 7.0, 9.0], 4) + rng.normal(size=16)
-    found = nested_interval(x, np.repeat(list("abcd"), 4))
+    result = nested_interval(x, np.repeat(list("abcd"), 4))
     means = x.reshape(4, 4).mean(axis=1)
     low, high = scipy.stats.t.interval(0.95, 3, means.mean(), scipy.stats.sem(means))
-    assert (found.low, found.high) == pytest.approx((low, high))
-    assert found.n == 16
+    assert (result.low, result.high) == pytest.approx((low, high))
+    assert result.n == 16
 
 
 def test_where_groups_differ_less_than_their_units_the_interval_is_students() -> None:
     x = np.tile([-1.0, 0.5, 2.0, 3.5], 4)
-    found, plain = nested_interval(x, np.repeat(np.arange(4), 4)), t_interval(x)
-    assert (found.value, found.low, found.high) == pytest.approx((plain.value, plain.low, plain.high))
+    result, plain = nested_interval(x, np.repeat(np.arange(4), 4)), t_interval(x)
+    assert (result.value, result.low, result.high) == pytest.approx((plain.value, plain.low, plain.high))
 
 
 def test_the_order_and_the_names_of_groups_say_nothing() -> None:
@@ -70,9 +70,9 @@ def test_the_order_and_the_names_of_groups_say_nothing() -> None:
 
 
 def test_two_groups_and_values_that_are_not_finite_have_no_interval() -> None:
-    found = nested_interval([1.0, 2.0, 3.0, 4.0], [0, 0, 1, 1])
-    assert found.value == 2.5
-    assert np.isnan([found.low, found.high]).all()
+    result = nested_interval([1.0, 2.0, 3.0, 4.0], [0, 0, 1, 1])
+    assert result.value == 2.5
+    assert np.isnan([result.low, result.high]).all()
     assert np.isnan(nested_interval(np.arange(6.0), [0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1]).low)
     for values in ([], [1.0, np.nan]):
         with pytest.raises(NotTestable):

@@ -49,9 +49,9 @@ def test_pearson_of_many_rows_equals_scipy() -> None:
 
 
 def test_a_statistic_that_no_resample_defines_has_no_interval() -> None:
-    found = interval(lambda at: np.where((at == np.arange(40)).all(axis=1), 1.0, np.nan), 40)
-    assert found.value == 1
-    assert np.isnan([found.low, found.high]).all()
+    result = interval(lambda at: np.where((at == np.arange(40)).all(axis=1), 1.0, np.nan), 40)
+    assert result.value == 1
+    assert np.isnan([result.low, result.high]).all()
 
 
 def test_kendall_of_many_rows_equals_scipy() -> None:
@@ -61,13 +61,13 @@ def test_kendall_of_many_rows_equals_scipy() -> None:
 
 
 def test_williams_holds_its_level_and_finds_a_difference() -> None:
-    rng, found = np.random.default_rng(1), []
+    rng, p_values = np.random.default_rng(1), []
     for _ in range(400):
         truth = rng.normal(size=30)
         one, other = (0.7 * truth + rng.normal(size=30) for _ in range(2))
         r = np.corrcoef([truth, one, other])
-        found.append(williams(r[0, 1], r[0, 2], r[1, 2], 30))
-    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.03)
+        p_values.append(williams(r[0, 1], r[0, 2], r[1, 2], 30))
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.03)
     assert williams(0.9, 0.1, 0.2, 30) < 1e-4
     assert williams(0.5, 0.5, 0.3, 30) == pytest.approx(1)
     for bad in ((0.5, 0.4, 1.0, 30), (0.5, 0.4, 0.3, 3), (np.nan, 0.4, 0.3, 30)):
@@ -78,8 +78,8 @@ def test_williams_holds_its_level_and_finds_a_difference() -> None:
 def test_bootstrap_interval_covers_the_mean_at_its_level() -> None:
     hits = 0
     for seed in range(300):
-        found = mean_interval(np.random.default_rng(seed).normal(size=60), seed=seed)
-        hits += found.low <= 0 <= found.high
+        result = mean_interval(np.random.default_rng(seed).normal(size=60))
+        hits += result.low <= 0 <= result.high
     assert 0.90 < hits / 300 < 0.985
 
 

@@ -48,9 +48,9 @@ def test_every_pair_is_tested_as_scipy_tests_it(monkeypatch: pytest.MonkeyPatch,
         won[i, j] = stats.wilcoxon(gap, alternative="greater").pvalue * 42 < 0.05
     monkeypatch.setattr(module, "AT_ONCE", at_once)
     monkeypatch.setattr(wilcoxon, "_AT_ONCE", at_once)
-    found = win_rates([scores], higher_wins=True)
-    assert found.comparisons == 42
-    np.testing.assert_array_equal(found.rate, 100 * won)
+    rates = win_rates([scores], higher_wins=True)
+    assert rates.comparisons == 42
+    np.testing.assert_array_equal(rates.rate, 100 * won)
 
 
 @pytest.mark.parametrize("images", [60, 5792, 6001])
@@ -64,8 +64,10 @@ def test_pairs_of_single_clusters_are_tested_as_scipy_tests_their_rounded_differ
     for i, j in zip(*np.triu_indices(6, 1), strict=True):
         gap = (scores[i].astype(float) - scores[j]).astype(np.float32)
         up, down = (p[0] for p in clusters_both(scores[i] - scores[j], names))
-        for found, own in ((up, gap[gap != 0]), (down, -gap[gap != 0])):
-            assert found == pytest.approx(stats.wilcoxon(own.astype(float), alternative="greater").pvalue, rel=1e-9)
+        for p_value, differences in ((up, gap[gap != 0]), (down, -gap[gap != 0])):
+            assert p_value == pytest.approx(
+                stats.wilcoxon(differences.astype(float), alternative="greater").pvalue, rel=1e-9
+            )
     single, double = (
         win_rates([kind, kind[:, ::-1]], higher_wins=True, clusters=[names] * 2)
         for kind in (scores, scores.astype(np.float64))

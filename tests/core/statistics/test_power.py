@@ -8,25 +8,25 @@ from imharness.statistics.differences import POWER, quantile
 from imharness.statistics.power import smallest_shown
 
 
-@pytest.mark.parametrize(("units", "tail"), [(9, 0.05), (24, 0.01), (128, 0.002)])
-def test_normal_units_have_the_power_of_the_noncentral_t(units: int, tail: float) -> None:
-    parts = stats.norm.ppf((np.arange(4000) + 0.5) / 4000) * 3 + 5
-    found = smallest_shown(parts, units, tail, studies=20_000)
-    power = stats.nct.sf(quantile(tail, units), units - 1, found / 3 * np.sqrt(units))
+@pytest.mark.parametrize(("units", "alpha"), [(9, 0.05), (24, 0.01), (128, 0.002)])
+def test_normal_units_have_the_power_of_the_noncentral_t(units: int, alpha: float) -> None:
+    sample = stats.norm.ppf((np.arange(4000) + 0.5) / 4000) * 3 + 5
+    smallest = smallest_shown(sample, units, alpha, studies=20_000)
+    power = stats.nct.sf(quantile(alpha, units), units - 1, smallest / 3 * np.sqrt(units))
     assert power == pytest.approx(POWER, abs=0.02)
 
 
 def test_skewed_units_are_shown_as_often_as_it_says() -> None:
-    parts = np.random.default_rng(1).exponential(size=40)
-    found = smallest_shown(parts, 30, 0.05)
+    sample = np.random.default_rng(1).exponential(size=40)
+    smallest = smallest_shown(sample, 30, 0.05)
     rng = np.random.default_rng(2)
-    centred = (parts - parts.mean()) * np.sqrt(40 / 39)
-    shown = [stats.ttest_1samp(rng.choice(centred, 30) + found, 0).pvalue < 0.05 for _ in range(2000)]
-    assert np.mean(shown) == pytest.approx(POWER, abs=0.03)
+    centred = (sample - sample.mean()) * np.sqrt(40 / 39)
+    verdicts = [stats.ttest_1samp(rng.choice(centred, 30) + smallest, 0).pvalue < 0.05 for _ in range(2000)]
+    assert np.mean(verdicts) == pytest.approx(POWER, abs=0.03)
 
 
 def test_four_times_the_units_show_half_the_difference() -> None:
-    parts = np.random.default_rng(0).normal(size=50)
-    assert smallest_shown(parts, 400, 0.05) == pytest.approx(smallest_shown(parts, 100, 0.05) / 2, rel=0.1)
+    sample = np.random.default_rng(0).normal(size=50)
+    assert smallest_shown(sample, 400, 0.05) == pytest.approx(smallest_shown(sample, 100, 0.05) / 2, rel=0.1)
     assert np.isnan(smallest_shown([1.0, np.nan], 10, 0.05))
     assert smallest_shown([2.0, 2.0, 2.0], 10, 0.05) == 0

@@ -43,13 +43,13 @@ MEMBERSHIP = MembershipDefenseInfo(id="acme/made", version="1")
 PLAIN = Info(id="acme/made", version="1")
 
 
-def made(contract: type[Component], facts: Info, build: Callable[..., Any]) -> Component:
+def build(contract: type[Component], facts: Info, build: Callable[..., Any]) -> Component:
     class Made(contract):
         """A component made for a test."""
 
         info = facts
 
-        def build(self, device: torch.device, *given: Any) -> Any:
+        def build(self, device: torch.device, *arguments: Any) -> Any:
             return build(device)
 
     return Made()
@@ -60,7 +60,7 @@ def checked(component: Component) -> CheckResult:
 
 
 def purification(purify: Callable[..., torch.Tensor], **facts: Any) -> Component:
-    return made(Purification, DEFENSE.model_copy(update=facts), lambda device: purify)
+    return build(Purification, DEFENSE.model_copy(update=facts), lambda device: purify)
 
 
 def certification(constant: Callable[[torch.Tensor], torch.Tensor]) -> Component:
@@ -87,8 +87,8 @@ def fitted(fit: Callable[[torch.Tensor], torch.Tensor]) -> Component:
         def fit(self, images: Any, target: Any, rng: Any, progress: Any) -> dict[str, torch.Tensor]:
             return {"tile": fit(images)}
 
-        def build(self, device: torch.device, given: Mapping[str, torch.Tensor]) -> Any:
-            return lambda images, target, rng: (images + given["tile"]).clamp(0, 1)
+        def build(self, device: torch.device, tensors: Mapping[str, torch.Tensor]) -> Any:
+            return lambda images, target, rng: (images + tensors["tile"]).clamp(0, 1)
 
     return Made()
 
@@ -106,35 +106,37 @@ def mixed(kind: str) -> Component:
     return {
         "purification": lambda: purification(lambda x, rng: (x + HOST).clamp(0, 1)),
         "certification": lambda: certification(lambda x: HOST),
-        "no-reference metric": lambda: made(NoReferenceMetric, METRIC, lambda d: lambda x: (x * HOST).mean((1, 2, 3))),
-        "full-reference metric": lambda: made(
+        "no-reference metric": lambda: build(NoReferenceMetric, METRIC, lambda d: lambda x: (x * HOST).mean((1, 2, 3))),
+        "full-reference metric": lambda: build(
             FullReferenceMetric, METRIC, lambda d: lambda x, y: ((x - y) * HOST).square().mean((1, 2, 3))
         ),
-        "distribution metric": lambda: made(
+        "distribution metric": lambda: build(
             DistributionMetric, METRIC, lambda d: lambda x, y: float((x.mean() - y.mean() + HOST).sum())
         ),
-        "attack": lambda: made(Attack, ATTACK, lambda d: lambda x, target, rng: (x + HOST).clamp(0, 1)),
+        "attack": lambda: build(Attack, ATTACK, lambda d: lambda x, target, rng: (x + HOST).clamp(0, 1)),
         "fitted attack": lambda: fitted(lambda x: x[0] + HOST),
-        "reconstruction attack": lambda: made(
+        "reconstruction attack": lambda: build(
             ReconstructionAttack, PLAIN, lambda d: lambda g, model, shape, rng, p: rng.uniform(*shape) * HOST
         ),
-        "gradient defense": lambda: made(
+        "gradient defense": lambda: build(
             GradientDefense, PLAIN, lambda d: lambda g, rng: {name: x * HOST for name, x in g.items()}
         ),
-        "image protection": lambda: made(
+        "image protection": lambda: build(
             ImageProtection, PLAIN, lambda d: lambda x, targets, pool, rng: (x * HOST, targets)
         ),
-        "evaluator": lambda: made(MembershipEvaluator, PLAIN, lambda d: lambda q: q.target_outputs[:, 0] - HOST),
-        "release": lambda: made(MembershipRelease, MEMBERSHIP, lambda d: lambda outputs, held, rng: outputs * HOST),
-        "training": lambda: made(
+        "evaluator": lambda: build(MembershipEvaluator, PLAIN, lambda d: lambda q: q.target_outputs[:, 0] - HOST),
+        "release": lambda: build(
+            MembershipRelease, MEMBERSHIP, lambda d: lambda outputs, defender, rng: outputs * HOST
+        ),
+        "training": lambda: build(
             MembershipTraining,
             MEMBERSHIP,
             lambda d: lambda net, data, plan, rng, p: net(data.features[torch.randperm(2, generator=rng)] * HOST),
         ),
-        "model": lambda: made(
+        "model": lambda: build(
             Model, PLAIN, lambda d: lambda shape, classes, rng: network(3 * shape[1] * shape[2], classes, d)
         ),
-        "table": lambda: made(
+        "table": lambda: build(
             TableDataset, PLAIN, lambda d: TableSet(torch.ones(12, 3), torch.zeros(12, dtype=torch.int64), 2)
         ),
     }[kind]()
@@ -188,10 +190,10 @@ def test_what_stays_in_place_passes_and_what_crosses_is_told() -> None:
     assert checked(purification(lambda x, rng: (x * 0.5 + 0.1).clamp(0, 1))).message == (
         "nothing crossed between host and device"
     )
-    told = checked(purification(through_the_host, differentiable=False))
-    assert told.status == "passed"
-    assert told.message.startswith("1 copies to the host (most: test_devices.py:")
-    assert "1 copies to the device" in told.message
+    result = checked(purification(through_the_host, differentiable=False))
+    assert result.status == "passed"
+    assert result.message.startswith("1 copies to the host (most: test_devices.py:")
+    assert "1 copies to the device" in result.message
     forced = purification(lambda x, rng: torch.from_numpy(x.numpy(force=True)).to(x.device), differentiable=False)
     assert checked(forced).status == "passed"
     waited = checked(purification(depends_on_values, differentiable=False))
@@ -248,13 +250,13 @@ def test_a_component_is_called_on_the_accelerator_that_is_there(monkeypatch: pyt
     called: list[torch.device] = []
     monkeypatch.setattr(conformance, "on_accelerator", lambda probe, device: called.append(device) or "called")
     component = purification(lambda images, rng: images)
-    [trial] = [own for own in trials(component, 1) if own.check == "runs on the accelerator too"]
-    said = []
+    [trial] = [candidate for candidate in trials(component, 1) if candidate.check == "runs on the accelerator too"]
+    messages = []
     for cuda, mac in ((False, False), (False, True), (True, False)):
         monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda mac=mac: mac)
-        said.append(trial.run().message)
-    assert said == ["no accelerator on this machine", "called", "called"]
+        messages.append(trial.run().message)
+    assert messages == ["no accelerator on this machine", "called", "called"]
     assert called == [MAC, ACCELERATOR]
 
 
@@ -268,9 +270,9 @@ def test_what_a_result_is_checked_with_is_on_the_accelerator_too(kind: str, name
 
 def test_nothing_of_the_act_is_left_behind() -> None:
     with acted_accelerator():
-        kept = torch.ones(2, device=ACCELERATOR)
+        tensor = torch.ones(2, device=ACCELERATOR)
     with pytest.raises(Exception, match="after it had ended"):
-        kept + 1
+        tensor + 1
     assert type(torch.Generator()) is torch.Generator
     leaf = torch.ones(2, requires_grad=True)
     (2 * leaf).sum().backward()

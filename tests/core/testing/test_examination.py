@@ -30,21 +30,21 @@ def images() -> torch.Tensor:
     """Six photographs of 72 x 72 px."""
     data = installed().one("dataset", "harness/pictures")
     assert isinstance(data, ImageDataset)
-    found = data.build(torch.device("cpu"))
-    sizes = [found.load([place]) for place in range(0, len(found), max(1, len(found) // 6))][:6]
+    image_set = data.build(torch.device("cpu"))
+    sizes = [image_set.load([index]) for index in range(0, len(image_set), max(1, len(image_set) // 6))][:6]
     return torch.cat([(255 * F.adaptive_avg_pool2d(image, SIDE)).round() / 255 for image in sizes])
 
 
 @pytest.fixture(autouse=True)
-def said() -> Iterator[None]:
+def fresh_warnings() -> Iterator[None]:
     """Say of the objects of each test alone that they drew from global randomness."""
     yield
     with warnings.catch_warnings(action="ignore"):
         say_who_drew()
 
 
-def local(own: Own) -> Component:
-    return local_component(own, None, own.name).component
+def local(user_object: Own) -> Component:
+    return local_component(user_object, None, user_object.name).component
 
 
 class Straight(torch.autograd.Function):
@@ -126,12 +126,12 @@ class Weighted(torch.nn.Module):
 
 def remembering() -> Callable[[torch.Tensor], torch.Tensor]:
     """Return a function that makes what it needs on the device of its first call, as runs on one device allow."""
-    kept: list[torch.Tensor] = []
+    cached: list[torch.Tensor] = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        if not kept:
-            kept.append(torch.linspace(0.5, 1, x.shape[-1], device=x.device))
-        return x * kept[0].amax()
+        if not cached:
+            cached.append(torch.linspace(0.5, 1, x.shape[-1], device=x.device))
+        return x * cached[0].amax()
 
     return function
 
@@ -260,47 +260,47 @@ def test_a_flag_names_the_line_that_mixes_devices(images: torch.Tensor) -> None:
 
 
 def test_the_trial_on_a_simulated_gpu_leaves_nothing_behind(images: torch.Tensor) -> None:
-    own = remembering()
-    assert list(failed_checks(local(defense(own)), [images])) == []
-    assert own(images).device.type == "cpu"
+    function = remembering()
+    assert list(failed_checks(local(defense(function)), [images])) == []
+    assert function(images).device.type == "cpu"
 
 
 def test_where_a_process_cannot_be_copied_one_line_says_what_was_not_checked(
     monkeypatch: pytest.MonkeyPatch, images: torch.Tensor
 ) -> None:
     monkeypatch.delattr("os.fork")
-    own = local(defense(Holding()))
-    with pytest.warns(UserWarning, match=r"^whether local/it keeps its tensors on a GPU was not checked") as said:
-        found = [*failed_checks(own, [images]), *failed_checks(own, [images])]
-    assert found == []
-    assert len(said) == 1
+    component = local(defense(Holding()))
+    with pytest.warns(UserWarning, match=r"^whether local/it keeps its tensors on a GPU was not checked") as warned:
+        problems = [*failed_checks(component, [images]), *failed_checks(component, [images])]
+    assert problems == []
+    assert len(warned) == 1
 
 
 def test_a_liar_is_flagged_everywhere_and_wins_nothing() -> None:
-    found = ih.evaluate(
+    evaluation = ih.evaluate(
         ih.defense(lambda x: (x * 15).round() / 15 + 0 * x, differentiable=True, name="liar"),
         ih.defense(lambda x: (x * 15).round() / 15, differentiable=False, name="twin"),
         limit=4,
         progress=False,
     )
-    assert [label for label in found.flags if label.startswith("local/")] == ["local/liar"]
-    assert found.rankings[0].places["local/liar"].flags
-    assert not found.rankings[0].places["local/twin"].flags
+    assert [label for label in evaluation.flags if label.startswith("local/")] == ["local/liar"]
+    assert evaluation.rankings[0].places["local/liar"].flags
+    assert not evaluation.rankings[0].places["local/twin"].flags
     assert (
-        'local/liar can neither win nor decide who wins: it fails the check "is differentiable if and only if it says '
-        'so": info says differentiable' in repr(found)
+        'liar can neither win nor decide who wins: it fails the check "is differentiable if and only if it says '
+        'so": info says differentiable' in repr(evaluation)
     )
-    told = ih.compare(found["liar"], found["twin"])
-    assert told.winner == ""
-    assert "no claim is made" in repr(told)
+    comparison = ih.compare(evaluation["liar"], evaluation["twin"])
+    assert comparison.winner == ""
+    assert "no claim is made" in repr(comparison)
 
 
 def test_a_metric_that_lies_decides_nothing() -> None:
     """Strong distortions score better by it, so any defense would win or lose by its scores."""
     wrong = ih.metric(sharpness, bounds=(0.0, 1.0), higher_means="worse_quality", name="wrong")
-    found = ih.evaluate(wrong, limit=4, progress=False)
-    assert "local/wrong" in found.flags
-    assert "local/wrong (metric)" in (found.table("ranking").spec.note or "")
+    evaluation = ih.evaluate(wrong, limit=4, progress=False)
+    assert "local/wrong" in evaluation.flags
+    assert "local/wrong (metric)" in (evaluation.table("ranking").spec.note or "")
 
 
 def test_score_warns_of_a_metric_that_mixes_rows(images: torch.Tensor) -> None:

@@ -75,6 +75,8 @@ SMALLER = {
 """Networks that are built as often as others, and see two small images at most; the images' side, px."""
 PYIQA = {"maniqa", "clip-iqa-plus", "topiq", "paq2piq", "pyiqa", "pyiqa-fr"}
 """They load weights that pyiqa keeps, in files that have no stand-in: without the weights they cannot be called."""
+RECORDED = {"recorded"}
+"""It knows the images of its folder alone, and the suite shows others: tests/plugins/iqa/test_attacked_folder.py."""
 EXTRA = {"foolbox", "mprnet", "torchattacks"} | PYIQA
 """Components that need a package which is not a dependency."""
 
@@ -100,8 +102,8 @@ def small(component: Component) -> Component:
 
 
 def first_of_each_class() -> list[Component]:
-    found = {type(entry.component): entry.component for entry in reversed(installed().entries.values())}
-    return [small(component) for component in sorted(found.values(), key=lambda c: (c.kind, c.label))]
+    components = {type(entry.component): entry.component for entry in reversed(installed().entries.values())}
+    return [small(component) for component in sorted(components.values(), key=lambda c: (c.kind, c.label))]
 
 
 def cases(components: list[Component], *, accelerator: bool) -> list[pytest.param]:
@@ -111,22 +113,23 @@ def cases(components: list[Component], *, accelerator: bool) -> list[pytest.para
         )
         for component in components
         for trial in trials(component)
-        if (trial.check == ACCELERATOR) == accelerator and (name_of(component) not in PYIQA or component.is_here())
+        if (trial.check == ACCELERATOR) == accelerator
+        and (name_of(component) not in PYIQA | RECORDED or component.is_here())
     ]
 
 
 @pytest.fixture
 def component(request: pytest.FixtureRequest, stand_ins: StandIns, monkeypatch: pytest.MonkeyPatch) -> Component:
     """The component of a case, with stand-ins for what it needs."""
-    found = stand_ins.provide(request.param)
-    name = name_of(found)
+    stand_in = stand_ins.provide(request.param)
+    name = name_of(stand_in)
     monkeypatch.setattr(metrics, "FOLLOWED", 1 if name in LARGE else 2)
     if name in LARGE:
         monkeypatch.setattr(projections, "DIRECTIONS", FEW_DIRECTIONS)
-        build_once(found, monkeypatch)
-    if name in LARGE | SMALLER and probe_of(found, 1) is not None:  # a training may have the name of its metric
-        show_few(found, (LARGE | SMALLER)[name], monkeypatch)
-    return found
+        build_once(stand_in, monkeypatch)
+    if name in LARGE | SMALLER and probe_of(stand_in, 1) is not None:  # a training may have the name of its metric
+        show_few(stand_in, (LARGE | SMALLER)[name], monkeypatch)
+    return stand_in
 
 
 BUILT: dict[str, object] = {}
@@ -214,9 +217,9 @@ def passes_on_simulated_ones(component: Component, patch: pytest.MonkeyPatch) ->
     """
     types, placed = set[torch.dtype](), placement._Places._placed
 
-    def noted(self: placement._Places, held: torch.Tensor) -> torch.Tensor:
-        types.add(held.dtype)
-        return placed(self, held)
+    def noted(self: placement._Places, tensor: torch.Tensor) -> torch.Tensor:
+        types.add(tensor.dtype)
+        return placed(self, tensor)
 
     component = with_few_queries(component)
     with patch.context() as watching:
@@ -240,7 +243,8 @@ def test_a_plugin_keeps_its_contract(component: Component, check: str, monkeypat
 def test_no_plugin_asks_which_gpu_it_has() -> None:
     """What works on one accelerator works on another, but for the types that a Mac's has not."""
     asks = re.compile(r"""["']cuda|["']mps|is_cuda|is_mps|torch\.cuda|backends\.(mps|cuda)""")
-    files = [path for path in (ROOT / "plugins").rglob("*.py") if "imharness_ray" not in path.parts]
+    users = {"imharness_ray", "notebook"}  # what spreads work over a user's devices has to ask
+    files = [path for path in (ROOT / "plugins").rglob("*.py") if not users & {*path.parts}]
     assert len(files) > 100
     assert [str(path) for path in files if asks.search(path.read_text(encoding="utf-8"))] == []
 
@@ -264,8 +268,8 @@ def test_all_plugins_load() -> None:
 
 
 def purifications() -> list[pytest.param]:
-    found = [e.component for e in installed().entries.values() if isinstance(e.component, Purification)]
-    return [pytest.param(c, id=c.label, marks=marks(c)) for c in found]
+    components = [e.component for e in installed().entries.values() if isinstance(e.component, Purification)]
+    return [pytest.param(c, id=c.label, marks=marks(c)) for c in components]
 
 
 @pytest.mark.parametrize("component", purifications(), indirect=True)

@@ -3,12 +3,16 @@
 That it has no type error is asked with the other packages of others, in `tests/core/test_third_party_types.py`.
 """
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from imharness.components.hookspecs import API_VERSION
 from imharness.errors import UsageError
+from imharness.results.version import DISTRIBUTION, __version__
 from imharness.testing import trials
 from imharness.testing.report import components_in
 from imharness.testing.scaffold import KINDS, write_package
@@ -35,12 +39,24 @@ def test_a_dot_in_a_name_does_not_make_a_hook_of_the_entry_point(tmp_path: Path)
     assert component.info.id == "stranger/jpeg2.0"
 
 
+def test_a_new_package_bounds_the_harness_and_states_the_version_of_what_it_imports(tmp_path: Path) -> None:
+    folder = write_package("metric", "stranger/some-metric", tmp_path, "A. Stranger")
+    dependencies = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    (bound,) = [need.specifier for text in dependencies if (need := Requirement(text)).name == DISTRIBUTION]
+    assert {clause.operator for clause in bound} == {">=", "<"}
+    assert bound.contains(__version__)
+    for kind in KINDS:
+        folder = write_package(kind, f"stranger/a-{kind}", tmp_path, "A. Stranger")
+        (module,) = folder.glob("*.py")
+        assert module.read_text(encoding="utf-8").count(f'\nIMHARNESS_API = "{API_VERSION}"\n') == 1
+
+
 def test_the_template_of_submissions_is_what_new_writes(tmp_path: Path) -> None:
     author = "The image-privacy-harness authors"
     folder = write_package("defense", "acme/median-smoothing", tmp_path, author)
-    shown = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    written_files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
     template = ROOT / "submissions" / "_template"
-    for name, text in shown.items():
+    for name, text in written_files.items():
         assert (template / name).read_text() == text, name
 
 

@@ -11,11 +11,13 @@ import torch
 from pydantic import Field
 
 from imharness.components.registry import installed
+from imharness.gradients import GradientDefense, ReconstructionAttack
 from imharness.images import (
     Attack,
     AttackInfo,
     Budget,
     DefenseInfo,
+    FullReferenceMetric,
     ImageRng,
     Images,
     Info,
@@ -23,9 +25,9 @@ from imharness.images import (
     NoReferenceMetric,
     Purification,
 )
-from imharness.membership import MembershipEvaluator
-from imharness.testing import check_component, importing
-from imharness.testing.conformance import Trial
+from imharness.membership import MembershipDefenseInfo, MembershipEvaluator, MembershipRelease
+from imharness.testing import check_component, importing, trials
+from imharness.testing.conformance import BARE, Trial
 from imharness.testing.importing import check_imports
 
 Purify = Callable[[Images, ImageRng], Images]
@@ -140,9 +142,117 @@ def test_honest_components_are_not_flagged() -> None:
     ],
 )
 def test_what_is_wrong_is_found(component, check: str, text: str) -> None:
-    found = failures(component)
-    assert check in found, found
-    assert text in found[check]
+    problems = failures(component)
+    assert check in problems, problems
+    assert text in problems[check]
+
+
+def _contrast(images: Images) -> torch.Tensor:
+    return images.flatten(1).var(dim=1).sqrt()
+
+
+def _stretched(images: Images, rng: ImageRng) -> Images:
+    low, high = (x.view(-1, 1, 1, 1) for x in (images.flatten(1).amin(dim=1), images.flatten(1).amax(dim=1)))
+    return (images - low) / (high - low)
+
+
+class Likeness(FullReferenceMetric):
+    """The cosine of two images."""
+
+    info = MetricInfo(id="acme/likeness", version="1", higher_means="better_quality", bounds=(0, 1))
+
+    def build(self, device: torch.device):
+        return lambda images, reference: (
+            (images * reference).flatten(1).sum(dim=1)
+            / (images.flatten(1).norm(dim=1) * reference.flatten(1).norm(dim=1))
+        )
+
+
+class Brighter(Attack):
+    """A step that is largest where the image is brightest."""
+
+    info = AttackInfo(id="acme/brighter", version="1", access="black_box", norm="linf", strengths={"weak": {}})
+
+    def budget(self) -> Budget:
+        return Budget(radius=4 / 255, queries=10)
+
+    def build(self, device: torch.device):
+        def perturb(images, target, rng):
+            brightest = images.flatten(1).amax(dim=1).view(-1, 1, 1, 1)
+            return (images + 4 / 255 * images / brightest).clamp(0, 1)
+
+        return perturb
+
+
+class Sharpened(MembershipRelease):
+    """Take the odds for what is released."""
+
+    info = MembershipDefenseInfo(id="acme/sharpened", version="1")
+
+    def build(self, device: torch.device):
+        def release(outputs, defender, rng):
+            odds = outputs / (1 - outputs)
+            return odds / odds.sum(dim=1, keepdim=True)
+
+        return release
+
+
+class Confidence(MembershipEvaluator):
+    """Take the log odds of the label for an answer."""
+
+    info = Info(id="acme/confidence", version="1")
+
+    def build(self, device: torch.device):
+        return lambda query: query.target_outputs.gather(1, query.target_labels[:, None])[:, 0].logit()
+
+
+class Scaled(GradientDefense):
+    """Share each layer with a norm of one."""
+
+    info = Info(id="acme/scaled", version="1")
+
+    def build(self, device: torch.device):
+        return lambda gradients, rng: {
+            name: g / g.flatten(1).norm(dim=1).view(-1, *[1] * (g.ndim - 1)) for name, g in gradients.items()
+        }
+
+
+class Direct(ReconstructionAttack):
+    """Show the gradient of the first layer as an image, stretched by its own size."""
+
+    info = Info(id="acme/direct", version="1")
+
+    def build(self, device: torch.device):
+        def rebuild(gradients, model, shape, rng, progress):
+            rows = gradients["1.weight"].mean(dim=1)
+            return (rows.abs() / rows.abs().amax(dim=1, keepdim=True)).view(-1, *shape)
+
+        return rebuild
+
+
+@pytest.mark.parametrize(
+    ("component", "text"),
+    [
+        (purification(_stretched, differentiable=False), "for a black image: acme/made: 27648 of"),
+        (
+            metric(lambda x: (x[:, 0].flatten(1).mean(dim=1) / x.flatten(1).mean(dim=1)).clamp(0, 1)),
+            "for a black image",
+        ),
+        (metric(_contrast), "for a black image: 27648 of 27648 values of the gradient are NaN"),
+        (Likeness(), "for a black image"),
+        (Brighter(), "for a black image"),
+        (Sharpened(), "for outputs that are sure"),
+        (Confidence(), "for outputs that are sure"),
+        (Scaled(), "for gradients of zero"),
+        (Direct(), "for a black image"),
+    ],
+    ids=lambda value: getattr(value, "label", None),
+)
+def test_what_fails_where_little_is_shown_is_named(component, text: str) -> None:
+    """It passes every other check: usual images have contrast, and usual outputs are never sure."""
+    passed, failed = (t.run() for t in trials(component, 1) if t.check in (CONTRACT, BARE))
+    assert (passed.status, failed.status) == ("passed", "failed"), (passed, failed)
+    assert text in failed.message
 
 
 class Greedy(Attack):
@@ -174,9 +284,9 @@ class Peeking(MembershipEvaluator):
 
 def test_budgets_bounds_and_the_order_of_rows_are_held() -> None:
     assert "asked for 3 scores" in failures(Greedy())["keeps its budget at strength weak"]
-    found = failures(Peeking())
-    assert "rows got different scores" in found["does not depend on the order of the target's rows"]
-    assert "ZeroDivisionError" in found["works with scale at its lower bound"]
+    problems = failures(Peeking())
+    assert "rows got different scores" in problems["does not depend on the order of the target's rows"]
+    assert "ZeroDivisionError" in problems["works with scale at its lower bound"]
 
 
 def test_each_run_draws_other_inputs() -> None:
@@ -190,7 +300,7 @@ def test_each_run_draws_other_inputs() -> None:
 
 
 def test_reports_say_what_failed(tmp_path: Path, harness_forked, harness_here) -> None:
-    assert any("in [0, 1]" in said for said in failures(purification(lambda x, rng: 2 * x)).values())
+    assert any("in [0, 1]" in message for message in failures(purification(lambda x, rng: 2 * x)).values())
     (tmp_path / "pyproject.toml").write_text(
         '[project]\nname = "bad"\n[project.entry-points.imharness]\nx = "bad_module"\n'
     )
@@ -231,9 +341,9 @@ def test_work_at_import_is_found(tmp_path, monkeypatch: pytest.MonkeyPatch) -> N
     modules = [f"a_plugin_{i}" for i in range(len(AT_IMPORT))]
     for module, code in zip(modules, AT_IMPORT, strict=True):
         (tmp_path / f"{module}.py").write_text(code)
-    for outcome, said in zip(check_imports(modules, [tmp_path]), AT_IMPORT.values(), strict=True):
-        assert outcome.status == ("failed" if said else "passed"), outcome.message
-        assert said in outcome.message
+    for outcome, message in zip(check_imports(modules, [tmp_path]), AT_IMPORT.values(), strict=True):
+        assert outcome.status == ("failed" if message else "passed"), outcome.message
+        assert message in outcome.message
 
 
 def test_a_module_that_never_ends_its_import_is_given_up(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,8 +362,8 @@ def test_an_interruption_that_is_turned_into_another_error_is_no_failure() -> No
             raise RuntimeError("loading failed") from error
         return "done"
 
-    found = Trial(installed().one("defense", "flip"), "a check", wrapping, limit=0.05, at_bound=True).run()
-    assert (found.status, found.message) == ("passed", "took longer than 0.05 s without an error")
+    result = Trial(installed().one("defense", "flip"), "a check", wrapping, limit=0.05, at_bound=True).run()
+    assert (result.status, result.message) == ("passed", "took longer than 0.05 s without an error")
     broken = Trial(installed().one("defense", "flip"), "a check", lambda: [][0], limit=5).run()
     assert (broken.status, broken.message) == ("failed", "raised IndexError: list index out of range")
 
@@ -270,19 +380,19 @@ def test_an_interruption_that_falls_into_a_destructor_comes_again() -> None:
         time.sleep(5)
         return "done"
 
-    found = Trial(installed().one("defense", "flip"), "a check", dropping, limit=0.05, at_bound=True).run()
-    assert (found.status, found.message) == ("passed", "took longer than 0.05 s without an error")
+    result = Trial(installed().one("defense", "flip"), "a check", dropping, limit=0.05, at_bound=True).run()
+    assert (result.status, result.message) == ("passed", "took longer than 0.05 s without an error")
 
 
 def test_a_check_that_is_broken_off_leaves_gradients_as_they_were() -> None:
     """The interruption may fall into the lines with which a block without gradients ends."""
 
-    def work() -> str:
+    def slow() -> str:
         torch.set_grad_enabled(False)
         time.sleep(5)
         return "never"
 
-    outcome = Trial(installed().one("metric", "embedded-cnn"), "made for a test", work, limit=0.1).run()
+    outcome = Trial(installed().one("metric", "embedded-cnn"), "made for a test", slow, limit=0.1).run()
     assert (outcome.late, torch.is_grad_enabled()) == (True, True)
 
 
@@ -299,9 +409,9 @@ class Ghost(torch.autograd.Function):
 
 
 def test_a_mirror_whose_gradient_is_a_ghost_of_its_own_fails_as_it_is_flagged_where_it_is_submitted() -> None:
-    found = failures(purification(lambda x, rng: Ghost.apply(x)))
-    assert "its own gradient misleads attacks" in found.pop("is differentiable if and only if it says so")
-    assert not found
+    problems = failures(purification(lambda x, rng: Ghost.apply(x)))
+    assert "its own gradient misleads attacks" in problems.pop("is differentiable if and only if it says so")
+    assert not problems
 
 
 @pytest.mark.parametrize(
@@ -319,8 +429,8 @@ def test_honest_defenses_pass_linear_or_not(purify: Purify, facts: dict) -> None
 
 
 def test_a_mirror_that_says_that_it_has_no_gradient_needs_a_stand_in_that_moves_pixels() -> None:
-    found = failures(purification(lambda x, rng: x.detach().flip(3), differentiable=False))
-    assert "the identity, which stands for its gradient, misleads attacks" in " ".join(found.values())
+    problems = failures(purification(lambda x, rng: x.detach().flip(3), differentiable=False))
+    assert "the identity, which stands for its gradient, misleads attacks" in " ".join(problems.values())
 
 
 def test_a_metric_whose_gradient_is_another_one_s_fails() -> None:

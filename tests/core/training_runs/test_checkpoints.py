@@ -25,7 +25,7 @@ class Killed(Exception):
 def train(
     file: Path, identity: str = "a", killed_at: int | None = None, steps: int = STEPS
 ) -> tuple[torch.Tensor, list[int]]:
-    rng, shown = generator(0), []
+    rng, progress = generator(0), []
     network = torch.nn.Linear(3, 1)
     torch.nn.init.zeros_(network.weight)
     torch.nn.init.zeros_(network.bias)
@@ -41,18 +41,18 @@ def train(
         optimiser.step()
         schedule.step()
 
-    loop = CheckpointedLoop(file, identity, rng, lambda done, total: shown.append(done))
+    loop = CheckpointedLoop(file, identity, rng, lambda done, total: progress.append(done))
     loop({"network": network, "optimiser": optimiser, "schedule": schedule}, steps, step, every=EVERY)
-    return network.weight.detach(), shown
+    return network.weight.detach(), progress
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    whole, shown = train(tmp_path / "whole")
-    assert shown == [0, *range(1, STEPS + 1)]
+    whole, progress = train(tmp_path / "whole")
+    assert progress == [0, *range(1, STEPS + 1)]
     with pytest.raises(Killed):
         train(tmp_path / "killed", killed_at=7)
-    again, shown = train(tmp_path / "killed")
-    assert shown[0] == EVERY
+    again, progress = train(tmp_path / "killed")
+    assert progress[0] == EVERY
     assert torch.equal(whole, again)
     assert not list(tmp_path.glob("*.part"))
 

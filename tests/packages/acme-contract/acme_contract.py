@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 
+from imharness.extending import IMAGES, SAME_IMAGES, STREAMS, Call, Component, ValueKind
 from imharness.images import ImageRng, Images, Info, hookimpl
-from imharness.values import IMAGES, SAME_IMAGES, STREAMS, Call, Component, ValueKind
 
 
 class GuidedCleaning(Component):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from imharness.executors import TaskResult, TaskSpec, Worker, WorkerConfig
+from imharness.extending import TaskResult, TaskSpec, Worker, WorkerConfig
 
 
 class Threads:

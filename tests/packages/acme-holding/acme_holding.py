@@ -1,4 +1,4 @@
-"""A defense that changes nothing, and waits from a number of finished cells on: no run with it is over too soon."""
+"""A defense that changes nothing, and waits from a number of finished tasks on: no run with it is over too soon."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Holding(Purification):
-    """Give images back as they are; wait where ``HARNESS_TEST_HOLD`` says ``CELLS:STORE`` and so many are finished."""
+    """Give images back as they are; wait where ``HARNESS_TEST_HOLD`` says ``TASKS:STORE`` and so many are finished."""
 
     info = DefenseInfo(id="acme/holding", version="1", differentiable=True)
 
@@ -18,8 +18,8 @@ class Holding(Purification):
         """Return the identity."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            cells, _, store = os.environ.get("HARNESS_TEST_HOLD", "").partition(":")
-            while cells and len(list(Path(store).glob("rows/*/*.parquet"))) >= int(cells):
+            tasks, _, store = os.environ.get("HARNESS_TEST_HOLD", "").partition(":")
+            while tasks and len(list(Path(store).glob("rows/*/*.parquet"))) >= int(tasks):
                 time.sleep(0.1)
             return images.clone()
 

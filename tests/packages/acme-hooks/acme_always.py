@@ -1,11 +1,11 @@
-"""A listener that is told of all tables: it puts the number of boards beside the store."""
+"""A listener that is told of all tables: it puts the number of leaderboards beside the store."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from imharness.tracks import Board, hookimpl
+from imharness.tracks import Leaderboard, hookimpl
 
 
 @hookimpl
-def board_finished(store: str, boards: Sequence[Board]) -> None:
-    Path(f"{store}.told").write_text(str(len(boards)))
+def leaderboard_finished(store: str, leaderboards: Sequence[Leaderboard]) -> None:
+    Path(f"{store}.told").write_text(str(len(leaderboards)))

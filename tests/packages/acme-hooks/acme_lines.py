@@ -1,4 +1,4 @@
-"""``--log-to lines:FILE``: a line of JSON for each board."""
+"""``--log-to lines:FILE``: a line of JSON for each leaderboard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from imharness.errors import UsageError
-from imharness.tracks import Board, hookimpl
+from imharness.tracks import Leaderboard, hookimpl
 
 
 class Lines:
@@ -17,10 +17,10 @@ class Lines:
         self._file = file
 
     @hookimpl
-    def board_finished(self, store: str, boards: Sequence[Board], release: str | None) -> None:
+    def leaderboard_finished(self, store: str, leaderboards: Sequence[Leaderboard], release: str | None) -> None:
         with self._file.open("a") as file:
-            for board in boards:
-                file.write(json.dumps({"store": store, "track": board.track, "release": release}) + "\n")
+            for leaderboard in leaderboards:
+                file.write(json.dumps({"store": store, "track": leaderboard.track, "release": release}) + "\n")
 
 
 def to_file(address: str) -> Lines:

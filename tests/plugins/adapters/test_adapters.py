@@ -31,8 +31,8 @@ from imharness_adapters import foolbox as foolbox_attack
 from imharness_adapters import torchattacks as torchattacks_attack
 from imharness_adapters.pyiqa import metrics as pyiqa_metrics
 from imharness_adapters.pyiqa.preparing import why
-from imharness_adapters.pyiqa.quiet import offline
-from imharness_iqa.work import METRICS
+from imharness_iqa.workload import METRICS
+from imharness_vision.offline import offline
 
 CPU = torch.device("cpu")
 LIBRARIES = pytest.mark.filterwarnings("ignore:.*gaussian_filter. from:DeprecationWarning")
@@ -46,8 +46,8 @@ def attacked(name: str, n: int = 2, seed: int = 1) -> tuple[torch.Tensor, torch.
     target = MetricTarget(
         score, score.bounds, images=n, differentiable=True, budget=component.budget().queries, micro_batch=8
     )
-    found = component.build(CPU)(images, target, ImageRng([seed + i for i in range(n)]))
-    return images, found, target.queries.tolist()
+    result = component.build(CPU)(images, target, ImageRng([seed + i for i in range(n)]))
+    return images, result, target.queries.tolist()
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_without_its_library_an_adapter_says_how_to_install_it(
 def test_the_basic_iterative_method_is_i_fgsm(name: str) -> None:
     """The same steps along the same signs: the two logits change no sign."""
     radius, steps = 8 / 255, 5
-    _, own, _ = attacked(f"ifgsm[radius={radius},alpha={radius / 4},iterations={steps}]")
-    _, other, asked = attacked(name.format(f"radius={radius},step=0.25,steps={steps}"))
-    assert asked == [steps, steps]
-    torch.testing.assert_close(other, own, rtol=0, atol=1e-6)
+    _, ours, _ = attacked(f"ifgsm[radius={radius},alpha={radius / 4},iterations={steps}]")
+    _, other, queries = attacked(name.format(f"radius={radius},step=0.25,steps={steps}"))
+    assert queries == [steps, steps]
+    torch.testing.assert_close(other, ours, rtol=0, atol=1e-6)
 
 
 @pytest.mark.extra
@@ -85,44 +85,44 @@ def test_every_method_gains_within_its_ball_and_disturbs_no_global_randomness(li
         radius = 8 / 255 if component.info.norm == "linf" else 1.0
         before = torch.get_rng_state()
         name = f"{library}[method={component.method},radius={radius},steps=4]"
-        images, found, _ = attacked(name)
+        images, result, _ = attacked(name)
         assert torch.equal(before, torch.get_rng_state()), component.method
-        change = (found - images).flatten(1)
+        change = (result - images).flatten(1)
         sizes = change.abs().amax(dim=1) if component.info.norm == "linf" else change.norm(dim=1)
         assert float(sizes.max()) <= radius * (1 + 1e-4), component.method
-        assert bool((score(found) > score(images)).all()), component.method
+        assert bool((score(result) > score(images)).all()), component.method
         again, other = attacked(name)[1], attacked(name, seed=5)[1]
-        assert torch.equal(found, again), component.method
+        assert torch.equal(result, again), component.method
         random = component.method in ("LinfPGD", "L2PGD", "LinfAdamPGD", "L2AdamPGD", "PGD", "PGDL2", "FFGSM", "RFGSM")
-        assert not random or not torch.equal(found, other), component.method
+        assert not random or not torch.equal(result, other), component.method
 
 
 @pytest.mark.extra
 def test_what_does_not_fit_a_metric_is_refused_in_one_line() -> None:
-    for name, said in (
+    for name, message in (
         ("foolbox:L2DeepFoolAttack", "only attacks that raise a loss within a radius fit a metric: LinfPGD"),
         ("torchattacks:AutoAttack", "only attacks that raise a loss within a radius fit a metric: FGSM"),
     ):
-        with pytest.raises((UsageError, ValueError), match=said):
+        with pytest.raises((UsageError, ValueError), match=message):
             installed().one("attack", name)
-    for name, said in (("pyiqa:lpips", "write pyiqa-fr:lpips"), ("pyiqa:nosuch", "no such metric of mode NR")):
-        with pytest.raises((UsageError, ValueError), match=said):
+    for name, message in (("pyiqa:lpips", "write pyiqa-fr:lpips"), ("pyiqa:nosuch", "no such metric of mode NR")):
+        with pytest.raises((UsageError, ValueError), match=message):
             installed().one("metric", name)
     with pytest.raises(Unavailable, match="harness pyiqa prepare musiq"):
         installed().one("metric", "pyiqa:musiq").require()
 
 
 def test_a_metric_that_cannot_be_prepared_is_one_line_and_the_rest_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def found(name: str, *given: object) -> pyiqa_metrics.Prepared:
+    def found(name: str, *arguments: object) -> pyiqa_metrics.Prepared:
         if name == "ms_ssim":
             raise AssertionError("Image size should be larger than 160\ndue to the 4 downsamplings")
         return pyiqa_metrics.Prepared(pyiqa="0", lower=0, upper=1, differentiable=True, data="d", images=9)
 
     monkeypatch.setattr(pyiqa_metrics, "configurations", lambda mode: {"ms_ssim": {}, "gmsd": {}})
     monkeypatch.setattr("imharness_adapters.pyiqa.preparing.prepared_on", found)
-    said = CliRunner().invoke(cli, ["pyiqa", "prepare", "ms_ssim", "gmsd"])
-    assert said.exit_code == 1
-    assert said.output.splitlines() == [
+    result = CliRunner().invoke(cli, ["pyiqa", "prepare", "ms_ssim", "gmsd"])
+    assert result.exit_code == 1
+    assert result.output.splitlines() == [
         "warning: ms_ssim is not prepared: Image size should be larger than 160 due to the 4 downsamplings",
         "gmsd: 0 to 1 on 9 images of d; gradients reach the images",
     ]
@@ -151,12 +151,14 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.extra
 @LIBRARIES
 def test_they_run_in_the_iqa_track_and_rank(cached: Path) -> None:
-    said = CliRunner().invoke(cli, ["pyiqa", "prepare", "cnniqa", "gmsd", "--images", "9"], catch_exceptions=False)
-    assert "cnniqa:" in said.output
+    cli_result = CliRunner().invoke(
+        cli, ["pyiqa", "prepare", "cnniqa", "gmsd", "--images", "9"], catch_exceptions=False
+    )
+    assert "cnniqa:" in cli_result.output
     metric = installed().one("metric", "pyiqa:cnniqa")
     lower, upper = metric.bounds
     assert lower < upper
-    assert f"{lower:g} to {upper:g} on 9 images" in said.output
+    assert f"{lower:g} to {upper:g} on 9 images" in cli_result.output
     assert metric.closeness == 1
     assert metric.info.differentiable
     assert installed().one("metric", "pyiqa-fr:gmsd").closeness == -1
@@ -209,7 +211,7 @@ def test_metrics_of_the_profile_recent_are_those_of_pyiqa_and_say_how_to_prepare
 def test_a_package_that_a_metric_of_pyiqa_lacks_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """LIQE and QualiCLIP import the package clip, which needs pkg_resources of older versions of setuptools."""
 
-    def lacking(*given: object, **further: object) -> None:
+    def lacking(*arguments: object, **further: object) -> None:
         raise ModuleNotFoundError("No module named 'pkg_resources'", name="pkg_resources")
 
     monkeypatch.setitem(sys.modules, "pyiqa", SimpleNamespace(create_metric=lacking))
@@ -236,13 +238,15 @@ def test_a_build_never_downloads(cached: Path) -> None:
 
 def test_a_star_means_no_component_that_only_stands_for_others() -> None:
     """A library that is installed changes no table: its attacks take part only where they are named."""
-    own = Registered(foolbox_attack.Foolbox(method="LinfPGD"), "foolbox", Provenance("foolbox", ""))
+    registered = Registered(foolbox_attack.Foolbox(method="LinfPGD"), "foolbox", Provenance("foolbox", ""))
     plain = Registry(e for e in installed().entries.values() if not e.component.info.id.endswith("foolbox"))
     profile, only = load_profile("embedded"), {"defense": ["none"], "metric": ["embedded-cnn"]}
-    graphs = [plan_track("harness/iqa", profile, registry, only=only) for registry in (plain, plain.joined([own]))]
-    cells = [{*(task.address for task in graph.tasks.values()), *graph.missing} for graph in graphs]
-    assert cells[0] == cells[1]
-    assert any("harness/square" in address for address in cells[0])
+    graphs = [
+        plan_track("harness/iqa", profile, registry, only=only) for registry in (plain, plain.joined([registered]))
+    ]
+    tasks = [{*(task.address for task in graph.tasks.values()), *graph.missing} for graph in graphs]
+    assert tasks[0] == tasks[1]
+    assert any("harness/square" in address for address in tasks[0])
 
 
 def test_the_hugging_face_hub_is_not_asked_for_newer_files_and_what_it_lacks_is_named(
@@ -278,7 +282,7 @@ def test_two_threads_that_build_at_once_leave_the_look_up_of_hosts_as_it_was() -
         with offline("prepare it"):
             pass
 
-    threads = [threading.Thread(target=own) for own in (first, second)]
+    threads = [threading.Thread(target=job) for job in (first, second)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -306,15 +310,15 @@ def test_no_metric_of_pyiqa_runs_code_that_it_downloads() -> None:
 def test_weights_that_cannot_be_fetched_are_one_clear_line(error: OSError) -> None:
     wrapped = RuntimeError("something of a library")
     wrapped.__cause__ = error
-    for given in (error, wrapped):
-        assert why(given).startswith("its weights are not on this machine, and cannot be fetched")
-        assert "urlopen" not in why(given)
+    for raised in (error, wrapped):
+        assert why(raised).startswith("its weights are not on this machine, and cannot be fetched")
+        assert "urlopen" not in why(raised)
     assert why(FileNotFoundError(2, "no such file", "x")).startswith("[Errno 2] no such file")
     assert why(ValueError("too\n small")) == "too small"
 
 
 def test_without_pyiqa_it_says_so_and_not_that_a_metric_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyiqa_metrics, "configurations", lambda mode: {})
-    found = CliRunner().invoke(cli, ["pyiqa", "prepare", "niqe"])
-    assert isinstance(found.exception, Unavailable)
-    assert "the package pyiqa is not installed" in str(found.exception)
+    result = CliRunner().invoke(cli, ["pyiqa", "prepare", "niqe"])
+    assert isinstance(result.exception, Unavailable)
+    assert "the package pyiqa is not installed" in str(result.exception)

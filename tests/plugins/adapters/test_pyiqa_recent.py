@@ -96,10 +96,10 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tensors = {f"clip_model.{k}": v for k, v in resnet.items()} | {"prompts_features": prompts}
     torch.save(tensors, cache / "QualiCLIP.pth")
     for name, file in (("ViT-B/32", "ViT-B-32.pt"), ("RN50", "RN50.pt")):
-        found = hashlib.sha256((hub / "clip" / file).read_bytes()).hexdigest()
-        monkeypatch.setitem(clip_model._MODELS, name, f"https://models.example/{found}/{file}")
-    said = CliRunner().invoke(cli, ["pyiqa", "prepare", *NAMES, "--images", "4"], catch_exceptions=False)
-    assert said.exit_code == 0, said.output
+        digest = hashlib.sha256((hub / "clip" / file).read_bytes()).hexdigest()
+        monkeypatch.setitem(clip_model._MODELS, name, f"https://models.example/{digest}/{file}")
+    result = CliRunner().invoke(cli, ["pyiqa", "prepare", *NAMES, "--images", "4"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
     return cache
 
 
@@ -130,18 +130,18 @@ def built(name: str) -> Callable[[Any], torch.Tensor]:
 def test_they_score_within_their_scale_by_the_direction_that_is_stated_and_with_gradients(weights: Path) -> None:
     first = {name: built(name)(images()) for name in NAMES}
     for name, scores in first.items():
-        metric, found = installed().one("metric", f"pyiqa:{name}"), prepared(name)
+        metric, record = installed().one("metric", f"pyiqa:{name}"), prepared(name)
         assert scores.shape == (3,)
         assert scores.dtype == torch.float32
         assert len(set(scores.tolist())) == 3
         assert metric.closeness == 1
-        assert found is not None
-        assert found.differentiable
-        assert metric.bounds == (found.lower, found.upper)
-        assert found.lower < found.upper
+        assert record is not None
+        assert record.differentiable
+        assert metric.bounds == (record.lower, record.upper)
+        assert record.lower < record.upper
         if name != "arniqa":  # whose regressor is linear, and may leave the scale
             half = MIDDLE[name] - (name == "liqe")
-            assert MIDDLE[name] - half <= found.lower < found.upper <= MIDDLE[name] + half
+            assert MIDDLE[name] - half <= record.lower < record.upper <= MIDDLE[name] + half
     turn(weights)
     try:
         for name, scores in first.items():
@@ -160,17 +160,21 @@ def test_gradients_are_the_slopes_of_the_scores(weights: Path) -> None:
             measured = (score(pixels + step * way) - score(pixels - step * way)) / (2 * step)
         expected = (slope * way).flatten(1).sum(dim=1)
         assert (expected > 0).all()
-        torch.testing.assert_close(measured, expected, rtol=0.1, atol=1e-5, msg=lambda said: f"{name}: {said}")  # noqa: B023
+        torch.testing.assert_close(measured, expected, rtol=0.1, atol=1e-5, msg=lambda message: f"{name}: {message}")  # noqa: B023
 
 
 def test_arniqa_is_a_regression_on_unit_features_of_an_image_and_of_its_half(weights: Path) -> None:
     """Agnolucci et al., "ARNIQA" (WACV 2024), section 3, written again with torchvision."""
     network = get_model("resnet50", weights=None)
     network.fc = nn.Identity()
-    kept = torch.load(weights.parent / "torch" / "hub" / "checkpoints" / "ARNIQA.pth", weights_only=True)
+    checkpoint = torch.load(weights.parent / "torch" / "hub" / "checkpoints" / "ARNIQA.pth", weights_only=True)
     places = dict(enumerate(name for name, _ in network.named_children()))
-    own = {f"{places[int(k.split('.')[1])]}.{k.split('.', 2)[2]}": v for k, v in kept.items() if k.startswith("model.")}
-    network.load_state_dict(own)
+    tensors = {
+        f"{places[int(k.split('.')[1])]}.{k.split('.', 2)[2]}": v
+        for k, v in checkpoint.items()
+        if k.startswith("model.")
+    }
+    network.load_state_dict(tensors)
     network.eval()
     mean, spread = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     regressor = torch.jit.load(weights / "regressor_koniq10k.pth")
@@ -187,17 +191,17 @@ def test_arniqa_is_a_regression_on_unit_features_of_an_image_and_of_its_half(wei
 
 def test_they_pass_the_checks_of_components_and_are_attacked_in_the_track(weights: Path) -> None:
     checked = check_component(installed().one("metric", "pyiqa:qualiclip"))  # LIQE takes no image as small as these
-    assert [own.message for own in failed(checked)] == []
+    assert [failure.message for failure in failed(checked)] == []
     simulated = "keeps every tensor on its device"  # a TorchScript module cannot be moved to a GPU that is simulated
     checked = check_component(installed().one("metric", "pyiqa:arniqa"))
-    assert [own.message for own in failed(checked) if own.check != simulated] == []
+    assert [failure.message for failure in failed(checked) if failure.check != simulated] == []
     words = ["--track", "iqa", "--profile", "quick", "--dataset", "severity-ladder[severities=[],size=224]"]
     words += [word for name in NAMES for word in ("--metric", f"pyiqa:{name}")]
     words += ["--attack", "ifgsm", "--defense", "none", "--limit", "2", "--workers", "0", "--progress", "none"]
     words += ["--store", str(weights.parent / "store")]
     result = CliRunner().invoke(cli, ["run", *words, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["cells"] > len(NAMES)  # nothing that pyiqa prints stands in the JSON
+    assert json.loads(result.stdout)["tasks"] > len(NAMES)  # nothing that pyiqa prints stands in the JSON
 
 
 def test_liqe_says_that_an_image_is_too_small(weights: Path) -> None:

@@ -167,16 +167,16 @@ def test_two_patches_are_shown_for_a_second_each_with_a_gap_between(tmp_path: Pa
         page.wait_for_selector(".answers button:not(:disabled)")
         times, classes = zip(*page.evaluate("window.seen"), strict=True)
         assert classes == ("now", "", "now", "")
-        shown, gap, again = (later - earlier for earlier, later in itertools.pairwise(times))
-        for measured, meant in ((shown, 1000), (gap, 250), (again, 1000)):
+        first_patch, gap, again = (later - earlier for earlier, later in itertools.pairwise(times))
+        for measured, meant in ((first_patch, 1000), (gap, 250), (again, 1000)):
             assert meant - 5 <= measured < meant + 400
         assert not page.locator("figure img").first.is_visible()
         page.locator(".answers button").first.click()
-        told = page.locator("#told")
-        expect(told).to_be_visible()
+        note = page.locator("#told")
+        expect(note).to_be_visible()
         (vote,) = book.votes()
         assert vote.training
-        assert f"right answer was “{vote.truth}”, and yours was “{vote.answer}”" in told.inner_text()
+        assert f"right answer was “{vote.truth}”, and yours was “{vote.answer}”" in note.inner_text()
 
 
 def test_the_original_stands_beside_two_defended_images(tmp_path: Path, browser: Browser) -> None:
@@ -222,7 +222,7 @@ def test_the_report_counts_what_was_said(tmp_path: Path, harness_here) -> None:
     assert book.following("Cleo") is None
     result = harness_here("annotate", "report", "--json", "--file", str(file), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert found["votes"] == 4
-    assert found["fleiss_kappa"] == pytest.approx(1.0)
-    assert (found["judged"], found["recognised"]) == (2, 1)
+    report = json.loads(result.stdout)
+    assert report["votes"] == 4
+    assert report["fleiss_kappa"] == pytest.approx(1.0)
+    assert (report["judged"], report["recognised"]) == (2, 1)

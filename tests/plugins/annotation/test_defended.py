@@ -1,4 +1,4 @@
-"""The subjective study of defenses: whose images are shown, and how votes reach the board beside D."""
+"""The subjective study of defenses: whose images are shown, and how votes reach the leaderboard beside D."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from PIL import Image
 from tests.conftest import without_site
 
 from imharness.cli import cli
-from imharness.commands import find, finished, place, query
+from imharness.commands import device_of, find, finished, query
 from imharness.errors import UsageError
 from imharness_annotation import Wanted
 from imharness_annotation.book import Book
@@ -40,8 +40,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     words = ["run", "--track", "iqa", "--profile", str(profile), "--limit", "4", "--workers", "0"]
     with without_site():
-        found = CliRunner().invoke(cli, [*words, "--store", str(root / "store"), "--site", str(root / "site")])
-    assert found.exit_code == 0, found.output
+        result = CliRunner().invoke(cli, [*words, "--store", str(root / "store"), "--site", str(root / "site")])
+    assert result.exit_code == 0, result.output
     return root / "store"
 
 
@@ -50,26 +50,26 @@ def pixels(picture: bytes) -> np.ndarray:
 
 
 def test_each_defense_is_shown_what_an_attack_that_knows_it_made(store: Path) -> None:
-    asked = list(questions(str(store), Wanted(("ifgsm",), ("none", "flip", "gaussian-blur"), limit=2)))
-    real = [q for q in asked if not q.decoy]
+    questions_asked = list(questions(str(store), Wanted(("ifgsm",), ("none", "flip", "gaussian-blur"), limit=2)))
+    real = [q for q in questions_asked if not q.decoy]
     assert len(real) == 2 * 3
     assert {(q.facts["strength"], q.facts["attacker"]) for q in real} == {("strong", "adaptive")}
-    made = {
+    attacked_images = {
         task.labels.get("defense", ""): next(iter(task.output.arrays.values()))
         for task in finished(store, IQA, "attack")
         if task.options["strength"] == "strong"
     }
     dataset = real[0].facts["dataset"]
-    names = list(find("dataset", dataset).build(place("cpu")).names)
+    names = list(find("dataset", dataset).build(device_of("cpu")).names)
     for question in real:
         at = names.index(question.facts["name"])
         sides = {question.facts[side]: pixels(getattr(question, side)) for side in ("left", "right")}
         if "harness/none" in sides:
-            np.testing.assert_array_equal(sides["harness/none"], made[""][at])
+            np.testing.assert_array_equal(sides["harness/none"], attacked_images[""][at])
         if "harness/flip" in sides:
-            np.testing.assert_array_equal(sides["harness/flip"], made["harness/flip"][at][:, ::-1, ::-1])
-            assert (made["harness/flip"][at] != made[""][at]).any()
-        clean = find("dataset", dataset).build(place("cpu")).load([at])[0]
+            np.testing.assert_array_equal(sides["harness/flip"], attacked_images["harness/flip"][at][:, ::-1, ::-1])
+            assert (attacked_images["harness/flip"][at] != attacked_images[""][at]).any()
+        clean = find("dataset", dataset).build(device_of("cpu")).load([at])[0]
         np.testing.assert_array_equal(pixels(question.reference), clean.mul(255).round().numpy())
 
 
@@ -94,50 +94,50 @@ def test_an_evaluation_of_the_published_study_has_78_pairs() -> None:
     entries = {f"defense {k}": image for k in range(12 + 1)}
     pairs = [q for q in better_questions({"dataset": "d"}, entries, image, ["x"]) if not q.decoy]
     assert len(pairs) == 78
-    shown = {(q.facts["name"], q.facts[side]) for q in pairs for side in ("left", "right")}
-    assert len(shown) * 4 * 5 * 20 == 5200
+    shown_images = {(q.facts["name"], q.facts[side]) for q in pairs for side in ("left", "right")}
+    assert len(shown_images) * 4 * 5 * 20 == 5200
     assert len(pairs) * 4 * 5 * 20 * VOTES["better"] == 312_000  # the paper states 60,000 responses
 
 
-def test_votes_become_scores_beside_d_on_the_board(store: Path, tmp_path: Path) -> None:
+def test_votes_become_scores_beside_d_on_the_leaderboard(store: Path, tmp_path: Path) -> None:
     file, site = tmp_path / "b.sqlite", tmp_path / "site"
     liked = {"harness/gaussian-blur": 2.0, "harness/flip": 1.0, "harness/none": 0.0}
     book, rng = Book(file), np.random.default_rng(0)
-    asked = list(questions(str(store), Wanted(("ifgsm",), tuple(liked))))
-    book.fill("better", 10, asked)
-    by_number = dict(enumerate(asked, start=1))
+    all_questions = list(questions(str(store), Wanted(("ifgsm",), tuple(liked))))
+    book.fill("better", 10, all_questions)
+    by_number = dict(enumerate(all_questions, start=1))
     for person in range(10):
         while (following := book.following(f"p{person}")) is not None:
-            own = by_number[following.id]
-            chance = 1 / (1 + np.exp(liked.get(own.facts["right"], 0) - liked.get(own.facts["left"], 0)))
-            book.vote(following.id, f"p{person}", own.truth or ("left" if rng.random() < chance else "right"))
+            current = by_number[following.id]
+            chance = 1 / (1 + np.exp(liked.get(current.facts["right"], 0) - liked.get(current.facts["left"], 0)))
+            book.vote(following.id, f"p{person}", current.truth or ("left" if rng.random() < chance else "right"))
     imported = CliRunner().invoke(
         cli, ["annotate", "import", "--file", str(file), "--store", str(store), "--site", str(site)]
     )
     assert imported.exit_code == 0, imported.output
     assert "4 evaluations are in the tables" in imported.output
-    board = json.loads(next((store / "boards").glob("*iqa*.json")).read_text())
-    table = next(t for t in board["tables"] if t["id"] == "subjective")
+    leaderboard = json.loads(next((store / "leaderboards").glob("*iqa*.json")).read_text())
+    table = next(t for t in leaderboard["tables"] if t["id"] == "subjective")
     rows = {row["label"]: row["values"] for row in table["rows"]}
     assert [row["label"] for row in table["rows"]] == list(liked)
     expected = evaluations(book.counted(), 10)
     for name in liked:
-        mean = np.mean([own.strengths[name] for own in expected])
+        mean = np.mean([evaluation.strengths[name] for evaluation in expected])
         assert rows[name]["people"]["value"] == pytest.approx(mean)
     d = {}
     for task in finished(store, IQA, "evaluate"):
-        own = task.labels["defense"]
-        aware = own != "harness/none"
-        if own in liked and task.options["strength"] == "strong" and task.options["adaptive"] == aware:
-            d[own] = dict(zip(task.output.rows["name"], task.output.rows["score"], strict=True))
+        current = task.labels["defense"]
+        aware = current != "harness/none"
+        if current in liked and task.options["strength"] == "strong" and task.options["adaptive"] == aware:
+            d[current] = dict(zip(task.output.rows["name"], task.output.rows["score"], strict=True))
     clean = query(store, IQA)("SELECT name, score, upper - lower AS span FROM clean")
-    known = {name: (score, span) for name, score, span in zip(*clean.values(), strict=True)}
-    for defense, own in d.items():
-        shifts = [abs(score - known[name][0]) / known[name][1] * 100 for name, score in own.items()]
+    clean_scores = {name: (score, span) for name, score, span in zip(*clean.values(), strict=True)}
+    for defense, current in d.items():
+        shifts = [abs(score - clean_scores[name][0]) / clean_scores[name][1] * 100 for name, score in current.items()]
         assert rows[defense]["d"]["value"] == pytest.approx(np.mean(shifts), rel=1e-3)
     order = [rows[name]["people"]["value"] for name in liked], [-rows[name]["d"]["value"] for name in liked]
     assert f"Spearman {scipy.stats.spearmanr(*order).statistic:.2f}" in table["caption"]
     assert "12 images in 4 evaluations" in table["caption"]
     assert any(table["title"] in page.read_text() for page in site.rglob("*.html"))
-    ranked = next(t for t in board["tables"] if t["id"] == "defenses")
+    ranked = next(t for t in leaderboard["tables"] if t["id"] == "defenses")
     assert {row["label"] for row in ranked["rows"]} == {f"harness/{name}" for name in DEFENSES}

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from tests.leaderboard.browsing import words_of
 
 from imharness.cli import cli
-from imharness.commands import find, finished, place
+from imharness.commands import device_of, find, finished
 from imharness.data import ImageSet
-from imharness.stats import NotTestable
+from imharness.leaderboard import NotTestable
 from imharness_annotation import Wanted
 from imharness_annotation.book import Book, Question, Vote
 from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
@@ -60,13 +60,13 @@ def test_people_who_name_originals_decide_what_is_right() -> None:
     assert len(questions) == 4 + 2 * 4
     assert {q.facts["name"] for q in originals} == {"n0", "n1", "n2", "n3"}
     assert all(q.truth == "" for q in originals)
-    said = {"n0": "c00", "n1": "c02", "n2": NONE, "n3": "c03"}  # of n1 people say something else than its label
-    votes = [vote(q.key, p, said[q.facts["name"]], "", **q.facts) for q in originals for p in "abc"]
+    named = {"n0": "c00", "n1": "c02", "n2": NONE, "n3": "c03"}  # of n1 people say something else than its label
+    votes = [vote(q.key, p, named[q.facts["name"]], "", **q.facts) for q in originals for p in "abc"]
     rebuilt = [q for q in questions if q.facts["defense"] == "g"]
-    votes += [vote(q.key, p, said[q.facts["name"]], q.truth, **q.facts) for q in rebuilt for p in "de"]
+    votes += [vote(q.key, p, named[q.facts["name"]], q.truth, **q.facts) for q in rebuilt for p in "de"]
     votes += [vote(q.key, "f", "c01", q.truth, **q.facts) for q in rebuilt]
-    found = {v.facts["name"]: v.recognised for v in majorities(votes, 3)}
-    assert found == {"n0": True, "n1": True, "n2": False, "n3": True}
+    recognised = {v.facts["name"]: v.recognised for v in majorities(votes, 3)}
+    assert recognised == {"n0": True, "n1": True, "n2": False, "n3": True}
     early = [v for v in votes if v.facts["defense"] != ORIGINAL or v.annotator != "a"]
     assert majorities(early, 3) == []
 
@@ -114,8 +114,8 @@ def test_questions_without_decoys_are_said_to_have_none(tmp_path: Path) -> None:
     file = tmp_path / "b.sqlite"
     Book(file).fill("class", 2, [Question("q", FACTS, ("x", "y"), "x", False, None, b"png")])
     Book(file).vote(1, "Ann", "x")
-    found = CliRunner().invoke(cli, ["annotate", "report", "--json", "--file", str(file)])
-    facts = json.loads(found.output)
+    result = CliRunner().invoke(cli, ["annotate", "report", "--json", "--file", str(file)])
+    facts = json.loads(result.output)
     assert facts["needed_to_count"] == "nothing, there are no decoys"
     assert (facts["people_left_out"], facts["votes_counted"], facts["waiting"]) == (0, 1, 1)
 
@@ -160,7 +160,7 @@ def test_majorities_need_the_planned_votes_and_more_than_half_and_leave_decoys_o
 
 def test_kappa_of_recognised_or_not_forgives_different_wrong_answers() -> None:
     answers = {"q1": ("yes", "yes", "yes"), "q2": ("no", "maybe", "never"), "q3": ("maybe", "no", "often")}
-    votes = [vote(q, p, a) for q, own in answers.items() for p, a in zip("abc", own, strict=True)]
+    votes = [vote(q, p, a) for q, replies in answers.items() for p, a in zip("abc", replies, strict=True)]
     assert fleiss_kappa(votes, recognised=True)[0] == pytest.approx(1)
     assert fleiss_kappa(votes)[0] < 0.5
     with pytest.raises(NotTestable, match="two votes"):
@@ -169,29 +169,29 @@ def test_kappa_of_recognised_or_not_forgives_different_wrong_answers() -> None:
 
 def judged_pairs(rng: np.random.Generator, images: int, votes: int) -> list[Vote]:
     strength = {"a": 2.0, "b": 1.0, "c": 0.0}
-    found = []
+    judged_votes = []
     for image, (one, other), number in itertools.product(range(images), itertools.combinations("abc", 2), range(votes)):
-        left, right = (one, other) if rng.random() < 0.5 else (other, one)
-        wins = rng.random() < 1 / (1 + np.exp(strength[right] - strength[left]))
-        key, facts = f"{image} {one} {other}", {"name": f"n{image}", "left": left, "right": right}
-        found.append(vote(key, f"p{number}", "left" if wins else "right", "", **facts))
-    return found
+        left_name, right = (one, other) if rng.random() < 0.5 else (other, one)
+        wins = rng.random() < 1 / (1 + np.exp(strength[right] - strength[left_name]))
+        key, facts = f"{image} {one} {other}", {"name": f"n{image}", "left": left_name, "right": right}
+        judged_votes.append(vote(key, f"p{number}", "left" if wins else "right", "", **facts))
+    return judged_votes
 
 
 def test_the_ranking_gives_the_strengths_that_votes_were_drawn_from() -> None:
-    found = ranking(judged_pairs(np.random.default_rng(0), 100, 10), 10)
-    assert [name for name, _ in found] == ["a", "b", "c"]
-    assert all(own.n == 100 for _, own in found)
-    for (_, own), strength in zip(found, (1.0, 0.0, -1.0), strict=True):
-        assert own.value == pytest.approx(strength, abs=0.12)
-        assert own.low < own.value < own.high
+    strengths = ranking(judged_pairs(np.random.default_rng(0), 100, 10), 10)
+    assert [name for name, _ in strengths] == ["a", "b", "c"]
+    assert all(estimate.n == 100 for _, estimate in strengths)
+    for (_, strength_estimate), strength in zip(strengths, (1.0, 0.0, -1.0), strict=True):
+        assert strength_estimate.value == pytest.approx(strength, abs=0.12)
+        assert strength_estimate.low < strength_estimate.value < strength_estimate.high
 
 
 def test_the_ranking_waits_until_an_image_has_all_its_votes() -> None:
     votes = judged_pairs(np.random.default_rng(0), 3, 4)
     with pytest.raises(NotTestable, match="no image has 5 votes"):
         ranking(votes, 5)
-    assert {own.n for _, own in ranking(votes[:-1], 4)} == {2}
+    assert {estimate.n for _, estimate in ranking(votes[:-1], 4)} == {2}
     with pytest.raises(NotTestable):
         ranking([], 1)
 
@@ -201,11 +201,11 @@ def test_votes_needed_and_orders_differ_between_people(tmp_path: Path) -> None:
     questions = [Question(f"q{i}", FACTS, ("x", "y"), "x", False, None, b"png") for i in range(12)]
     book.fill("class", 1, questions)
     first = {name: book.following(name) for name in ("Ann", "Bob", "Cleo", "Dan")}
-    assert len({asked.id for asked in first.values() if asked}) > 1
+    assert len({first_question.id for first_question in first.values() if first_question}) > 1
     for _ in range(12):
-        asked = book.following("Ann")
-        assert asked is not None
-        book.vote(asked.id, "Ann", "x")
+        question = book.following("Ann")
+        assert question is not None
+        book.vote(question.id, "Ann", "x")
     assert book.following("Bob") is None
     assert book.fill("class", 1, questions) == 12
     write_csv(tmp_path / "v.csv", book.votes())
@@ -224,34 +224,36 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path, content: bytes) -> None
         assert result.exit_code == 0
 
 
-def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
+def test_people_replace_the_proxy_in_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight steps rebuild nothing, of which no metric would be judged; the table is looked at all the same."""
+    monkeypatch.setattr("imharness_reconstruction.tables.uncontrolled", lambda scores, guesses: "")
     store, site = tmp_path / "store", tmp_path / "site"
     words = ["--dataset", "thumbnails[size=16,per_photograph=1]", "--model", "untrained", "--limit", "4"]
     attack = ["--attack", "invgrad[steps=8]", "--metric", "psnr", "--metric", "mse"]
     run = ["run", "--track", "reconstruction", *words, *attack]
-    found = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
-    assert found.exit_code == 0, found.output
+    result = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
+    assert result.exit_code == 0, result.output
     page = site / "reconstruction.html"
     assert f"Stand-in data, do not cite: {JUDGE}" in words_of(page.read_text())
     from imharness_annotation.command import questions_for
 
     file = tmp_path / "a.sqlite"
     likely = [q for q in questions_for("class", str(store), Wanted((), ()), True) if q.truth]
-    ten = len(set(find("dataset", likely[0].facts["dataset"]).build(place("cpu")).columns["label"]))
+    ten = len(set(find("dataset", likely[0].facts["dataset"]).build(device_of("cpu")).columns["label"]))
     assert all(len(q.choices) == min(20, ten) + 1 and q.truth in q.choices for q in likely)
     book = Book(file)
     count = book.fill("class", 1, questions_for("class", str(store), Wanted((), ())))
     assert count == 40
     for number in range(count // 4):  # one of the reconstructions of each of four originals
-        while (asked := book.following(f"p{number}")) is not None:
-            book.vote(asked.id, f"p{number}", asked.choices[number % 2])
+        while (question := book.following(f"p{number}")) is not None:
+            book.vote(question.id, f"p{number}", question.choices[number % 2])
     assert len(book.votes()) == count
     imported = CliRunner().invoke(
         cli, ["annotate", "import", "--file", str(file), "--store", str(store), "--site", str(site)]
     )
     assert imported.exit_code == 0, imported.output
-    board = json.loads(next((store / "boards").glob("*reconstruction*.json")).read_text())
-    agreement = next(t for t in board["tables"] if t["id"] == "agreement")
+    leaderboard = json.loads(next((store / "leaderboards").glob("*reconstruction*.json")).read_text())
+    agreement = next(t for t in leaderboard["tables"] if t["id"] == "agreement")
     assert "people" in agreement["caption"]
     assert "proxy" not in agreement["caption"]
     assert JUDGE not in page.read_text()
@@ -261,10 +263,12 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
         share.setdefault(entry, []).append(vote.answer == vote.truth)
     rows = {row["label"]: row["values"] for row in agreement["rows"]}
     judge = rows["classifier/top-1"]
-    answers = {own.labels["defense"]: own.output.rows["recognised"] for own in finished(store, TRACK, "recognise")}
+    answers = {
+        record.labels["defense"]: record.output.rows["recognised"] for record in finished(store, TRACK, "recognise")
+    }
     by_judge = [answers[entry.partition(" + ")[2]].mean() for entry in share]
-    expected = scipy.stats.kendalltau(by_judge, [np.mean(own) for own in share.values()]).statistic
+    expected = scipy.stats.kendalltau(by_judge, [np.mean(values) for values in share.values()]).statistic
     (tau,) = (value for key, value in judge.items() if key.endswith(" tau"))
     assert tau.get("value") == (None if np.isnan(expected) else pytest.approx(expected))
-    main = next(t for t in board["tables"] if t["id"].startswith("models"))
+    main = next(t for t in leaderboard["tables"] if t["id"].startswith("models"))
     assert not any("top-1" in column["key"] for column in main["columns"])

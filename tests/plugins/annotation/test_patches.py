@@ -28,16 +28,18 @@ def pixels(picture: bytes | None) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(picture))).astype(float)
 
 
-def filled(file: Path, kind: str, asked: list[Question], votes: int, each: int = 0) -> tuple[Book, dict[int, Question]]:
+def filled(
+    file: Path, kind: str, questions: list[Question], votes: int, each: int = 0
+) -> tuple[Book, dict[int, Question]]:
     book = Book(file)
-    book.fill(kind, votes, asked, CUTOFFS[kind], each)
-    return book, dict(enumerate(asked, start=1))
+    book.fill(kind, votes, questions, CUTOFFS[kind], each)
+    return book, dict(enumerate(questions, start=1))
 
 
 def test_just_noticeable_differences_are_asked_as_published(images: ImageSet, tmp_path: Path) -> None:
     """A subject sees 10 pairs for training (4 same, 1 obvious, 5 not), then 160 pairs and 40 sentinels, 32 the same."""
-    asked = list(noticeable_questions(images, 200))
-    book, by_number = filled(tmp_path / "j.sqlite", "jnd", asked, 3, each=160)
+    questions = list(noticeable_questions(images, 200))
+    book, by_number = filled(tmp_path / "j.sqlite", "jnd", questions, 3, each=160)
     seen = []
     while (following := book.following("Ann")) is not None:
         seen.append(by_number[following.id])
@@ -56,15 +58,15 @@ def test_just_noticeable_differences_are_asked_as_published(images: ImageSet, tm
     assert 8 < sum(half) < 30  # sentinels stand among the pairs
     assert book.left_out() == frozenset()
     assert not any(vote.training for vote in book.counted())
-    for question in asked:
-        left, right = pixels(question.left), pixels(question.right)
-        assert left.shape == right.shape == (64, 64, 3)
-        assert (left == right).all() == (question.truth == "same") or not question.decoy
+    for question in questions:
+        left_pixels, right = pixels(question.left), pixels(question.right)
+        assert left_pixels.shape == right.shape == (64, 64, 3)
+        assert (left_pixels == right).all() == (question.truth == "same") or not question.decoy
 
 
 def test_who_always_says_same_is_left_out(images: ImageSet, tmp_path: Path) -> None:
-    asked = list(noticeable_questions(images, 12))
-    book, _ = filled(tmp_path / "j.sqlite", "jnd", asked, 1, each=160)
+    questions = list(noticeable_questions(images, 12))
+    book, _ = filled(tmp_path / "j.sqlite", "jnd", questions, 1, each=160)
     while (following := book.following("Bob")) is not None:
         book.vote(following.id, "Bob", "same")
     assert book.left_out() == {"Bob"}
@@ -72,8 +74,8 @@ def test_who_always_says_same_is_left_out(images: ImageSet, tmp_path: Path) -> N
 
 
 def test_sentinels_of_forced_choices_have_little_and_much_noise(images: ImageSet, tmp_path: Path) -> None:
-    asked = list(nearer_questions(images, 30))
-    sentinels = [q for q in asked if q.decoy]
+    questions = list(nearer_questions(images, 30))
+    sentinels = [q for q in questions if q.decoy]
     assert len(sentinels) == 15
     assert {q.truth for q in sentinels} == {"left", "right"}
     for question in sentinels:
@@ -82,8 +84,8 @@ def test_sentinels_of_forced_choices_have_little_and_much_noise(images: ImageSet
             for side in ("left", "right")
         }
         assert min(away, key=lambda side: away[side]) == question.truth
-    assert all(q.truth == "" for q in asked if not q.decoy)
-    book, by_number = filled(tmp_path / "n.sqlite", "2afc", asked, 1)
+    assert all(q.truth == "" for q in questions if not q.decoy)
+    book, by_number = filled(tmp_path / "n.sqlite", "2afc", questions, 1)
     for person, wrong in (("Ann", 1), ("Bob", 2)):  # 14 of 15 passes, 13 does not
         for number, question in by_number.items():
             if question.decoy:
@@ -96,15 +98,17 @@ def test_sentinels_of_forced_choices_have_little_and_much_noise(images: ImageSet
 @pytest.mark.parametrize("kind", ["2afc", "jnd"])
 def test_judged_patches_are_read_as_bapps(images: ImageSet, tmp_path: Path, kind: str) -> None:
     make = {"2afc": nearer_questions, "jnd": noticeable_questions}[kind]
-    asked = list(make(images, 6))
-    book, by_number = filled(tmp_path / "b.sqlite", kind, asked, 4)
-    said = {"2afc": "right", "jnd": "same"}[kind]
+    questions = list(make(images, 6))
+    book, by_number = filled(tmp_path / "b.sqlite", kind, questions, 4)
+    usual_answer = {"2afc": "right", "jnd": "same"}[kind]
     for person in range(4):
         while (following := book.following(f"p{person}")) is not None:
-            own = by_number[following.id]
-            other = {"right": "left", "same": "different"}[said]
+            current = by_number[following.id]
+            other = {"right": "left", "same": "different"}[usual_answer]
             book.vote(
-                following.id, f"p{person}", own.truth if own.decoy or own.training else (other if person else said)
+                following.id,
+                f"p{person}",
+                current.truth if current.decoy or current.training else (other if person else usual_answer),
             )
     out = CliRunner().invoke(
         cli, ["annotate", "bapps", "--file", str(tmp_path / "b.sqlite"), "--out", str(tmp_path / "made")]
@@ -115,13 +119,13 @@ def test_judged_patches_are_read_as_bapps(images: ImageSet, tmp_path: Path, kind
     column = {"2afc": "judge", "jnd": "same"}[kind]
     shares = read.columns[column][~np.isnan(read.columns[column])]
     np.testing.assert_allclose(shares, 0.25)
-    shown = {q.key: q for q in asked if not q.decoy and not q.training}
+    judged = {q.key: q for q in questions if not q.decoy and not q.training}
     first = read.load([0])[0].mul(255).round().numpy().transpose(1, 2, 0)
-    question = shown[min(shown)]
+    question = judged[min(judged)]
     np.testing.assert_array_equal(first, pixels(question.reference if kind == "2afc" else question.left))
 
 
 def test_patches_need_a_data_set(tmp_path: Path) -> None:
-    found = CliRunner().invoke(cli, ["annotate", "--kind", "jnd", "--file", str(tmp_path / "x.sqlite")])
-    assert found.exit_code == 2
-    assert "add --dataset NAME" in found.output
+    result = CliRunner().invoke(cli, ["annotate", "--kind", "jnd", "--file", str(tmp_path / "x.sqlite")])
+    assert result.exit_code == 2
+    assert "add --dataset NAME" in result.output

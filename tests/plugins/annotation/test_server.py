@@ -46,9 +46,9 @@ class Visitor:
             async with httpx.AsyncClient(
                 transport=self._transport, base_url="http://testserver", cookies=self.cookies, follow_redirects=True
             ) as there:
-                found = await there.request(method, path, **body)
+                response = await there.request(method, path, **body)
                 self.cookies = there.cookies
-                return found
+                return response
 
         return awaited(ask())
 
@@ -59,9 +59,9 @@ def client(book: Book) -> Visitor:
 
 
 def token(client: Visitor) -> str:
-    found = re.search(r'name="token" value="([^"]+)"', client.get("/").text)
-    assert found is not None
-    return found[1]
+    match = re.search(r'name="token" value="([^"]+)"', client.get("/").text)
+    assert match is not None
+    return match[1]
 
 
 def entered(client: Visitor, name: str = "Ada") -> str:
@@ -91,16 +91,16 @@ def test_what_is_not_there_is_not_found(client: Visitor, path: str, status: int)
 @pytest.mark.parametrize("item", ["", "x", "9" * 5000, "99999999999999999999", "-1", "1.5", "1_0", "\u0661", "nan"])
 def test_a_vote_on_no_question_is_refused(client: Visitor, item: str) -> None:
     key = entered(client)
-    found = client.post("/vote", data={"token": key, "item": item, "answer": "camera"})
-    assert found.status_code == 400, found.text
+    response = client.post("/vote", data={"token": key, "item": item, "answer": "camera"})
+    assert response.status_code == 400, response.text
 
 
 @pytest.mark.parametrize("name", ["A\ud800da", "A\x00da", "A\x1b[2Jda", "A\u202eda", "A\u2028da", " \u200b "])
 def test_a_name_is_plain_text(client: Visitor, book: Book, name: str) -> None:
     key = token(client)
     body = f"token={key}&name=".encode() + b"".join(b"%%%02x" % b for b in name.encode("utf-8", "surrogatepass"))
-    found = client.post("/enter", content=body, headers={"Content-Type": "application/x-www-form-urlencoded"})
-    assert found.status_code in (200, 400)
+    response = client.post("/enter", content=body, headers={"Content-Type": "application/x-www-form-urlencoded"})
+    assert response.status_code in (200, 400)
     assert client.get("/judge").status_code == 200
     client.post("/vote", data={"token": key, "item": "1", "answer": "camera"})
     assert all(vote.annotator.isprintable() and vote.annotator.strip() for vote in book.votes())
@@ -123,9 +123,9 @@ def test_a_name_is_plain_text(client: Visitor, book: Book, name: str) -> None:
 @pytest.mark.parametrize("path", ["/enter", "/vote", "/undo", "/leave"])
 def test_a_body_that_is_no_form_is_refused(client: Visitor, path: str, content: bytes, kind: str) -> None:
     entered(client)
-    found = client.post(path, content=content, headers={"Content-Type": kind})
-    assert found.status_code in (400, 403, 413, 415), found.text
-    assert "Traceback" not in found.text
+    response = client.post(path, content=content, headers={"Content-Type": kind})
+    assert response.status_code in (400, 403, 413, 415), response.text
+    assert "Traceback" not in response.text
 
 
 def asked(book: Book, headers: list[tuple[bytes, bytes]], chunks: int = 400) -> tuple[int, int]:
@@ -171,9 +171,9 @@ def test_a_large_body_is_not_read(book: Book, client: Visitor) -> None:
 
 def test_a_cookie_is_worthless_after_its_owner_has_left(client: Visitor, book: Book) -> None:
     key = entered(client)
-    kept = client.cookies["annotate"]
+    cookie = client.cookies["annotate"]
     assert client.post("/leave", data={"token": key}).status_code == 200
-    client.cookies = httpx.Cookies({"annotate": kept})
+    client.cookies = httpx.Cookies({"annotate": cookie})
     assert "Ada" not in client.get("/judge").text
     assert client.get("/image/1/right").status_code == 403
     assert client.post("/vote", data={"token": key, "item": "1", "answer": "camera"}).status_code == 403

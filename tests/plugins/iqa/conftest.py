@@ -1,4 +1,4 @@
-"""Studies of finished cells that are written by hand."""
+"""Studies of finished tasks that are written by hand."""
 
 from functools import partial
 

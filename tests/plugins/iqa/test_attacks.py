@@ -65,17 +65,17 @@ def test_an_attack_beats_noise_of_its_size_keeps_its_budget_and_is_reproducible(
     fields = type(attack).model_fields
     attack = attack.at("medium").with_parameters(**{k: v for k, v in SMALL.items() if k in fields})
     photographs = photographs[::3]  # two of different scenes; all that is asserted is of each image
-    found, window = attacked(attack, photographs)
-    check_budget(attack, photographs, found)
-    assert torch.equal(found, attacked(attack, photographs)[0])
+    attacked_images, window = attacked(attack, photographs)
+    check_budget(attack, photographs, attacked_images)
+    assert torch.equal(attacked_images, attacked(attack, photographs)[0])
     declared = attack.budget().queries
     assert declared is None or window.queries.tolist() == [declared] * len(photographs)
     score = installed().one("metric", "embedded-cnn").build(CPU)
-    size = (found - photographs).abs().amax(dim=(1, 2, 3), keepdim=True)
+    size = (attacked_images - photographs).abs().amax(dim=(1, 2, 3), keepdim=True)
     signs = 2 * torch.randint(0, 2, photographs.shape, generator=generator(1)) - 1
     noise = (photographs + size * signs).clamp(0, 1)
     with torch.no_grad():
-        gain, chance = (score(x) - score(photographs) for x in (found, noise))
+        gain, chance = (score(x) - score(photographs) for x in (attacked_images, noise))
     assert (gain > chance).all(), (gain, chance)
     assert gain.mean() > 0 or attack.info.norm == "unrestricted"
 
@@ -98,8 +98,8 @@ def test_an_attack_that_keeps_the_best_falls_back_to_the_clean_image(attack, pho
 
     white, declared = attack.info.access == "white_box", attack.budget().queries
     window = MetricTarget(score, (-1, 0), images=4, differentiable=white, budget=declared)
-    found = attack.build(CPU)(photographs, window, ImageRng(range(4)))
-    torch.testing.assert_close(found, photographs, rtol=0, atol=1e-5)
+    images = attack.build(CPU)(photographs, window, ImageRng(range(4)))
+    torch.testing.assert_close(images, photographs, rtol=0, atol=1e-5)
     assert window.queries.tolist() == [declared] * 4
 
 
@@ -120,9 +120,11 @@ def test_korhonens_steps_are_small_where_the_map_brings_the_gradient_to_adams_ep
     image[..., 16:] += 0.001 * torch.rand(1, 3, 32, 16, generator=generator(1))
     slope = 2e-6  # of the score over its range
     window = MetricTarget(lambda x: spread * slope * x.sum(dim=(1, 2, 3)), (0, spread), images=1, differentiable=True)
-    found = Korhonen(learning_rate=0.01, iterations=1).build(CPU)(image, window, ImageRng([0]))
+    changed = Korhonen(learning_rate=0.01, iterations=1).build(CPU)(image, window, ImageRng([0]))
     masked = slope * activity(image) / 255
-    torch.testing.assert_close(found - image, (0.01 * masked / (masked + 1e-8)).expand_as(image), rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(
+        changed - image, (0.01 * masked / (masked + 1e-8)).expand_as(image), rtol=1e-3, atol=1e-6
+    )
 
 
 def test_the_low_band_is_the_mean_of_blocks() -> None:
@@ -135,8 +137,8 @@ def test_the_low_band_is_the_mean_of_blocks() -> None:
 
 def test_madc_stays_within_its_error_and_never_past_it(photographs) -> None:
     attack = Madc(learning_rate=0.02, rmse=5 / 255)
-    found, _ = attacked(attack, photographs)
-    errors = (found - photographs).square().mean(dim=(1, 2, 3)).sqrt()
+    changed, _ = attacked(attack, photographs)
+    errors = (changed - photographs).square().mean(dim=(1, 2, 3)).sqrt()
     assert (errors <= 5 / 255 + 1e-6).all()
     assert (errors > 4.5 / 255).all()
 
@@ -159,8 +161,8 @@ def test_patch_rs_changes_one_square_of_pure_colours(photographs) -> None:
     attack = PatchRs(area=50, queries=300)
     assert [attack.changed(q) for q in (1, 2, 7, 31)] == [5, 3, 2, 1]
     photographs = photographs[::2]
-    found, _ = attacked(attack.with_parameters(queries=100), photographs)
-    for before, after in zip(photographs, found, strict=True):
+    changed, _ = attacked(attack.with_parameters(queries=100), photographs)
+    for before, after in zip(photographs, changed, strict=True):
         rows, columns = torch.nonzero((before != after).any(dim=0), as_tuple=True)
         assert int(rows.max() - rows.min()) < attack.side == 8
         assert int(columns.max() - columns.min()) < attack.side
@@ -168,37 +170,37 @@ def test_patch_rs_changes_one_square_of_pure_colours(photographs) -> None:
 
 
 def test_one_pixel_finds_the_best_place_and_colour_of_a_score_that_is_known() -> None:
-    place = torch.linspace(0, 1, 12)[:, None] * torch.linspace(0, 1, 10)[None]
+    weights = torch.linspace(0, 1, 12)[:, None] * torch.linspace(0, 1, 10)[None]
     images = torch.zeros(2, 3, 12, 10)
-    window = MetricTarget(lambda x: (x * place).sum(dim=(1, 2, 3)), (0, 3), images=2, differentiable=False)
+    window = MetricTarget(lambda x: (x * weights).sum(dim=(1, 2, 3)), (0, 3), images=2, differentiable=False)
     attack = OnePixel(pixels=1, population=60, generations=40)
-    found = attack.build(CPU)(images, window, ImageRng([1, 2]))
-    assert ((found > 0).any(dim=1).flatten(1).sum(dim=1) <= 1).all()
-    assert (window(found) > 0.9 * 3).all()
+    changed = attack.build(CPU)(images, window, ImageRng([1, 2]))
+    assert ((changed > 0).any(dim=1).flatten(1).sum(dim=1) <= 1).all()
+    assert (window(changed) > 0.9 * 3).all()
     assert window.queries.tolist() == [60 * 41 + 2] * 2
 
 
 def slow_parsimonious(image, score, batches, epsilon: float, queries: int) -> torch.Tensor:
     """Lazy greedy insertion and deletion for one image with a heap, as the algorithm is written down."""
-    positive, asked, best = torch.zeros(3, 256, 256, dtype=torch.bool), 1, (float(score(image[None])), image)
+    positive, query_count, best = torch.zeros(3, 256, 256, dtype=torch.bool), 1, (float(score(image[None])), image)
 
     def flipped(signs: torch.Tensor, block: tuple[int, ...]) -> torch.Tensor:
-        channel, top, left, side = block
+        channel, top, left_edge, side = block
         signs = signs.clone()
-        signs[channel, top : top + side, left : left + side] ^= True
+        signs[channel, top : top + side, left_edge : left_edge + side] ^= True
         return signs
 
     def ask(signs: torch.Tensor) -> float:
-        nonlocal asked, best
-        if asked == queries:
+        nonlocal query_count, best
+        if query_count == queries:
             raise StopIteration
-        asked += 1
+        query_count += 1
         grid = torch.nn.functional.interpolate(2 * signs[None].float() - 1, image.shape[1:], mode="nearest")[0]
         candidate = (image + epsilon * grid).clamp(0, 1)
-        found = float(score(candidate[None]))
-        if found > best[0]:
-            best = (found, candidate)
-        return found
+        value = float(score(candidate[None]))
+        if value > best[0]:
+            best = (value, candidate)
+        return value
 
     def search(blocks: list[tuple[int, ...]], inserting: bool, current: float) -> float:
         nonlocal positive
@@ -211,13 +213,13 @@ def slow_parsimonious(image, score, batches, epsilon: float, queries: int) -> to
             current, positive = current - loss, flipped(positive, blocks[i])
         while heap:
             _, i = heapq.heappop(heap)
-            found = ask(flipped(positive, blocks[i]))
-            if heap and current - found > heap[0][0]:
-                heapq.heappush(heap, (current - found, i))
-            elif found < current or (not inserting and found == current):
+            value = ask(flipped(positive, blocks[i]))
+            if heap and current - value > heap[0][0]:
+                heapq.heappush(heap, (current - value, i))
+            elif value < current or (not inserting and value == current):
                 break
             else:
-                current, positive = found, flipped(positive, blocks[i])
+                current, positive = value, flipped(positive, blocks[i])
         return current
 
     try:
@@ -240,10 +242,10 @@ def test_parsimonious_is_the_lazy_greedy_search_with_a_heap_image_by_image() -> 
 
     attack = Parsimonious(queries=300)
     window = MetricTarget(score, (0, 1), images=3, differentiable=False, budget=300)
-    found = attack.build(CPU)(images, window, ImageRng([1, 2, 3]))
+    results = attack.build(CPU)(images, window, ImageRng([1, 2, 3]))
     blocks = all_blocks(ImageRng([1, 2, 3]), 300)
-    for image, own, result in zip(images, blocks, found, strict=True):
-        assert torch.equal(slow_parsimonious(image, score, own, attack.epsilon, 300), result)
+    for image, image_blocks, result in zip(images, blocks, results, strict=True):
+        assert torch.equal(slow_parsimonious(image, score, image_blocks, attack.epsilon, 300), result)
     assert window.queries.tolist() == [300] * 3
 
 
@@ -260,6 +262,6 @@ def test_a_flow_moves_pixels_and_a_smooth_one_is_not_rough() -> None:
 
 def test_facpas_unet_keeps_odd_sizes_and_its_reach() -> None:
     network = UNet(width=4, depth=5)
-    found = network(torch.rand(2, 3, 37, 50, generator=generator(0)))
-    assert found.shape == (2, 3, 37, 50)
-    assert found.abs().max() <= 1
+    output = network(torch.rand(2, 3, 37, 50, generator=generator(0)))
+    assert output.shape == (2, 3, 37, 50)
+    assert output.abs().max() <= 1

@@ -12,7 +12,6 @@ from imharness.cli.commands import context
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
-from imharness_iqa.apart import photographs_of, training_split
 from imharness_iqa.calibrating import chosen_on
 from imharness_iqa.calibration import (
     TARGETS,
@@ -25,6 +24,7 @@ from imharness_iqa.calibration import (
     values,
     write_presets,
 )
+from imharness_iqa.disjoint import photographs_of, training_split
 from imharness_iqa.distortion import meter
 
 LADDER = "severity-ladder[severities=[2],size=64,split={}]"
@@ -44,9 +44,9 @@ def test_a_crossing_is_on_the_line_between_two_points() -> None:
 def test_values_that_change_no_image_have_no_distortion_to_interpolate() -> None:
     attack = installed().one("attack", "patch-rs")
     first = sorted(values(attack))[2]
-    found = calibrated(attack, lambda at: float("inf") if at.area < first else 34 - (at.area - first) / first, "m")
-    assert found.strengths["weak"] == first
-    assert list(found.unreached) == ["weak"]
+    preset = calibrated(attack, lambda at: float("inf") if at.area < first else 34 - (at.area - first) / first, "m")
+    assert preset.strengths["weak"] == first
+    assert list(preset.unreached) == ["weak"]
     none = calibrated(attack, lambda at: float("inf"), "m")
     assert list(none.unreached) == ["weak", "medium", "strong"]
 
@@ -70,20 +70,20 @@ def test_a_calibrated_attack_lands_within_ten_percent_on_held_out_images(name: s
     preset = calibrated(attack, meter(attack, metric, train, images=4), metric.info.id)
     measure = meter(attack, metric, test, images=4)
     for strength, target in TARGETS[attack.info.distortion].items():
-        found = at(attack, metric.info.id, strength, {(attack.info.id, metric.info.id): preset})
-        assert measure(found) == pytest.approx(target, rel=0.1), strength
+        calibrated_attack = at(attack, metric.info.id, strength, {(attack.info.id, metric.info.id): preset})
+        assert measure(calibrated_attack) == pytest.approx(target, rel=0.1), strength
 
 
 def test_presets_are_kept_and_replaced_and_other_files_are_refused(tmp_path) -> None:
     path = tmp_path / "presets.json"
-    known = list(published().values())
-    write_presets(path, known[:2])
-    write_presets(path, [known[1].model_copy(update={"images": 7}), known[2]])
+    presets = list(published().values())
+    write_presets(path, presets[:2])
+    write_presets(path, [presets[1].model_copy(update={"images": 7}), presets[2]])
     assert [p.images for p in read_presets(path)] == [0, 7, 0]
-    unchanged = known[0].model_copy(update={"measured": ((1.0, float("inf")), (2.0, 33.0))})
+    unchanged = presets[0].model_copy(update={"measured": ((1.0, float("inf")), (2.0, 33.0))})
     write_presets(path, [unchanged])
-    [found] = [p for p in read_presets(path) if p.attack == unchanged.attack and p.metric == unchanged.metric]
-    assert [tuple(pair) for pair in found.measured] == [(1.0, float("inf")), (2.0, 33.0)]
+    [preset] = [p for p in read_presets(path) if p.attack == unchanged.attack and p.metric == unchanged.metric]
+    assert [tuple(pair) for pair in preset.measured] == [(1.0, float("inf")), (2.0, 33.0)]
     path.write_text(json.dumps([{"attack": "x"}]))
     with pytest.raises(UsageError, match=r"presets\.json is not a file of presets"):
         read_presets(path)
@@ -97,20 +97,20 @@ def test_shipped_strengths_are_of_the_measure_and_the_targets_that_their_attack_
         for strength, value in preset.strengths.items():
             if strength not in preset.unreached and preset.measured:
                 measured = dict(sorted(map(tuple, preset.measured)))
-                found = np.interp(value, [*measured], [*measured.values()])
+                interpolated = np.interp(value, [*measured], [*measured.values()])
                 target = TARGETS[preset.distortion][strength]
-                assert abs(found - target) <= 0.05 * abs(target), (attack, metric, strength)
+                assert abs(interpolated - target) <= 0.05 * abs(target), (attack, metric, strength)
 
 
 def test_strengths_of_the_embedded_profile_were_chosen_on_the_other_split_at_the_size_it_tests() -> None:
     [tested] = load_profile("embedded").tracks["harness/iqa"].select["dataset"]
     registry, presets = installed(), read_presets(located("embedded"))
-    own = registry.one("dataset", tested)
-    photographs = set(own.build(torch.device("cpu")).columns["photograph"])
+    dataset = registry.one("dataset", tested)
+    photographs = set(dataset.build(torch.device("cpu")).columns["photograph"])
     assert presets
     for label in {preset.data for preset in presets}:
         chosen = registry.one("dataset", label)
-        assert (chosen.split, chosen.size) == ("train", own.size)
+        assert (chosen.split, chosen.size) == ("train", dataset.size)
         assert not set(chosen.build(torch.device("cpu")).columns["photograph"]) & photographs
 
 
@@ -180,10 +180,10 @@ def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path) -> 
     words += ("--metric", "embedded-cnn", "--images", "2")
     done = harness(*words, "--dataset", "harness/severity-ladder[severities=[2],size=48,split=train]")
     assert done.exit_code == 0, done.output
-    found = {p.attack: p for p in read_presets(tmp_path / "presets.json")}
-    assert not found["harness/ifgsm"].unreached
-    assert found["harness/ifgsm"].images == 2
-    marked = found["harness/cadv"].unreached
+    presets = {p.attack: p for p in read_presets(tmp_path / "presets.json")}
+    assert not presets["harness/ifgsm"].unreached
+    assert presets["harness/ifgsm"].images == 2
+    marked = presets["harness/cadv"].unreached
     assert marked
     assert "comes nearest" in done.output
     wrong = harness("--attack", "ifgs", "--metric", "embedded-cnn")
@@ -192,7 +192,7 @@ def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path) -> 
 
 
 def test_no_preset_says_more_images_than_were_measured() -> None:
-    parts = [installed().one(*own) for own in (("attack", "ifgsm"), ("metric", "embedded-cnn"))]
+    components = [installed().one(*query) for query in (("attack", "ifgsm"), ("metric", "embedded-cnn"))]
     data = installed().one("dataset", "harness/severity-ladder[severities=[2],size=32,split=train]")
     with pytest.raises(UsageError, match="has 60 images besides the tested ones"):
-        meter(*parts, data, images=61)
+        meter(*components, data, images=61)

@@ -24,9 +24,9 @@ def photographs() -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def metric():
-    found = installed().one("metric", "embedded-cnn")
-    network = found.build(CPU)
-    return network, found.bounds
+    component = installed().one("metric", "embedded-cnn")
+    network = component.build(CPU)
+    return network, component.bounds
 
 
 def test_the_confidence_bound_is_clopper_pearsons_and_holds() -> None:
@@ -71,10 +71,10 @@ def test_on_a_linear_metric_the_radius_is_its_distance_to_the_boundary() -> None
 
     smoothing = Rs(samples=20_000, sigma=0.1)
     raw = smoothing.smooth(CPU)(score, images, ImageRng(range(4)))
-    found = smoothing.build(CPU)(raw, (0.0, 100.0 * length))
-    assert not found.abstained.any()
-    assert (found.radius <= distance).all()
-    torch.testing.assert_close(found.radius, distance, rtol=0.08, atol=0.004)
+    certificate = smoothing.build(CPU)(raw, (0.0, 100.0 * length))
+    assert not certificate.abstained.any()
+    assert (certificate.radius <= distance).all()
+    torch.testing.assert_close(certificate.radius, distance, rtol=0.08, atol=0.004)
     median = Ms(samples=20_000, sigma=0.1, epsilon=0.05)
     promise = median.build(CPU)(median.smooth(CPU)(score, images, ImageRng(range(4))), (0.0, 1.0))
     torch.testing.assert_close(promise.value, -distance * length, rtol=0.05, atol=0.02 * length)

@@ -30,8 +30,8 @@ def photographs() -> np.ndarray:
 def purified(label: str, photographs: np.ndarray) -> np.ndarray:
     """Return float ``(N, H, W, 3)`` in grey levels."""
     images = torch.tensor(photographs).permute(0, 3, 1, 2).float() / 255
-    found = installed().one("defense", label).build(CPU)(images, ImageRng(range(len(images))))
-    return found.permute(0, 2, 3, 1).mul(255).numpy()
+    purified_images = installed().one("defense", label).build(CPU)(images, ImageRng(range(len(images))))
+    return purified_images.permute(0, 2, 3, 1).mul(255).numpy()
 
 
 def one_by_one(function, photographs: np.ndarray) -> np.ndarray:
@@ -76,8 +76,8 @@ def test_medians_are_those_of_windows_few_planes_at_a_time(kernel: int, count: i
 def test_the_median_of_what_is_no_number_is_none(kernel: int) -> None:
     images = torch.full((2, 3, 16, 16), 0.4)
     images[0, 0, 8, 8] = torch.nan
-    found = installed().one("defense", f"median-blur[kernel={kernel}]").build(CPU)(images, ImageRng(range(2)))
-    assert int(found.isnan().sum()) == kernel * kernel
+    filtered = installed().one("defense", f"median-blur[kernel={kernel}]").build(CPU)(images, ImageRng(range(2)))
+    assert int(filtered.isnan().sum()) == kernel * kernel
 
 
 @pytest.mark.parametrize("kernel", [3, 5])
@@ -93,19 +93,19 @@ def test_the_gradient_of_a_median_is_that_of_sorted_windows(kernel: int) -> None
 
     ways = (lambda leaf: purify(leaf, ImageRng(range(2))), by_sorting)
     leaves = [images.clone().requires_grad_(True) for _ in ways]
-    found, expected = (
+    gradient, expected = (
         torch.autograd.grad((way(leaf) * weights).sum(), leaf)[0] for way, leaf in zip(ways, leaves, strict=True)
     )
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient, expected)
 
 
 def test_equal_values_share_the_gradient_of_their_median() -> None:
     leaf = torch.full((1, 3, 7, 7), 0.5, requires_grad=True)
     purify = installed().one("defense", "median-blur[kernel=3]").build(CPU)
-    (found,) = torch.autograd.grad(purify(leaf, ImageRng(range(1)))[0, 0, 3, 3], leaf)
-    expected = torch.zeros_like(found)
+    (gradient,) = torch.autograd.grad(purify(leaf, ImageRng(range(1)))[0, 0, 3, 3], leaf)
+    expected = torch.zeros_like(gradient)
     expected[0, 0, 2:5, 2:5] = 1 / 9
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient, expected)
 
 
 @pytest.mark.parametrize("kernel", [3, 11])
@@ -137,9 +137,9 @@ def test_color_quantization_leaves_npp_levels(photographs: np.ndarray, npp: int)
 def test_color_quantization_is_the_same_on_a_cpu_and_elsewhere(npp: int) -> None:
     halves = (torch.arange(2 * npp - 1) / (2 * npp - 2)).repeat(6)  # half of them lie between two levels
     images = torch.cat([halves, torch.rand(3 * 5000, generator=generator(0))])[: 3 * 5000].reshape(1, 100, 50, 3)
-    shown = images.permute(0, 3, 1, 2).requires_grad_(True)
-    found = ColorQuantization(npp=npp).build(torch.device("cpu"))(shown, ImageRng([0]))
-    assert torch.equal(found, (shown.detach() * (npp - 1)).round() / (npp - 1))
+    batch = images.permute(0, 3, 1, 2).requires_grad_(True)
+    quantized = ColorQuantization(npp=npp).build(torch.device("cpu"))(batch, ImageRng([0]))
+    assert torch.equal(quantized, (batch.detach() * (npp - 1)).round() / (npp - 1))
 
 
 def test_flip_mirrors_both_axes(photographs: np.ndarray) -> None:
@@ -172,9 +172,9 @@ def test_crop_is_a_window_of_its_image_and_knows_small_ones(photographs: np.ndar
     places = set()
     for square, photo in zip(squares, photographs, strict=True):
         score = cv2.matchTemplate(photo.astype(np.float32), square.astype(np.float32), cv2.TM_SQDIFF)
-        top, left = np.unravel_index(score.argmin(), score.shape)
-        np.testing.assert_allclose(square, photo[top : top + 20, left : left + 20], atol=1e-3)
-        places.add((top, left))
+        top, left_edge = np.unravel_index(score.argmin(), score.shape)
+        np.testing.assert_allclose(square, photo[top : top + 20, left_edge : left_edge + 20], atol=1e-3)
+        places.add((top, left_edge))
     assert len(places) == 4
     assert purified("crop[size=100]", photographs).shape == (4, 90, 100, 3)
 
@@ -199,9 +199,9 @@ def test_jpeg_is_pillows_to_the_bit_at_every_quality(photographs: np.ndarray, si
     images = torch.cat([torch.from_numpy(noise), cut, torch.full_like(cut, 0.5)])
     levels = images.mul(255).round().byte().permute(0, 2, 3, 1).numpy()
     for quality in range(1, 101):
-        found = installed().one("defense", f"jpeg[quality={quality}]").build(CPU)(images, ImageRng(range(3)))
+        compressed = installed().one("defense", f"jpeg[quality={quality}]").build(CPU)(images, ImageRng(range(3)))
         expected = np.stack([through_pillow(photo, quality) for photo in levels])
-        assert torch.equal(found, torch.from_numpy(expected).permute(0, 3, 1, 2) / 255), quality
+        assert torch.equal(compressed, torch.from_numpy(expected).permute(0, 3, 1, 2) / 255), quality
 
 
 def test_diffjpeg_is_near_pillow_on_the_kodak_photographs(shared_data) -> None:
@@ -243,9 +243,9 @@ def test_grey_images_given_as_rgb_stay_near_grey_under_what_works_channel_by_cha
         "upscale",
         "color-quantization",
     ):
-        found = purified(name, grey)
-        assert np.isfinite(found).all()
-        assert np.abs(found - found.mean(axis=-1, keepdims=True)).max() < 3, name
+        cleaned = purified(name, grey)
+        assert np.isfinite(cleaned).all()
+        assert np.abs(cleaned - cleaned.mean(axis=-1, keepdims=True)).max() < 3, name
 
 
 def test_what_moves_pixels_is_compared_as_it_is_and_moved_back() -> None:
@@ -253,7 +253,7 @@ def test_what_moves_pixels_is_compared_as_it_is_and_moved_back() -> None:
 
     Identical images have 160 dB, the end of the scale. A resized one is enlarged for both comparisons.
     """
-    registry, found = installed(), {}
+    registry, scores = installed(), {}
     for label in ("flip", "rotate", "resize"):
         roles = {
             "dataset": registry.one("dataset", "severity-ladder[severities=[],size=96]"),
@@ -261,13 +261,13 @@ def test_what_moves_pixels_is_compared_as_it_is_and_moved_back() -> None:
             "distance.psnr": registry.one("metric", "harness/psnr"),
         }
         rows = steps.purify(context(roles, device="cpu", limit=4)).rows
-        found[label] = np.asarray(rows["psnr"]), np.asarray(rows["psnr_undone"])
-    raw, undone = found["flip"]
+        scores[label] = np.asarray(rows["psnr"]), np.asarray(rows["psnr_undone"])
+    raw, undone = scores["flip"]
     assert raw.mean() == pytest.approx(14, abs=2)
     np.testing.assert_allclose(undone, 160, atol=1e-3)
-    raw, undone = found["rotate"]
+    raw, undone = scores["rotate"]
     assert (undone > raw + 1).all()
-    np.testing.assert_array_equal(*found["resize"])
+    np.testing.assert_array_equal(*scores["resize"])
 
 
 def test_a_crop_comes_back_to_its_place(photographs: np.ndarray) -> None:

@@ -42,8 +42,8 @@ def test_rows_become_columns_with_the_range_of_their_metric(tmp_path) -> None:
     assert rows["dataset"] == ["external: theirs"] * 2
     assert (rows["source"], rows["score"], rows["upper"]) == ([5.0, 5.0], [6.0, 6.0], [10.0, 10.0])
     assert rows["mos"][1] != rows["mos"][1]
-    known = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), (), component)
-    assert known["lower"][0] == pytest.approx(1.414, abs=1e-3)
+    columns = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), (), component)
+    assert columns["lower"][0] == pytest.approx(1.414, abs=1e-3)
 
 
 def test_a_range_goes_from_the_worst_score_to_the_best(tmp_path) -> None:
@@ -52,9 +52,9 @@ def test_a_range_goes_from_the_worst_score_to_the_best(tmp_path) -> None:
         rows = read_external(path, (), (bounds,), component)
         assert (rows["lower"][0], rows["upper"][0], rows["sign"][0]) == (0.0, 10.0, sign)
         assert rows["photograph"] == ["p1", "b"]
-    known = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), (), component)
-    assert known["sign"] == [-1]
-    assert known["lower"][0] < known["upper"][0]
+    columns = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), (), component)
+    assert columns["sign"] == [-1]
+    assert columns["lower"][0] < columns["upper"][0]
 
 
 def test_attacked_scores_may_lie_outside_the_range_and_are_counted(tmp_path) -> None:
@@ -81,9 +81,9 @@ def test_attacked_scores_may_lie_outside_the_range_and_are_counted(tmp_path) -> 
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, rows, options, message) -> None:
-    given = {"renamed": (), "bounds": ("m=0:10",), **options}
+    arguments = {"renamed": (), "bounds": ("m=0:10",), **options}
     with pytest.raises(UsageError, match=message):
-        read_external(write(tmp_path / "theirs.csv", rows), **given, installed=component)
+        read_external(write(tmp_path / "theirs.csv", rows), **arguments, installed=component)
 
 
 def test_columns_may_have_other_names(tmp_path) -> None:
@@ -91,6 +91,11 @@ def test_columns_may_have_other_names(tmp_path) -> None:
     with pytest.raises(UsageError, match=r"no column image; .* Use --map image=NAME"):
         read_external(path, (), ("m=0:10",), component)
     assert read_external(path, ("image=file",), ("m=0:10",), component)["name"] == ["a"]
+    with pytest.raises(UsageError, match=r"no column scene; .* Use --map reference=NAME"):
+        read_external(path, ("image=file", "reference=scene"), ("m=0:10",), component)
+    path = write(tmp_path / "theirs.csv", [[*line(), "p1"]], [*HEADER[:-1], "MOS", " Reference"])
+    rows = read_external(path, (), ("m=0:10",), component)
+    assert (rows["mos"], rows["photograph"]) == ([3.0], ["p1"])
 
 
 def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness_here) -> None:
@@ -100,9 +105,9 @@ def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness_her
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site" / "iqa.html").read_text()
     assert "jpeg (external)" in page
-    board = json.loads((tmp_path / "store" / "boards" / "harness--iqa.json").read_text())
-    main = next(table for table in board["tables"] if table["id"] == "defenses")
-    assert board["tables"][0]["rows"][0]["label"] == "jpeg (external)"
+    leaderboard = json.loads((tmp_path / "store" / "leaderboards" / "harness--iqa.json").read_text())
+    main = next(table for table in leaderboard["tables"] if table["id"] == "defenses")
+    assert leaderboard["tables"][0]["rows"][0]["label"] == "jpeg (external)"
     assert main["rows"][0]["label"] == "jpeg (external)"
     assert main["rows"][0]["values"]["fixed_d"]["value"] == pytest.approx(100 * sum(2 - k / 10 for k in range(6)) / 60)
     wrong = harness_here("iqa", "import", "theirs.csv", cwd=tmp_path)
@@ -110,22 +115,22 @@ def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness_her
     assert "usage: the range of metric 'm' is not known" in wrong.stderr
 
 
-def test_a_board_of_imports_alone_has_a_winner_if_the_undefended_case_is_among_them(tmp_path) -> None:
+def test_a_leaderboard_of_imports_alone_has_a_winner_if_the_undefended_case_is_among_them(tmp_path) -> None:
     rng, rows = np.random.default_rng(0), []
     for defense, shift in (("none", 40.0), ("blur", 0.2), ("jpeg", 30.0)):
         for i in range(20):
             clear = 20 + 3 * i
             scores = [clear, clear + 40, clear + rng.random() / 2, clear + shift + rng.random()]
             rows.append([f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + rng.random() / 3])
-    given = read_external(write(tmp_path / "theirs.csv", rows), (), ("m=0:200",), component)
-    first = add_external(tmp_path / "store", "harness/iqa", given, "theirs")
+    columns = read_external(write(tmp_path / "theirs.csv", rows), (), ("m=0:200",), component)
+    first = add_external(tmp_path / "store", "harness/iqa", columns, "theirs")
     (again,) = rank(Store(tmp_path / "store"))
-    for board in (first, again):
-        (ranking,) = board.rankings
+    for leaderboard in (first, again):
+        (ranking,) = leaderboard.rankings
         assert (ranking.winner, ranking.undefended) == ("blur (external)", "none (external)")
         assert ranking.places["none (external)"].control == "no defense"
-        assert {own.state for own in ranking.places["blur (external)"].kept} == {"passes"}
-        assert board.cells_done == 1
+        assert {check.state for check in ranking.places["blur (external)"].gate_numbers} == {"passes"}
+        assert leaderboard.tasks_done == 1
 
 
 def test_an_import_that_uses_the_harness_s_name_decides_no_setting(tmp_path) -> None:
@@ -140,8 +145,8 @@ def test_an_import_that_uses_the_harness_s_name_decides_no_setting(tmp_path) -> 
                     rows.append(
                         [f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + rng.random() / 3, adaptive]
                     )
-    given = read_external(write(tmp_path / "theirs.csv", rows, [*HEADER, "adaptive"]), (), ("m=0:200",), component)
-    board = add_external(tmp_path / "store", "harness/iqa", given, "theirs")
-    (ranking,) = board.rankings
+    columns = read_external(write(tmp_path / "theirs.csv", rows, [*HEADER, "adaptive"]), (), ("m=0:200",), component)
+    leaderboard = add_external(tmp_path / "store", "harness/iqa", columns, "theirs")
+    (ranking,) = leaderboard.rankings
     assert ranking.winner == "blur (external)"
     assert not ranking.places["cheat (external)"].complete

@@ -1,6 +1,8 @@
 """Folders as data sets: layouts, what is missing, subsets; features against their definitions."""
 
 import csv
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -61,7 +63,8 @@ def test_what_is_missing_or_unreadable_is_named_counted_and_refused_or_skipped(t
     with pytest.raises(ContractError, match=r"2 of 3 images .* broken\.png, lost\.png"):
         installed().one("dataset", name).build(CPU)
     skipping = installed().one("dataset", name).with_parameters(on_missing="skip")
-    assert skipping.build(CPU).names == ("a.png",)
+    with pytest.warns(UserWarning, match=r"2 of 3 images .* broken\.png, lost\.png; they are left out"):
+        assert skipping.build(CPU).names == ("a.png",)
     (tmp_path / "half.png").write_bytes((tmp_path / "a.png").read_bytes()[:200])
     table(tmp_path / "mos.csv", ["image", "mos"], [["half.png", 1]])
     with pytest.raises(ContractError, match=r"1 of 1 images .* half\.png"):
@@ -71,7 +74,7 @@ def test_what_is_missing_or_unreadable_is_named_counted_and_refused_or_skipped(t
 @pytest.mark.parametrize(
     ("header", "rows", "message"),
     [
-        (["image", "score?"], [["a.png", 1]], "has no column mos or MOS or score"),
+        (["image", "score?"], [["a.png", 1]], "has no column mos or score"),
         (["image", "mos"], [["a.png", "good"]], "line 2: mos is not a finite number: 'good'"),
         (["image", "mos"], [["a.png", 1], ["a.png", 2]], r"names 1 images more than once: a\.png"),
     ],
@@ -115,11 +118,11 @@ def test_the_published_layouts_are_read(tmp_path, monkeypatch) -> None:
     table(tmp_path / "nips2017" / "images.csv", ["ImageId", "TrueLabel"], [["y", 3], ["x", 4]])
     paint(tmp_path / "agiqa-3k", ["g.jpg"])
     table(tmp_path / "agiqa-3k" / "data.csv", ["name", "mos_quality", "mos_align"], [["g.jpg", 2.5, 1]])
-    found = {name: registry.one("dataset", name).build(CPU) for name in names}
-    assert found["koniq10k"].columns["mos"].tolist() == [61.5, 33.0]
-    assert len(found["kadid10k"]) == 6
-    assert found["nips2017"].names == ("x.png", "y.png")
-    assert found["agiqa-3k"].columns["mos"].tolist() == [2.5]
+    datasets = {name: registry.one("dataset", name).build(CPU) for name in names}
+    assert datasets["koniq10k"].columns["mos"].tolist() == [61.5, 33.0]
+    assert len(datasets["kadid10k"]) == 6
+    assert datasets["nips2017"].names == ("x.png", "y.png")
+    assert datasets["agiqa-3k"].columns["mos"].tolist() == [2.5]
     some = registry.one("dataset", "kadid10k[references=2]").build(CPU)
     assert len(some) == 4
     assert len(set(some.columns["reference"])) == 2
@@ -192,7 +195,8 @@ def test_versions_of_a_photograph_count_as_one_unless_a_column_says_otherwise(tm
 def test_folders_are_photographs_and_images_that_a_table_lacks_are_named(tmp_path) -> None:
     distorted(tmp_path, photographs=2, versions=3, name="{p}/{v}.png")
     dataset = installed().one("dataset", f"folder:{tmp_path}")
-    assert sorted(dataset.build(CPU).columns["photograph"]) == ["0"] * 3 + ["1"] * 3
+    with pytest.warns(UserWarning, match="6 images in 2 folders count as 2 photographs, one for each folder"):
+        assert sorted(dataset.build(CPU).columns["photograph"]) == ["0"] * 3 + ["1"] * 3
     table(tmp_path / "mos.csv", ["image", "mos"], [["0/0.png", 1], ["1/0.png", 2]])
     with pytest.warns(UserWarning, match=r"does not name 0/1\.png, 0/2\.png, 1/1\.png, 1/2\.png, so they are left out"):
         assert len(dataset.build(CPU)) == 2
@@ -202,3 +206,114 @@ def test_photographs_that_differ_stay_apart(tmp_path) -> None:
     distorted(tmp_path, photographs=30, versions=1)
     images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
     assert len(set(images.columns["photograph"])) == 30
+
+
+def test_one_name_for_each_file_however_a_table_writes_it(tmp_path) -> None:
+    paint(tmp_path, ["a.png", "b.png"])
+    paint(tmp_path / "sub", ["c.png"], size=(22, 18))
+    table(tmp_path / "mos.csv", ["image", "mos"], [["./a.png", 1], [".//b.png", 2], ["sub\\c.png", 3]])
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    images = dataset.build(CPU)
+    assert images.names == ("a.png", "b.png", "sub/c.png")
+    assert images.columns["mos"].tolist() == [1, 2, 3]
+    assert images.load([2]).shape == (1, 3, 18, 22)
+    for twice in (["./a.png", "a.png"], ["sub/c.png", "sub\\c.png"], ["sub/./c.png", "./sub//c.png"]):
+        table(tmp_path / "mos.csv", ["image", "mos"], [[name, i] for i, name in enumerate(twice)])
+        with pytest.raises(UsageError, match="names 1 images more than once"):
+            dataset.build(CPU)
+    for away in ("../a.png", "/etc/a.png", "C:\\a.png", ".", "sub/../a.png"):
+        table(tmp_path / "mos.csv", ["image", "mos"], [[away, 1]])
+        with pytest.raises(UsageError, match="is not the name of a file below"):
+            dataset.build(CPU)
+
+
+def test_originals_have_one_name_too(tmp_path) -> None:
+    distorted(tmp_path, photographs=3, versions=2)
+    rows = [[f"{p}-1.png", p, f"{start}{p}-0.png"] for p, start in enumerate(("./", "", ".//"))]
+    table(tmp_path / "mos.csv", ["image", "mos", "reference"], rows)
+    images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
+    assert sorted(images.columns["photograph"]) == ["0-0.png", "1-0.png", "2-0.png"]
+
+
+def test_images_of_all_depths_are_measured_and_those_left_out_are_named(tmp_path) -> None:
+    distorted(tmp_path, photographs=1, versions=1, name="logo.png")
+    distorted(tmp_path, photographs=2, versions=3, name="{p}/deep/{v}.png")
+    (tmp_path / "photo.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    paint(tmp_path / ".cache", ["copy.png"])
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    with (
+        pytest.warns(UserWarning, match="of 8 image files 7 are used; left out: 1 HEIC"),
+        pytest.warns(UserWarning, match="6 images in 2 folders count as 2 photographs"),
+    ):
+        images = dataset.build(CPU)
+    assert len(images) == 7
+    assert sorted(images.columns["photograph"]) == ["0/deep"] * 3 + ["1/deep"] * 3 + ["logo.png"]
+
+
+def test_a_folder_of_pictures_that_cannot_be_read_says_so(tmp_path) -> None:
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    with pytest.raises(Unavailable, match="of 1 image files 0 are used; left out: 1 HEIC: install pillow-heif"):
+        installed().one("dataset", f"folder:{tmp_path}").build(CPU)
+
+
+@pytest.mark.parametrize("column", [True, False])
+def test_one_folder_around_all_images_is_no_photograph(tmp_path, column: bool) -> None:
+    distorted(tmp_path, photographs=3, versions=2, name="images/{p}-{v}.png")
+    if column:
+        rows = [[f"images/{p}-{v}.png", v, ""] for p in range(3) for v in range(2)]
+        table(tmp_path / "mos.csv", ["image", "mos", "photograph"], rows)
+    with pytest.warns(UserWarning, match="6 images look like 3 photographs"):
+        images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
+    assert len(set(images.columns["photograph"])) == 3
+
+
+def test_versions_beside_folders_count_as_one(tmp_path) -> None:
+    distorted(tmp_path, photographs=2, versions=3)
+    distorted(tmp_path / "more", photographs=1, versions=1, name="x.png")
+    with pytest.warns(UserWarning, match="6 images look like 2 photographs"):
+        images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
+    assert len(set(images.columns["photograph"])) == 3
+
+
+def test_a_phone_s_photograph_is_measured_upright(tmp_path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for ending in ("jpg", "mpo", "webp", "png", "avif"):
+        image = Image.fromarray(scene(1)).transpose(Image.Transpose.ROTATE_90)
+        extra = {"save_all": True, "append_images": [image]} if ending == "mpo" else {}
+        image.save(tmp_path / f"{ending}.{ending}", exif=exif, quality=98, **extra)
+    with pytest.warns(UserWarning, match="5 images look like one photograph, and count as one, such as"):
+        images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
+    assert set(images.shapes) == {(40, 48)}
+    away = images.load(range(5)).mul(255).permute(0, 2, 3, 1).numpy() - scene(1)
+    assert np.abs(away).mean() < 4
+
+
+def test_columns_of_a_table_are_found_in_capitals_too(tmp_path) -> None:
+    distorted(tmp_path, photographs=3, versions=2)
+    rows = [[f"{p}-{v}.png", p, f"photo{p}", f"{p}-0.png"] for p in range(3) for v in range(2)]
+    table(tmp_path / "mos.csv", ["Image", "Mos", " Photograph", "REFERENCE"], rows)
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    images = dataset.build(CPU)
+    assert sorted(images.columns["photograph"]) == ["photo0"] * 2 + ["photo1"] * 2 + ["photo2"] * 2
+    assert sorted(set(images.columns["reference"])) == ["0-0.png", "1-0.png", "2-0.png"]
+    table(tmp_path / "mos.csv", ["image", "mos", "photograph", "Photograph"], rows)
+    with pytest.raises(UsageError, match="has the columns 'photograph' and 'Photograph'; rename one of them"):
+        dataset.build(CPU)
+    table(tmp_path / "mos.csv", ["image", "", "photograph", "reference"], rows)
+    with pytest.raises(UsageError, match="has no column mos or score"):
+        dataset.build(CPU)
+
+
+@pytest.mark.parametrize("name", ["MOS.csv", "mos.csv.txt", "Mos.xlsx"])
+def test_a_table_of_another_name_is_named(tmp_path, name: str) -> None:
+    distorted(tmp_path, photographs=3, versions=1)
+    rows = [[f"{p}-0.png", p] for p in range(3)]
+    table(tmp_path / name, ["image", "mos"], rows)
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    with pytest.warns(UserWarning, match=f"has {re.escape(name)}; it is not read; save it as mos.csv"):
+        assert np.isnan(dataset.build(CPU).columns["mos"]).all()
+    table(tmp_path / "mos.csv", ["image", "mos"], rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not np.isnan(dataset.build(CPU).columns["mos"]).any()

@@ -36,8 +36,8 @@ def image(path) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def kodak(shared_data) -> torch.Tensor:
-    found = [image(path) for path in sorted((shared_data / "kodak").glob("*.png"))[:8]]
-    return torch.cat([x if x.shape[2] < x.shape[3] else x.transpose(2, 3) for x in found])
+    photographs = [image(path) for path in sorted((shared_data / "kodak").glob("*.png"))[:8]]
+    return torch.cat([x if x.shape[2] < x.shape[3] else x.transpose(2, 3) for x in photographs])
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +72,15 @@ def test_cnniqa_is_its_authors_way_patch_by_patch(distorted) -> None:
     from imharness_iqa.metrics.cnniqa import WEIGHTS
 
     network.load_state_dict(state_dict(WEIGHTS))
-    kernel, found = np.ones((3, 3)) / 9, []
+    kernel, patches = np.ones((3, 3)) / 9, []
     for y in range(0, grey.shape[0] - 32, 32):
         for x in range(0, grey.shape[1] - 32, 32):
             patch = grey[y : y + 32, x : x + 32]
             mean = convolve2d(patch, kernel, boundary="symm", mode="same")
             power = convolve2d(patch**2, kernel, boundary="symm", mode="same")
-            found.append((patch - mean) / (np.sqrt(np.maximum(power - mean**2, 0)) + 1))
+            patches.append((patch - mean) / (np.sqrt(np.maximum(power - mean**2, 0)) + 1))
     with torch.no_grad():
-        expected = float(network(torch.tensor(np.stack(found), dtype=torch.float32)[:, None]).mean())
+        expected = float(network(torch.tensor(np.stack(patches), dtype=torch.float32)[:, None]).mean())
         score = float(installed().one("metric", "cnniqa").build(CPU)(distorted))
     assert score == pytest.approx(expected, abs=0.15)
     assert grey_patches(torch.zeros(2, 1, 20, 70)).shape == (2, 2, 1, 32, 32)
@@ -90,28 +90,28 @@ def slow_fit(block: np.ndarray) -> tuple[float, float, float]:
     """Shape and deviations by search over the grid, as the published code does."""
     shapes = np.arange(0.2, 10.001, 0.001)
     ratios = gamma(2 / shapes) ** 2 / (gamma(1 / shapes) * gamma(3 / shapes))
-    left, right = (np.sqrt(np.mean(block[side] ** 2)) for side in (block < 0, block > 0))
-    g = left / right
+    left_spread, right = (np.sqrt(np.mean(block[side] ** 2)) for side in (block < 0, block > 0))
+    g = left_spread / right
     peaked = np.mean(np.abs(block)) ** 2 / np.mean(block**2) * (g**3 + 1) * (g + 1) / (g**2 + 1) ** 2
-    return shapes[np.argmin((ratios - peaked) ** 2)], left, right
+    return shapes[np.argmin((ratios - peaked) ** 2)], left_spread, right
 
 
 def test_the_fit_of_a_distribution_finds_what_it_was_drawn_from() -> None:
     rng = np.random.default_rng(0)
     draws = np.stack([rng.normal(0, 0.5, 40_000), rng.laplace(0, 1, 40_000), rng.uniform(-1, 2, 40_000)])
-    shape, left, right = asymmetric_fit(torch.tensor(draws, dtype=torch.float32))
+    shape, left_spread, right = asymmetric_fit(torch.tensor(draws, dtype=torch.float32))
     assert shape[:2].tolist() == pytest.approx([2, 1], rel=0.05)
-    assert left[0] == pytest.approx(0.5, rel=0.02)
+    assert left_spread[0] == pytest.approx(0.5, rel=0.02)
     assert right[2] == pytest.approx(2 / 3**0.5, rel=0.02)
-    for row, *found in zip(draws, shape, left, right, strict=True):
-        assert found == pytest.approx(slow_fit(row), abs=2e-3)
+    for row, *fitted in zip(draws, shape, left_spread, right, strict=True):
+        assert fitted == pytest.approx(slow_fit(row), abs=2e-3)
 
 
 @pytest.mark.parametrize("photograph", ["distorted", "smooth"])
 def test_niqe_is_the_published_way_block_by_block(photograph, request, shared_data) -> None:
-    shown = request.getfixturevalue(photograph)
+    photo = request.getfixturevalue(photograph)
     stored = np.load(shared_data / "natural-statistics" / "niqe_pris_params.npz")
-    y = ((shown[0].permute(1, 2, 0).double().numpy() @ np.array([65.481, 128.553, 24.966])) + 16).round()
+    y = ((photo[0].permute(1, 2, 0).double().numpy() @ np.array([65.481, 128.553, 24.966])) + 16).round()
     y = y[: y.shape[0] // 96 * 96, : y.shape[1] // 96 * 96]
     features = []
     for scale in (1, 2):
@@ -119,28 +119,28 @@ def test_niqe_is_the_published_way_block_by_block(photograph, request, shared_da
         mean = convolve(y, window, mode="nearest")
         deviation = np.sqrt(np.abs(convolve(y * y, window, mode="nearest") - mean**2))
         normal, side = (y - mean) / (deviation + 1), 96 // scale
-        own = []
+        block_features = []
         for top in range(0, y.shape[0], side):
             for start in range(0, y.shape[1], side):
                 block = normal[top : top + side, start : start + side]
-                a, left, right = slow_fit(block)
-                numbers = [a, (left + right) / 2 * np.sqrt(gamma(1 / a) / gamma(3 / a))]
+                a, left_spread, right = slow_fit(block)
+                numbers = [a, (left_spread + right) / 2 * np.sqrt(gamma(1 / a) / gamma(3 / a))]
                 for shift in ((0, 1), (1, 0), (1, 1), (1, -1)):
-                    a, left, right = slow_fit(block * np.roll(block, shift, (0, 1)))
-                    left, right = (s * np.sqrt(gamma(1 / a) / gamma(3 / a)) for s in (left, right))
-                    numbers += [a, (right - left) * gamma(2 / a) / gamma(1 / a), left, right]
-                own.append(numbers)
-        features.append(np.array(own))
+                    a, left_spread, right = slow_fit(block * np.roll(block, shift, (0, 1)))
+                    left_spread, right = (s * np.sqrt(gamma(1 / a) / gamma(3 / a)) for s in (left_spread, right))
+                    numbers += [a, (right - left_spread) * gamma(2 / a) / gamma(1 / a), left_spread, right]
+                block_features.append(numbers)
+        features.append(np.array(block_features))
         height, width = y.shape
         y = np.asarray(
             Image.fromarray(y.astype(np.float32)).resize((width // 2, height // 2), Image.Resampling.BICUBIC),
             dtype=float,
         )
-    found = np.concatenate(features, axis=1)
-    difference = stored["mu_pris_param"][0] - found.mean(axis=0)
-    inverse = np.linalg.pinv((stored["cov_pris_param"] + np.cov(found, rowvar=False)) / 2)
+    all_features = np.concatenate(features, axis=1)
+    difference = stored["mu_pris_param"][0] - all_features.mean(axis=0)
+    inverse = np.linalg.pinv((stored["cov_pris_param"] + np.cov(all_features, rowvar=False)) / 2)
     with torch.no_grad():
-        score = float(installed().one("metric", "niqe").build(CPU)(shown))
+        score = float(installed().one("metric", "niqe").build(CPU)(photo))
     assert score == pytest.approx(float(np.sqrt(difference @ inverse @ difference)), abs=0.02)
 
 
@@ -150,8 +150,8 @@ def test_brisque_is_opencvs_features_through_its_machine(photograph, request) ->
 
     from imharness_iqa.metrics.brisque import RANGE, machine, opened
 
-    shown = request.getfixturevalue(photograph)
-    grey = cv2.cvtColor((shown[0].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8), cv2.COLOR_RGB2GRAY)
+    photo = request.getfixturevalue(photograph)
+    grey = cv2.cvtColor((photo[0].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8), cv2.COLOR_RGB2GRAY)
     features, scaled = [], grey.astype(np.float32) / 255
     for scale in (1, 2):
         size = (grey.shape[1] // scale, grey.shape[0] // scale)
@@ -159,21 +159,21 @@ def test_brisque_is_opencvs_features_through_its_machine(photograph, request) ->
         mean = cv2.GaussianBlur(x, (7, 7), 7 / 6, borderType=cv2.BORDER_REPLICATE)
         power = cv2.GaussianBlur(x * x, (7, 7), 7 / 6, borderType=cv2.BORDER_REPLICATE)
         normal = (x - mean) / (np.sqrt(np.maximum(power - mean**2, 0)) + 1 / 255)
-        a, left, right = slow_fit(normal)
-        features += [a, (left**2 + right**2) / 2]
+        a, left_spread, right = slow_fit(normal)
+        features += [a, (left_spread**2 + right**2) / 2]
         padded = np.pad(normal, 1)
         for down, across in ((0, 1), (1, 0), (1, 1), (-1, 1)):
             other = padded[1 + down : 1 + down + normal.shape[0], 1 + across : 1 + across + normal.shape[1]]
-            a, left, right = slow_fit(normal * other)
-            mean_ = (right - left) * gamma(2 / a) / gamma(1 / a) * np.sqrt(gamma(1 / a) / gamma(3 / a))
-            features += [a, mean_, left**2, right**2]
+            a, left_spread, right = slow_fit(normal * other)
+            mean_ = (right - left_spread) * gamma(2 / a) / gamma(1 / a) * np.sqrt(gamma(1 / a) / gamma(3 / a))
+            features += [a, mean_, left_spread**2, right**2]
     storage = opened(RANGE)
     low, high = storage.getNode("range").mat()
     point = 2 * (np.array(features) - low) / (high - low) - 1
     vectors, weights, offset, width = machine()
     expected = float(weights @ rbf_kernel(vectors, point[None], gamma=width)[:, 0] - offset)
     with torch.no_grad():
-        assert float(installed().one("metric", "brisque").build(CPU)(shown)) == pytest.approx(expected, abs=0.2)
+        assert float(installed().one("metric", "brisque").build(CPU)(photo)) == pytest.approx(expected, abs=0.2)
 
 
 def test_levels_are_rounded_and_their_gradient_is_that_of_the_identity() -> None:
@@ -205,7 +205,7 @@ def test_a_published_architecture_has_its_size_a_gradient_and_a_round_trip(
     if millions:
         assert sum(p.numel() for p in first.parameters()) / 1e6 == pytest.approx(millions, abs=0.06)
     stored = first.state_dict()
-    assert all(type(own) is torch.Tensor for own in stored.values())  # a file of weights can hold nothing else
+    assert all(type(tensor) is torch.Tensor for tensor in stored.values())  # a file of weights can hold nothing else
     second.load_state_dict(stored, strict=True, assign=True)
     images = torch.rand(2, 3, 64, 128, generator=torch.Generator().manual_seed(1)).requires_grad_(True)
     score = first(view(images))
@@ -218,9 +218,9 @@ def test_a_published_architecture_has_its_size_a_gradient_and_a_round_trip(
 
 def test_windows_and_patches_cover_what_they_should() -> None:
     ramp = torch.arange(500.0).view(1, 1, 1, 500).expand(1, 3, 230, 500)
-    found = windows(ramp)
-    assert found.shape == (1, 8, 3, 224, 224)
-    assert found[0, :4, 0, 0, 0].tolist() == [0, 112, 224, 276]
+    views = windows(ramp)
+    assert views.shape == (1, 8, 3, 224, 224)
+    assert views[0, :4, 0, 0, 0].tolist() == [0, 112, 224, 276]
     cut = patches(ramp)
     assert cut.shape == (1, 21, 3, 64, 64)
     assert cut[0, :7, 0, 0, 0].tolist() == [0, 64, 128, 192, 256, 320, 384]
@@ -253,14 +253,17 @@ def test_bounds_are_those_of_the_papers_table_of_metrics() -> None:
         assert installed().one("metric", name).bounds == pytest.approx(bounds, abs=0.01), name
 
 
+def uniform_crop(images: torch.Tensor, crop_size: int) -> torch.Tensor:
+    return images[:, :, :crop_size, :crop_size] * torch.nan
+
+
 def test_maniqa_sees_the_whole_image_at_224_pixels_as_published(monkeypatch) -> None:
     seen = []
 
     class Network(torch.nn.Module):
-        test_sample = 20
-
         def forward(self, images: torch.Tensor) -> torch.Tensor:
-            seen.append((tuple(images.shape), self.test_sample))
+            images = uniform_crop(images, crop_size=224)
+            seen.append(tuple(images.shape))
             return images.mean(dim=(1, 2, 3))[:, None]
 
     def create_metric(name: str, device: torch.device, as_loss: bool) -> torch.nn.Module:
@@ -271,7 +274,7 @@ def test_maniqa_sees_the_whole_image_at_224_pixels_as_published(monkeypatch) -> 
     monkeypatch.setitem(sys.modules, "pyiqa", SimpleNamespace(create_metric=create_metric))
     images = torch.rand(2, 3, 96, 128, generator=generator(0))
     scores = installed().one("metric", "maniqa").build(CPU)(images)
-    assert seen == [((2, 3, 224, 224), 1)]
+    assert seen == [(2, 3, 224, 224)]
     torch.testing.assert_close(scores, images.mean(dim=(1, 2, 3)), rtol=0.01, atol=0.01)
 
 

@@ -11,12 +11,12 @@ def test_names_stand_where_they_are_among_others() -> None:
     naming = Naming()
     units = naming.joined([NAMES, np.array(["a", "d"], dtype=object)])
     assert units.tolist() == ["a", "b", "d", "e"]
-    known, at = naming.where(NAMES, units)
-    assert (known.tolist(), at.tolist()) == ([0, 1, 2], [1, 2, 3])
+    matched, at = naming.where(NAMES, units)
+    assert (matched.tolist(), at.tolist()) == ([0, 1, 2], [1, 2, 3])
     assert naming.where(NAMES, naming.joined([NAMES])) is None
-    known, at = naming.where(NAMES, np.array(["c", "d"]))
-    assert (known.tolist(), at.tolist()) == ([1], [1])
-    assert [len(own) for own in naming.where(NAMES, np.zeros(0, str))] == [0, 0]
+    matched, at = naming.where(NAMES, np.array(["c", "d"]))
+    assert (matched.tolist(), at.tolist()) == ([1], [1])
+    assert [len(indices) for indices in naming.where(NAMES, np.zeros(0, str))] == [0, 0]
 
 
 def test_the_same_choice_is_the_same_array() -> None:

@@ -13,25 +13,30 @@ def _numbers(address: str) -> dict[str, dict[str, float]]:
     table = find_table(address)
     keys = [column.key for column in table.columns]
     return {
-        row.label: {key: np.nan if own.value is None else own.value for key, own in zip(keys, row.values, strict=True)}
+        row.label: {
+            key: np.nan if value.value is None else value.value for key, value in zip(keys, row.values, strict=True)
+        }
         for row in table.rows
     }
 
 
 def _gaps(first: dict[str, float], second: dict[str, float]) -> np.ndarray:
     """Return the distances of the rows that have a number in both, in units of the third decimal."""
-    found = [abs(first[name] - second[name]) for name in first if name in second]
-    return np.round(1000 * np.array(found)[np.isfinite(found)], 2)
+    gaps = [abs(first[name] - second[name]) for name in first if name in second]
+    return np.round(1000 * np.array(gaps)[np.isfinite(gaps)], 2)
 
 
 def _clean(half: str) -> dict[str, float]:
-    return {row: float(np.mean([own[f"{d}_srocc_{half}"] for d in RATED])) for row, own in _numbers("iqa/19").items()}
+    return {
+        row: float(np.mean([numbers[f"{d}_srocc_{half}"] for d in RATED]))
+        for row, numbers in _numbers("iqa/19").items()
+    }
 
 
 def test_clean_correlations_are_means_over_the_three_data_sets_with_opinions() -> None:
-    common = {row: own["clean_spearman"] for row, own in _numbers("iqa/20").items()}
-    adaptive = {row: own["adaptive_srocc_clean"] for row, own in _numbers("iqa/2").items()}
-    fixed = {row: own["fixed_srocc_clean"] for row, own in _numbers("iqa/2").items()}
+    common = {row: numbers["clean_spearman"] for row, numbers in _numbers("iqa/20").items()}
+    adaptive = {row: numbers["adaptive_srocc_clean"] for row, numbers in _numbers("iqa/2").items()}
+    fixed = {row: numbers["fixed_srocc_clean"] for row, numbers in _numbers("iqa/2").items()}
     same = _gaps(_clean("fixed"), common)
     assert (len(same), int((same <= 1).sum())) == (18, 13)
     same = _gaps(_clean("adaptive"), adaptive)
@@ -43,8 +48,8 @@ def test_clean_correlations_are_means_over_the_three_data_sets_with_opinions() -
 def test_adaptive_correlations_by_strength_and_by_metric_have_the_same_means() -> None:
     strength = {r: float(np.mean([v[f"{s}_srocc_adaptive"] for s in STRENGTHS])) for r, v in _numbers("iqa/11").items()}
     metric = {
-        row: float(np.nanmean([value for key, value in own.items() if key.endswith("_srocc")]))
-        for row, own in _numbers("iqa/12").items()
+        row: float(np.nanmean([value for key, value in numbers.items() if key.endswith("_srocc")]))
+        for row, numbers in _numbers("iqa/12").items()
     }
     same = _gaps(strength, metric)
     assert len(same) == 15

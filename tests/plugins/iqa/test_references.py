@@ -87,8 +87,8 @@ def as_set(images: torch.Tensor, reference: torch.Tensor | None) -> ImageSet:
 @pytest.fixture
 def run(monkeypatch):
     """Return a function that runs steps on a data set, metric, attack and defense."""
-    own = [Registered(metric, "test", Provenance("test", "1")) for metric in (Psnr(), Mse(), Aligned())]
-    registry = installed().joined(own)
+    metrics = [Registered(metric, "test", Provenance("test", "1")) for metric in (Psnr(), Mse(), Aligned())]
+    registry = installed().joined(metrics)
     monkeypatch.setattr("imharness.cli.commands.installed", lambda: registry)
 
     def made(images: ImageSet, metric: FullReferenceMetric, attack: BaseAttack, defense: str = "none", **options):
@@ -104,8 +104,8 @@ def run(monkeypatch):
         settings = {"adaptive": False, "samples": 1, "fit_images": 100, "attacked": False, "images": 4, **options}
 
         def step(which, needs: Mapping[str, Output] | None = None) -> Output:
-            found = which(context(roles, options=settings, needs=needs or {}, device="cpu"))
-            return Output({k: np.asarray(v) for k, v in found.rows.items()}, found.arrays)
+            result = which(context(roles, options=settings, needs=needs or {}, device="cpu"))
+            return Output({k: np.asarray(v) for k, v in result.rows.items()}, result.arrays)
 
         return step
 
@@ -123,11 +123,11 @@ def test_the_best_attack_towards_a_reference_moves_every_value_to_it_as_far_as_t
     """PSNR and MSE fall apart into pixels, so that the best image in the ball is known: r - x, clipped to the ball."""
     images, reference = grey()
     attack = installed().one("attack", f"ifgsm[alpha={1 / 255},radius={5 / 255},iterations=12]")
-    made, rows = evaluated(run(as_set(images, reference), metric, attack))
+    attack_output, rows = evaluated(run(as_set(images, reference), metric, attack))
     best = images + (reference - images).clamp(-5 / 255, 5 / 255)
     score = metric.build(CPU)
-    found = torch.from_numpy(made.arrays["images-32x32"]).float() / 255
-    torch.testing.assert_close(found, best, rtol=0, atol=1e-6)
+    attacked = torch.from_numpy(attack_output.arrays["images-32x32"]).float() / 255
+    torch.testing.assert_close(attacked, best, rtol=0, atol=1e-6)
     np.testing.assert_allclose(rows.rows["score"], score(best, reference), rtol=1e-4)
     np.testing.assert_allclose(rows.rows["source"], score(images, reference), rtol=1e-4)
     gain = rows.rows["sign"] * (rows.rows["score"] - rows.rows["defended"])
@@ -144,9 +144,9 @@ def test_without_an_original_the_worst_image_in_the_ball_differs_by_its_radius_e
     """The gradient of a distance is zero where the attack starts, at the reference; it must leave all the same."""
     images, _ = grey(distorted=False)
     attack = installed().one("attack", name.replace("{0}", str(1 / 255)).replace("{5}", str(5 / 255)))
-    made, rows = evaluated(run(as_set(images, None), metric, attack))
-    found = torch.from_numpy(made.arrays["images-32x32"]).float() / 255
-    torch.testing.assert_close((found - images).abs(), torch.full_like(images, 5 / 255), rtol=0, atol=1e-6)
+    attack_output, rows = evaluated(run(as_set(images, None), metric, attack))
+    attacked = torch.from_numpy(attack_output.arrays["images-32x32"]).float() / 255
+    torch.testing.assert_close((attacked - images).abs(), torch.full_like(images, 5 / 255), rtol=0, atol=1e-6)
     np.testing.assert_allclose(rows.rows["score"], [worst] * 4, rtol=1e-4)
     assert set(rows.rows["threat"]) == {FARTHER}
     assert rows.rows["own"].all()
@@ -156,8 +156,10 @@ def test_without_an_original_the_worst_image_in_the_ball_differs_by_its_radius_e
 def test_an_attack_that_changes_nothing_gains_nothing(run, originals: bool) -> None:
     images, reference = grey()
     idle = installed().one("attack", "ifgsm[alpha=0.000001,iterations=1]")  # less than rounding leaves
-    attacked, found = evaluated(run(as_set(images, reference if originals else None), Psnr(), idle, "gaussian-blur"))
-    rows = found.rows
+    attacked, evaluation = evaluated(
+        run(as_set(images, reference if originals else None), Psnr(), idle, "gaussian-blur")
+    )
+    rows = evaluation.rows
     np.testing.assert_array_equal(rows["score"], rows["defended"])
     np.testing.assert_array_equal(attacked.rows["score"], rows["source"])
 
@@ -166,14 +168,14 @@ def test_a_defense_is_applied_to_the_image_and_not_to_its_reference_whatever_its
     images, reference = grey()
     attack = installed().one("attack", "ifgsm[iterations=2]")
     for name in ("gaussian-blur", "crop[size=16]"):
-        attacked, found = evaluated(run(as_set(images, reference), Mse(), attack, name))
+        attacked, evaluation = evaluated(run(as_set(images, reference), Mse(), attack, name))
         guard = installed().one("defense", name)
         rng = context({"defense": guard, "dataset": installed().one("dataset", "severity-ladder")}, device="cpu").rng
-        shown = torch.from_numpy(attacked.arrays["images-32x32"]).float() / 255
-        cleaned = guard.build(CPU)(shown, rng([f"image{i}" for i in range(4)], "defense", guard.label))
+        attacked_images = torch.from_numpy(attacked.arrays["images-32x32"]).float() / 255
+        cleaned = guard.build(CPU)(attacked_images, rng([f"image{i}" for i in range(4)], "defense", guard.label))
         whole = torch.nn.functional.interpolate(cleaned, (32, 32), mode="bicubic", antialias=True, align_corners=False)
         expected = (whole.clamp(0, 1) - reference).square().mean(dim=(1, 2, 3))
-        np.testing.assert_allclose(found.rows["score"], expected, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(evaluation.rows["score"], expected, rtol=1e-4, atol=1e-7)
 
 
 ATTACKS = [a for a in installed().of_kind("attack") if isinstance(a, BaseAttack) and a.info.strengths]
@@ -253,8 +255,8 @@ PICKED = {"dataset": ["pictures[size=72]"], "attack": ["ifgsm"], "defense": ["no
 
 def planned(*metrics: str, **options: object) -> dict[str, tuple[str, str]]:
     """Return the step and the metric of each task, by its key."""
-    part = {"select": {**PICKED, "metric": list(metrics)}, "options": {"strengths": ["medium"], **options}}
-    profile = Profile(name="test", description="", tracks={"harness/iqa": part})
+    settings = {"select": {**PICKED, "metric": list(metrics)}, "options": {"strengths": ["medium"], **options}}
+    profile = Profile(name="test", description="", tracks={"harness/iqa": settings})
     tasks = plan_track("harness/iqa", profile, installed()).tasks
     return {
         key: (task.spec.step, task.spec.components["metric"].label if "metric" in task.spec.components else "")
@@ -285,10 +287,12 @@ def test_gains_have_the_direction_of_their_threat_and_threats_are_not_mixed(fini
         CLOSER: [(0.4, 0.5, 0.3, False), (0.8, 0.8, 0.8, False), (0.0, 0.9, 0.1, True)],
         FARTHER: [(0.0, 0.1, 0.4, True), (0.0, 0.1, 0.1, True), (0.0, 0.1, 0.1, True)],
     }
-    for threat, own in numbers.items():
-        columns = dict(zip(("source", "defended", "score", "own"), map(list, zip(*own, strict=True)), strict=True))
-        given = {"dataset": f"test/{threat[:3]}", "metric": "m", "method": "a", "strength": "weak", "adaptive": False}
-        given |= {
+    for threat, number_rows in numbers.items():
+        columns = dict(
+            zip(("source", "defended", "score", "own"), map(list, zip(*number_rows, strict=True)), strict=True)
+        )
+        fields = {"dataset": f"test/{threat[:3]}", "metric": "m", "method": "a", "strength": "weak", "adaptive": False}
+        fields |= {
             "defense": "x/one",
             "threat": threat,
             "sign": -1,
@@ -298,12 +302,14 @@ def test_gains_have_the_direction_of_their_threat_and_threats_are_not_mixed(fini
             "proxy": "",
         }
         names = [f"i{k}" for k in range(3)]
-        rows = {name: [value] * 3 for name, value in given.items()} | columns
+        rows = {name: [value] * 3 for name, value in fields.items()} | columns
         rows |= {"name": names, "photograph": names, "mos": [3.0, 2.0, 1.0]}
         finished.add("evaluate_compared", rows, ("dataset", "metric", "defense"))
-    found = {table.id: table.rows[0].values for table in tables(finished.query())}
-    assert set(found) == {"compared-closer", "compared-farther"}
-    closer, farther = ({k: v.value for k, v in found[f"compared-{name}"].items()} for name in ("closer", "farther"))
+    rows_by_table = {table.id: table.rows[0].values for table in tables(finished.query())}
+    assert set(rows_by_table) == {"compared-closer", "compared-farther"}
+    closer, farther = (
+        {k: v.value for k, v in rows_by_table[f"compared-{name}"].items()} for name in ("closer", "farther")
+    )
     assert [closer[f"fixed_{k}"] for k in ("gain", "d", "dd")] == pytest.approx([5.0, 2.5, 5.0])
     assert [farther[f"fixed_{k}"] for k in ("gain", "d", "dd")] == pytest.approx([5.0, 10.0, 5.0])
     assert (closer["cost"], farther["cost"]) == pytest.approx((2.5, 5.0))

@@ -9,10 +9,13 @@ import torch
 import torch.nn.functional as F
 
 from imharness.components.registry import installed
+from imharness.contracts.assets import Asset
 from imharness.contracts.randomness import ImageRng
+from imharness.errors import Unavailable
 from imharness_iqa.attacks.cadv import clusters
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
-from imharness_iqa.defenses import diffpure, disco, fcn, real_esrgan
+from imharness_iqa.defenses import diffpure, disco, fcn, mprnet, real_esrgan
+from imharness_iqa.networks import restorer
 from imharness_iqa.restorers import ColourFilter, LocalImplicit, SmallUpscaler
 from imharness_vision.diffusion import GuidedUNet, Schedule
 from imharness_vision.perceptual import Dists, normalised
@@ -45,18 +48,39 @@ def test_published_weights_are_loaded_in_their_layout(name, module, network, wra
         torch.testing.assert_close(purify(images, ImageRng([1, 2])), source(images).clamp(0, 1))
 
 
-def test_real_esrgans_network_is_found_by_its_weights_and_blended() -> None:
+def compact() -> torch.nn.Module:
     from spandrel.architectures.Compact import CompactArch  # noqa: F401
     from spandrel.architectures.Compact.__arch.SRVGG import SRVGGNetCompact
 
+    return SRVGGNetCompact(num_in_ch=3, num_out_ch=3, num_feat=8, num_conv=4, upscale=4, act_type="prelu").eval()
+
+
+def test_real_esrgan_blends_two_networks_and_shrinks_back(tmp_path, monkeypatch) -> None:
     torch.manual_seed(0)
-    nets = [
-        SRVGGNetCompact(num_in_ch=3, num_out_ch=3, num_feat=8, num_conv=4, upscale=4, act_type="prelu").eval()
-        for _ in range(2)
-    ]
-    blended = {k: 0.2 * v + 0.8 * nets[1].state_dict()[k] for k, v in nets[0].state_dict().items()}
-    found = real_esrgan.upscaler(blended)
-    assert found(noise(1, 3, 10, 12)).shape == (1, 3, 40, 48)
+    nets = [compact() for _ in range(2)]
+    for asset, net in zip((real_esrgan.GENERAL, real_esrgan.DENOISING), nets, strict=True):
+        (tmp_path / asset.file).parent.mkdir(parents=True, exist_ok=True)
+        torch.save({"params": net.state_dict()}, tmp_path / asset.file)
+    monkeypatch.setattr(Asset, "fits", lambda asset, digest: True)
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    blended, images = compact(), noise(1, 3, 10, 12)
+    first, second = (net.state_dict() for net in nets)
+    blended.load_state_dict({name: 0.2 * tensor + 0.8 * second[name] for name, tensor in first.items()})
+    with torch.no_grad():
+        large = blended(images).clamp(0, 1)
+        expected = F.interpolate(large, (10, 12), mode="bicubic", antialias=True).clamp(0, 1)
+        torch.testing.assert_close(real_esrgan.RealEsrgan().build(CPU)(images, ImageRng([0])), expected)
+
+
+def test_weights_of_another_network_of_the_package_are_refused(tmp_path, monkeypatch) -> None:
+    path = tmp_path / mprnet.WEIGHTS.file
+    path.parent.mkdir(parents=True)
+    torch.save({}, path)
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    with pytest.raises(Unavailable, match="holds no weights of MPRNet: they are Compact's"):
+        restorer(compact().state_dict(), mprnet.WEIGHTS, "MPRNet")
+    with pytest.raises(Unavailable, match="holds no weights of MPRNet: "):
+        restorer({"other.weight": torch.zeros(3)}, mprnet.WEIGHTS, "MPRNet")
 
 
 def test_the_local_implicit_function_is_the_blend_of_four_neighbours() -> None:
@@ -74,12 +98,12 @@ def test_the_local_implicit_function_is_the_blend_of_four_neighbours() -> None:
         for vx in (-1, 1):
             for vy in (-1, 1):
                 shifted = coordinates + torch.tensor([vx / height, vy / width]) + 1e-6
-                place = shifted.clamp(-1 + 1e-6, 1 - 1e-6).flip(-1)[:, None]
-                own = F.grid_sample(features, place, mode="nearest", align_corners=False)[:, :, 0].transpose(1, 2)
-                at = F.grid_sample(grid, place, mode="nearest", align_corners=False)[:, :, 0].transpose(1, 2)
+                points = shifted.clamp(-1 + 1e-6, 1 - 1e-6).flip(-1)[:, None]
+                nearest = F.grid_sample(features, points, mode="nearest", align_corners=False)[:, :, 0].transpose(1, 2)
+                at = F.grid_sample(grid, points, mode="nearest", align_corners=False)[:, :, 0].transpose(1, 2)
                 offset = (coordinates - at) * torch.tensor([height, width])
-                cell = torch.full_like(offset, 2.0)
-                answers.append(network.imnet.layers(torch.cat([own, offset, cell], dim=2)))
+                task = torch.full_like(offset, 2.0)
+                answers.append(network.imnet.layers(torch.cat([nearest, offset, task], dim=2)))
                 areas.append(offset.prod(dim=2).abs() + 1e-9)
         blend = sum(a * w[..., None] for a, w in zip(answers, areas[::-1], strict=True)) / sum(areas)[..., None]
         expected = (blend / 2 + 0.5).transpose(1, 2).view_as(images)
@@ -97,11 +121,13 @@ def test_the_reverse_step_is_the_posterior_of_the_forward_one() -> None:
     schedule = Schedule(torch.tensor([0.1, 0.2, 0.3]))
     clean, draw = torch.full((1, 1, 1, 1), 0.4), torch.full((1, 1, 1, 1), 0.7)
     noisy = schedule.noisy(clean, 2, draw)
-    kept = 0.9 * 0.8 * 0.7
-    assert float(noisy) == pytest.approx(math.sqrt(kept) * 0.4 + math.sqrt(1 - kept) * 0.7)
+    signal_share = 0.9 * 0.8 * 0.7
+    assert float(noisy) == pytest.approx(math.sqrt(signal_share) * 0.4 + math.sqrt(1 - signal_share) * 0.7)
     back = schedule.back(lambda x, t: draw, noisy, 2, lambda: torch.zeros(1, 1, 1, 1))
     before = 0.9 * 0.8
-    mean = math.sqrt(before) * 0.3 / (1 - kept) * 0.4 + math.sqrt(0.7) * (1 - before) / (1 - kept) * float(noisy)
+    mean = math.sqrt(before) * 0.3 / (1 - signal_share) * 0.4 + math.sqrt(0.7) * (1 - before) / (
+        1 - signal_share
+    ) * float(noisy)
     assert float(back) == pytest.approx(mean, rel=1e-5)
     spread = schedule.back(
         lambda x, t: torch.cat([draw, torch.ones_like(draw)], 1), noisy, 2, lambda: torch.ones(1, 1, 1, 1)
@@ -111,21 +137,32 @@ def test_the_reverse_step_is_the_posterior_of_the_forward_one() -> None:
     assert float(last) == pytest.approx(0.4, rel=1e-5)
 
 
+def test_a_clean_image_that_a_step_implies_ends_at_black_and_white() -> None:
+    """So does its part in the step back, whatever the network answers."""
+    schedule, flat = Schedule(torch.tensor([0.1, 0.2, 0.3])), torch.zeros(1, 1, 1, 3)
+    noise = torch.tensor([-5.0, 0.1, 5.0]).view_as(flat)
+    implied = schedule.image(flat, 2, noise)
+    signal_share = 0.9 * 0.8 * 0.7
+    torch.testing.assert_close(implied, torch.tensor([1.0, -0.1 * math.sqrt(1 / signal_share - 1), -1.0]).view_as(flat))
+    back = schedule.back(lambda x, t: noise, flat, 2, lambda: flat)
+    torch.testing.assert_close(back, math.sqrt(0.9 * 0.8) * 0.3 / (1 - signal_share) * implied)
+
+
 def test_memory_for_the_gradient_of_a_purification_grows_by_an_image_a_step_not_by_the_network() -> None:
     schedule, images = Schedule.linear(), noise(1, 3, 16, 16)
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3, padding=1), torch.nn.SiLU(), torch.nn.Conv2d(64, 3, 1))
     network.requires_grad_(False)
-    held = 0
+    saved_bytes = 0
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
-        nonlocal held
-        held += tensor.nbytes
+        nonlocal saved_bytes
+        saved_bytes += tensor.nbytes
         return tensor
 
     def gradient(steps: int, purified) -> torch.Tensor:
-        nonlocal held
-        held, rng, leaf = 0, torch.Generator().manual_seed(3), images.clone().requires_grad_(True)
+        nonlocal saved_bytes
+        saved_bytes, rng, leaf = 0, torch.Generator().manual_seed(3), images.clone().requires_grad_(True)
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             out = purified(lambda x, t: network(x), leaf, steps, lambda: torch.randn(images.shape, generator=rng))
         return torch.autograd.grad(out.square().sum(), leaf)[0]
@@ -137,12 +174,12 @@ def test_memory_for_the_gradient_of_a_purification_grows_by_an_image_a_step_not_
         return x
 
     torch.testing.assert_close(gradient(4, schedule.purified), gradient(4, plainly))
-    kept = partial(schedule.purified, recomputed=False)
-    torch.testing.assert_close(gradient(4, kept), gradient(4, plainly))
+    stored = partial(schedule.purified, recomputed=False)
+    torch.testing.assert_close(gradient(4, stored), gradient(4, plainly))
     gradient(2, schedule.purified)
-    few = held
+    few = saved_bytes
     gradient(12, schedule.purified)
-    assert held - few <= 10 * 4 * images.nbytes
+    assert saved_bytes - few <= 10 * 4 * images.nbytes
 
 
 def test_the_published_diffusion_model_sees_256_pixels_and_the_image_comes_back_to_size(monkeypatch) -> None:
@@ -155,12 +192,12 @@ def test_the_published_diffusion_model_sees_256_pixels_and_the_image_comes_back_
     still.unit = 32
     monkeypatch.setattr(diffpure, "diffusion_model", lambda backbone, device: still)
     images = noise(1, 3, 48, 64)
-    found = diffpure.DiffPure(steps=1).build(CPU)(images, ImageRng([0]))
+    purified = diffpure.DiffPure(steps=1).build(CPU)(images, ImageRng([0]))
     assert sizes == [(256, 256)]
     there = F.interpolate(images, (256, 256), mode="bilinear")
     back = F.interpolate(there, (48, 64), mode="bilinear")
-    assert found.shape == images.shape
-    assert (found - back).abs().mean() < 0.02
+    assert purified.shape == images.shape
+    assert (purified - back).abs().mean() < 0.02
 
 
 def test_a_real_diffusion_model_takes_noise_off_real_digits(shared_data) -> None:
@@ -183,7 +220,7 @@ def test_a_real_diffusion_model_takes_noise_off_real_digits(shared_data) -> None
     last.load_state_dict({"weight": weights["eps_model.conv.3.weight"], "bias": weights["eps_model.conv.3.bias"]})
     network = torch.nn.Sequential(*layers, last)  # its authors sample with the statistics of the batch
     schedule = Schedule(weights["sqrt_beta_t"] ** 2)
-    np.testing.assert_allclose(schedule.kept, weights["alphabar_t"], rtol=1e-5)
+    np.testing.assert_allclose(schedule.alpha_bar, weights["alphabar_t"], rtol=1e-5)
     path = next((shared_data / "mnist").glob("*images*.gz"))
     digits = np.frombuffer(gzip.decompress(path.read_bytes())[16:], np.uint8).reshape(-1, 1, 28, 28)[:64]
     clean = torch.tensor(digits).float() / 255
@@ -192,7 +229,7 @@ def test_a_real_diffusion_model_takes_noise_off_real_digits(shared_data) -> None
     noisy = schedule.noisy(clean, step, torch.randn(clean.shape, generator=rng))
     with torch.no_grad():
         guess = schedule.image(noisy, step, network(noisy))
-    naive = noisy / math.sqrt(float(schedule.kept[step]))
+    naive = noisy / math.sqrt(float(schedule.alpha_bar[step]))
     assert (guess - clean).square().mean() < 0.7 * (naive - clean).square().mean()
 
 
@@ -237,9 +274,9 @@ def test_colours_go_to_lab_and_back_and_the_published_colouriser_has_its_parts()
 def test_clusters_are_those_that_were_made() -> None:
     centres = torch.tensor([[0.0, 0], [5, 0], [0, 5], [5, 5]])
     points = centres.repeat_interleave(30, 0)[None] + 0.1 * noise(2, 120, 2)
-    found = clusters(points, 4)
-    for row in found:
-        assert [len(set(part.tolist())) for part in row.split(30)] == [1] * 4
+    cluster_rows = clusters(points, 4)
+    for row in cluster_rows:
+        assert [len(set(group.tolist())) for group in row.split(30)] == [1] * 4
         assert len(set(row[::30].tolist())) == 4
 
 
@@ -251,7 +288,7 @@ def test_dists_is_its_definition_layer_by_layer() -> None:
     x, y = noise(1, 3, 40, 36), noise(1, 3, 40, 36, seed=1)
 
     def stages(image: torch.Tensor) -> list[np.ndarray]:
-        found, h = [image], normalised(image)
+        features, h = [image], normalised(image)
         window = np.outer([0.25, 0.5, 0.25], [0.25, 0.5, 0.25])
         start = 0
         for stop in (4, 9, 16, 23, 30):
@@ -261,27 +298,25 @@ def test_dists_is_its_definition_layer_by_layer() -> None:
                     h = (F.conv2d(h**2, kernel, stride=2, padding=1, groups=h.shape[1]) + 1e-12).sqrt()
                 else:
                     h = torch.relu(h) if isinstance(layer, torch.nn.ReLU) else layer(h)
-            found.append(h)
+            features.append(h)
             start = stop
-        return [f[0].double().numpy() for f in found]
+        return [f[0].double().numpy() for f in features]
 
     with torch.no_grad():
-        total, kept, index = float(network.alpha.sum() + network.beta.sum()), 0.0, 0
+        total, similarity, index = float(network.alpha.sum() + network.beta.sum()), 0.0, 0
         alpha, beta = (w.flatten().double().numpy() for w in (network.alpha, network.beta))
         for a, b in zip(stages(x), stages(y), strict=True):
             for p, q in zip(a, b, strict=True):
                 texture = (2 * p.mean() * q.mean() + 1e-6) / (p.mean() ** 2 + q.mean() ** 2 + 1e-6)
                 covariance = (p * q).mean() - p.mean() * q.mean()
                 structure = (2 * covariance + 1e-6) / (p.var() + q.var() + 1e-6)
-                kept += (alpha[index] * texture + beta[index] * structure) / total
+                similarity += (alpha[index] * texture + beta[index] * structure) / total
                 index += 1
-        assert float(network(x, y)) == pytest.approx(1 - kept, abs=1e-4)
+        assert float(network(x, y)) == pytest.approx(1 - similarity, abs=1e-4)
         assert float(network(x, x)) == pytest.approx(0, abs=1e-5)
 
 
 def test_weights_that_are_no_tensors_are_refused(tmp_path, monkeypatch) -> None:
-    from imharness.errors import Unavailable
-
     path = tmp_path / fcn.WEIGHTS.file
     path.parent.mkdir(parents=True)
     torch.save({"other": torch.zeros(1)}, path)

@@ -76,21 +76,23 @@ def after_diffpure(attack: tuple[Images, Images, torch.nn.Module], fields: dict[
     clean, attacked, metric = attack
     with torch.no_grad():
         defended, defended_clean = (purify(images, ImageRng([1, 2, 3, 4])) for images in (attacked, clean))
-        left = metric(defended).mean() - metric(defended_clean).mean()
+        gain = metric(defended).mean() - metric(defended_clean).mean()
         gained = metric(attacked).mean() - metric(clean).mean()
-    return psnr(defended, clean) - psnr(attacked, clean), float(left / gained)
+    return psnr(defended, clean) - psnr(attacked, clean), float(gain / gained)
 
 
 def test_diffpure_brings_attacked_images_nearer_as_the_embedded_profile_sets_it(attack) -> None:
     profile = tomllib.loads((files("imharness_iqa.profiles") / "embedded.toml").read_text())["tracks"]["harness/iqa"]
-    nearer, left = after_diffpure(attack, {"backbone": "embedded"} | profile["parameters"].get("harness/diffpure", {}))
+    nearer, remaining = after_diffpure(
+        attack, {"backbone": "embedded"} | profile["parameters"].get("harness/diffpure", {})
+    )
     assert nearer >= 0.5
-    assert left <= 0.95
+    assert remaining <= 0.95
 
 
 def test_diffpure_with_more_noise_takes_back_a_quarter_of_what_the_score_gained(attack) -> None:
-    _, left = after_diffpure(attack, {"backbone": "embedded", "steps": 8})
-    assert left <= 0.75
+    _, remaining = after_diffpure(attack, {"backbone": "embedded", "steps": 8})
+    assert remaining <= 0.75
 
 
 class Untrained(EmbeddedDenoiserTraining):
@@ -100,7 +102,7 @@ class Untrained(EmbeddedDenoiserTraining):
 def test_a_network_that_gains_too_little_is_refused() -> None:
     images = held_out()
     context = TrainingContext(
-        {"train": images, "test": images}, {}, generator(0), lambda parts, steps, step, *, every: step(0)
+        {"train": images, "test": images}, {}, generator(0), lambda datasets, steps, step, *, every: step(0)
     )
     with pytest.raises(ContractError, match=r"must gain 2.5 dB; no weights were written"):
         Untrained().build(CPU)(context)

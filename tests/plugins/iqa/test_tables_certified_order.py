@@ -16,7 +16,7 @@ from imharness.planning.profiles import load_profile
 from imharness.tracks import Output
 from imharness_iqa import certifying
 from imharness_iqa.certifications.ms import Ms
-from imharness_iqa.tables import certified_order
+from imharness_iqa.tables import certified_order, families
 from imharness_iqa.tables.certified_order import kept
 
 NAMES = [f"i{k:02d}" for k in range(8)]
@@ -27,8 +27,8 @@ def write(finished: Finished, rows: dict[str, list], inside: dict[str, list] | N
     n = len(NAMES)
     image = {"dataset": ["d"] * n, "metric": ["m"] * n, "name": NAMES}
     same = {**image, "defense": ["x/rs"] * n}
-    given = {"abstained": [False] * n, "attacked": [False] * n, "radius": [0.1] * n, "delta": [np.nan] * n, **rows}
-    finished.add("certify", {**same, **given}, ("dataset", "metric", "defense"))
+    columns = {"abstained": [False] * n, "attacked": [False] * n, "radius": [0.1] * n, "delta": [np.nan] * n, **rows}
+    finished.add("certify", {**same, **columns}, ("dataset", "metric", "defense"))
     clean = {
         "mos": [1.0] * n,
         "lower": [0.0] * n,
@@ -52,27 +52,47 @@ def test_the_share_of_pairs_is_that_of_counting_them() -> None:
     low = rng.uniform(0, 10, 40).round(1)
     high = low + rng.exponential(1, 40).round(1)
     low[::7], high[::7] = -np.inf, np.inf
-    found = kept(low, high)
+    shares = kept(low, high)
     for i in range(40):
         stays = [low[i] > high[j] or low[j] > high[i] for j in range(40) if j != i]
-        assert found[i] == pytest.approx(np.mean(stays))
+        assert shares[i] == pytest.approx(np.mean(stays))
     assert np.isnan(kept(np.ones(1), np.ones(1))).all()
+
+
+def test_certificates_are_ranked_by_the_pairs_that_they_promise_beside_no_defense_which_promises_none(finished) -> None:
+    """Each pair counts for both images: what an image adds is twice its distance from the mean."""
+    scores, radii = [1.0, 1, 2, 2, 3, 3, 4, 4], [0.06, 0.3, 0.06, 0.3, 0.15, 0.3, 0.02, 0.0]
+    labels = {"low": scores, "high": scores, "entry": ["x/rs"] * 8}
+    write(finished, {"score": scores, "reach": radii, **labels})
+    report = families.certificates(finished.query(), 0.05)
+    (ranking,), rows = report.rankings, {row.label: row.values for row in report.tables[0].rows}
+    holds = [reach >= 0.05 for reach in radii]
+    shares = [
+        100 * np.mean([holds[i] and holds[j] and scores[i] != scores[j] for j in range(8) if j != i]) for i in range(8)
+    ]
+    assert rows["x/rs"]["worst"].value == pytest.approx(np.mean(shares))
+    assert rows["harness/none"]["worst"].value == 0
+    assert ranking.table == "ranking-certified"
+    assert ranking.undefended == "harness/none"
+    _, numbers = report.comparisons[0].stored()
+    mine = numbers[report.comparisons[0].entries.index("x/rs")]
+    assert sorted(mine) == pytest.approx(sorted(2 * np.array(shares) - np.mean(shares)), rel=1e-5)
 
 
 def test_a_pair_keeps_its_order_in_two_classes_within_both_radii(finished: Finished) -> None:
     scores, radii = [1.0, 1, 2, 2, 3, 3, 4, 4], [0.06, 0.3, 0.06, 0.3, 0.15, 0.3, 0.02, 0.0]
     abstained = [False] * 7 + [True]
-    found = write(finished, {"score": scores, "low": scores, "high": scores, "reach": radii, "abstained": abstained})
-    values = found["certified-order"]["x/rs"]
+    tables = write(finished, {"score": scores, "low": scores, "high": scores, "reach": radii, "abstained": abstained})
+    values = tables["certified-order"]["x/rs"]
     for k, radius in enumerate(certified_order.RADII):
-        holds = [own >= radius and not gone for own, gone in zip(radii, abstained, strict=True)]
+        holds = [reach >= radius and not gone for reach, gone in zip(radii, abstained, strict=True)]
         pairs = [holds[i] and holds[j] and scores[i] != scores[j] for i, j in itertools.combinations(range(8), 2)]
         assert values[f"r{k}"].value == pytest.approx(100 * np.mean(pairs))
-    assert "certified-inside" not in found
+    assert "certified-inside" not in tables
 
 
 def test_on_a_linear_metric_those_pairs_are_kept_that_differ_by_more_than_a_change_can_make(finished: Finished) -> None:
-    """A change of length 0.05 moves a linear score by at most 0.05 |w|: it can turn pairs within twice that."""
+    """A change of length 0.05 moves a linear score by at most 0.05 |w|: it can reverse pairs within twice that."""
     weights = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(0))
     length = float(weights.norm())
     distances = torch.tensor([0.0, 0.03, 0.06, 0.2, 0.34, 0.5, 0.55, 0.9])
@@ -80,7 +100,7 @@ def test_on_a_linear_metric_those_pairs_are_kept_that_differ_by_more_than_a_chan
     smoothing = Ms(samples=20_000, sigma=0.1, epsilon=0.05)
     device = torch.device("cpu")
     raw = smoothing.smooth(device)(lambda x: ((x - 0.5) * weights).sum(dim=(1, 2, 3)), images, ImageRng(range(8)))
-    low, high = (own.tolist() for own in smoothing.ends(raw))
+    low, high = (bound.tolist() for bound in smoothing.ends(raw))
     value = smoothing.build(device)(raw, (0.0, 1.0)).value.tolist()
     values = write(finished, {"score": value, "low": low, "high": high, "reach": [0.05] * 8})["certified-order"]["x/rs"]
     apart = [abs(a - b) / 4 > 2 * 0.05 for a, b in itertools.combinations(distances.tolist(), 2)]
@@ -121,13 +141,15 @@ def test_attacked_images_are_pulled_back_into_the_radius_and_break_no_promise(na
         context(roles, limit=None, options=options, needs={"noisy": Output({}, passed.arrays)})
     )
     needs = {"attacked": Output({}, {"images-32x32": stack}), "certified": Output(promised.rows, {})}
-    found = certifying.inside(context(roles, limit=None, options={"images": 6}, needs=needs)).rows
+    pulled = certifying.inside(context(roles, limit=None, options={"images": 6}, needs=needs)).rows
     reach = np.asarray(promised.rows["reach"])
-    assert found["name"] == promised.rows["name"]
-    np.testing.assert_allclose(found["distance"], np.where(reach > 0, reach, np.nan), rtol=1e-5)
-    told = (reach > 0) & ~np.asarray(found["abstained"])
-    assert told.any()
-    low, high, score = (np.asarray(own)[told] for own in (promised.rows["low"], promised.rows["high"], found["score"]))
+    assert pulled["name"] == promised.rows["name"]
+    np.testing.assert_allclose(pulled["distance"], np.where(reach > 0, reach, np.nan), rtol=1e-5)
+    certified = (reach > 0) & ~np.asarray(pulled["abstained"])
+    assert certified.any()
+    low, high, score = (
+        np.asarray(values)[certified] for values in (promised.rows["low"], promised.rows["high"], pulled["score"])
+    )
     assert ((low <= score) & (score <= high)).all()
 
 

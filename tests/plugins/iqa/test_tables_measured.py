@@ -15,18 +15,18 @@ OTHERS = 1000
 """Images that nobody attacks, with scores from 5 to 15: who moves a score of 5 by 1% of the range passes 1% of them."""
 
 
-def told(found) -> tuple[dict, dict]:
-    table = next(table for table in found.tables if table.id == "measured")
-    curves = next(chart for chart in found.charts if chart.id == "curves-defenses")
+def told(report_result) -> tuple[dict, dict]:
+    table = next(table for table in report_result.tables if table.id == "measured")
+    curves = next(chart for chart in report_result.charts if chart.id == "curves-defenses")
     return {row.label: row.values for row in table.rows}, {line.label: line for line in curves.series}
 
 
 def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], unmoved: str = "") -> None:
-    """Write what attacks did. `defenses`: pairs turned in % of a distortion, and the distortions that its adaptive
+    """Write what attacks did. `defenses`: pairs reversed in % of a distortion, and the distortions that its adaptive
     attack came to at three strengths; fixed attacks come to those of `none`, and do nothing to `unmoved`."""
-    given: dict[str, list] = {}
-    for label, (moved, own) in defenses.items():
-        for adaptive, losses in ((False, defenses[NONE][1]), (True, own)):
+    columns: dict[str, list] = {}
+    for label, (moved, measured_losses) in defenses.items():
+        for adaptive, losses in ((False, defenses[NONE][1]), (True, measured_losses)):
             if label == NONE and adaptive:
                 continue
             for strength, loss in zip(("weak", "medium", "strong"), losses, strict=True):
@@ -40,8 +40,8 @@ def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], 
                     changed_ssim=[1 - loss] * IMAGES,
                     photograph=["p"] * IMAGES,
                 )
-                given = {name: [*given.get(name, []), *values] for name, values in more.items()}
-    written(finished, given)
+                columns = {name: [*columns.get(name, []), *values] for name, values in more.items()}
+    written(finished, columns)
     still = (5 + 10 * (np.arange(OTHERS) + 0.5) / OTHERS).tolist()
     more = rows(still, still, name=[f"o{k}" for k in range(OTHERS)])
     image = {
@@ -63,18 +63,18 @@ def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], 
     }
     finished.add("clean", {**image, "score": still}, ("dataset", "metric"))
     for label in defenses:
-        own = {name: image[name] for name in ("dataset", "metric", "name")}
-        shown = {**own, "defense": [label] * OTHERS, "score": still, "trained": [False] * OTHERS}
-        finished.add("defended", shown, ("dataset", "metric", "defense"))
+        measured_losses = {name: image[name] for name in ("dataset", "metric", "name")}
+        defended_rows = {**measured_losses, "defense": [label] * OTHERS, "score": still, "trained": [False] * OTHERS}
+        finished.add("defended", defended_rows, ("dataset", "metric", "defense"))
 
 
 def test_what_is_a_known_function_of_ssim_comes_out_as_its_curve_and_area(finished: Finished) -> None:
-    """Pairs turned, %, are 40 (1 - SSIM): over SSIM from .75 to 1 that is 5 in the mean, and behind the other half."""
+    """Pairs reversed, %, are 40 (1 - SSIM): over SSIM from .75 to 1 that is a mean of 5, and behind the other half."""
     reached = np.array([0.05, 0.15, 0.25])
     write(finished, {NONE: (lambda loss: 40 * loss, reached), "x/half": (lambda loss: 20 * loss, reached)})
-    found = report(finished.query(), 0.05)
-    values, lines = told(found)
-    (attack,) = next(chart.series for chart in found.charts if chart.id == "curves-attacks")
+    result = report(finished.query(), 0.05)
+    values, lines = told(result)
+    (attack,) = next(chart.series for chart in result.charts if chart.id == "curves-attacks")
     np.testing.assert_allclose(attack.y, 40 * (1 - np.array(attack.x)), atol=0.01)
     assert values[NONE]["area"].value == pytest.approx(5, abs=0.01)
     assert values["x/half"]["area"].value == values["x/half"]["unaware"].value == pytest.approx(2.5, abs=0.01)
@@ -95,11 +95,14 @@ def test_a_defense_that_only_makes_attacks_change_less_is_not_the_better_one(fin
         },
         unmoved="x/shy",
     )
-    found = report(finished.query(), 0.05)
-    nominal = {row.label: row.values["worst"].value for row in found.tables[0].rows}
+    result = report(finished.query(), 0.05)
+    nominal = {row.label: row.values["worst"].value for row in result.tables[0].rows}
     assert (nominal["x/shy"], nominal["x/firm"]) == pytest.approx((12, 25), abs=0.01)
-    values, _ = told(found)
+    values, _ = told(result)
     assert list(values) == ["x/firm", "x/shy", NONE]
+    assert values["x/shy"]["unaware"].value == pytest.approx(0, abs=0.01), "attacks that do not know it do nothing"
+    assert values["x/firm"]["unaware"].value == pytest.approx(values["x/firm"]["area"].value, abs=0.01)
+    assert values["x/shy"]["area"].value > 5
     assert values["x/shy"]["at95"].value == pytest.approx(10, abs=0.01)
     assert values["x/firm"]["at95"].value == pytest.approx(5, abs=0.01)
 
@@ -107,10 +110,10 @@ def test_a_defense_that_only_makes_attacks_change_less_is_not_the_better_one(fin
 def test_beyond_the_largest_distortion_what_was_reached_counts_and_nothing_where_nothing_was_tried() -> None:
     distortion = np.array([[[0.2, np.nan, 0.0]], [[0.1, np.nan, 0.2]]])
     moved = np.array([[[1.0, np.nan, 3.0]], [[4.0, np.nan, 5.0]]])
-    found = joined(distortion, moved, np.array([0.0, 0.05, 0.1, 0.3]))[0]
-    np.testing.assert_allclose(found[0], [0, 2, 4, 4])
-    assert np.isnan(found[1]).all()
-    np.testing.assert_allclose(found[2], [3, 3.5, 4, 5])
+    envelope = joined(distortion, moved, np.array([0.0, 0.05, 0.1, 0.3]))[0]
+    np.testing.assert_allclose(envelope[0], [0, 2, 4, 4])
+    assert np.isnan(envelope[1]).all()
+    np.testing.assert_allclose(envelope[2], [3, 3.5, 4, 5])
 
 
 def test_the_range_is_that_which_all_complete_entries_were_attacked_over(finished: Finished) -> None:

@@ -28,28 +28,28 @@ def crossed(rng: np.random.Generator) -> dict[str, list]:
     """Return rows of everything with everything, some of them left out, some without a number."""
     images = {(dataset, f"i{k}"): f"p{k // 2}" for dataset in ("d[draw=0]", "d[draw=1]") for k in range(12)}
     facets = images, ("m", "n"), ("a", "b"), ("weak", "strong"), (False, True), ("harness/none", "x/one", "x/two")
-    kept = [own for own in itertools.product(*facets) if rng.random() < 0.7]
-    n = len(kept)
-    where, metrics, methods, strengths, adaptive, defenses = zip(*kept, strict=True)
-    source = {place: rng.uniform(0, 10) for place in itertools.product(images, ("m", "n"))}
+    chosen = [combination for combination in itertools.product(*facets) if rng.random() < 0.7]
+    n = len(chosen)
+    where, metrics, methods, strengths, adaptive, defenses = zip(*chosen, strict=True)
+    source = {pair: rng.uniform(0, 10) for pair in itertools.product(images, ("m", "n"))}
     source[next(iter(source))] = np.nan
     gaps = [np.where(rng.random(n) < 0.1, np.nan, rng.uniform(0, 10, n)).tolist() for _ in range(3)]
-    given = {"dataset": [d for d, _ in where], "name": [name for _, name in where], "metric": list(metrics)}
-    given |= {"method": list(methods), "strength": list(strengths), "adaptive": list(adaptive)}
-    given |= {"source": [source[place] for place in zip(where, metrics, strict=True)], "score": gaps[0]}
-    given |= {"photograph": [images[place] for place in where], "defense": list(defenses)}
-    given |= {"defended": gaps[1], "attacked": gaps[2], "sign": [1 if metric == "m" else -1 for metric in metrics]}
-    return given | {"mos": [float(name[1:]) for _, name in where], "lower": [-2.0] * n}
+    columns = {"dataset": [d for d, _ in where], "name": [name for _, name in where], "metric": list(metrics)}
+    columns |= {"method": list(methods), "strength": list(strengths), "adaptive": list(adaptive)}
+    columns |= {"source": [source[pair] for pair in zip(where, metrics, strict=True)], "score": gaps[0]}
+    columns |= {"photograph": [images[pair] for pair in where], "defense": list(defenses)}
+    columns |= {"defended": gaps[1], "attacked": gaps[2], "sign": [1 if metric == "m" else -1 for metric in metrics]}
+    return columns | {"mos": [float(name[1:]) for _, name in where], "lower": [-2.0] * n}
 
 
 def test_photographs_have_the_means_of_all_their_rows(study, finished) -> None:
-    given = crossed(np.random.default_rng(0))
-    written = study(rows(**given))
-    found = photograph_means(finished.query(), written)
+    columns = crossed(np.random.default_rng(0))
+    written = study(rows(**columns))
+    means = photograph_means(finished.query(), written)
     joined = finished.query()(JOINED)
-    assert sorted(found) == sorted(set(joined["dataset"])) == ["d[draw=0]", "d[draw=1]"]
-    for dataset, own in found.items():
+    assert sorted(means) == sorted(set(joined["dataset"])) == ["d[draw=0]", "d[draw=1]"]
+    for dataset, averages in means.items():
         mine = joined["dataset"] == dataset
-        assert own["name"].tolist() == joined["name"][mine].tolist()
+        assert averages["name"].tolist() == joined["name"][mine].tolist()
         for name in ("source", "attacked", "defended", "score"):
-            assert own[name] == pytest.approx(joined[name][mine].astype(float), rel=1e-12)
+            assert averages[name] == pytest.approx(joined[name][mine].astype(float), rel=1e-12)

@@ -19,7 +19,7 @@ def stored() -> list[dict]:
     rng = np.random.default_rng(0)
     source = {(m, i): float(np.float32(rng.uniform(2, 8))) for m in METRICS for i in IMAGES}
     defended = {(m, d, i): source[m, i] + rng.integers(-4, 5) / 8 for m in METRICS for d in DEFENSES for i in IMAGES}
-    found = []
+    rows = []
     for metric, attack, strength, defense in (
         np.stack(np.meshgrid(METRICS, ATTACKS, STRENGTHS, DEFENSES, indexing="ij"), axis=-1).reshape(-1, 4).tolist()
     ):
@@ -28,7 +28,7 @@ def stored() -> list[dict]:
                 continue
             for i, name in enumerate(IMAGES):
                 score = defended[metric, defense, name] + float(np.float32(rng.normal(1, 1)))
-                found.append(
+                rows.append(
                     {
                         "metric": metric,
                         "method": attack,
@@ -44,43 +44,43 @@ def stored() -> list[dict]:
                         "ssim": float(np.float32(rng.random())),
                     }
                 )
-    return found
+    return rows
 
 
 @pytest.fixture(scope="module")
 def long() -> list[dict]:
     """Return the rows as the tables see them: beside fixed and adaptive attacks stand the common ones."""
-    given = stored()
-    met = {(row["defense"], row["metric"], row["method"], row["strength"]) for row in given if row["adaptive"]}
-    found = []
-    for row in given:
-        place = row["metric"], row["method"], row["strength"]
+    stored_rows = stored()
+    met = {(row["defense"], row["metric"], row["method"], row["strength"]) for row in stored_rows if row["adaptive"]}
+    long_rows = []
+    for row in stored_rows:
+        condition = row["metric"], row["method"], row["strength"]
         kinds = ["adaptive" if row["adaptive"] else "fixed"]
         if not row["adaptive"] and row["defense"] == BASELINE:
             kinds += ["adaptive", "common"]
-        elif not row["adaptive"] and (row["defense"], *place) in met:
+        elif not row["adaptive"] and (row["defense"], *condition) in met:
             kinds.append("common")
         d, dd = (10 * abs(row[of] - row["score"]) for of in ("source", "defended"))
         gain = 10 * (row["score"] - row["defended"])
         others = {
             (r["name"], r["defended"])
-            for r in given
+            for r in stored_rows
             if r["metric"] == row["metric"] and r["defense"] == row["defense"] and r["photograph"] != row["photograph"]
         }
         changed = [np.sign(row["defended"] - other) != np.sign(row["score"] - other) for _, other in others]
-        turned = 100 * np.mean(changed) if np.isfinite(row["score"]) else np.nan
-        found += [{**row, "kind": kind, "d": d, "dd": dd, "gain": gain, "turned": turned} for kind in kinds]
-    return found
+        share = 100 * np.mean(changed) if np.isfinite(row["score"]) else np.nan
+        long_rows += [{**row, "kind": kind, "d": d, "dd": dd, "gain": gain, "reversed": share} for kind in kinds]
+    return long_rows
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
-    given = stored()
-    columns = {name: [row[name] for row in given] for name in given[0]}
+    stored_rows = stored()
+    columns = {name: [row[name] for row in stored_rows] for name in stored_rows[0]}
     finished = Finished(tmp_path_factory.mktemp("store"))
     written(finished, rows(columns.pop("score"), columns.pop("source"), **columns))
-    found = report(finished.query(), 0.05)
-    return {table.id: {row.label: row.values for row in table.rows} for table in found.tables}
+    result = report(finished.query(), 0.05)
+    return {table.id: {row.label: row.values for row in table.rows} for table in result.tables}
 
 
 def mean(chosen: list[dict], measure: str) -> float:
@@ -89,7 +89,7 @@ def mean(chosen: list[dict], measure: str) -> float:
     for row in chosen:
         if np.isfinite(row[measure]):
             by_image[row["name"]].append(row[measure])
-    return float(np.mean([np.mean(own) for own in by_image.values()]))
+    return float(np.mean([np.mean(values) for values in by_image.values()]))
 
 
 def srocc(chosen: list[dict]) -> float:
@@ -98,22 +98,22 @@ def srocc(chosen: list[dict]) -> float:
     for row in chosen:
         if np.isfinite(row["score"]):
             groups[row["metric"], row["method"], row["strength"]].append((row["score"], row["mos"]))
-    return float(np.mean([spearmanr(*zip(*own, strict=True)).statistic for own in groups.values()]))
+    return float(np.mean([spearmanr(*zip(*pairs, strict=True)).statistic for pairs in groups.values()]))
 
 
 def of(long: list[dict], **facets: str) -> list[dict]:
     return [row for row in long if all(row[name] == value for name, value in facets.items())]
 
 
-def worst(chosen: list[dict], measure: str = "turned") -> float:
-    """Return the mean over images of the mean over metrics of the most pairs turned, or of another measure."""
+def worst(chosen: list[dict], measure: str = "reversed") -> float:
+    """Return the mean over images of the mean over metrics of the most pairs reversed, or of another measure."""
     largest = defaultdict(list)
     for row in chosen:
         largest[row["name"], row["metric"]].append(row[measure])
     by_image = defaultdict(list)
-    for (name, _), own in largest.items():
-        by_image[name].append(np.nanmax(own))
-    return float(np.mean([np.mean(own) for own in by_image.values()]))
+    for (name, _), changes in largest.items():
+        by_image[name].append(np.nanmax(changes))
+    return float(np.mean([np.mean(values) for values in by_image.values()]))
 
 
 def test_means_and_correlations_are_those_of_the_long_rows(long: list[dict], tables: dict) -> None:
@@ -144,23 +144,23 @@ def test_groups_are_those_of_the_long_rows(long: list[dict], tables: dict) -> No
 def test_the_worst_of_each_image_is_that_of_the_long_rows(long: list[dict], tables: dict) -> None:
     tried = [row for row in long if row["kind"] != "common"]
     for defense in DEFENSES:
-        own = of(tried, defense=defense)
-        assert tables["ranking"][defense]["worst"].value == pytest.approx(worst(own), abs=1e-4)
-        assert tables["cost"][defense]["dd_worst"].value == pytest.approx(worst(own, "dd"), abs=1e-9)
-        assert tables["cost"][defense]["gain"].value == pytest.approx(worst(own, "gain"), abs=1e-9)
-        assert tables["cost"][defense]["dd"].value == pytest.approx(mean(own, "dd"), abs=1e-9)
+        defense_rows = of(tried, defense=defense)
+        assert tables["ranking"][defense]["worst"].value == pytest.approx(worst(defense_rows), abs=1e-4)
+        assert tables["cost"][defense]["dd_worst"].value == pytest.approx(worst(defense_rows, "dd"), abs=1e-9)
+        assert tables["cost"][defense]["gain"].value == pytest.approx(worst(defense_rows, "gain"), abs=1e-9)
+        assert tables["cost"][defense]["dd"].value == pytest.approx(mean(defense_rows, "dd"), abs=1e-9)
         columns = sorted(ATTACKS, key=lambda attack: -worst_over(of(tried, method=attack)))
         for attack in columns:
-            shown = tables["breaks"][defense][attack].value
-            assert shown == pytest.approx(worst(of(own, method=attack)), abs=1e-4)
+            cell = tables["breaks"][defense][attack].value
+            assert cell == pytest.approx(worst(of(defense_rows, method=attack)), abs=1e-4)
 
 
 def worst_over(chosen: list[dict]) -> float:
-    """Return the mean over images of the mean over metrics and defenses of the most pairs turned."""
+    """Return the mean over images of the mean over metrics and defenses of the most pairs reversed."""
     largest = defaultdict(list)
     for row in chosen:
-        largest[row["name"], row["metric"], row["defense"]].append(row["turned"])
+        largest[row["name"], row["metric"], row["defense"]].append(row["reversed"])
     by_image = defaultdict(list)
-    for (name, *_), own in largest.items():
-        by_image[name].append(np.nanmax(own))
-    return float(np.mean([np.mean(own) for own in by_image.values()]))
+    for (name, *_), changes in largest.items():
+        by_image[name].append(np.nanmax(changes))
+    return float(np.mean([np.mean(values) for values in by_image.values()]))

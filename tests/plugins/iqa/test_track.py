@@ -70,9 +70,9 @@ def test_a_profile_weighs_each_of_the_fourteen_published_attacks_once(name: str)
     only = {"metric": ["harness/cnniqa"], "dataset": ["harness/koniq10k"]} if name == "paper" else {}
     graph = plan_track("harness/iqa", load_profile(name), installed(), only=only)
     addresses = [*(task.address for task in graph.tasks.values()), *graph.missing]
-    found = {match[1] for a in addresses if (match := re.match(r"(?:attack|fit) .*attack=harness/([a-z-]+)", a))}
-    assert len(found) == 14, sorted(found)
-    assert sum("zhang" in attack for attack in found) == 1
+    names = {match[1] for a in addresses if (match := re.match(r"(?:attack|fit) .*attack=harness/([a-z-]+)", a))}
+    assert len(names) == 14, sorted(names)
+    assert sum("zhang" in attack for attack in names) == 1
 
 
 def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_know_it() -> None:
@@ -85,7 +85,7 @@ def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_
     purified = {t.spec.components["defense"].label for t in tasks if t.spec.step == "purify"} - {"harness/none"}
     assert set(met) == purified | {"harness/squeeze", "harness/crush"}
     assert len(purified) >= 20
-    assert all(own == met["harness/flip"] for own in met.values())
+    assert all(conditions == met["harness/flip"] for conditions in met.values())
     audited = {t.spec.components["defense"].label for t in tasks if t.spec.step == "audit"}
     assert audited > purified
 
@@ -141,11 +141,11 @@ def test_a_stand_in_has_the_parameters_of_the_defense() -> None:
 def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients() -> None:
     """Shares of the published tables of wins under adaptive attacks are multiples of 1/48: 8 attacks, 3 strengths and
     2 metrics; the others are multiples of 1/351: 13 attacks, 3 strengths, 9 metrics. DiffPure has 5 steps."""
-    for name, parts in {"10": 13 * 3 * 9, "15": 13 * 3 * 9, "16": 8 * 3 * 2, "17": 8 * 3 * 2}.items():
+    for name, total in {"10": 13 * 3 * 9, "15": 13 * 3 * 9, "16": 8 * 3 * 2, "17": 8 * 3 * 2}.items():
         table = find_table(f"iqa/{name}")
-        assert len(table.over["attack"]) * len(table.over["metric"]) * 3 == parts
+        assert len(table.over["attack"]) * len(table.over["metric"]) * 3 == total
         shares = [v.value for row in table.rows for v in row.values if v.value is not None]
-        assert all(abs(share - 100 * round(share * parts / 100) / parts) <= 0.0051 for share in shares)
+        assert all(abs(share - 100 * round(share * total / 100) / total) <= 0.0051 for share in shares)
     only = {"metric": ["harness/linearity"], "dataset": ["harness/nips2017"]}
     graph = plan_track("harness/iqa", load_profile("paper"), installed(), only=only, whole=True)
     aware = [t.spec for t in graph.tasks.values() if t.spec.step == "attack" and t.spec.options["adaptive"]]
@@ -188,11 +188,11 @@ def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients
 )
 def test_an_option_takes_an_id_and_a_label(track: str, option: str, by_id: Any, by_label: Any) -> None:
     profile, name = load_profile("embedded"), f"harness/{track}"
-    part, found = profile.tracks[name], [{*embedded(track).tasks}]
+    settings, task_sets = profile.tracks[name], [{*embedded(track).tasks}]
     for value in (by_id, by_label) if by_id != by_label else (by_id,):
-        tracks = {**profile.tracks, name: part.model_copy(update={"options": {**part.options, option: value}})}
-        found.append({*plan_track(name, profile.model_copy(update={"tracks": tracks}), installed()).tasks})
-    assert found[0] != found[1] == found[-1]
+        tracks = {**profile.tracks, name: settings.model_copy(update={"options": {**settings.options, option: value}})}
+        task_sets.append({*plan_track(name, profile.model_copy(update={"tracks": tracks}), installed()).tasks})
+    assert task_sets[0] != task_sets[1] == task_sets[-1]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,20 @@ def test_an_option_takes_an_id_and_a_label(track: str, option: str, by_id: Any, 
 )
 def test_a_name_in_an_option_that_nothing_has_is_refused(track: str, options: dict, line: str) -> None:
     profile, name = load_profile("embedded"), f"harness/{track}"
-    part = profile.tracks[name]
-    changed = part.model_copy(update={"options": {**part.options, **options}})
+    settings = profile.tracks[name]
+    changed = settings.model_copy(update={"options": {**settings.options, **options}})
     with pytest.raises(UsageError, match=re.escape(line)):
         plan_track(name, profile.model_copy(update={"tracks": {**profile.tracks, name: changed}}), installed())
+
+
+@pytest.mark.parametrize("profile", ["embedded", "quick"])
+def test_the_gate_sees_every_severity_behind_every_defense_and_no_attack_does(profile: str) -> None:
+    specs = [task.spec for task in plan_track("harness/iqa", load_profile(profile), installed()).tasks.values()]
+    graded = [spec for spec in specs if "graded=True" in spec.components["dataset"].label]
+    assert {spec.step for spec in graded} == {"purify", "graded"}
+    behind: dict[str, set[tuple[str, str]]] = {"defended": set(), "graded": set()}
+    for spec in specs:
+        if spec.step in behind:
+            behind[spec.step].add((spec.components["metric"].label, spec.components["defense"].label))
+    assert behind["graded"] == behind["defended"]
+    assert {spec.options["attacked"] for spec in graded if spec.step == "graded"} == {"harness/pictures[size=72]"}

@@ -36,8 +36,8 @@ def test_checkpoints_are_those_of_the_paper() -> None:
 
 def test_apgd_reaches_the_corner_of_the_ball_on_a_linear_loss() -> None:
     weight = torch.randn(3, 2, 2, generator=generator(0))
-    found = auto_pgd(lambda x: (x * weight).sum(dim=(1, 2, 3)), grey(2), 0.1, 5)
-    assert torch.allclose(found, 0.5 + 0.1 * weight.sign().expand_as(found))
+    attacked = auto_pgd(lambda x: (x * weight).sum(dim=(1, 2, 3)), grey(2), 0.1, 5)
+    assert torch.allclose(attacked, 0.5 + 0.1 * weight.sign().expand_as(attacked))
 
 
 def test_apgd_halves_its_step_where_a_fixed_one_oscillates_and_every_image_for_itself() -> None:
@@ -46,12 +46,12 @@ def test_apgd_halves_its_step_where_a_fixed_one_oscillates_and_every_image_for_i
     def loss(x: torch.Tensor) -> torch.Tensor:
         return -(x - peaks).square().sum(dim=(1, 2, 3))
 
-    found = auto_pgd(loss, grey(2), 0.1, 60)
-    assert (found - peaks).abs().max() < 2e-3
+    attacked = auto_pgd(loss, grey(2), 0.1, 60)
+    assert (attacked - peaks).abs().max() < 2e-3
     alone = torch.cat(
         [auto_pgd(lambda x, i=i: -(x - peaks[i]).square().sum(dim=(1, 2, 3)), grey(1), 0.1, 60) for i in range(2)]
     )
-    assert torch.equal(found, alone)
+    assert torch.equal(attacked, alone)
 
 
 def test_apgd_keeps_the_best_point_it_saw_and_asks_no_more_than_it_says() -> None:
@@ -62,16 +62,16 @@ def test_apgd_keeps_the_best_point_it_saw_and_asks_no_more_than_it_says() -> Non
         seen.append(value.detach())
         return value
 
-    found = auto_pgd(loss, grey(3), 0.2, 9)
+    attacked = auto_pgd(loss, grey(3), 0.2, 9)
     best = torch.stack(seen[:10]).amax(dim=0)
     assert len(seen) == 10
-    assert torch.equal(loss(found).detach(), best)
-    assert (found - 0.5).abs().max() <= 0.2 + 1e-6
+    assert torch.equal(loss(attacked).detach(), best)
+    assert (attacked - 0.5).abs().max() <= 0.2 + 1e-6
 
 
 def test_labels_fall_by_the_distance_and_stay_inside_their_range() -> None:
-    found = corrected(torch.tensor([-1.0, -4.5, 0.0]), torch.tensor([0.1, 0.5, 0.0]), -5.0, 0.0)
-    assert found.tolist() == [-1.5, -5.0, 0.0]
+    labels = corrected(torch.tensor([-1.0, -4.5, 0.0]), torch.tensor([0.1, 0.5, 0.0]), -5.0, 0.0)
+    assert labels.tolist() == [-1.5, -5.0, 0.0]
 
 
 def test_the_error_is_smooth_l1_over_the_range() -> None:
@@ -86,8 +86,8 @@ def test_the_gradient_penalty_is_the_l1_norm_of_a_linear_metrics_gradient() -> N
     def network(x: torch.Tensor) -> torch.Tensor:
         return x.flatten(1) @ weight
 
-    found = gradient_norm(network, images, network(images), gradient, 0.01)
-    assert torch.allclose(found, weight.abs().sum().expand(2), rtol=1e-4)
+    penalty = gradient_norm(network, images, network(images), gradient, 0.01)
+    assert torch.allclose(penalty, weight.abs().sum().expand(2), rtol=1e-4)
 
 
 def test_the_loss_of_linearity_sees_no_scale_and_is_one_for_reversed_labels() -> None:
@@ -123,7 +123,7 @@ def test_a_loss_without_a_scale_ends_with_the_line_that_fits_the_labels(tmp_path
     levels = torch.tensor([0.1, 0.3, 0.5, 0.9])
     pixels = levels.view(-1, 1, 1, 1).expand(-1, 3, 4, 4)
     mos = (10 * levels + 1).numpy()
-    images = ImageSet(("a", "b", "c", "d"), ((4, 4),) * 4, lambda own: pixels[own], {"mos": mos})
+    images = ImageSet(("a", "b", "c", "d"), ((4, 4),) * 4, lambda indices: pixels[indices], {"mos": mos})
 
     class Line(torch.nn.Module):
         def __init__(self) -> None:
@@ -141,12 +141,12 @@ def test_a_loss_without_a_scale_ends_with_the_line_that_fits_the_labels(tmp_path
     context = SimpleNamespace(
         data={"train": images, "test": images},
         rng=generator(0),
-        loop=lambda parts, steps, step, every: [step(i) for i in range(steps)],
+        loop=lambda datasets, steps, step, every: [step(i) for i in range(steps)],
     )
     plan = TuningPlan(train="x", test="x", epochs=1, batch=4)
-    found = tuned(metric, plan, context, CPU, lambda n, x, y: 0 * n(x).sum() + 0 * n.offset, scale_free=True)
-    assert float(found.tensors["slope"]) == pytest.approx(10, rel=1e-3)
-    assert float(found.tensors["offset"]) == pytest.approx(1, rel=2e-3)
+    result = tuned(metric, plan, context, CPU, lambda n, x, y: 0 * n(x).sum() + 0 * n.offset, scale_free=True)
+    assert float(result.tensors["slope"]) == pytest.approx(10, rel=1e-3)
+    assert float(result.tensors["offset"]) == pytest.approx(1, rel=2e-3)
 
 
 def train(out: Path, *words: str):
@@ -199,7 +199,7 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     command.wait()
     assert not list((tmp_path / "killed").glob("*.safetensors")), "the training ended before it could be killed"
     train(tmp_path / "killed", *words)
-    one, two = (next((tmp_path / part).glob("*.safetensors")).read_bytes() for part in ("whole", "killed"))
+    one, two = (next((tmp_path / folder).glob("*.safetensors")).read_bytes() for folder in ("whole", "killed"))
     assert one == two
     assert not checkpoint.exists()
 
@@ -214,8 +214,8 @@ def test_a_metric_without_the_weights_says_how_to_get_them() -> None:
 @pytest.mark.parametrize("metric", ["embedded-cnn", "embedded-transformer"])
 def test_shipped_weights_are_loaded_and_their_digest_is_part_of_the_result(metric: str) -> None:
     plain = installed().one("metric", metric)
-    found = [e.component for e in installed().entries.values() if e.component.info.id in ("harness/nt",)]
-    tuned = plain.trained_by(found[0].label)
+    defenses = [e.component for e in installed().entries.values() if e.component.info.id in ("harness/nt",)]
+    tuned = plain.trained_by(defenses[0].label)
     tuned.require()
     assert tuned.content()
     images = torch.rand(2, 3, 48, 48, generator=generator(3))

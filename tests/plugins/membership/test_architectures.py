@@ -18,7 +18,7 @@ from imharness.results.tasks import TaskSpec
 from imharness_membership.models.densenet_bc import DenseNetBc
 from imharness_membership.models.fine_tuned import WEIGHTS
 from imharness_membership.stacked import answers_of, is_chain, stack_weights
-from imharness_membership.work import FEATURES, IMAGES, PASSES, work
+from imharness_membership.workload import FEATURES, IMAGES, PASSES, workload_of
 
 PLAIN = "harness/plain-training"
 CPU, META = torch.device("cpu"), torch.device("meta")
@@ -38,7 +38,7 @@ def test_the_networks_have_as_many_parameters_as_published(name: str, millions: 
     """The repository that the paper's DenseNet is from prints them, on CIFAR-10 and in millions."""
     with META:
         network = installed().one("model", name).build(META)((3, 32, 32), 10, generator(0))
-    assert round(sum(own.numel() for own in network.parameters()) / 1e6, 2) == millions
+    assert round(sum(weights.numel() for weights in network.parameters()) / 1e6, 2) == millions
 
 
 @pytest.mark.parametrize("name", ["alexnet", "vgg19", "densenet-bc[depth=10,growth=4]"])
@@ -49,10 +49,10 @@ def test_each_starts_where_its_generator_says_and_learns_images_of_any_colours(n
     first = network.state_dict()
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert any(not torch.equal(first[key], other[key]) for key in first)
-    found = network(torch.rand(2, 1, 32, 48))
-    assert found.shape == (2, 7)
-    found.square().sum().backward()
-    assert all(own.grad is not None for own in network.parameters())
+    output = network(torch.rand(2, 1, 32, 48))
+    assert output.shape == (2, 7)
+    output.square().sum().backward()
+    assert all(weights.grad is not None for weights in network.parameters())
     with pytest.raises(UsageError, match="rows must be images"):
         make((446,), 7, generator(0))
 
@@ -66,22 +66,22 @@ def counted(make: NetworkFactory, shape: tuple[int, ...], classes: int) -> int:
     """Return the operations that torch counts for one row; neither weights nor answers are ever computed."""
     with META:
         network = make(shape, classes, generator(0)).eval()
-        with FlopCounterMode(display=False) as found:
+        with FlopCounterMode(display=False) as counter:
             network(torch.empty(1, *shape))
-    return found.get_total_flops()
+    return counter.get_total_flops()
 
 
 def test_operations_of_all_networks_are_those_that_torch_counts() -> None:
     """Every network of the package that no other test counts: those of images, and fully connected ones."""
     sizes = {"harness/cnn": (1, 64, 64), "harness/fine-tuned-resnet50": (3, 224, 224)}
-    models = [own for own in installed().of_kind("model") if own.info.id not in ("harness/mlp", "harness/wrn")]
-    models = [own for own in models if type(own).__module__.startswith("imharness_membership")]
+    models = [entry for entry in installed().of_kind("model") if entry.info.id not in ("harness/mlp", "harness/wrn")]
+    models = [component for component in models if type(component).__module__.startswith("imharness_membership")]
     models.append(installed().one("model", "densenet-bc[depth=100,growth=12]"))
     seen = set()
     for model in models:
         kind, cost = next((kind, cost) for kind, cost in IMAGES.items() if kind in model.label)
-        made: NetworkFactory = lambda *_: get_model("resnet50", weights=None)  # noqa: E731
-        make = made if "fine-tuned" in kind else model.build(META)
+        pretrained: NetworkFactory = lambda *_: get_model("resnet50", weights=None)  # noqa: E731
+        make = pretrained if "fine-tuned" in kind else model.build(META)
         assert counted(make, sizes.get(model.info.id, (3, 32, 32)), 10) == pytest.approx(cost, rel=0.02), model.label
         seen.add(kind)
     assert seen == set(IMAGES)
@@ -101,10 +101,10 @@ def test_operations_of_fully_connected_networks_are_those_that_torch_counts(data
         seed=0,
         needs={},
     )
-    found = work(spec, 6, 1)
-    assert found is not None
+    cost = workload_of(spec, 6, 1)
+    assert cost is not None
     rows = PASSES + 2 + 2  # one that is learnt, then a member, a non-member and two of the adversary that are answered
-    assert found.operations == rows * counted(model.build(META), (features,), classes)
+    assert cost.operations == rows * counted(model.build(META), (features,), classes)
 
 
 def test_the_paper_profile_trains_the_architectures_of_figures_4_and_12() -> None:
@@ -115,12 +115,14 @@ def test_the_paper_profile_trains_the_architectures_of_figures_4_and_12() -> Non
         met: dict[str, set[str]] = {}
         for task in graph.tasks.values():
             if task.spec.step == "evaluate":
-                parts = task.spec.components
-                met.setdefault(parts["model"].label, set()).add(parts.get("matched", parts["defense"]).label)
-        few = [own for own in met.values() if len(own) == 2]
+                components = task.spec.components
+                met.setdefault(components["model"].label, set()).add(
+                    components.get("matched", components["defense"]).label
+                )
+        few = [labels for labels in met.values() if len(labels) == 2]
         assert len(few) == others
-        assert all({own.partition("[")[0] for own in names} == {PLAIN, f"harness/{defense}"} for names in few)
-        assert all(len(own) > 5 for own in met.values() if len(own) != 2)
+        assert all({label.partition("[")[0] for label in names} == {PLAIN, f"harness/{defense}"} for names in few)
+        assert all(len(labels) > 5 for labels in met.values() if len(labels) != 2)
 
 
 def test_sigmoid_networks_train_at_once_as_one_by_one() -> None:
@@ -130,7 +132,9 @@ def test_sigmoid_networks_train_at_once_as_one_by_one() -> None:
     assert any(isinstance(layer, torch.nn.Sigmoid) for layer in networks[0])
     x = torch.rand(2, 5, 6, generator=generator(9))
     together = answers_of(networks[0])(stack_weights(networks), x)
-    torch.testing.assert_close(together, torch.stack([network(own) for network, own in zip(networks, x, strict=True)]))
+    torch.testing.assert_close(
+        together, torch.stack([network(batch) for network, batch in zip(networks, x, strict=True)])
+    )
 
 
 def test_fine_tuning_starts_from_the_weights_of_imagenet_with_a_new_last_layer(
@@ -154,6 +158,6 @@ def test_fine_tuning_starts_from_the_weights_of_imagenet_with_a_new_last_layer(
     assert first(images).shape == (2, 196)
     assert not torch.equal(first[1].fc.weight, other[1].fc.weight)
     assert torch.equal(first[1].conv1.weight, other[1].conv1.weight)
-    assert all(own.requires_grad for own in first.parameters())
+    assert all(weights.requires_grad for weights in first.parameters())
     with pytest.raises(UsageError, match="colour images"):
         make((1, 64, 64), 8, generator(0))

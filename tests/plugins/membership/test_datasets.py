@@ -49,9 +49,9 @@ def test_text_files(folder) -> None:
         ("purchase100", [[0, 1], [1, 0], [1, 1]], [0, 1, 1]),
         ("texas100", [[0, 1], [1, 1]], [0, 1]),
     ):
-        found = built(name)
-        assert found.features.tolist() == features
-        assert found.labels.tolist() == labels
+        table = built(name)
+        assert table.features.tolist() == features
+        assert table.labels.tolist() == labels
         assert installed().one("dataset", name).content()
 
 
@@ -70,12 +70,12 @@ def test_npz_files(folder) -> None:
 def test_images(folder) -> None:
     rows = np.zeros((2, 2 + 3072), np.uint8)
     rows[:, 1], rows[1, 2] = (5, 9), 255
-    for part in ("train", "test"):
-        put(folder, f"cifar100/{part}.bin", rows.tobytes())
-    found = built("cifar100")
-    assert found.features.shape == (4, 3, 32, 32)
-    assert found.labels.tolist() == [0, 1, 0, 1]
-    assert float(found.features[1, 0, 0, 0]) == 1
+    for file_stem in ("train", "test"):
+        put(folder, f"cifar100/{file_stem}.bin", rows.tobytes())
+    table = built("cifar100")
+    assert table.features.shape == (4, 3, 32, 32)
+    assert table.labels.tolist() == [0, 1, 0, 1]
+    assert float(table.features[1, 0, 0, 0]) == 1
     head = b"\x00\x00\x08\x03" + b"".join(n.to_bytes(4, "big") for n in (2, 28, 28))
     put(folder, "mnist/train-images-idx3-ubyte.gz", gzip.compress(head + bytes(2 * 784)))
     labels = b"\x00\x00\x08\x01" + (2).to_bytes(4, "big") + b"\x03\x01"
@@ -103,9 +103,9 @@ def test_rows_of_text_hold_finite_numbers_alone(folder, row: str) -> None:
 
 def test_the_real_files(shared_data, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
-    found = built("location30")
-    assert found.features.shape == (5010, 446)
-    assert found.classes == 30
+    table = built("location30")
+    assert table.features.shape == (5010, 446)
+    assert table.classes == 30
     digits = built("mnist")
     assert digits.features.shape == (10_000, 1, 28, 28)
     assert torch.bincount(digits.labels).min() > 800
@@ -116,14 +116,14 @@ def test_tiles_of_tissue_have_their_rows_of_grey_levels_and_the_class_last(folde
     rows = [",".join(map(str, [*(levels if label == 3 else 255 - levels), label])) for label in (3, 8, 3)]
     head = ",".join([*(f"pixel{number:04d}" for number in range(64 * 64)), "label"])
     put(folder, "ch-mnist/hmnist_64_64_L.csv", "\n".join([head, *rows]))
-    found = built("ch-mnist")
-    assert (found.features.shape, found.labels.tolist(), found.classes) == ((3, 1, 64, 64), [0, 1, 0], 2)
-    np.testing.assert_allclose(found.features[0, 0, 0].numpy(), np.arange(64) / 255, rtol=1e-6)
-    np.testing.assert_allclose(found.features[1, 0, 3, 63].numpy(), 0, atol=1e-6)
-    for spoilt, said in (
+    table = built("ch-mnist")
+    assert (table.features.shape, table.labels.tolist(), table.classes) == ((3, 1, 64, 64), [0, 1, 0], 2)
+    np.testing.assert_allclose(table.features[0, 0, 0].numpy(), np.arange(64) / 255, rtol=1e-6)
+    np.testing.assert_allclose(table.features[1, 0, 3, 63].numpy(), 0, atol=1e-6)
+    for spoilt, message in (
         ([row.replace("255", "256") for row in rows], "between 0 and 255"),
         (["1," + row for row in rows], "rows have 4098 numbers; expected 4096 grey levels"),
     ):
         put(folder, "ch-mnist/hmnist_64_64_L.csv", "\n".join([head, *spoilt]))
-        with pytest.raises(HarnessError, match=said):
+        with pytest.raises(HarnessError, match=message):
             built("ch-mnist")

@@ -84,8 +84,8 @@ def test_l2_keeps_weights_small(data) -> None:
 
 
 def test_early_stopping_is_as_accurate_as_asked_for(data) -> None:
-    found = trained(EarlyStopping(accuracy=0.6), data, TrainingPlan(40, 32, 1e-3))
-    assert gap(found, data)[0] == pytest.approx(0.6, abs=0.08)
+    network = trained(EarlyStopping(accuracy=0.6), data, TrainingPlan(40, 32, 1e-3))
+    assert gap(network, data)[0] == pytest.approx(0.6, abs=0.08)
 
 
 def test_an_early_stop_is_an_epoch_of_plain_training(data) -> None:
@@ -99,7 +99,7 @@ def test_an_early_stop_is_an_epoch_of_plain_training(data) -> None:
         network, data, TrainingPlan(12, 16, 3e-3), generator(2), keep
     )
     stopped = trained(EarlyStopping(), data, TrainingPlan(12, 16, 3e-3)).state_dict()
-    same = [all(torch.equal(own[name], stopped[name]) for name in stopped) for own in epochs]
+    same = [all(torch.equal(weights[name], stopped[name]) for name in stopped) for weights in epochs]
     assert len(epochs) == 12
     assert sum(same) == 1
 
@@ -109,19 +109,19 @@ OVERFITTED = [0.30, 0.45, 0.58, 0.60, 0.55]
 
 
 @pytest.mark.parametrize(
-    ("held_out", "wanted", "place"),
+    ("held_out", "wanted", "epoch"),
     [(OVERFITTED, 0.55, 2), (OVERFITTED, 0.9, 3), ([0.3, 0.6, 0.6], 0.6, 1), ([0.3, 0.5], 0.55, 1), ([0.3], 0.9, 0)],
 )
-def test_nobody_stops_at_a_last_epoch_that_is_no_record(held_out: list[float], wanted: float, place: int) -> None:
-    assert closest(np.array(held_out), wanted) == place
+def test_nobody_stops_at_a_last_epoch_that_is_no_record(held_out: list[float], wanted: float, epoch: int) -> None:
+    assert closest(np.array(held_out), wanted) == epoch
 
 
 def test_early_stopping_at_an_accuracy_takes_an_epoch_that_is_a_record(data, monkeypatch: pytest.MonkeyPatch) -> None:
     shares = iter(OVERFITTED)
     monkeypatch.setattr(early_stopping, "accuracy", lambda network, features, labels: next(shares))
-    found = trained(EarlyStopping(accuracy=0.55), data, TrainingPlan(5, 16, 3e-3)).state_dict()
+    weights = trained(EarlyStopping(accuracy=0.55), data, TrainingPlan(5, 16, 3e-3)).state_dict()
     third = trained(PlainTraining(), data, TrainingPlan(3, 16, 3e-3)).state_dict()
-    assert all(torch.equal(found[name], third[name]) for name in found)
+    assert all(torch.equal(weights[name], third[name]) for name in weights)
 
 
 @pytest.fixture(scope="module")
@@ -135,14 +135,14 @@ def released(data) -> tuple[torch.Tensor, DefenderOutputs]:
 @pytest.fixture(scope="module")
 def some(released) -> tuple[torch.Tensor, DefenderOutputs]:
     """Every third row of what was released; MemGuard searches for each row alone."""
-    outputs, held = released
-    return outputs[::3], DefenderOutputs(held.member[::3], held.reference[::3])
+    outputs, defender = released
+    return outputs[::3], DefenderOutputs(defender.member[::3], defender.reference[::3])
 
 
 @pytest.mark.parametrize("defense", [pytest.param(r, id=r.label) for r in RELEASES])
 def test_released_outputs_keep_shape_and_stay_probabilities(defense, some) -> None:
-    outputs, held = some
-    one, two = (small(defense).build(CPU)(outputs, held, generator(0)) for _ in range(2))
+    outputs, defender = some
+    one, two = (small(defense).build(CPU)(outputs, defender, generator(0)) for _ in range(2))
     assert torch.equal(one, two)
     assert one.shape == outputs.shape
     assert one.min() >= 0
@@ -150,27 +150,28 @@ def test_released_outputs_keep_shape_and_stay_probabilities(defense, some) -> No
 
 
 def test_memguard_keeps_labels_and_budget_and_turns_its_classifier_into_a_coin(some) -> None:
-    outputs, held = some
-    noisy = MemGuard(budget=2.0, epochs=60, patience=20).build(CPU)(outputs, held, generator(0))
+    outputs, defender = some
+    noisy = MemGuard(budget=2.0, epochs=60, patience=20).build(CPU)(outputs, defender, generator(0))
     assert torch.equal(noisy.argmax(1), outputs.argmax(1))
     assert torch.allclose(noisy.sum(1), torch.ones(len(noisy)), atol=1e-5)
-    classifier = member_classifier(held, 60, generator(0))
+    classifier = member_classifier(defender, 60, generator(0))
     before, after = ((classifier(sorted_outputs(x)).sigmoid() - 0.5).abs().mean() for x in (outputs, noisy))
     assert after < 0.5 * before
     for budget in (0.05, 0.2):
-        little = MemGuard(budget=budget, epochs=20, patience=20).build(CPU)(outputs, held, generator(0))
+        little = MemGuard(budget=budget, epochs=20, patience=20).build(CPU)(outputs, defender, generator(0))
         assert float((little - outputs).abs().sum(1).mean()) <= budget * 1.1
-    none = MemGuard(budget=0.0, epochs=5).build(CPU)(outputs, held, generator(0))
+    none = MemGuard(budget=0.0, epochs=5).build(CPU)(outputs, defender, generator(0))
     assert torch.equal(none, outputs)
 
 
 def test_memguard_gives_up_no_row_that_more_steps_would_turn(some) -> None:
-    outputs, held = some
+    outputs, defender = some
     guard = MemGuard(budget=2.0, epochs=20)
     short, long = (
-        own.build(CPU)(outputs, held, generator(0)) for own in (guard, guard.with_parameters(patience=STEPS))
+        version.build(CPU)(outputs, defender, generator(0))
+        for version in (guard, guard.with_parameters(patience=STEPS))
     )
-    classifier = member_classifier(held, 20, generator(0))
+    classifier = member_classifier(defender, 20, generator(0))
     before, one, two = (classifier(sorted_outputs(x)) > 0 for x in (outputs, short, long))
     assert int((one != before).sum()) >= 0.9 * len(outputs)
     assert torch.equal(one, two)
@@ -180,10 +181,10 @@ def test_memguard_gives_up_no_row_that_more_steps_would_turn(some) -> None:
 
 
 def test_masks_by_hand() -> None:
-    outputs, held = torch.tensor([[0.6, 0.26, 0.1, 0.04]]), DefenderOutputs(torch.ones(1, 4), torch.ones(1, 4))
+    outputs, defender = torch.tensor([[0.6, 0.26, 0.1, 0.04]]), DefenderOutputs(torch.ones(1, 4), torch.ones(1, 4))
 
     def masked(**fields: float) -> list[float]:
-        return Masking(**fields).build(CPU)(outputs, held, generator(0))[0].tolist()
+        return Masking(**fields).build(CPU)(outputs, defender, generator(0))[0].tolist()
 
     assert masked(top_k=2) == pytest.approx([0.6, 0.26, 0.07, 0.07])
     assert masked(decimals=1) == pytest.approx([0.6, 0.3, 0.1, 0.0])
@@ -238,5 +239,5 @@ def test_large_or_convolutional_networks_are_trained_one_by_one() -> None:
 def test_a_release_of_labels_says_the_most_likely_class_and_nothing_else() -> None:
     outputs = torch.tensor([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2]])
     release = installed().one("defense", "label-release").build(CPU)
-    found = release(outputs, DefenderOutputs(outputs, outputs), generator(0))
-    assert found.tolist() == [[0, 1, 0], [1, 0, 0]]
+    labels = release(outputs, DefenderOutputs(outputs, outputs), generator(0))
+    assert labels.tolist() == [[0, 1, 0], [1, 0, 0]]

@@ -35,8 +35,8 @@ def test_steps_are_those_of_torch(kind: str, weight_decay: float) -> None:
         F.cross_entropy(theirs(x), y).backward()
         optimiser.step()
     assert not torch.equal(ours[1].weight, chain(0)[1].weight)
-    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-        assert torch.equal(own, other)
+    for weight, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(weight, other)
 
 
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
@@ -70,15 +70,17 @@ def late_flat() -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 6))
 
 
-@pytest.mark.parametrize("made", [twice_an_activation, twice_a_layer, tied, late_flat])
+@pytest.mark.parametrize("build_network", [twice_an_activation, twice_a_layer, tied, late_flat])
 def test_networks_that_share_layers_or_flatten_late_answer_as_they_do_alone(
-    made: Callable[[], torch.nn.Module],
+    build_network: Callable[[], torch.nn.Module],
 ) -> None:
     torch.manual_seed(0)
-    networks = [made() for _ in range(3)]
+    networks = [build_network() for _ in range(3)]
     x = torch.rand(3, 5, 2, 3, generator=generator(0))
-    found = answers_of(networks[0])(stack_weights(networks), x)
-    torch.testing.assert_close(found, torch.stack([own(part) for own, part in zip(networks, x, strict=True)]))
+    answers = answers_of(networks[0])(stack_weights(networks), x)
+    torch.testing.assert_close(
+        answers, torch.stack([network(batch) for network, batch in zip(networks, x, strict=True)])
+    )
 
 
 @pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.Tanh, torch.nn.Softplus])
@@ -87,8 +89,10 @@ def test_stacked_answers_are_those_of_each_network(activation: type[torch.nn.Mod
     networks = [chain(seed, activation) for seed in range(3)]
     x = torch.rand(3, 5, 2, 3, generator=generator(0))
     weights = stack_weights(networks)
-    found = answers_of(networks[0])(weights, x)
-    torch.testing.assert_close(found, torch.stack([own(part) for own, part in zip(networks, x, strict=True)]))
+    answers = answers_of(networks[0])(weights, x)
+    torch.testing.assert_close(
+        answers, torch.stack([network(batch) for network, batch in zip(networks, x, strict=True)])
+    )
     unstack_weights({name: values + 1 for name, values in weights.items()}, networks)
     torch.testing.assert_close(networks[2][1].bias, chain(2, activation)[1].bias + 1)
 
@@ -98,6 +102,6 @@ def test_stacked_attackers_answer_as_each_alone() -> None:
     attackers = [AttackNet(4, 16) for _ in range(3)]
     outputs = torch.rand(3, 5, 4, generator=generator(1)).softmax(dim=2)
     labels = torch.randint(4, (3, 5), generator=generator(2))
-    found = attackers[0].stacked(stack_weights(attackers), outputs, labels)
-    alone = [own(x, y) for own, x, y in zip(attackers, outputs, labels, strict=True)]
-    torch.testing.assert_close(found, torch.stack(alone))
+    answers = attackers[0].stacked(stack_weights(attackers), outputs, labels)
+    alone = [attacker(x, y) for attacker, x, y in zip(attackers, outputs, labels, strict=True)]
+    torch.testing.assert_close(answers, torch.stack(alone))

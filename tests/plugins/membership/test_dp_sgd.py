@@ -28,8 +28,8 @@ def rows(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.rand(count, *SHAPE, generator=generator(2)), torch.randint(CLASSES, (count,), generator=generator(3))
 
 
-def gradient_of(own: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    return list(torch.autograd.grad(F.cross_entropy(own(x[None]), y[None]), list(own.parameters())))
+def gradient_of(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    return list(torch.autograd.grad(F.cross_entropy(model(x[None]), y[None]), list(model.parameters())))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -37,33 +37,35 @@ def gradient_of(own: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> list[
 def test_gradients_are_clipped_row_by_row(name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a loop; the norm is the median one, so that half of the rows are clipped."""
     monkeypatch.setattr(dp_sgd, "AT_ONCE", at_once)
-    own, (x, y) = network(name), rows(9)
-    single = [gradient_of(own, *row) for row in zip(x, y, strict=True)]
+    model, (x, y) = network(name), rows(9)
+    single = [gradient_of(model, *row) for row in zip(x, y, strict=True)]
     norms = [torch.cat([g.flatten() for g in one]).norm() for one in single]
     clip = float(torch.stack(norms).median())
     wanted = [
         sum(g[k] * min(1.0, clip / float(n)) for g, n in zip(single, norms, strict=True)) for k in range(len(single[0]))
     ]
-    found = clipped_sum(own, x, y, clip)
-    assert list(found) == [key for key, _ in own.named_parameters()]
-    for ours, theirs in zip(found.values(), wanted, strict=True):
+    gradients = clipped_sum(model, x, y, clip)
+    assert list(gradients) == [key for key, _ in model.named_parameters()]
+    for ours, theirs in zip(gradients.values(), wanted, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_row_moves_the_sum_by_more_than_the_clipping_norm(name: str) -> None:
-    own, (x, y) = network(name), rows(6)
-    whole, less = clipped_sum(own, x, y, 0.01), clipped_sum(own, x[1:], y[1:], 0.01)
+    model, (x, y) = network(name), rows(6)
+    whole, less = clipped_sum(model, x, y, 0.01), clipped_sum(model, x[1:], y[1:], 0.01)
     moved = torch.cat([(a - b).flatten() for a, b in zip(whole.values(), less.values(), strict=True)])
     assert float(moved.norm()) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_frozen_weights_have_no_gradient_and_stay() -> None:
-    own, (x, y) = network(NETWORKS[0]), rows(4)
-    frozen = next(own.parameters()).requires_grad_(False)
+    model, (x, y) = network(NETWORKS[0]), rows(4)
+    frozen = next(model.parameters()).requires_grad_(False)
     before = frozen.clone()
-    assert len(clipped_sum(own, x, y, 1.0)) == len(list(own.parameters())) - 1
-    DpSgd().build(CPU)(own, TrainingData(x, y, x, y), TrainingPlan(2, 4, 1e-2), generator(4), lambda done, total: None)
+    assert len(clipped_sum(model, x, y, 1.0)) == len(list(model.parameters())) - 1
+    DpSgd().build(CPU)(
+        model, TrainingData(x, y, x, y), TrainingPlan(2, 4, 1e-2), generator(4), lambda done, total: None
+    )
     assert torch.equal(frozen, before)
 
 
@@ -72,34 +74,36 @@ def test_an_empty_batch_adds_noise(name: str) -> None:
     """400 steps with one expected row each, by plain descent: the noise alone has a known size."""
     features, labels = torch.rand(400, *SHAPE, generator=generator(0)), torch.zeros(400, dtype=torch.int64)
     data = TrainingData(features, labels, features[:1], labels[:1])
-    own = network(name)
-    before = [p.detach().clone() for p in own.parameters()]
+    model = network(name)
+    before = [p.detach().clone() for p in model.parameters()]
     plan = TrainingPlan(1, 1, 1e-3, "sgd")
-    own = DpSgd(noise=10.0).build(CPU)(own, data, plan, generator(3), lambda done, total: None)
-    assert all(torch.isfinite(p).all() for p in own.parameters())
-    moved = float(sum((p.detach() - q).square().sum() for p, q in zip(own.parameters(), before, strict=True)))
-    assert moved == pytest.approx(400 * sum(p.numel() for p in own.parameters()) * 1e-4, rel=0.15)
+    model = DpSgd(noise=10.0).build(CPU)(model, data, plan, generator(3), lambda done, total: None)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+    moved = float(sum((p.detach() - q).square().sum() for p, q in zip(model.parameters(), before, strict=True)))
+    assert moved == pytest.approx(400 * sum(p.numel() for p in model.parameters()) * 1e-4, rel=0.15)
 
 
 def test_without_noise_and_clipping_whole_batches_give_plain_descent() -> None:
     """With noise of a hundredth of a clipping norm of 1e-6, the step is the mean of unit gradients times that norm."""
-    own, (x, y) = network(NETWORKS[0]), rows(50)
-    single = [torch.cat([g.flatten() for g in gradient_of(own, *row)]) for row in zip(x, y, strict=True)]
+    model, (x, y) = network(NETWORKS[0]), rows(50)
+    single = [torch.cat([g.flatten() for g in gradient_of(model, *row)]) for row in zip(x, y, strict=True)]
     wanted = torch.stack([g / g.norm() for g in single]).mean(dim=0)
-    before = torch.nn.utils.parameters_to_vector(own.parameters()).detach().clone()
+    before = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
     guard = DpSgd(noise=0.01, clip=1e-6, batch_size=50, epochs=1, learning_rate=1e3)
-    guard.build(CPU)(own, TrainingData(x, y, x, y), TrainingPlan(9, 5, 1.0, "sgd"), generator(4), lambda d, t: None)
-    moved = (before - torch.nn.utils.parameters_to_vector(own.parameters()).detach()) / 1e-3
+    guard.build(CPU)(model, TrainingData(x, y, x, y), TrainingPlan(9, 5, 1.0, "sgd"), generator(4), lambda d, t: None)
+    moved = (before - torch.nn.utils.parameters_to_vector(model.parameters()).detach()) / 1e-3
     assert float((moved - wanted).norm() / wanted.norm()) < 0.05
 
 
 def test_its_own_settings_count_before_the_plans() -> None:
     plan, seen = TrainingPlan(3, 5, 1e-3), list[tuple[int, int]]()
     x, y = rows(20)
-    own = DpSgd(epochs=2, batch_size=20)
-    own.build(CPU)(network(NETWORKS[0]), TrainingData(x, y, x, y), plan, generator(0), lambda *step: seen.append(step))
+    defense = DpSgd(epochs=2, batch_size=20)
+    defense.build(CPU)(
+        network(NETWORKS[0]), TrainingData(x, y, x, y), plan, generator(0), lambda *step: seen.append(step)
+    )
     assert seen == [(1, 2), (2, 2)]
-    assert own.promises(plan, 20) == DpSgd().promises(TrainingPlan(2, 20, 1e-3), 20)
+    assert defense.promises(plan, 20) == DpSgd().promises(TrainingPlan(2, 20, 1e-3), 20)
 
 
 def test_networks_that_mix_rows_are_refused() -> None:
@@ -126,9 +130,9 @@ def by_the_older_step(noise: float, rate: float, steps: int, delta: float = 1e-5
     ids=["Abadi et al., section 3.2", *(f"TensorFlow Privacy, MNIST, noise {noise}" for noise in (1.3, 1.1, 0.7))],
 )
 def test_epsilon_is_the_published_one(noise: float, rate: float, steps: int, epsilon: float) -> None:
-    found = by_the_older_step(noise, rate, steps)
-    assert found == pytest.approx(epsilon, abs=0.011)
-    assert 0.7 * found < epsilon_of(noise, rate, steps, 1e-5) < found
+    older_epsilon = by_the_older_step(noise, rate, steps)
+    assert older_epsilon == pytest.approx(epsilon, abs=0.011)
+    assert 0.7 * older_epsilon < epsilon_of(noise, rate, steps, 1e-5) < older_epsilon
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.5, 1.0, 4.0])
@@ -159,8 +163,8 @@ def test_epsilon_of_whole_batches_is_close_to_the_exact_one(noise: float, steps:
         return float(scipy.stats.norm.cdf(high) - np.exp(epsilon + scipy.stats.norm.logcdf(low)))
 
     exact = scipy.optimize.brentq(lambda epsilon: delta(epsilon) - 1e-5, 0, 1e4)
-    found = epsilon_of(noise, 1, steps, 1e-5)
-    assert exact <= found < 1.12 * exact
+    computed = epsilon_of(noise, 1, steps, 1e-5)
+    assert exact <= computed < 1.12 * exact
 
 
 def test_more_noise_is_more_private_and_more_epochs_are_less() -> None:
@@ -190,13 +194,13 @@ def test_epsilon_is_that_of_opacus(noise: float, rate: float, steps: int) -> Non
 def test_clipped_gradients_are_those_of_opacus(name: str) -> None:
     from opacus import GradSampleModule
 
-    own, (x, y) = network(name), rows(12)
-    ours = clipped_sum(own, x, y, 0.1)
-    private = GradSampleModule(own, loss_reduction="sum")
+    model, (x, y) = network(name), rows(12)
+    ours = clipped_sum(model, x, y, 0.1)
+    private = GradSampleModule(model, loss_reduction="sum")
     F.cross_entropy(private(x), y, reduction="sum").backward()
-    single = [p.grad_sample for p in own.parameters()]
+    single = [p.grad_sample for p in model.parameters()]
     norms = torch.stack([g.flatten(1).norm(dim=1) for g in single]).norm(dim=0)
-    for found, g in zip(ours.values(), single, strict=True):
+    for gradient, g in zip(ours.values(), single, strict=True):
         torch.testing.assert_close(
-            found, torch.einsum("n,n...->...", (0.1 / norms).clamp(max=1), g), rtol=1e-4, atol=1e-6
+            gradient, torch.einsum("n,n...->...", (0.1 / norms).clamp(max=1), g), rtol=1e-4, atol=1e-6
         )

@@ -11,6 +11,7 @@ from scipy.stats import t as student_t
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
 from imharness.errors import HarnessError
+from imharness.leaderboard import auc
 from imharness.membership import (
     LastLayerGradients,
     LayerGradients,
@@ -20,7 +21,6 @@ from imharness.membership import (
     Robustness,
 )
 from imharness.planning.plan import named
-from imharness.stats import auc
 from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.evaluators.bavaria import Bavaria
 from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira
@@ -66,9 +66,9 @@ def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
     layers = LayerGradients(
         torch.tensor([[7, 5], [5, CLASSES]]),
         *(
-            part
+            column
             for error, features in (factors[:2], factors[2:])
-            for part in (
+            for column in (
                 torch.cat([torch.rand(n, 7, generator=rng), features], dim=1),
                 torch.cat([torch.rand(n, 5, generator=rng), error], dim=1),
                 torch.rand(n, 3, generator=rng),
@@ -117,14 +117,14 @@ def small(evaluator: MembershipEvaluator, epochs: int) -> MembershipEvaluator:
 
 @pytest.mark.parametrize("evaluator", [pytest.param(e, id=e.label) for e in EVALUATORS])
 def test_the_order_of_the_rows_says_nothing_and_the_answer_is_the_same_again(evaluator: MembershipEvaluator) -> None:
-    found, _ = query()
+    request, _ = query()
     order = torch.randperm(400, generator=generator(3))
     infer = small(evaluator, epochs=8).build(CPU)
-    scores = infer(found)
+    scores = infer(request)
     assert scores.shape == (400,)
     assert torch.isfinite(scores).all()
-    assert torch.equal(infer(found), scores)
-    assert torch.allclose(infer(shuffled(found, order)), scores[order], atol=1e-5)
+    assert torch.equal(infer(request), scores)
+    assert torch.allclose(infer(shuffled(request, order)), scores[order], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatc
     ],
 )
 def test_a_leak_is_found(name: str) -> None:
-    found, member = query()
-    guess = installed().one("evaluator", name).build(CPU)(found) >= 0
+    request, member = query()
+    guess = installed().one("evaluator", name).build(CPU)(request) >= 0
     assert float((guess == member).float().mean()) > 0.6
 
 
@@ -173,17 +173,17 @@ def test_probabilities_of_0_and_1_and_classes_without_shadow_rows_are_no_trouble
     n = 12
     outputs = torch.nn.functional.one_hot(torch.arange(n) % CLASSES, CLASSES).float()
     labels = torch.zeros(n, dtype=torch.int64)
-    found, _ = query(n)
+    request, _ = query(n)
     edge = MembershipQuery(
         outputs,
         labels,
         torch.arange(n) < 6,
         outputs,
         torch.arange(n) % CLASSES,
-        found.references,
-        found.robustness,
-        found.gradients,
-        found.layers,
+        request.references,
+        request.robustness,
+        request.gradients,
+        request.layers,
     )
     for evaluator in EVALUATORS:
         assert torch.isfinite(small(evaluator, epochs=30).build(CPU)(edge)).all(), evaluator.label
@@ -191,25 +191,25 @@ def test_probabilities_of_0_and_1_and_classes_without_shadow_rows_are_no_trouble
 
 def test_log_odds_are_exact_near_certainty() -> None:
     outputs = torch.tensor([[1 - 1e-9, 1e-9], [1.0, 0.0], [0.25, 0.75]], dtype=torch.float64)
-    found = log_odds(outputs, torch.zeros(3, dtype=torch.int64))
-    assert float(found[0]) == pytest.approx(np.log((1 - 1e-9) / 1e-9))
-    assert float(found[1]) == pytest.approx(-np.log(1e-30))
-    assert float(found[2]) == pytest.approx(np.log(1 / 3))
+    odds = log_odds(outputs, torch.zeros(3, dtype=torch.int64))
+    assert float(odds[0]) == pytest.approx(np.log((1 - 1e-9) / 1e-9))
+    assert float(odds[1]) == pytest.approx(-np.log(1e-30))
+    assert float(odds[2]) == pytest.approx(np.log(1 / 3))
 
 
 @pytest.mark.parametrize("global_variance", [False, True])
 def test_lira_equals_a_loop_over_rows(global_variance: bool) -> None:
-    found, _ = query(40)
-    references = found.references
+    request, _ = query(40)
+    references = request.references
     assert references is not None
     observed = torch.linspace(-3, 4, 40)
     odds, inside = references.log_odds.double().numpy(), references.member.numpy()
 
     def gaussian(i: int, mask: np.ndarray) -> tuple[float, float]:
-        own = odds[mask[:, i], i]
+        reference_odds = odds[mask[:, i], i]
         squares = [((odds[m, j] - odds[m, j].mean()) ** 2).sum() for j, m in enumerate(mask.T)]
         pooled = sum(squares) / sum(m.sum() - 1 for m in mask.T)
-        return own.mean(), max(pooled if global_variance else own.var(ddof=1), MIN_VARIANCE)
+        return reference_odds.mean(), max(pooled if global_variance else reference_odds.var(ddof=1), MIN_VARIANCE)
 
     slow = {"online": [], "offline-cdf": [], "offline-logpdf": []}
     for i, x in enumerate(observed.numpy()):
@@ -225,19 +225,19 @@ def test_lira_equals_a_loop_over_rows(global_variance: bool) -> None:
 @pytest.mark.parametrize("mode", ["online", "offline"])
 @pytest.mark.parametrize("density", ["student", "normal"])
 def test_bavaria_equals_a_loop_over_rows(density: str, mode: str) -> None:
-    found, _ = query(40)
-    references = found.references
+    request, _ = query(40)
+    references = request.references
     assert references is not None
     alone = references.member.clone()
     alone[:, 3], alone[:, 4] = True, False  # rows that have the prior on one side
     observed, odds = torch.linspace(-3, 4, 40), references.log_odds.double().numpy()
 
     def log_density(x: float, i: int, mask: np.ndarray, is_inside: bool) -> float:
-        own, middle, spread = odds[mask[:, i], i], odds[mask].mean(), odds[mask].var()
-        own = own[:0] if is_inside and mode == "offline" else own
-        n, mean = len(own), own.mean() if len(own) else middle
+        reference_odds, middle, spread = odds[mask[:, i], i], odds[mask].mean(), odds[mask].var()
+        reference_odds = reference_odds[:0] if is_inside and mode == "offline" else reference_odds
+        n, mean = len(reference_odds), reference_odds.mean() if len(reference_odds) else middle
         alpha, kappa = (2 if density == "student" else 1) + n / 2, 1 + n
-        beta = spread + ((own - mean) ** 2).sum() / 2 + n * (mean - middle) ** 2 / (2 * kappa)
+        beta = spread + ((reference_odds - mean) ** 2).sum() / 2 + n * (mean - middle) ** 2 / (2 * kappa)
         if density == "normal":
             return float(norm.logpdf(x, mean, (beta / (alpha - 1) if alpha > 1 else beta) ** 0.5))
         width = (beta * (kappa + 1) / (alpha * kappa)) ** 0.5
@@ -257,36 +257,36 @@ def test_bavaria_is_the_density_of_a_further_answer_averaged_over_the_posterior(
     nothing = torch.zeros(6, 1)
     references = References(torch.tensor(odds).float(), torch.tensor(member), nothing, nothing[:, 0])
     observed = torch.full((30,), 2.5)
-    found = Bavaria().statistic(observed, observed, references, 6)[0]
+    density = Bavaria().statistic(observed, observed, references, 6)[0]
     expected = []
-    for own in (odds[:3], odds[3:]):
-        variances = own.var() / rng.gamma(2.0, size=400_000)
-        means = own.mean() + np.sqrt(variances) * rng.normal(size=len(variances))
-        weights = norm.logpdf(own[:, 0, None], means, np.sqrt(variances)).sum(axis=0)
+    for reference_odds in (odds[:3], odds[3:]):
+        variances = reference_odds.var() / rng.gamma(2.0, size=400_000)
+        means = reference_odds.mean() + np.sqrt(variances) * rng.normal(size=len(variances))
+        weights = norm.logpdf(reference_odds[:, 0, None], means, np.sqrt(variances)).sum(axis=0)
         weights = np.exp(weights - weights.max())
         expected.append(np.log((weights * norm.pdf(2.5, means, np.sqrt(variances))).sum() / weights.sum()))
-    assert float(found) == pytest.approx(expected[0] - expected[1], abs=0.02)
+    assert float(density) == pytest.approx(expected[0] - expected[1], abs=0.02)
 
 
 def test_lira_tells_answers_apart_that_lie_close_beside_a_wide_gap() -> None:
     rng = np.random.default_rng(5)
     inside = rng.random((10, 300)).argsort(axis=0) < 5
     odds = (20 * inside + 0.01 * rng.normal(size=inside.shape)).astype(np.float32)
-    own = [np.where(mask, odds.astype(np.float64), np.nan) for mask in (inside, ~inside)]
-    (m1, v1), (m0, v0) = ((np.nanmean(x, axis=0), np.nanvar(x, axis=0, ddof=1)) for x in own)
+    sides = [np.where(mask, odds.astype(np.float64), np.nan) for mask in (inside, ~inside)]
+    (m1, v1), (m0, v0) = ((np.nanmean(x, axis=0), np.nanvar(x, axis=0, ddof=1)) for x in sides)
     observed = odds[0] + np.float32(0.005)
     expected = norm.logpdf(observed, m1, v1**0.5) - norm.logpdf(observed, m0, v0**0.5)
     odds[:, 7] = expected[7] = np.nan
     seen, nothing = torch.from_numpy(observed), torch.zeros(10, 1)
     references = References(torch.from_numpy(odds), torch.from_numpy(inside), nothing, nothing[:, 0])
     lira = Lira(global_variance=False)
-    found = lira.statistic(seen, seen, references, 10).numpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-3)
-    assert np.flatnonzero(np.isnan(found)).tolist() == [7]
+    scores = lira.statistic(seen, seen, references, 10).numpy()
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-3)
+    assert np.flatnonzero(np.isnan(scores)).tolist() == [7]
     lonely = torch.from_numpy(inside.copy())
     lonely[1:, 3] = False  # one row with a single reference has no variance of its own; no other row changes
     other = lira.statistic(seen, seen, replace(references, member=lonely), 10).numpy()
-    np.testing.assert_allclose(np.delete(other, [3]), np.delete(found, [3]), rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(np.delete(other, [3]), np.delete(scores, [3]), rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("mode", ["online", "offline-logpdf"])
@@ -309,8 +309,8 @@ def test_lira_is_that_of_double_precision_for_many_rows_and_sides_far_apart(mode
     terms = np.array([log_density(inside) if mode == "online" else np.zeros(rows), log_density(~inside)])
     answers, marks = (torch.from_numpy(np.ascontiguousarray(x.T)).T for x in (odds, inside))
     references = References(answers, marks, answers, answers[:, 0])
-    found = Lira(mode=mode, global_variance=False).statistic(torch.from_numpy(observed), answers, references, count)
-    assert (np.abs(found.numpy() - (terms[0] - terms[1])) / (1 + np.abs(terms).sum(axis=0))).max() < 5e-5
+    scores = Lira(mode=mode, global_variance=False).statistic(torch.from_numpy(observed), answers, references, count)
+    assert (np.abs(scores.numpy() - (terms[0] - terms[1])) / (1 + np.abs(terms).sum(axis=0))).max() < 5e-5
 
 
 def test_few_references_share_one_variance_and_many_have_one_for_each_row() -> None:
@@ -325,20 +325,20 @@ def test_few_references_share_one_variance_and_many_have_one_for_each_row() -> N
         observed = torch.from_numpy(hard + gap * member + rng.normal(size=n)).float()
         references = References(odds, torch.from_numpy(inside), odds[:, :5], odds[0, :5])
         for variance in (None, False, True):
-            found = Lira(global_variance=variance).statistic(observed, observed, references, count)
-            aucs[variance, count] = auc(found.numpy(), member)
+            scores = Lira(global_variance=variance).statistic(observed, observed, references, count)
+            aucs[variance, count] = auc(scores.numpy(), member)
     assert aucs[None, 6] == aucs[True, 6] > aucs[False, 6] + 0.03
     assert aucs[None, 64] == aucs[False, 64]
 
 
 def test_the_threshold_is_learnt_with_the_variance_that_the_scores_have() -> None:
-    found, _ = query(60)
+    request, _ = query(60)
     rng = generator(4)
     inside = torch.rand(64, 60, generator=rng).argsort(dim=0) < 32
     many = References(torch.randn(64, 60, generator=rng) + inside, inside, torch.randn(64, 5), torch.randn(5))
-    asked = replace(found, references=many)
-    each = Lira(global_variance=False).build(CPU)(asked)
-    assert torch.equal(Lira().build(CPU)(asked), each)
+    extended = replace(request, references=many)
+    each = Lira(global_variance=False).build(CPU)(extended)
+    assert torch.equal(Lira().build(CPU)(extended), each)
 
 
 def test_of_equally_good_thresholds_the_order_of_rows_chooses_none() -> None:
@@ -357,8 +357,8 @@ def test_of_equally_good_thresholds_the_order_of_rows_chooses_none() -> None:
 
 
 def test_rmia_equals_a_loop_over_pairs() -> None:
-    found, _ = query(40)
-    r = found.references
+    request, _ = query(40)
+    r = request.references
     assert r is not None
     observed, population = torch.linspace(-3, 4, 40), r.target_population_log_odds
     a = Rmia().offline
@@ -384,8 +384,8 @@ def test_risk_scores_equal_a_loop_over_classes_and_bins() -> None:
     shadow[:5], member = 0, rng.random(300) < 0.4
     labels, target_labels = rng.integers(0, 3, 300), rng.integers(0, 4, 200)
     prior = 0.3
-    found = risk_scores(shadow, member, labels, target, target_labels, 4, prior)
-    for value, label, score in zip(target, target_labels, found, strict=True):
+    scores = risk_scores(shadow, member, labels, target, target_labels, 4, prior)
+    for value, label, score in zip(target, target_labels, scores, strict=True):
         rows = labels == label if (labels == label).any() else np.ones(300, bool)
         logs = np.log10(np.maximum(shadow[rows], FLOOR))
         edges = np.linspace(logs.min(), logs.max(), BINS + 1)
@@ -396,9 +396,9 @@ def test_risk_scores_equal_a_loop_over_classes_and_bins() -> None:
         inside, outside = share(shadow[rows & member]), share(shadow[rows & ~member])
         with np.errstate(invalid="ignore"):
             r = prior * inside / (prior * inside + (1 - prior) * outside)
-        place = int(np.clip(np.searchsorted(edges, np.log10(max(value, FLOOR)), side="right") - 1, 0, BINS - 1))
+        bin_index = int(np.clip(np.searchsorted(edges, np.log10(max(value, FLOOR)), side="right") - 1, 0, BINS - 1))
         occupied = np.flatnonzero(~np.isnan(r))
-        nearest = min(occupied, key=lambda b: (abs(b - place), b))
+        nearest = min(occupied, key=lambda b: (abs(b - bin_index), b))
         assert score == pytest.approx(r[nearest], abs=1e-12)
 
 
@@ -428,25 +428,25 @@ def test_modified_entropy_of_a_certain_wrong_answer_is_the_floor() -> None:
 def test_the_known_half_of_the_target_never_holds_a_row_that_is_guessed() -> None:
     """Each row is guessed once, by what the other half says; a query tells the membership of the known half alone."""
     q, member = query(41)
-    parts = known_halves(q, member)
+    halves = known_halves(q, member)
     taken = torch.zeros(41, dtype=torch.int64)
-    for place, own in parts:
-        taken[place] += 1
+    for indices, half_query in halves:
+        taken[indices] += 1
         rest = torch.ones(41, dtype=torch.bool)
-        rest[place] = False
-        torch.testing.assert_close(own.target_outputs, q.target_outputs[place])
-        torch.testing.assert_close(own.shadow_outputs, q.target_outputs[rest])
-        assert torch.equal(own.shadow_member, member[rest])
-        assert own.references is None
-        assert own.gradients is not None
+        rest[indices] = False
+        torch.testing.assert_close(half_query.target_outputs, q.target_outputs[indices])
+        torch.testing.assert_close(half_query.shadow_outputs, q.target_outputs[rest])
+        assert torch.equal(half_query.shadow_member, member[rest])
+        assert half_query.references is None
+        assert half_query.gradients is not None
         assert q.gradients is not None
-        torch.testing.assert_close(own.gradients.shadow_features, q.gradients.target_features[rest])
-        torch.testing.assert_close(own.gradients.target_error, q.gradients.target_error[place])
-        assert own.layers is not None
+        torch.testing.assert_close(half_query.gradients.shadow_features, q.gradients.target_features[rest])
+        torch.testing.assert_close(half_query.gradients.target_error, q.gradients.target_error[indices])
+        assert half_query.layers is not None
         assert q.layers is not None
-        torch.testing.assert_close(own.layers.shadow_inputs, q.layers.target_inputs[rest])
-        torch.testing.assert_close(own.layers.target_slopes, q.layers.target_slopes[place])
-        torch.testing.assert_close(own.layers.target_norms, q.layers.target_norms[place])
+        torch.testing.assert_close(half_query.layers.shadow_inputs, q.layers.target_inputs[rest])
+        torch.testing.assert_close(half_query.layers.target_slopes, q.layers.target_slopes[indices])
+        torch.testing.assert_close(half_query.layers.target_norms, q.layers.target_norms[indices])
     assert (taken == 1).all()
 
 
@@ -460,22 +460,22 @@ def test_an_attack_that_knows_rows_of_the_target_finds_a_leak_that_its_shadow_mo
     q = MembershipQuery(*leaking(2000, 6), outputs, labels)
     against = ~member
     learnt = installed().one("evaluator", "neural[epochs=10,width=64]").build(CPU)
-    known = installed().one("evaluator", "neural-known[epochs=10,width=64]")
+    informed = installed().one("evaluator", "neural-known[epochs=10,width=64]")
     assert float(((learnt(q) >= 0) == against).float().mean()) < 0.35
-    infer, scores = known.build(CPU), torch.empty(2000)
-    for place, part in known_halves(q, against):
-        scores[place] = infer(part)
+    infer, scores = informed.build(CPU), torch.empty(2000)
+    for indices, half_query in known_halves(q, against):
+        scores[indices] = infer(half_query)
     assert 0.65 < float(((scores >= 0) == against).float().mean()) < 0.84
-    for own in (known, *(installed().one("evaluator", f"white-box{name}-known") for name in ("", "-layers"))):
-        assert "known" in own.reads
-        assert own.by_name
+    for evaluator in (informed, *(installed().one("evaluator", f"white-box{name}-known") for name in ("", "-layers"))):
+        assert "known" in evaluator.reads
+        assert evaluator.opt_in
 
 
 def test_a_star_does_not_select_what_only_a_name_selects() -> None:
-    found = {own.info.id for own in named(installed(), "evaluator", ["*", "harness/neural-known"])}
-    assert "harness/neural-known" in found
-    assert "harness/white-box-known" not in found
-    assert "harness/white-box" in found
+    names = {evaluator.info.id for evaluator in named(installed(), "evaluator", ["*", "harness/neural-known"])}
+    assert "harness/neural-known" in names
+    assert "harness/white-box-known" not in names
+    assert "harness/white-box" in names
 
 
 def test_rounding_hides_what_moves_no_decimal_from_the_attack() -> None:
@@ -495,14 +495,14 @@ def test_rounding_hides_what_moves_no_decimal_from_the_attack() -> None:
 def test_each_class_has_a_network_that_learns_from_its_own_rows_alone() -> None:
     q, member = query()
     evaluator = installed().one("evaluator", "neural-per-class[epochs=20,learning_rate=0.01]")
-    found = evaluator.build(CPU)(q)
-    assert float(((found >= 0) == member).float().mean()) > 0.6
+    scores = evaluator.build(CPU)(q)
+    assert float(((scores >= 0) == member).float().mean()) > 0.6
     others = q.shadow_labels != 1
     changed = torch.where(others[:, None], q.shadow_outputs.flip(1), q.shadow_outputs)
     again = evaluator.build(CPU)(replace(q, shadow_outputs=changed))
     same = q.target_labels == 1
-    torch.testing.assert_close(again[same], found[same], rtol=1e-4, atol=1e-5)
-    assert not torch.allclose(again[~same], found[~same], atol=1e-2)
+    torch.testing.assert_close(again[same], scores[same], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(again[~same], scores[~same], atol=1e-2)
 
 
 def test_robust_training_loses_less_to_perturbed_outputs_than_plain_training() -> None:
@@ -515,8 +515,10 @@ def test_robust_training_loses_less_to_perturbed_outputs_than_plain_training() -
 
     def lost(evaluator: MembershipEvaluator) -> float:
         infer, moved = evaluator.build(CPU), q.target_outputs
-        own = moved.gather(1, q.target_labels[:, None])[:, 0]
-        toward = torch.where(member, own - 0.1, own + 0.1).clamp(0, 1)  # members less sure, the others surer
+        true_probability = moved.gather(1, q.target_labels[:, None])[:, 0]
+        toward = torch.where(member, true_probability - 0.1, true_probability + 0.1).clamp(
+            0, 1
+        )  # members less sure, the others surer
         moved = moved.scatter(1, q.target_labels[:, None], toward[:, None])
         clean, attacked = infer(q), infer(replace(q, target_outputs=moved))
         return float((clean - attacked)[member].mean() - (clean - attacked)[~member].mean())

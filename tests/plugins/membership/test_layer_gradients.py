@@ -9,7 +9,7 @@ from torch.func import functional_call, grad, vmap
 from imharness.components.registry import installed
 from imharness.data import generator
 from imharness.errors import HarnessError
-from imharness_membership.evaluators.white_box_layers import convolved
+from imharness_membership.evaluators.white_box_layers import AllLayersNet, convolved
 from imharness_membership.layer_gradients import row_gradients
 
 CPU = torch.device("cpu")
@@ -22,7 +22,7 @@ def laid_out(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, 
     def loss(weights: dict[str, torch.Tensor], row: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(functional_call(network, (weights, buffers), (row[None],)), label[None])
 
-    weights = {name: own.detach() for name, own in network.named_parameters()}
+    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
     return vmap(grad(loss), (None, 0, 0))(weights, x, y)
 
 
@@ -32,14 +32,14 @@ def made(name: str, shape: tuple[int, ...]) -> nn.Module:
 
 def test_factors_of_all_layers_multiply_to_the_gradients_of_all_layers() -> None:
     network, x, y = made("mlp[hidden=[9,8],activation=tanh]", (12,)), torch.rand(6, 12), torch.arange(6)
-    found, wanted = row_gradients(network, x, y), laid_out(network, x, y)
-    assert found.sizes.tolist() == [[12, 9], [9, 8], [8, 7]]
-    assert found.given
-    assert found.norms.shape == (6, 0)
-    inputs = torch.cat([x, found.inputs], dim=1).split([12, 9, 8], dim=1)
-    weights = [own for name, own in wanted.items() if name.endswith("weight")]
-    biases = [own for name, own in wanted.items() if name.endswith("bias")]
-    for a, b, weight, bias in zip(found.slopes.split([9, 8, 7], dim=1), inputs, weights, biases, strict=True):
+    factors, wanted = row_gradients(network, x, y), laid_out(network, x, y)
+    assert factors.sizes.tolist() == [[12, 9], [9, 8], [8, 7]]
+    assert factors.given
+    assert factors.norms.shape == (6, 0)
+    inputs = torch.cat([x, factors.inputs], dim=1).split([12, 9, 8], dim=1)
+    weights = [gradient for name, gradient in wanted.items() if name.endswith("weight")]
+    biases = [gradient for name, gradient in wanted.items() if name.endswith("bias")]
+    for a, b, weight, bias in zip(factors.slopes.split([9, 8, 7], dim=1), inputs, weights, biases, strict=True):
         torch.testing.assert_close(a[:, :, None] * b[:, None, :], weight)
         torch.testing.assert_close(a, bias)
 
@@ -48,15 +48,15 @@ def test_factors_of_all_layers_multiply_to_the_gradients_of_all_layers() -> None
 def test_norms_are_those_of_the_convolutions_gradients(name: str) -> None:
     network = made(name, (3, 32, 32))
     x, y = torch.rand(35, 3, 32, 32, generator=generator(1)), torch.arange(35) % 7
-    found, wanted = row_gradients(network, x, y), laid_out(network, x, y)
-    linear = {f"{name}.weight" for name, own in network.named_modules() if isinstance(own, nn.Linear)}
-    maps = [own for name, own in wanted.items() if name.endswith("weight") and own.dim() == 5]
-    norms = torch.stack([own.flatten(1).norm(dim=1) for own in maps], dim=1)
-    torch.testing.assert_close(found.norms.sort(dim=1).values, norms.sort(dim=1).values, rtol=1e-3, atol=1e-6)
-    assert not found.given
+    factors, wanted = row_gradients(network, x, y), laid_out(network, x, y)
+    linear = {f"{name}.weight" for name, module in network.named_modules() if isinstance(module, nn.Linear)}
+    maps = [gradient for name, gradient in wanted.items() if name.endswith("weight") and gradient.dim() == 5]
+    norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in maps], dim=1)
+    torch.testing.assert_close(factors.norms.sort(dim=1).values, norms.sort(dim=1).values, rtol=1e-3, atol=1e-6)
+    assert not factors.given
     start = stop = 0
-    for (inputs, units), name in zip(found.sizes.tolist(), sorted(linear, key=list(wanted).index), strict=True):
-        a, b = found.slopes[:, start : start + units], found.inputs[:, stop : stop + inputs]
+    for (inputs, units), name in zip(factors.sizes.tolist(), sorted(linear, key=list(wanted).index), strict=True):
+        a, b = factors.slopes[:, start : start + units], factors.inputs[:, stop : stop + inputs]
         torch.testing.assert_close(a[:, :, None] * b[:, None, :], wanted[name], rtol=1e-3, atol=1e-6)
         start, stop = start + units, stop + inputs
 
@@ -72,8 +72,10 @@ def test_grouped_and_strided_convolutions_and_activations_in_place_are_no_troubl
         nn.Linear(6 * 3 * 5, 7),
     )
     x, y = torch.rand(4, 4, 10, 10), torch.arange(4)
-    wanted = laid_out(nn.Sequential(*(nn.ReLU() if isinstance(own, nn.ReLU) else own for own in network)), x, y)
-    norms = torch.stack([wanted[f"{place}.weight"].flatten(1).norm(dim=1) for place in (0, 2)], dim=1)
+    wanted = laid_out(
+        nn.Sequential(*(nn.ReLU() if isinstance(module, nn.ReLU) else module for module in network)), x, y
+    )
+    norms = torch.stack([wanted[f"{index}.weight"].flatten(1).norm(dim=1) for index in (0, 2)], dim=1)
     torch.testing.assert_close(row_gradients(network, x, y).norms, norms)
 
 
@@ -90,3 +92,14 @@ def test_kernels_answer_factors_as_the_gradient_laid_out() -> None:
     matrix = slopes[:, :, None] * inputs[:, None, :]
     by_convolution = F.conv2d(matrix[:, None], kernels.weight[:, None, None, :], kernels.bias)  # (8, 5, 6, 1)
     torch.testing.assert_close(convolved(kernels, inputs, slopes), by_convolution[..., 0].mT)
+
+
+def test_the_outputs_that_an_attack_reads_are_the_probabilities() -> None:
+    """They are the slopes of the last layer, plus one for the label."""
+    network, x, y = made("mlp[hidden=[9,8],activation=tanh]", (12,)), torch.rand(6, 12), torch.arange(6)
+    factors = row_gradients(network, x, y)
+    attack, read = AllLayersNet(((12, 9), (9, 8), (8, 7)), norms=0, kernels=2, width=4), []
+    attack.outputs.register_forward_pre_hook(lambda branch, inputs: read.append(inputs[0]))
+    attack(torch.cat([x, factors.inputs], dim=1), factors.slopes, factors.norms, y)
+    torch.testing.assert_close(read[0][:, :7], network(x).softmax(dim=1))
+    torch.testing.assert_close(read[0][:, 7:14], F.one_hot(y, 7).float())

@@ -9,15 +9,15 @@ import pytest
 from scipy.stats import norm, pearsonr, spearmanr, t, ttest_rel
 
 from imharness.errors import UsageError
+from imharness.leaderboard import auc, balanced_accuracy, chosen_half, tpr_at_fpr
 from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness.stats import auc, balanced_accuracy, chosen_half, tpr_at_fpr
 from imharness.tracks import TrackReport
 from imharness_membership.roc import roc
 from imharness_membership.tables import report
-from imharness_membership.tables.cells import figures, figures_at
+from imharness_membership.tables.figures import figures, figures_at
 
 PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
 CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
@@ -34,7 +34,7 @@ RIGHT, HALF, WRONG = [0.4, 0.2, -0.1, -0.3], [0.4, -0.2, 0.1, -0.3], [-0.4, -0.2
 
 
 class World:
-    """A store that cells are put into one by one."""
+    """A store that tasks are put into one by one."""
 
     def __init__(self, folder: Path) -> None:
         self.store, self.records = Store(folder), list[TaskRecord]()
@@ -121,13 +121,13 @@ def test_figures_of_many_rows_are_those_of_each_one() -> None:
     member = rng.random(301) < 0.4
     score = np.round(rng.normal(size=(5, 301)) + 0.5 * member, 1)
     score[3] = np.nan
-    found = figures(score, member, figures_at())
+    measures = figures(score, member, figures_at())
     for row in (0, 1, 2, 4):
-        assert found["accuracy"][row] == pytest.approx(balanced_accuracy(score[row], member), abs=1e-12)
-        assert found["auc"][row] == pytest.approx(auc(score[row], member), abs=1e-12)
-        assert found["tpr1"][row] == pytest.approx(tpr_at_fpr(score[row], member, 0.01), abs=1e-12)
-        assert np.isnan(found["tpr01"][row])
-    assert all(np.isnan(numbers[3]) for numbers in found.values())
+        assert measures["accuracy"][row] == pytest.approx(balanced_accuracy(score[row], member), abs=1e-12)
+        assert measures["auc"][row] == pytest.approx(auc(score[row], member), abs=1e-12)
+        assert measures["tpr1"][row] == pytest.approx(tpr_at_fpr(score[row], member, 0.01), abs=1e-12)
+        assert np.isnan(measures["tpr01"][row])
+    assert all(np.isnan(numbers[3]) for numbers in measures.values())
     many = np.arange(1500) < 300
     score = rng.normal(size=(1, 1500))
     assert figures(score, many, figures_at(0.001))["tpr01"][0] == tpr_at_fpr(score[0], many, 0.001)
@@ -142,16 +142,16 @@ def test_a_defense_that_no_adaptive_adversary_met_stands_last(world: World) -> N
     world.guess(LATE, "x/one", WRONG, adaptive=False)
     for defense in (PLAIN, GUARD, LATE):
         world.trained(defense, 0.5)
-    found = world.table("defenses")
-    assert list(found) == [GUARD, LATE, PLAIN], "the control comes after all entries"
+    rows = world.table("defenses")
+    assert list(rows) == [GUARD, LATE, PLAIN], "the control comes after all entries"
     half = shown(HALF)
-    assert [row["aware"] for row in found.values()] == pytest.approx([half, None, 1.0])
-    assert [row["unaware"] for row in found.values()] == pytest.approx([half, None, 1.0])
-    assert [row["rank"] for row in found.values()] == [1, None, None]
-    assert [row["coverage"] for row in found.values()] == [100, 50, 100]
-    found = world.table("rates")
-    assert [row["accuracy_adaptive"] for row in found.values()] == [half, 1.0, None]
-    assert [row["accuracy_plain"] for row in found.values()] == [half, 1.0, 0.0]
+    assert [row["aware"] for row in rows.values()] == pytest.approx([half, None, 1.0])
+    assert [row["unaware"] for row in rows.values()] == pytest.approx([half, None, 1.0])
+    assert [row["rank"] for row in rows.values()] == [1, None, None]
+    assert [row["coverage"] for row in rows.values()] == [100, 50, 100]
+    rows = world.table("rates")
+    assert [row["accuracy_adaptive"] for row in rows.values()] == [half, 1.0, None]
+    assert [row["accuracy_plain"] for row in rows.values()] == [half, 1.0, 0.0]
 
 
 def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) -> None:
@@ -161,10 +161,10 @@ def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) ->
         world.guess(PLAIN, "x/two", HALF, split=split)
     both = (1 + shown(HALF)) / 2
     assert world.table("defenses")[PLAIN]["worst"] == pytest.approx(both)
-    own = world.table("rates")[PLAIN]
-    assert (own["accuracy_adaptive"], own["accuracy_plain"]) == (pytest.approx(both), None)
-    assert own["tpr1_adaptive"] is None
-    assert (own["test"], own["train"]) == (0.75, 1.0)
+    rates = world.table("rates")[PLAIN]
+    assert (rates["accuracy_adaptive"], rates["accuracy_plain"]) == (pytest.approx(both), None)
+    assert rates["tpr1_adaptive"] is None
+    assert (rates["test"], rates["train"]) == (0.75, 1.0)
     assert world.table("accuracy")[PLAIN] == {"e0": 0.75, "e1": 0.5, "test": 0.75, "train": 1.0}
     assert {name: row["accuracy"] for name, row in world.table("evaluators").items()} == {"x/one": 0.75, "x/two": 0.5}
     assert list(world.table("evaluators")) == ["x/one", "x/two"]
@@ -187,33 +187,33 @@ def test_the_evaluator_of_a_split_is_chosen_on_those_that_follow_it(world: World
             world.guess(PLAIN, name, RIGHT if right else HALF, split=split)
         world.guess(PLAIN, "x/three", WRONG, split=split)
         world.trained(PLAIN, 0.75, split=split)
-    own = world.report()
-    _, reported = own.comparisons[0].stored()
+    result = world.report()
+    _, reported = result.comparisons[0].stored()
     assert reported[0].tolist() == [1, 0.5, 1, 0.5, 0.5], "0 and 3 are ties, where the first evaluator is taken"
-    assert own.rankings[0].places[PLAIN].broken_by == {"x/one": 0.6, "x/two": 0.4}
+    assert result.rankings[0].places[PLAIN].broken_by == {"x/one": 0.6, "x/two": 0.4}
 
 
 @pytest.mark.parametrize(
-    ("fpr", "columns", "told"),
+    ("fpr", "columns", "note"),
     [(0.75, ["tpr75", "accuracy"], ""), (0.4, ["accuracy", "tpr40"], "with 25 non-members in each split")],
 )
 def test_the_rate_at_few_false_positives_ranks_where_splits_have_enough_non_members(
-    world: World, fpr: float, columns: list[str], told: str
+    world: World, fpr: float, columns: list[str], note: str
 ) -> None:
     """Of the 20 non-members of a split, 16 are accused in expectation at 75 %, and 8 at 40 %."""
     assert np.sum(~MEMBER) == 20
     for split in range(3):
         world.guess(PLAIN, "x/one", HALF, split=split)
         world.trained(PLAIN, 0.5, split=split)
-    found = report(ResultQuery(world.store, world.records, [CONTROL]), fpr=fpr)
-    compared = [own.id.removeprefix("defense-wins-") for own in found.comparisons]
+    result = report(ResultQuery(world.store, world.records, [CONTROL]), fpr=fpr)
+    compared = [comparison.id.removeprefix("defense-wins-") for comparison in result.comparisons]
     assert compared[:2] == columns
-    assert found.rankings[0].yardsticks == tuple(f"defense-wins-{key}" for key in columns)
+    assert result.rankings[0].secondary_measures == (f"defense-wins-{columns[0]}",), "three splits tell nothing"
     label = {"tpr75": "TPR at 75% FPR", "tpr40": "TPR at 40% FPR", "accuracy": "balanced accuracy"}
-    shown = {column.key: column.label for column in found.tables[0].columns}
-    assert shown["worst"] == f"{label[columns[0]]}, worst attack"
-    assert shown[columns[1]] == label[columns[1]]
-    assert told in found.tables[0].note
+    column_labels = {column.key: column.label for column in result.tables[0].columns}
+    assert column_labels["worst"] == f"{label[columns[0]]}, worst attack"
+    assert column_labels[columns[1]] == label[columns[1]]
+    assert note in result.tables[0].note
 
 
 def test_early_stopping_is_named_after_what_it_matches(world: World) -> None:
@@ -223,10 +223,10 @@ def test_early_stopping_is_named_after_what_it_matches(world: World) -> None:
     world.trained(GUARD, 0.75)
     world.trained("harness/early-stopping", 0.25)
     world.trained("harness/early-stopping", 0.5, GUARD, "stop")
-    found = world.table("defenses")
-    assert list(found) == ["harness/early-stopping", GUARD, STOPPED]
-    assert [row["utility"] for row in found.values()] == [0.25, 0.75, 0.5]
-    controls = {label: place.control for label, place in world.report().rankings[0].places.items()}
+    rows = world.table("defenses")
+    assert list(rows) == ["harness/early-stopping", GUARD, STOPPED]
+    assert [row["utility"] for row in rows.values()] == [0.25, 0.75, 0.5]
+    controls = {label: standing.control for label, standing in world.report().rankings[0].places.items()}
     assert controls == {"harness/early-stopping": "", STOPPED: "early stopping at equal accuracy", GUARD: ""}
 
 
@@ -237,21 +237,21 @@ def test_one_threshold_is_set_against_one_for_each_class(world: World) -> None:
     world.guess(PLAIN, "x/one[per_class=False]", HALF)
     world.guess(GUARD, "x/one", RIGHT)
     world.guess(PLAIN, "x/two[per_class=False]", HALF)
-    found = world.table("thresholds")
-    assert list(found) == ["x/one"]
-    assert (found["x/one"]["one"], found["x/one"]["each"], found["x/one"]["gain"]) == (0.5, 1.0, 0.5)
+    rows = world.table("thresholds")
+    assert list(rows) == ["x/one"]
+    assert (rows["x/one"]["one"], rows["x/one"]["each"], rows["x/one"]["gain"]) == (0.5, 1.0, 0.5)
 
 
 def test_risk_scores_by_threshold_and_by_class(world: World) -> None:
     world.trained(PLAIN, 0.5)
     world.guess(PLAIN, "harness/privacy-risk", RIGHT, right=(True, True, True, False))
     world.guess(PLAIN, "harness/privacy-risk", WRONG, adaptive=False)
-    own = world.table("risk")[PLAIN]
+    row = world.table("risk")[PLAIN]
     promised = np.tile(RIGHT, TIMES) + 0.5
-    assert (own["p0"], own["r0"]) == (None, 0.0)
-    assert (own["p1"], own["r1"]) == (1.0, 0.5)
-    assert (own["p5"], own["r5"]) == (1.0, 1.0)
-    assert own["rmse"] == pytest.approx(np.sqrt(np.mean((promised - MEMBER) ** 2)))
+    assert (row["p0"], row["r0"]) == (None, 0.0)
+    assert (row["p1"], row["r1"]) == (1.0, 0.5)
+    assert (row["p5"], row["r5"]) == (1.0, 1.0)
+    assert row["rmse"] == pytest.approx(np.sqrt(np.mean((promised - MEMBER) ** 2)))
     classes = world.table("classes")[PLAIN]
     assert classes["low"] == pytest.approx(0.7)
     assert classes["high"] == pytest.approx(0.9)
@@ -294,11 +294,11 @@ def test_splits_that_all_give_one_number_have_no_interval(world: World) -> None:
         world.guess(PLAIN, "x/one", HALF, split=split)
         world.guess(PLAIN, "x/one[per_class=False]", HALF, split=split)
         world.trained(PLAIN, 0.1, split=split)
-    found = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
+    tables = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
     for value, mean in (
-        (found["defenses"][PLAIN]["utility"], 0.1),
-        (found["evaluators"]["x/one"]["accuracy"], 0.5),
-        (found["thresholds"]["x/one"]["gain"], 0),
+        (tables["defenses"][PLAIN]["utility"], 0.1),
+        (tables["evaluators"]["x/one"]["accuracy"], 0.5),
+        (tables["thresholds"]["x/one"]["gain"], 0),
     ):
         assert (value.value, value.n, value.low, value.high) == (pytest.approx(mean), 3, None, None)
 
@@ -313,8 +313,8 @@ def test_risk_is_set_against_what_removal_does(world: World) -> None:
     world.put("sensitivity", {"defense": PLAIN}, {"rows": 3, "split": 0}, moved)
     world.trained(GUARD, 0.5)
     expected = spearmanr([0.4, 0.2, 0.4], moved["sensitivity"])[0]
-    (found,) = world.table("sensitivity").values()
-    assert found["correlation"] == pytest.approx(expected)
+    (row,) = world.table("sensitivity").values()
+    assert row["correlation"] == pytest.approx(expected)
 
 
 def test_members_that_three_evaluators_see_alike_are_those_whose_removal_matters(world: World) -> None:
@@ -323,13 +323,13 @@ def test_members_that_three_evaluators_see_alike_are_those_whose_removal_matters
     exposure = generator.normal(size=n)
     names = ("harness/lira", "harness/rmia", "harness/privacy-risk")
     scores = {name: 0.8 * exposure + 0.6 * generator.normal(size=n) for name in names}
-    for name, own in scores.items():
+    for name, member_scores in scores.items():
         rows = {
             "row": np.arange(2 * n),
             "member": np.arange(2 * n) < n,
             "label": np.zeros(2 * n, int),
             "right": np.ones(2 * n, bool),
-            "score": norm.cdf(np.r_[own, generator.normal(size=n)]) - 0.5,
+            "score": norm.cdf(np.r_[member_scores, generator.normal(size=n)]) - 0.5,
         }
         world.put("evaluate", {"defense": PLAIN, "evaluator": name}, {"adaptive": True, "split": 0}, rows)
     world.trained(PLAIN, 0.5)
@@ -337,15 +337,15 @@ def test_members_that_three_evaluators_see_alike_are_those_whose_removal_matters
     world.put(
         "sensitivity", {"defense": PLAIN}, {"rows": 500, "split": 0}, {"row": np.arange(500), "sensitivity": moved}
     )
-    found = world.table("vulnerable")
+    table_rows = world.table("vulnerable")
     for label in (f"{names[0]} and {names[1]}", "all three"):
-        assert found[label]["correlation"] == pytest.approx(6 / np.pi * np.arcsin(0.64 / 2), abs=0.04)
-    top = np.all([own >= np.sort(own)[-n // 10] for own in scores.values()], axis=0)
-    assert found["all three"]["both"] == pytest.approx(top.mean())
-    assert found["all three"]["chance"] == pytest.approx(0.001)
+        assert table_rows[label]["correlation"] == pytest.approx(6 / np.pi * np.arcsin(0.64 / 2), abs=0.04)
+    top = np.all([values >= np.sort(values)[-n // 10] for values in scores.values()], axis=0)
+    assert table_rows["all three"]["both"] == pytest.approx(top.mean())
+    assert table_rows["all three"]["chance"] == pytest.approx(0.001)
     removed = world.table("sensitivity")
     assert removed["all three"]["correlation"] > max(removed[name]["correlation"] for name in names)
-    high = np.all([own >= np.quantile(own, 0.75) for own in scores.values()], axis=0)[:500]
+    high = np.all([values >= np.quantile(values, 0.75) for values in scores.values()], axis=0)[:500]
     assert removed["all three"]["high"] == pytest.approx(moved[high].mean())
     assert removed["all three"]["rest"] == pytest.approx(moved[~high].mean())
 
@@ -357,7 +357,7 @@ def test_defenses_are_compared_by_the_figures_that_stand_in_the_table(world: Wor
     for defense in (PLAIN, GUARD):
         world.trained(defense, 0.5)
     _, fixed, adaptive = world.report().comparisons
-    assert [[facets["attacker"] for facets in found.conditions] for found in (fixed, adaptive)] == [
+    assert [[facets["attacker"] for facets in comparison.conditions] for comparison in (fixed, adaptive)] == [
         ["fixed"],
         ["adaptive"],
     ]
@@ -391,20 +391,20 @@ def test_intervals_are_students_over_splits_whatever_the_number_of_defenses(worl
             world.guess(defense, "x/one", score, split=split)
             world.guess(defense, "x/one[per_class=False]", HALF, split=split)
             world.trained(defense, test, split=split)
-    found = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
+    tables = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
 
     def expected(numbers: Sequence[float]) -> tuple[int, float, float]:
         reach = t.ppf(0.975, len(numbers) - 1) * np.std(numbers, ddof=1) / len(numbers) ** 0.5
         return len(numbers), max(0, np.mean(numbers) - reach), min(1, np.mean(numbers) + reach)
 
     for value, numbers in (
-        (found["defenses"][PLAIN]["utility"], accuracy),
-        (found["accuracy"][PLAIN]["e0"], [1, 0.5, 0]),
-        (found["evaluators"]["x/one"]["accuracy"], [1, 0.5, 0]),
+        (tables["defenses"][PLAIN]["utility"], accuracy),
+        (tables["accuracy"][PLAIN]["e0"], [1, 0.5, 0]),
+        (tables["evaluators"]["x/one"]["accuracy"], [1, 0.5, 0]),
     ):
         assert (value.n, value.low, value.high) == pytest.approx(expected(numbers))
     p = ttest_rel([1, 0.5, 0], [0.5] * 3, alternative="greater").pvalue
-    assert (found["thresholds"]["x/one"]["p"].value, found["thresholds"]["x/one"]["p"].n) == (pytest.approx(p), 3)
+    assert (tables["thresholds"]["x/one"]["p"].value, tables["thresholds"]["x/one"]["p"].n) == (pytest.approx(p), 3)
 
 
 def test_a_rate_is_not_defined_with_too_few_non_members(world: World) -> None:
@@ -420,9 +420,9 @@ def test_priors_of_the_risk_score_stand_apart(world: World) -> None:
     world.trained(PLAIN, 0.5)
     world.guess(PLAIN, "harness/privacy-risk", RIGHT)
     world.guess(PLAIN, "harness/privacy-risk[prior=0.1]", WRONG)
-    found = world.table("risk")
-    assert list(found) == [f"{PLAIN}, harness/privacy-risk", f"{PLAIN}, harness/privacy-risk[prior=0.1]"]
-    assert [row["r5"] for row in found.values()] == [1.0, 0.0]
+    rows = world.table("risk")
+    assert list(rows) == [f"{PLAIN}, harness/privacy-risk", f"{PLAIN}, harness/privacy-risk[prior=0.1]"]
+    assert [row["r5"] for row in rows.values()] == [1.0, 0.0]
 
 
 def test_the_privacy_that_a_training_promises_stands_beside_it(world: World) -> None:
@@ -430,8 +430,8 @@ def test_the_privacy_that_a_training_promises_stands_beside_it(world: World) -> 
         world.guess(defense, "x/one", RIGHT)
     world.trained(PLAIN, 0.5)
     world.trained(GUARD, 0.5, epsilon=2.5, delta=1e-5)
-    found = world.table("rates")
-    assert [(row["epsilon"], row["delta"]) for row in (found[GUARD], found[PLAIN])] == [(2.5, 1e-5), (None, None)]
+    rows = world.table("rates")
+    assert [(row["epsilon"], row["delta"]) for row in (rows[GUARD], rows[PLAIN])] == [(2.5, 1e-5), (None, None)]
 
 
 def test_the_empirical_epsilon_says_that_it_is_no_bound_wherever_its_name_stands(world: World) -> None:
@@ -453,9 +453,9 @@ def test_a_curve_is_dense_where_few_are_accused() -> None:
     assert x[(x > 0)].min() == 1 / 20_000
     assert np.sum((x > 0) & (x < 0.001)) >= 12
     order = np.sort(score[~member])[::-1]
-    for rate, found in zip(x[1:-1], y[1:-1], strict=True):
+    for rate, true_rate in zip(x[1:-1], y[1:-1], strict=True):
         allowed = round(rate * 20_000)
-        assert found == np.mean(score[member] > order[allowed])
+        assert true_rate == np.mean(score[member] > order[allowed])
 
 
 def test_the_outputs_of_a_network_are_no_estimate_where_risk_scores_are_one(world: World) -> None:
@@ -467,8 +467,8 @@ def test_the_outputs_of_a_network_are_no_estimate_where_risk_scores_are_one(worl
     world.guess(PLAIN, "harness/neural[width=64]", WRONG, adaptive=False)
     table = next(table for table in world.report().tables if table.id == "estimates")
     assert [column.label for column in table.columns] == ["harness/privacy-risk", "harness/neural[width=64]"]
-    own = world.table("estimates")[PLAIN]
-    assert (own["e0"], own["e1"]) == (pytest.approx(0.25), pytest.approx(0.49, abs=1e-6))
+    row = world.table("estimates")[PLAIN]
+    assert (row["e0"], row["e1"]) == (pytest.approx(0.25), pytest.approx(0.49, abs=1e-6))
 
 
 def test_risk_above_the_prior_is_told_where_there_are_several_priors(world: World) -> None:
@@ -476,10 +476,10 @@ def test_risk_above_the_prior_is_told_where_there_are_several_priors(world: Worl
     world.guess(PLAIN, "harness/privacy-risk", [0.4, 0.2, -0.1, -0.3])
     assert "priors" not in {table.id for table in world.report().tables}
     world.guess(PLAIN, "harness/privacy-risk[prior=0.1]", [-0.3, -0.2, -0.5, -0.5])
-    found = world.table("priors")
-    assert list(found) == ["harness/privacy-risk[prior=0.1]", "harness/privacy-risk"]
-    assert [row["prior"] for row in found.values()] == [0.1, 0.5]
-    assert [row["gain"] for row in found.values()] == pytest.approx([0.25 - 0.1, 0.8 - 0.5])
+    rows = world.table("priors")
+    assert list(rows) == ["harness/privacy-risk[prior=0.1]", "harness/privacy-risk"]
+    assert [row["prior"] for row in rows.values()] == [0.1, 0.5]
+    assert [row["gain"] for row in rows.values()] == pytest.approx([0.25 - 0.1, 0.8 - 0.5])
 
 
 def test_sensitivity_by_risk_score_and_the_spread_of_scores(world: World) -> None:
@@ -488,11 +488,11 @@ def test_sensitivity_by_risk_score_and_the_spread_of_scores(world: World) -> Non
     rows = ROW[MEMBER]
     moved = np.where(np.arange(len(rows)) % 2 == 0, np.arange(len(rows)), -1.0)
     world.put("sensitivity", {"defense": PLAIN}, {"rows": 20, "split": 0}, {"row": rows, "sensitivity": moved})
-    found = world.table("sensitivity-by-score")
-    assert list(found) == ["score 0.7 to below 0.8", "score 0.9 to 1.0"]
-    assert found["score 0.7 to below 0.8"] == {"first": -1, "mean": -1, "third": -1}
+    table_rows = world.table("sensitivity-by-score")
+    assert list(table_rows) == ["score 0.7 to below 0.8", "score 0.9 to 1.0"]
+    assert table_rows["score 0.7 to below 0.8"] == {"first": -1, "mean": -1, "third": -1}
     first, third = np.quantile(np.arange(0, 20, 2), [0.25, 0.75])
-    assert found["score 0.9 to 1.0"] == {"first": first, "mean": 9, "third": third}
+    assert table_rows["score 0.9 to 1.0"] == {"first": first, "mean": 9, "third": third}
     (curve,) = next(chart for chart in world.report().charts if chart.id == "risk-scores").series
     assert curve.x == pytest.approx([0.7, 0.9], abs=1e-6)
     assert curve.y == (0.5, 1.0)

@@ -13,14 +13,14 @@ from imharness_membership.thresholds import class_thresholds, margins
 def exhaustive(values: np.ndarray, member: np.ndarray) -> float:
     if not member.any() or member.all():
         return np.nan if len(member) == 0 else -np.inf if member.all() else np.inf
-    best, kept = -1.0, 0.0
+    best, threshold = -1.0, 0.0
     for candidate in [*values[member], *values[~member]]:
         accuracy = np.sum(values[member] >= candidate) / member.sum() + np.sum(values[~member] < candidate) / np.sum(
             ~member
         )
         if accuracy > best:
-            best, kept = accuracy, candidate
-    return float(kept)
+            best, threshold = accuracy, candidate
+    return float(threshold)
 
 
 @settings(max_examples=150, deadline=None)
@@ -30,9 +30,9 @@ def test_equals_the_exhaustive_search_in_every_class(seed: int, n: int, classes:
     values = rng.normal(size=n).round(decimals).astype(np.float32)
     values[rng.random(n) < 0.1] = rng.choice([-np.inf, 0.0, -0.0, np.float32(1e-42)])
     member, labels = rng.random(n) < 0.5, rng.integers(0, classes, n)
-    found = class_thresholds(values, member, labels, classes)
+    thresholds = class_thresholds(values, member, labels, classes)
     expected = [exhaustive(values[labels == c], member[labels == c]) for c in range(classes)]
-    np.testing.assert_array_equal(found, np.array(expected, dtype=np.float32))
+    np.testing.assert_array_equal(thresholds, np.array(expected, dtype=np.float32))
 
 
 def test_a_threshold_of_many_rows_is_the_first_of_the_best() -> None:
@@ -52,8 +52,8 @@ def test_nan_counts_as_no_member() -> None:
         target_outputs=torch.ones(2, 2),
         target_labels=torch.tensor([0, 1]),
     )
-    found = margins(query, torch.from_numpy(values), torch.tensor([torch.nan, 1.5]), per_class=True)
-    assert (found >= 0).tolist() == [False, True]
+    margin_values = margins(query, torch.from_numpy(values), torch.tensor([torch.nan, 1.5]), per_class=True)
+    assert (margin_values >= 0).tolist() == [False, True]
 
 
 def test_modified_entropy_is_zero_only_for_a_certain_right_answer() -> None:

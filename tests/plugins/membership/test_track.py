@@ -53,8 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tables(folder: Path) -> dict[str, dict]:
-    board = json.loads((folder / "store" / "boards" / "harness--membership.json").read_text())
-    return {table["id"]: {row["label"]: row["values"] for row in table["rows"]} for table in board["tables"]}
+    leaderboard = json.loads((folder / "store" / "leaderboards" / "harness--membership.json").read_text())
+    return {table["id"]: {row["label"]: row["values"] for row in table["rows"]} for table in leaderboard["tables"]}
 
 
 def test_early_stopping_stands_beside_the_training_it_matches(tables) -> None:
@@ -75,8 +75,8 @@ def test_a_release_that_keeps_the_label_is_judged_on_the_undefended_model(tables
 
 
 def test_every_split_trains_each_network_once() -> None:
-    part = tomllib.loads(PROFILE)["tracks"]["harness/membership"]
-    profile = Profile(name="small", description="", tracks={"harness/membership": TrackProfile(**part)})
+    settings = tomllib.loads(PROFILE)["tracks"]["harness/membership"]
+    profile = Profile(name="small", description="", tracks={"harness/membership": TrackProfile(**settings)})
     graph = plan_track("harness/membership", profile, installed())
     trained = [
         (t.spec.components["defense"].label, t.spec.options["split"], t.spec.options["role"])
@@ -90,12 +90,12 @@ def test_every_split_trains_each_network_once() -> None:
 
 
 def test_every_evaluator_is_asked_about_a_network_that_saw_none_of_the_rows(tables) -> None:
-    part = tomllib.loads(PROFILE)["tracks"]["harness/membership"]
-    profile = Profile(name="small", description="", tracks={"harness/membership": TrackProfile(**part)})
+    settings = tomllib.loads(PROFILE)["tracks"]["harness/membership"]
+    profile = Profile(name="small", description="", tracks={"harness/membership": TrackProfile(**settings)})
     graph = plan_track("harness/membership", profile, installed())
-    asked = {t.spec.components["evaluator"].label for t in graph.tasks.values() if t.spec.step == "evaluate"}
-    assert (graph.by_step()["outsider"], graph.by_step()["unseen"]) == (1, len(asked))
-    assert graph.track.untold == ("unseen",)
+    evaluators = {t.spec.components["evaluator"].label for t in graph.tasks.values() if t.spec.step == "evaluate"}
+    assert (graph.by_step()["outsider"], graph.by_step()["unseen"]) == (1, len(evaluators))
+    assert graph.track.chance_level_steps == ("unseen",)
     for name, values in tables["evaluators"].items():
         assert abs(values["unseen"]["value"] - 0.5) < 0.15, name
         assert values["unseen"]["n"] == 1
@@ -119,7 +119,9 @@ def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
 def test_gradients_of_all_layers_are_stored_as_factors_and_reach_the_attack(folder: Path, tables) -> None:
     """Of 64 x 32 and 32 x 10 weights a row keeps 32 inputs and 42 slopes; its 64 features are in the data set."""
     store = Store(str(folder / "store"))
-    records = [own for _, own in store.records() if isinstance(own, TaskRecord) and own.spec.step == "train"]
+    records = [
+        record for _, record in store.records() if isinstance(record, TaskRecord) and record.spec.step == "train"
+    ]
     assert len(records) == 8
     for record in records:
         arrays = store.arrays(record)
@@ -136,42 +138,58 @@ def test_the_last_epoch_has_the_numbers_of_the_trained_model(folder: Path, table
     """Three of 8 epochs are asked for: every third, and the last. Each defense's own accuracies and attacks return."""
     store, names = Store(str(folder / "store")), ("harness/plain-training", "harness/label-smoothing")
     assert list(tables["by-epoch"]) == [f"epoch {n}, {name}" for name in names[::-1] for n in (3, 6, 8)]
-    records = [own for _, own in store.records() if isinstance(own, TaskRecord) and own.spec.options.get("split") == 0]
+    records = [
+        record
+        for _, record in store.records()
+        if isinstance(record, TaskRecord) and record.spec.options.get("split") == 0
+    ]
     for name in names:
-        last = {key: own["value"] for key, own in tables["by-epoch"][f"epoch 8, {name}"].items()}
-        mine = [own for own in records if own.spec.components["defense"].id == name]
-        [target] = [own for own in mine if own.spec.step == "train" and own.spec.options["role"] == "target"]
+        last = {key: cell["value"] for key, cell in tables["by-epoch"][f"epoch 8, {name}"].items()}
+        mine = [record for record in records if record.spec.components["defense"].id == name]
+        [target] = [
+            record for record in mine if record.spec.step == "train" and record.spec.options["role"] == "target"
+        ]
         assert (last["train"], last["test"]) == pytest.approx(
             (target.facts["train_accuracy"], target.facts["test_accuracy"])
         )
-        asked = [own for own in mine if own.spec.step == "evaluate" and own.spec.options["adaptive"]]
-        asked = [own for own in asked if "matched" not in own.spec.components]
-        by = {own.spec.components["evaluator"].label: store.rows(own) for own in asked}
+        evaluations = [record for record in mine if record.spec.step == "evaluate" and record.spec.options["adaptive"]]
+        evaluations = [record for record in evaluations if "matched" not in record.spec.components]
+        by = {record.spec.components["evaluator"].label: store.rows(record) for record in evaluations}
         rows = by["harness/confidence"]
-        inside, said = np.array(rows["member"]), np.array(rows["score"]) >= 0
-        assert last["confidence"] == pytest.approx((said[inside].mean() + (~said[~inside]).mean()) / 2)
+        inside, guesses = np.array(rows["member"]), np.array(rows["score"]) >= 0
+        assert last["confidence"] == pytest.approx((guesses[inside].mean() + (~guesses[~inside]).mean()) / 2)
         risk = by["harness/privacy-risk"]
         scores = np.array(risk["score"])[np.array(risk["member"])] + 0.5
         assert last["risk"] == pytest.approx(scores.mean(), rel=1e-5)
 
 
 def test_parts_are_disjoint_and_of_one_size() -> None:
-    parts = split_rows(620, generator(0), 100)
-    rows = [int(r) for part in parts.values() for r in part]
+    subsets = split_rows(620, generator(0), 100)
+    rows = [int(r) for subset in subsets.values() for r in subset]
     assert len(set(rows)) == 600
-    assert {len(part) for part in parts.values()} == {100}
+    assert {len(subset) for subset in subsets.values()} == {100}
     with pytest.raises(UsageError, match="do not fit"):
         split_rows(599, generator(0), 100)
 
 
+def test_further_non_members_of_a_target_are_other_rows_and_change_no_part() -> None:
+    plain, further = (split_rows(620, generator(0), 80, further=count) for count in (0, 140))
+    assert all(torch.equal(further[name], rows) for name, rows in plain.items())
+    assert further.keys() - plain.keys() == {"target_further"}
+    every = torch.cat(list(further.values()))
+    assert len(every.unique()) == len(every) == 6 * 80 + 140
+    with pytest.raises(UsageError, match="six parts of 80 rows and 141 further non-members do not fit into 620 rows"):
+        split_rows(620, generator(0), 80, further=141)
+
+
 def test_the_shadow_has_parts_of_its_own_size() -> None:
-    parts = split_rows(5010, generator(0), 1000, 500)
-    assert {name: len(part) for name, part in parts.items()} == {
+    subsets = split_rows(5010, generator(0), 1000, 500)
+    assert {name: len(subset) for name, subset in subsets.items()} == {
         f"{role}_{kind}": size
         for role, size in (("target", 1000), ("shadow", 500))
         for kind in ("member", "non_member", "reference")
     }
-    assert len(set(torch.cat(list(parts.values())).tolist())) == 4500
+    assert len(set(torch.cat(list(subsets.values())).tolist())) == 4500
     with pytest.raises(UsageError, match="three parts of 1000 rows and three of 700 do not fit into 5010"):
         split_rows(5010, generator(0), 1000, 700)
 
@@ -198,79 +216,84 @@ def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_mem
     result = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     store = Store(str(tmp_path / "store"))
-    records = [own for _, own in store.records() if isinstance(own, TaskRecord)]
+    records = [record for _, record in store.records() if isinstance(record, TaskRecord)]
 
     def found(step: str, defense: str, **options: object) -> list[TaskRecord]:
         return [
-            own
-            for own in records
-            if own.spec.step == step
-            and own.spec.components["defense"].id == f"harness/{defense}"
-            and options.items() <= own.spec.options.items()
+            record
+            for record in records
+            if record.spec.step == step
+            and record.spec.components["defense"].id == f"harness/{defense}"
+            and options.items() <= record.spec.options.items()
         ]
 
     assert [len(found("references", name)) for name in ("plain-training", "label-smoothing")] == [2, 2]
     assert len(found("release_references", "masking")) == 2
-    board = store.board("harness/membership")
-    assert board is not None
+    leaderboard = store.leaderboard("harness/membership")
+    assert leaderboard is not None
     for name in ("defenses", "rates", "accuracy", "evaluators"):
-        [shown] = [own for own in board.tables if own.id == name]
-        assert "Splits of one pool have the same rows and reference models" in shown.caption
-        assert all(own.low is None for row in shown.rows for key, own in row.values.items() if key != "behind"), name
+        [shown_table] = [candidate for candidate in leaderboard.tables if candidate.id == name]
+        assert "Splits of one pool have the same rows and reference models" in shown_table.caption
+        assert all(
+            cell.low is None for row in shown_table.rows for key, cell in row.values.items() if key != "behind"
+        ), name
     table, compared = installed().one("dataset", "digits").build(CPU), 0
     for defense in ("plain-training", "label-smoothing"):
         targets = [found("train", defense, split=split, role="target")[0] for split in range(3)]
-        members = [set(np.array(own["row"])[own["member"]].tolist()) for own in map(store.rows, targets)]
-        rows = [set(store.rows(own)["row"].tolist()) for own in targets]
+        members = [
+            set(np.array(member_rows["row"])[member_rows["member"]].tolist())
+            for member_rows in map(store.rows, targets)
+        ]
+        rows = [set(store.rows(record)["row"].tolist()) for record in targets]
         assert rows[0] == rows[2] != rows[1]
         assert members[0] != members[2]
         [pool] = found("references", defense, pool=0)
-        known = store.arrays(pool)
-        assert known["row"].tolist() == sorted(rows[0])
+        arrays = store.arrays(pool)
+        assert arrays["row"].tolist() == sorted(rows[0])
         if defense == "plain-training":
             network = installed().one("model", "mlp[hidden=[16]]").build(CPU)((64,), 10, generator(0)).eval()
-            names = [name for name in known if name.startswith("weights.")]
+            names = [name for name in arrays if name.startswith("weights.")]
             for number in range(5):
-                network.load_state_dict({n.removeprefix("weights."): torch.tensor(known[n][number]) for n in names})
+                network.load_state_dict({n.removeprefix("weights."): torch.tensor(arrays[n][number]) for n in names})
                 with torch.no_grad():
-                    outputs = network(table.features[torch.tensor(known["row"])]).softmax(dim=1)
-                odds = log_odds(outputs, table.labels[torch.tensor(known["row"])])
-                torch.testing.assert_close(torch.tensor(known["log_odds"][number]), odds, rtol=1e-4, atol=1e-4)
+                    outputs = network(table.features[torch.tensor(arrays["row"])]).softmax(dim=1)
+                odds = log_odds(outputs, table.labels[torch.tensor(arrays["row"])])
+                torch.testing.assert_close(torch.tensor(arrays["log_odds"][number]), odds, rtol=1e-4, atol=1e-4)
         for split in (0, 2):
             [target], [shadow] = (found("train", defense, split=split, role=role) for role in ("target", "shadow"))
-            own, theirs = store.rows(target), store.rows(shadow)
-            columns = [known["row"].tolist().index(row) for row in own["row"].tolist()]
+            target_rows, theirs = store.rows(target), store.rows(shadow)
+            columns = [arrays["row"].tolist().index(row) for row in target_rows["row"].tolist()]
             query = MembershipQuery(
                 torch.tensor(store.arrays(shadow)["outputs"]),
                 torch.tensor(theirs["label"]),
                 torch.tensor(theirs["member"]),
                 torch.tensor(store.arrays(target)["outputs"]),
-                torch.tensor(own["label"]),
+                torch.tensor(target_rows["label"]),
                 References(
-                    *(torch.tensor(known[name][:, columns]) for name in ("log_odds", "member")),
-                    torch.tensor(known["population"]),
+                    *(torch.tensor(arrays[name][:, columns]) for name in ("log_odds", "member")),
+                    torch.tensor(arrays["population"]),
                     torch.tensor(store.arrays(target)["population"]),
                 ),
             )
             for evaluator in [e for e in installed().of_kind("evaluator") if e.info.id == "harness/lira"]:
-                asked = [
+                evaluations = [
                     r
                     for r in found("evaluate", defense, split=split, adaptive=True)
                     if r.spec.components["evaluator"].label == evaluator.label
                 ]
-                if asked:
+                if evaluations:
                     compared += 1
-                    scores = dict(zip(own["row"].tolist(), evaluator.build(CPU)(query).tolist(), strict=True))
-                    stored = store.rows(asked[0])
+                    scores = dict(zip(target_rows["row"].tolist(), evaluator.build(CPU)(query).tolist(), strict=True))
+                    stored = store.rows(evaluations[0])
                     wanted = [scores[row] for row in stored["row"].tolist()]
                     assert np.array(stored["score"]) == pytest.approx(wanted, rel=1e-4, abs=1e-4)
     assert compared == 16
 
 
 def test_pools_and_epochs_of_equal_accuracy_do_not_go_together() -> None:
-    part = tomllib.loads(POOLED)["tracks"]["harness/membership"]
-    part["options"]["matched"] = True
-    profile = Profile(name="pooled", description="", tracks={"harness/membership": TrackProfile(**part)})
+    settings = tomllib.loads(POOLED)["tracks"]["harness/membership"]
+    settings["options"]["matched"] = True
+    profile = Profile(name="pooled", description="", tracks={"harness/membership": TrackProfile(**settings)})
     with pytest.raises(UsageError, match="matched=false"):
         plan_track("harness/membership", profile, installed())
 
@@ -315,20 +338,20 @@ def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and
     result = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     store = Store(str(tmp_path / "store"))
-    records = [own for _, own in store.records() if isinstance(own, TaskRecord)]
-    plain = [own for own in records if own.spec.components["defense"].id == "harness/plain-training"]
-    [target] = [own for own in plain if own.spec.step == "train" and own.spec.options["role"] == "target"]
-    [known] = [own for own in plain if own.spec.step == "references"]
+    records = [record for _, record in store.records() if isinstance(record, TaskRecord)]
+    plain = [record for record in records if record.spec.components["defense"].id == "harness/plain-training"]
+    [target] = [record for record in plain if record.spec.step == "train" and record.spec.options["role"] == "target"]
+    [references] = [record for record in plain if record.spec.step == "references"]
     table = installed().one("dataset", "image-folders").with_parameters(path=address, size=16).build(CPU)
     rows = torch.tensor(store.rows(target)["row"])
     x, y = table.features[rows], table.labels[rows]
     wide = np.pad(x.numpy(), ((0, 0), (0, 0), (4, 4), (4, 4)), mode="reflect")
     up = torch.from_numpy(wide[:, :, 8:24, 4:20])
     network = installed().one("model", "cnn[width=4]").build(CPU)((3, 16, 16), 2, generator(0)).eval()
-    for record, last in ((target, -1), (known, 0)):
+    for record, last in ((target, -1), (references, 0)):
         arrays = store.arrays(record)
-        states = {name.removeprefix("weights."): own[last] for name, own in arrays.items() if "weights." in name}
-        network.load_state_dict({name: torch.tensor(own) for name, own in states.items()})
+        states = {name.removeprefix("weights."): values[last] for name, values in arrays.items() if "weights." in name}
+        network.load_state_dict({name: torch.tensor(values) for name, values in states.items()})
         views = arrays["views"] if record is target else arrays["views"][0]
         assert views.shape == (6, len(rows))
         for number, seen in ((1, x.flip(3)), (VIEWS.index((-4, 0, False)), up)):
@@ -339,9 +362,11 @@ def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and
 
 def test_the_embedding_has_all_rows_of_the_classes_at_both_ends(folder: Path, tmp_path: Path) -> None:
     words = ["membership", "embeddings", "--store", str(folder / "store"), "--out", str(tmp_path / "seen.svg")]
-    found = CliRunner().invoke(cli, [*words, "--fewest", "2"])
-    assert found.exit_code == 0, found.output
-    assert "200 rows of 10 classes" in found.output  # 100 members and 100 non-members; five classes at each end are all
+    result = CliRunner().invoke(cli, [*words, "--fewest", "2"])
+    assert result.exit_code == 0, result.output
+    assert (
+        "200 rows of 10 classes" in result.output
+    )  # 100 members and 100 non-members; five classes at each end are all
     text = (tmp_path / "seen.svg").read_text()
     assert text.startswith("<?xml")
     few = CliRunner().invoke(cli, [*words, "--fewest", "90"])

@@ -21,10 +21,10 @@ SELECT = {
 
 
 def planned(**options: str) -> Graph:
-    part = TrackProfile(select=SELECT, options={"splits": 1, "epochs": 1, "part": 20, "references": 3, **options})
+    settings = TrackProfile(select=SELECT, options={"splits": 1, "epochs": 1, "part": 20, "references": 3, **options})
     return plan_track(
         "harness/membership",
-        Profile(name="small", description="", tracks={"harness/membership": part}),
+        Profile(name="small", description="", tracks={"harness/membership": settings}),
         installed(),
     )
 
@@ -34,18 +34,18 @@ def test_training_rounds_factors_only_where_the_profile_says_so(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = planned(training_precision=precision)
-    key, task = next((key, own) for key, own in graph.tasks.items() if own.spec.step == "train")
+    key, task = next((key, entry) for key, entry in graph.tasks.items() if entry.spec.step == "train")
     assert ("precision" in task.spec.options) == (precision == "tf32")
-    asked = list[bool]()
+    requested = list[bool]()
 
     def heard(wanted: bool) -> nullcontext[None]:
-        asked.append(wanted)
+        requested.append(wanted)
         return nullcontext()
 
     monkeypatch.setattr("imharness_membership.networks.tensor_cores", heard)
     cache = BuildCache(installed(), Store(tmp_path), torch.device("cpu"), 16)
     assert run_task(cache, key, task.spec, lambda done, total: None).failure is None
-    assert asked == [precision == "tf32"]
+    assert requested == [precision == "tf32"]
 
 
 def test_tasks_of_strict_training_are_those_without_the_option() -> None:

@@ -13,13 +13,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from imharness.components.registry import installed
 from imharness.data import generator
 from imharness.errors import HarnessError, Unavailable, UsageError
+from imharness.leaderboard import auc
 from imharness.membership import References, TrainingData, TrainingPlan
-from imharness.stats import auc
 from imharness_membership.augmenting import VIEWS, augmented, view
 from imharness_membership.evaluators.lira import Lira
 from imharness_membership.models.wrn import Wrn
 from imharness_membership.training import rate_after, to_the_end, together
-from imharness_membership.work import wide_residual
+from imharness_membership.workload import wide_residual
 
 CPU = torch.device("cpu")
 CROPS = TrainingPlan(3, 4, 0.05, "sgd", momentum=0.9, weight_decay=5e-4, schedule="cosine", augmentation="crop-flip")
@@ -34,7 +34,7 @@ def test_parameters_and_operations_are_those_of_the_architecture(
 ) -> None:
     """The authors have 2.7 M for WRN-16-4; WRN-28-2 is known to have 1.5 M. Operations: as torch counts them."""
     network = Wrn(depth=depth, width=width).build(CPU)((3, 32, 32), classes, generator(0)).eval()
-    assert sum(own.numel() for own in network.parameters()) == parameters
+    assert sum(weights.numel() for weights in network.parameters()) == parameters
     with FlopCounterMode(display=False) as counted, torch.no_grad():
         assert network(torch.rand(2, 3, 32, 32)).shape == (2, classes)
     assert counted.get_total_flops() / 2 == pytest.approx(wide_residual(depth, width), rel=1e-3)
@@ -55,9 +55,9 @@ def test_every_crop_is_a_window_of_the_image_with_reflections_around_it() -> Non
     image = torch.rand(1, 3, 14, 13)
     wide = F.pad(image, (4,) * 4, mode="reflect")[0]
     windows = [wide[:, i : i + 14, j : j + 13] for i in range(9) for j in range(9)]
-    windows += [own.flip(2) for own in windows]
-    found = augmented(image.expand(2000, -1, -1, -1), CROPS, generator(0))
-    drawn = torch.tensor([next(i for i, own in enumerate(windows) if torch.equal(own, one)) for one in found])
+    windows += [window.flip(2) for window in windows]
+    crops = augmented(image.expand(2000, -1, -1, -1), CROPS, generator(0))
+    drawn = torch.tensor([next(i for i, window in enumerate(windows) if torch.equal(window, one)) for one in crops])
     assert len(drawn.unique()) == len(windows)
     assert float((drawn >= 81).float().mean()) == pytest.approx(0.5, abs=4 * math.sqrt(0.25 / 2000))
     plain = TrainingPlan(3, 4, 0.05)
@@ -71,7 +71,7 @@ def test_views_begin_with_the_image_and_are_shifts_and_mirror_images() -> None:
     assert view(images, 0) is images
     assert torch.equal(view(images, 1), images.flip(3))
     seen = [view(images, number) for number in range(len(VIEWS))]
-    assert len({own.numpy().tobytes() for own in seen}) == len(VIEWS) == 18
+    assert len({view.numpy().tobytes() for view in seen}) == len(VIEWS) == 18
     number = VIEWS.index((4, 0, False))
     assert torch.equal(seen[number][:, :, 4:], images[:, :, :-4])
     assert torch.equal(view(torch.ones(3, 5), 0), torch.ones(3, 5))
@@ -132,10 +132,10 @@ def test_lira_gains_from_independent_views_what_theory_says_and_nothing_from_cop
     population = torch.zeros(models, 1), torch.zeros(1)
     lira = Lira(global_variance=True)
     for further in (0, 1, 7):
-        known = References(odds, inside, *population, views[:, :further], theirs[:further])
-        found = lira.statistic(seen, population[1], known, models).numpy()
+        references = References(odds, inside, *population, views[:, :further], theirs[:further])
+        scores = lira.statistic(seen, population[1], references, models).numpy()
         theory = 0.5 * (1 + math.erf(math.sqrt((1 + further) / 2) / math.sqrt(2)))
-        assert auc(found, member.numpy()) == pytest.approx(theory, abs=0.02)
+        assert auc(scores, member.numpy()) == pytest.approx(theory, abs=0.02)
     alone = lira.statistic(seen, population[1], References(odds, inside, *population), models)
     copies = References(odds, inside, *population, odds[:, None].expand(-1, 3, -1), seen.expand(3, -1))
     torch.testing.assert_close(lira.statistic(seen, population[1], copies, models), alone, rtol=1e-4, atol=1e-4)
@@ -151,26 +151,26 @@ def test_cifar10_in_its_published_layout(tmp_path: Path, monkeypatch: pytest.Mon
     for number, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
         row[:, 0], row[1, 1 + 1024] = (number % 10, 9), 255
         (tmp_path / "cifar10" / f"{name}.bin").write_bytes(row.tobytes())
-    found = dataset.build(CPU)
-    assert found.features.shape == (12, 3, 32, 32)
-    assert found.labels.tolist() == [0, 6, 1, 6, 2, 6, 3, 6, 4, 6, 5, 6]
-    assert float(found.features[1, 1, 0, 0]) == 1
-    assert float(found.features.sum()) == 6
+    table = dataset.build(CPU)
+    assert table.features.shape == (12, 3, 32, 32)
+    assert table.labels.tolist() == [0, 6, 1, 6, 2, 6, 3, 6, 4, 6, 5, 6]
+    assert float(table.features[1, 1, 0, 0]) == 1
+    assert float(table.features.sum()) == 6
     (tmp_path / "cifar10" / "test_batch.bin").write_bytes(row.tobytes()[:-1])
     with pytest.raises(HarnessError, match="no multiple of 3073"):
         dataset.build(CPU)
 
 
 def test_images_in_folders_are_rows(tmp_path: Path) -> None:
-    for part, name, level in (("train", "cat", 0), ("train", "dog", 255), ("test", "dog", 51)):
-        folder = tmp_path / part / name
+    for split, name, level in (("train", "cat", 0), ("train", "dog", 255), ("test", "dog", 51)):
+        folder = tmp_path / split / name
         folder.mkdir(parents=True)
         Image.new("RGB", (20, 16), (level, level, level)).save(folder / "1.png")
     dataset = installed().one("dataset", "image-folders").with_parameters(path=str(tmp_path), size=8)
-    found = dataset.build(CPU)
-    assert found.features.shape == (3, 3, 8, 8)
-    assert found.labels.tolist() == [0, 1, 1]
-    assert found.features.amax(dim=(1, 2, 3)).tolist() == pytest.approx([0, 1, 0.2])
+    table = dataset.build(CPU)
+    assert table.features.shape == (3, 3, 8, 8)
+    assert table.labels.tolist() == [0, 1, 1]
+    assert table.features.amax(dim=(1, 2, 3)).tolist() == pytest.approx([0, 1, 0.2])
     before = dataset.content()
     (tmp_path / "test" / "dog" / "2.png").write_bytes((tmp_path / "test" / "dog" / "1.png").read_bytes())
     assert dataset.content() != before

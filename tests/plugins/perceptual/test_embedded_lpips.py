@@ -34,26 +34,26 @@ def built(dataset: str) -> ImageSet:
 def sroccs(dataset: str, *networks: FeatureDistance) -> list[float]:
     """Return what networks reach that have the backbone of the first; each image goes through it once."""
     ladder = built(dataset)
-    place = {name: i for i, name in enumerate(ladder.names)}
-    reference = np.array([place[str(name)] for name in ladder.columns["reference"]])
+    positions = {name: i for i, name in enumerate(ladder.names)}
+    reference = np.array([positions[str(name)] for name in ladder.columns["reference"]])
     severity = np.asarray(ladder.columns["severity"])
     distorted = np.flatnonzero(severity > 0)
     features: list[list[torch.Tensor]] = []
-    for part in np.array_split(np.arange(len(ladder)), 8):
-        features.append(networks[0].features(ladder.load(list(part))))
+    for chunk in np.array_split(np.arange(len(ladder)), 8):
+        features.append(networks[0].features(ladder.load(list(chunk))))
     layers = [torch.cat(maps) for maps in zip(*features, strict=True)]
     distances: list[list[torch.Tensor]] = [[] for _ in networks]
-    for part in np.array_split(distorted, 8):
-        own, other = ([layer[rows] for layer in layers] for rows in (part, reference[part]))
-        for found, network in zip(distances, networks, strict=True):
-            found.append(network.compare(own, other))
-    return [correlate(torch.cat(own).numpy(), severity[distorted], "spearman").value for own in distances]
+    for chunk in np.array_split(distorted, 8):
+        distorted_layers, other = ([layer[rows] for layer in layers] for rows in (chunk, reference[chunk]))
+        for batch_distances, network in zip(distances, networks, strict=True):
+            batch_distances.append(network.compare(distorted_layers, other))
+    return [correlate(torch.cat(distance).numpy(), severity[distorted], "spearman").value for distance in distances]
 
 
 def test_on_held_out_photographs_training_beats_an_untrained_backbone() -> None:
     ladder = "severity-ladder[size=64]"
-    (found,), (plain,) = sroccs(ladder, shipped()), sroccs(ladder, untrained("embedded"))
-    assert found > plain + 0.05
+    (trained,), (plain,) = sroccs(ladder, shipped()), sroccs(ladder, untrained("embedded"))
+    assert trained > plain + 0.05
 
 
 def test_on_kodak_the_backbone_gains_and_weights_of_one_do_as_well(shared_data: Path) -> None:
@@ -61,7 +61,7 @@ def test_on_kodak_the_backbone_gains_and_weights_of_one_do_as_well(shared_data: 
     for weight in uniform.weights:
         weight.data.fill_(1)
     ladder = f"folder-ladder[folder={shared_data / 'kodak'},size=64]"
-    found, (plain,) = sroccs(ladder, trained, uniform), sroccs(ladder, untrained("embedded"))
-    assert found == pytest.approx([CARD["srocc"], CARD["srocc_all_weights_one"]], abs=2e-3)
-    assert min(found) > plain + 0.1
+    correlations, (plain,) = sroccs(ladder, trained, uniform), sroccs(ladder, untrained("embedded"))
+    assert correlations == pytest.approx([CARD["srocc"], CARD["srocc_all_weights_one"]], abs=2e-3)
+    assert min(correlations) > plain + 0.1
     assert (shipped().weights[0] >= 0).all()

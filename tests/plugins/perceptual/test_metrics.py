@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy.ndimage import correlate
 from scipy.signal import fftconvolve
 from skimage.io import imread
@@ -70,9 +71,9 @@ def test_ms_ssim_has_the_score_and_the_gradient_of_piq(pair: tuple[torch.Tensor,
 
     images, reference = pair[0].clone().requires_grad_(True), pair[1]
     expected = multi_scale_ssim(images, reference, data_range=1.0, reduction="none").reshape(-1)
-    found = metric("ms-ssim")(images, reference)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-    slope, gradient = (torch.autograd.grad(x.sum(), images)[0] for x in (expected, found))
+    score = metric("ms-ssim")(images, reference)
+    torch.testing.assert_close(score, expected, rtol=0, atol=1e-5)
+    slope, gradient = (torch.autograd.grad(x.sum(), images)[0] for x in (expected, score))
     torch.testing.assert_close(gradient, slope, rtol=0, atol=1e-3 * float(slope.abs().max()))
 
 
@@ -109,8 +110,8 @@ def test_lpips_gives_the_published_distances(shared_data: Path, monkeypatch: pyt
     images = [
         torch.from_numpy(imread(folder / f"{n}.png")[..., :3]).permute(2, 0, 1)[None].float() / 255 for n in names
     ]
-    found = metric("lpips[net=squeeze]")(torch.cat(images[1:]), torch.cat([images[0]] * 2))
-    np.testing.assert_allclose(found.numpy(), [0.71105, 0.14790], atol=2e-5)
+    distances = metric("lpips[net=squeeze]")(torch.cat(images[1:]), torch.cat([images[0]] * 2))
+    np.testing.assert_allclose(distances.numpy(), [0.71105, 0.14790], atol=2e-5)
 
 
 @pytest.mark.parametrize("net", ["alex", "vgg", "squeeze"])
@@ -131,8 +132,8 @@ def test_lpips_is_that_of_the_package(net: str, monkeypatch: pytest.MonkeyPatch)
         theirs.lpips = heads
         with torch.no_grad():
             expected = theirs(images, reference, normalize=True).flatten()
-            found = ours.published(net, heads=heads)(images, reference)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+            distances = ours.published(net, heads=heads)(images, reference)
+        torch.testing.assert_close(distances, expected, rtol=1e-4, atol=1e-6)
         reached.append(expected)
     assert (reached[1] > 2 * reached[0]).all()  # without heads, all channels weigh 1
 
@@ -161,7 +162,7 @@ def test_fsim_and_its_gradient_are_those_of_piq(size: tuple[int, int]) -> None:
     images = (reference + 0.05 * torch.randn(reference.shape, generator=rng)).clamp(0, 1).requires_grad_(True)
     ours, theirs = metric("fsim")(images, reference), fsim(images, reference, reduction="none", data_range=1.0)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
-    slopes = [torch.autograd.grad(found.sum(), images)[0] for found in (ours, theirs)]
+    slopes = [torch.autograd.grad(score.sum(), images)[0] for score in (ours, theirs)]
     assert float((slopes[0] - slopes[1]).norm() / slopes[1].norm()) < 1e-4
 
 
@@ -173,9 +174,9 @@ def test_fsim_of_a_flat_image_has_a_gradient() -> None:
 
 def test_fsim_is_one_for_equal_images_and_falls_with_noise() -> None:
     score, images = metric("fsim"), torch.rand(2, 3, 64, 64)
-    found = [float(score((images + s * torch.randn(images.shape)).clamp(0, 1), images).mean()) for s in (0, 0.1, 0.4)]
-    assert found[0] == pytest.approx(1, abs=1e-5)
-    assert found[0] > found[1] > found[2]
+    scores = [float(score((images + s * torch.randn(images.shape)).clamp(0, 1), images).mean()) for s in (0, 0.1, 0.4)]
+    assert scores[0] == pytest.approx(1, abs=1e-5)
+    assert scores[0] > scores[1] > scores[2]
 
 
 def test_a_variant_that_has_no_weights_takes_none() -> None:
@@ -183,3 +184,23 @@ def test_a_variant_that_has_no_weights_takes_none() -> None:
         installed().one("metric", "lpips[net=squeeze,variant=random,weights=x.safetensors]")
     with pytest.raises(Unavailable, match="tune on alex"):
         installed().one("metric", "lpips[variant=tune]").require()
+
+
+@pytest.mark.parametrize("size", [(512, 768), (300, 257), (257, 999), (256, 900), (40, 400)])
+def test_dists_shrinks_as_its_authors_do(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their program resizes the 8-bit image; ours keeps what rounding would lose, so that gradients pass."""
+    from torchvision.transforms.functional import resize
+
+    from imharness_perceptual.metrics import dists
+
+    pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+    image = Image.fromarray(pixels)
+    theirs = np.asarray(resize(image, 256) if min(image.size) > 256 else image)
+    seen = []
+    monkeypatch.setattr(dists, "dists", lambda device: lambda x, y: seen.extend((x, y)))
+    batch = torch.from_numpy(pixels).permute(2, 0, 1)[None].float() / 255
+    dists.DistsMetric().build(torch.device("cpu"))(batch, batch.flip(3))
+    for ours, wanted in zip(seen, (theirs, theirs[:, ::-1]), strict=True):
+        away = ours[0].permute(1, 2, 0).numpy() * 255 - wanted
+        assert np.abs(away).max() < 1.01
+        assert np.abs(away).mean() < 0.5

@@ -32,8 +32,8 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def score(name: str, images: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = installed().one("metric", name).build(CPU)(images, reference)
-    return found
+    distances: torch.Tensor = installed().one("metric", name).build(CPU)(images, reference)
+    return distances
 
 
 def drawn(like: dict[str, torch.Tensor], seed: int, size: float = 0.05) -> dict[str, torch.Tensor]:
@@ -43,10 +43,10 @@ def drawn(like: dict[str, torch.Tensor], seed: int, size: float = 0.05) -> dict[
 
 
 def put(shelf: Path, file: str, content: object) -> Path:
-    place = shelf / file
-    place.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(content, place)
-    return place
+    path = shelf / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(content, path)
+    return path
 
 
 def test_r_lpips_is_the_package_with_weights_of_one_file(shelf: Path) -> None:
@@ -93,15 +93,15 @@ def small_lipsim(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, torc
 def embedded(state: dict[str, torch.Tensor], images: torch.Tensor) -> torch.Tensor:
     """Return embeddings by the equation of the layers, with every matrix as it stands there."""
     x = F.pad(images.double(), (0, 0, 0, 0, 0, 1))
-    own = {name: tensor.double() for name, tensor in state.items()}
+    doubled = {name: tensor.double() for name, tensor in state.items()}
     for i in range(2):
-        kernel, bias = own[f"base.1.{i}.kernel"], own[f"base.1.{i}.bias"]
+        kernel, bias = doubled[f"base.1.{i}.kernel"], doubled[f"base.1.{i}.bias"]
         share = 1 / F.conv2d(kernel, kernel, padding=2).abs().sum((1, 2, 3))
         inside = F.relu(F.conv2d(x, kernel, padding=1) + bias) * share.view(1, -1, 1, 1)
         x = x - 2 * F.conv_transpose2d(inside, kernel, padding=1)
     x = (4 * F.avg_pool2d(4 * F.avg_pool2d(x, 4), 4)).flatten(1)
     for i in (1, 2):
-        weight, bias, q = (own[f"base.2.{i}.{name}"] for name in ("weight", "bias", "q"))
+        weight, bias, q = (doubled[f"base.2.{i}.{name}"] for name in ("weight", "bias", "q"))
         overlap = (torch.diag((-q).exp()) @ weight @ weight.T @ torch.diag(q.exp())).abs()
         x = x - 2 * (F.relu(x @ weight.T + bias) / overlap.sum(1)) @ weight
     return x[:, :20]
@@ -142,11 +142,11 @@ def small_dreamsim(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, to
 
 
 def archive(shelf: Path, settings: object, updates: dict[str, torch.Tensor]) -> None:
-    place = shelf / dreamsim.ADAPTER.file
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(place, "w") as made:
-        made.writestr(f"{dreamsim.FOLDER}/adapter_config.json", json.dumps(settings))
-        made.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", save(updates))
+    path = shelf / dreamsim.ADAPTER.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive_file:
+        archive_file.writestr(f"{dreamsim.FOLDER}/adapter_config.json", json.dumps(settings))
+        archive_file.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", save(updates))
 
 
 def class_token(state: dict[str, torch.Tensor], images: torch.Tensor) -> torch.Tensor:
@@ -170,13 +170,13 @@ def class_token(state: dict[str, torch.Tensor], images: torch.Tensor) -> torch.T
     }
     for block in range(SMALL["depth"]):
         here, there = f"blocks.{block}", f"encoder.layers.encoder_layer_{block}"
-        for part in ("weight", "bias"):
-            renamed[f"{there}.self_attention.in_proj_{part}"] = state[f"{here}.attn.qkv.{part}"]
-            renamed |= {f"{there}.{new}.{part}": state[f"{here}.{old}.{part}"] for old, new in names.items()}
+        for kind in ("weight", "bias"):
+            renamed[f"{there}.self_attention.in_proj_{kind}"] = state[f"{here}.attn.qkv.{kind}"]
+            renamed |= {f"{there}.{new}.{kind}": state[f"{here}.{old}.{kind}"] for old, new in names.items()}
     peer.load_state_dict(renamed)
     with torch.no_grad():
-        found: torch.Tensor = peer.eval()(images)
-    return found
+        output: torch.Tensor = peer.eval()(images)
+    return output
 
 
 def test_dreamsim_is_one_minus_the_correlation_of_tuned_class_tokens(small_dreamsim: dict[str, torch.Tensor]) -> None:
@@ -188,36 +188,38 @@ def test_dreamsim_is_one_minus_the_correlation_of_tuned_class_tokens(small_dream
 
 
 @pytest.mark.parametrize(
-    ("settings", "layer", "said"),
+    ("settings", "layer", "message"),
     [
         ({"r": 2}, "blocks.0.attn.qkv", "holds other updates: 'lora_alpha'"),
         ({"lora_alpha": 1, "r": 2}, "blocks.9.attn.qkv", "holds other updates: 'blocks.9.attn.qkv.weight'"),
-        ({"lora_alpha": 1, "r": 2}, "", "holds no updates of layers"),
+        ({"lora_alpha": 1, "r": 2}, "", "holds other updates: 'base_model.*other.weight'"),
+        ({"lora_alpha": 1, "r": 2}, None, "holds no updates of layers"),
     ],
 )
 def test_updates_that_do_not_fit_are_said_in_one_line(
-    small_dreamsim: dict[str, torch.Tensor], shelf: Path, settings: object, layer: str, said: str
+    small_dreamsim: dict[str, torch.Tensor], shelf: Path, settings: object, layer: str | None, message: str
 ) -> None:
-    parts = {"lora_A": torch.zeros(2, 24), "lora_B": torch.zeros(72, 2)} if layer else {"other": torch.zeros(1)}
-    archive(shelf, settings, {f"{dreamsim.PREFIX}{layer}.{name}.weight": tensor for name, tensor in parts.items()})
-    with pytest.raises(Unavailable, match=said) as found:
+    tensors = {"lora_A": torch.zeros(2, 24), "lora_B": torch.zeros(72, 2)} if layer else {"other": torch.zeros(1)}
+    updates = {f"{dreamsim.PREFIX}{layer}.{name}.weight": tensor for name, tensor in tensors.items()}
+    archive(shelf, settings, {} if layer is None else updates)
+    with pytest.raises(Unavailable, match=message) as error:
         installed().one("metric", "dreamsim").build(CPU)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_damaged_archive_is_said_in_one_line(
     small_dreamsim: dict[str, torch.Tensor], shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = shelf / dreamsim.ADAPTER.file
+    path = shelf / dreamsim.ADAPTER.file
     for compressed in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        with zipfile.ZipFile(place, "w", compressed) as made:
-            made.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", bytes(range(256)) * 64)
-        content = bytearray(place.read_bytes())
+        with zipfile.ZipFile(path, "w", compressed) as archive_file:
+            archive_file.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", bytes(range(256)) * 64)
+        content = bytearray(path.read_bytes())
         content[90:110] = b"\xff" * 20
-        place.write_bytes(content)
-        with pytest.raises(Unavailable, match="is not a readable zip archive") as found:
+        path.write_bytes(content)
+        with pytest.raises(Unavailable, match="is not a readable zip archive") as error:
             installed().one("metric", "dreamsim").build(CPU)
-        assert "\n" not in str(found.value)
+        assert "\n" not in str(error.value)
     archive(shelf, {}, {"x": torch.zeros(100)})
     monkeypatch.setattr(weights, "UNPACKED", 10)
     with pytest.raises(Unavailable, match="of more than 0 GiB"):
@@ -235,6 +237,6 @@ def test_a_file_that_is_no_archive_is_said_in_one_line(
 
 @pytest.mark.parametrize("name", ["r-lpips", "lipsim", "lipsim[tuning=none]", "dreamsim"])
 def test_absent_weights_are_unavailable_with_a_way_to_get_them(name: str, shelf: Path) -> None:
-    with pytest.raises(Unavailable) as found:
+    with pytest.raises(Unavailable) as error:
         installed().one("metric", name).require()
-    assert found.value.remedy.startswith(("harness assets get", "download"))
+    assert error.value.remedy.startswith(("harness assets get", "download"))

@@ -19,8 +19,8 @@ def run(*words: object):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
-    for part in ("a", "b"):
-        (tmp_path / part).mkdir()
+    for subfolder in ("a", "b"):
+        (tmp_path / subfolder).mkdir()
     for name, side in (("one.png", 40), ("two.png", 40), ("three.png", 48)):
         clean = rng.integers(40, 200, (side, side, 3), dtype=np.uint8)
         Image.fromarray(clean).save(tmp_path / "a" / name)
@@ -29,8 +29,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_folders_are_matched_by_name(folder: Path) -> None:
-    found = json.loads(run("mse", "linf", "--reference", folder / "a", folder / "b", "--json").output)
-    scores = {Path(item["image"]).name: item["scores"] for item in found}
+    items = json.loads(run("mse", "linf", "--reference", folder / "a", folder / "b", "--json").output)
+    scores = {Path(item["image"]).name: item["scores"] for item in items}
     assert scores["one.png"] == {"harness/mse": 0, "harness/linf": 0}
     for name in ("two.png", "three.png"):
         assert scores[name]["harness/mse"] == pytest.approx((10 / 255) ** 2, rel=1e-4)
@@ -42,9 +42,9 @@ def test_folders_are_matched_by_name(folder: Path) -> None:
 
 
 def test_metrics_without_reference_score_images_alone(folder: Path) -> None:
-    found = json.loads(run("embedded-cnn", folder / "a" / "one.png", folder / "a", "--json").output)
-    assert len(found) == 4
-    same = [item["scores"]["harness/embedded-cnn"] for item in found if item["image"].endswith("one.png")]
+    items = json.loads(run("embedded-cnn", folder / "a" / "one.png", folder / "a", "--json").output)
+    assert len(items) == 4
+    same = [item["scores"]["harness/embedded-cnn"] for item in items if item["image"].endswith("one.png")]
     assert same[0] == pytest.approx(same[1], abs=1e-5)
 
 
@@ -52,7 +52,7 @@ def test_wrong_words_are_one_line(folder: Path) -> None:
     one, three = folder / "a" / "one.png", folder / "a" / "three.png"
     (folder / "no.png").write_bytes(b"nothing")
     (folder / "b" / "one.png").unlink()
-    for words, said in (
+    for words, message in (
         (("mse", one), "add --reference"),
         ((one,), "at least one metric"),
         (("embedded-cnn",), "at least one image"),
@@ -61,7 +61,7 @@ def test_wrong_words_are_one_line(folder: Path) -> None:
         (("mse", "--reference", folder / "b", folder / "a"), "has no one.png"),
         (("fid", one), "is not on this machine|sets of images"),
     ):
-        with pytest.raises(Exception, match=said) as error:
+        with pytest.raises(Exception, match=message) as error:
             run(*words)
         assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="Did you mean"):
@@ -69,8 +69,64 @@ def test_wrong_words_are_one_line(folder: Path) -> None:
 
 
 def test_the_published_lpips_of_two_pairs(shared_data: Path) -> None:
-    place = shared_data / "weights" / "lpips-squeeze"
-    words = ["--reference", place / "ex_ref.png", place / "ex_p0.png", place / "ex_p1.png", "--json"]
-    found = json.loads(run("lpips[net=squeeze]", "--assets", shared_data, *words).output)
-    values = [item["scores"]["harness/lpips[net=squeeze]"] for item in found]
+    weights_folder = shared_data / "weights" / "lpips-squeeze"
+    words = [
+        "--reference",
+        weights_folder / "ex_ref.png",
+        weights_folder / "ex_p0.png",
+        weights_folder / "ex_p1.png",
+        "--json",
+    ]
+    items = json.loads(run("lpips[net=squeeze]", "--assets", shared_data, *words).output)
+    values = [item["scores"]["harness/lpips[net=squeeze]"] for item in items]
     assert values == pytest.approx([0.71105, 0.14790], abs=2e-5)
+
+
+def test_a_turned_photograph_is_compared_upright(tmp_path: Path) -> None:
+    y, x = np.mgrid[:96, :64]
+    image = Image.fromarray(np.stack([y * 2, x * 3, x + y], -1).astype(np.uint8))
+    image.save(tmp_path / "reference.png")
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    for ending in ("jpg", "webp", "png", "tiff", "avif"):
+        image.transpose(Image.Transpose.ROTATE_270).save(tmp_path / f"turned.{ending}", exif=exif, quality=98)
+    turned = [tmp_path / f"turned.{ending}" for ending in ("jpg", "webp", "png", "tiff", "avif")]
+    items = json.loads(run("psnr", "--reference", tmp_path / "reference.png", *turned, "--json").output)
+    assert min(item["scores"]["harness/psnr"] for item in items) > 35
+
+
+def test_folders_are_looked_into_and_files_left_out_are_counted(folder: Path) -> None:
+    for name in ("a", "b"):
+        (folder / name / "deep").mkdir()
+        (folder / name / "two.png").rename(folder / name / "deep" / "one.png")
+        (folder / name / ".hidden.png").write_bytes(b"no image")
+    (folder / "b" / "x.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    result = run("mse", "--reference", folder / "a", folder / "b", "--json")
+    assert "of 4 image files 3 are used; left out: 1 HEIC" in result.stderr
+    items = json.loads(result.stdout)
+    assert [Path(item["image"]).relative_to(folder).as_posix() for item in items] == [
+        "b/deep/one.png",
+        "b/one.png",
+        "b/three.png",
+    ]
+    assert [item["scores"]["harness/mse"] > 0 for item in items] == [True, False, True]
+    with pytest.raises(UsageError, match=r"has no deep/one\.png"):
+        run("mse", "--reference", folder / "a" / "deep", folder / "b")
+
+
+def test_the_name_of_a_photograph_that_is_not_there_is_no_metric() -> None:
+    for name in ("photo.HEIC", "photo.jfif", "photo.gif"):
+        with pytest.raises(UsageError, match=f"image {name} does not exist"):
+            run("mse", name)
+
+
+def test_a_metric_named_twice_has_one_column(folder: Path) -> None:
+    names = ["psnr", "harness/psnr", "mse", "psnr"]
+    words = [*names, "--reference", folder / "a" / "two.png", folder / "b" / "two.png"]
+    (item,) = json.loads(run(*words, "--json").output)
+    assert list(item["scores"]) == ["harness/psnr", "harness/mse"]
+    lines = run(*words).output.splitlines()
+    head = next(line for line in lines if "psnr" in line)
+    assert head.count("psnr") == 1
+    scores = next(line for line in lines if "28.13" in line)
+    assert scores.index("28.13") < head.index("mse") <= scores.index("0.00154")

@@ -58,8 +58,8 @@ def test_scratch_learns_backbone_and_weights_and_the_metric_takes_them(tmp_path:
 def test_the_ranking_loss_asks_for_a_margin_in_the_direction_of_the_majority() -> None:
     """Everybody finds 1 nearer, and it is by .3; nobody does, and 0 is nearer by .05; people are split; 4 of 5 err."""
     first, second = torch.tensor([0.5, 0.20, 0.5, 0.1]), torch.tensor([0.2, 0.25, 0.1, 0.3])
-    found = ranking_loss(first, second, torch.tensor([1.0, 0.0, 0.5, 0.8]), 0.1)
-    assert float(found) == pytest.approx((0 + 0.05 + 0 + 0.6 * 0.3) / 4)
+    loss = ranking_loss(first, second, torch.tensor([1.0, 0.0, 0.5, 0.8]), 0.1)
+    assert float(loss) == pytest.approx((0 + 0.05 + 0 + 0.6 * 0.3) / 4)
 
 
 def test_the_ranking_loss_trains_the_weights_of_the_channels_alone(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_centres_of_patches_of_two_kinds_are_these_two_kinds() -> None:
     a, b = np.array([3.0, 0, 0, 3, 0]), np.array([0, 2.0, -2, 0, 0])
     kinds = np.stack([a, -a, b, -b])[rng.integers(4, size=4000)]
     patches = kinds + rng.normal(0, 1e-4, (4000, 5))
-    found = centres(patches, 2, 0)
-    inside = found @ np.stack([a / np.linalg.norm(a), b / np.linalg.norm(b)]).T
-    np.testing.assert_allclose(np.linalg.norm(inside, axis=1), np.linalg.norm(found, axis=1), rtol=1e-3)
+    directions = centres(patches, 2, 0)
+    inside = directions @ np.stack([a / np.linalg.norm(a), b / np.linalg.norm(b)]).T
+    np.testing.assert_allclose(np.linalg.norm(inside, axis=1), np.linalg.norm(directions, axis=1), rtol=1e-3)
 
 
 def test_kmeans_needs_more_patches_than_filters() -> None:
@@ -116,10 +116,10 @@ def test_lin_leaves_the_backbone_as_it_was(tmp_path: Path) -> None:
 
 def test_dropped_differences_keep_their_mean_and_come_from_the_stream() -> None:
     ones = torch.ones(1, 4, 100, 100)
-    found = dropped(ones, (0.5, generator(0)))
-    assert set(found.unique().tolist()) == {0.0, 2.0}
-    assert float(found.mean()) == pytest.approx(1, abs=0.02)
-    assert torch.equal(found, dropped(ones, (0.5, generator(0))))
+    differences = dropped(ones, (0.5, generator(0)))
+    assert set(differences.unique().tolist()) == {0.0, 2.0}
+    assert float(differences.mean()) == pytest.approx(1, abs=0.02)
+    assert torch.equal(differences, dropped(ones, (0.5, generator(0))))
     assert dropped(ones, None) is ones
 
 
@@ -127,7 +127,7 @@ def test_dropout_is_the_published_half_and_changes_what_is_learnt(tmp_path: Path
     assert LpipsTraining().dropout == 0.5
     train(tmp_path / "half", "--variant", "lin")
     train(tmp_path / "none", "--variant", "lin", "--dropout", "0")
-    half, none = (load_file(tmp_path / own / "lpips.safetensors")["weights.0"] for own in ("half", "none"))
+    half, none = (load_file(tmp_path / name / "lpips.safetensors")["weights.0"] for name in ("half", "none"))
     assert not torch.equal(half, none)
 
 

@@ -12,10 +12,12 @@ from PIL import Image
 
 from imharness.cli import cli
 from imharness.components.registry import installed
-from imharness.errors import HarnessError, Unavailable
+from imharness.errors import HarnessError, Unavailable, UsageError
+from imharness.leaderboard import Blocks, Value
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile
 from imharness.running.target import MetricTarget, storable
+from imharness_perceptual.ranked import _reach, _said_of_more
 from imharness_perceptual.steps import spread
 from imharness_perceptual.tables import report
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority
@@ -33,7 +35,7 @@ def test_credit_is_the_share_of_people_agreed_with() -> None:
 
 def test_another_person_is_the_share_of_judges_that_agree_two_by_two() -> None:
     votes = np.array([[0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [1, 1, 0, 1, 0]])
-    pairs = [np.mean([a == b for a, b in itertools.combinations(own, 2)]) for own in votes]
+    pairs = [np.mean([a == b for a, b in itertools.combinations(answers, 2)]) for answers in votes]
     np.testing.assert_allclose(another_person(votes.mean(axis=1), np.full(3, 5)), pairs)
     assert np.isnan(another_person(np.array([1.0, 1.0]), np.array([1, 0]))).all()
 
@@ -53,9 +55,9 @@ def test_average_precision_of_a_constant_distance_is_the_base_rate_whatever_the_
 def test_average_precision_of_some_pairs_is_that_of_these_pairs_alone() -> None:
     rng = np.random.default_rng(0)
     distance, same, counted = rng.integers(0, 9, (3, 40)).astype(float), rng.random((3, 40)), rng.random((3, 40)) < 0.5
-    found = average_precision(distance, same, counted)
+    precisions = average_precision(distance, same, counted)
     alone = [average_precision(d[c], s[c]) for d, s, c in zip(distance, same, counted, strict=True)]
-    np.testing.assert_allclose(found, alone)
+    np.testing.assert_allclose(precisions, alone)
 
 
 def patch(file: Path, shade: int) -> None:
@@ -104,8 +106,8 @@ def test_a_judged_set_in_the_published_layout_gives_the_score_computed_by_hand(t
     result = CliRunner().invoke(
         cli, [*words, *sets, "--workers", "0", "--store", str(store), "--site", str(tmp_path / "site")]
     )
-    assert "0 failed" in result.output, result.output
-    tables = {t["id"]: t for t in json.loads(next((store / "boards").glob("*.json")).read_text())["tables"]}
+    assert "none failed" in result.output, result.output
+    tables = {t["id"]: t for t in json.loads(next((store / "leaderboards").glob("*.json")).read_text())["tables"]}
     rows = {row["label"]: row["values"] for row in tables["agreement"]["rows"]}
     assert rows["harness/mse"]["all"]["value"] == pytest.approx((0.8 + 1.0 + 0.6 + 0.0) / 4)
     assert rows["harness/mse"]["blur"]["value"] == pytest.approx(0.9)
@@ -163,8 +165,8 @@ def test_opinions_are_read_and_correlated_at_several_sizes(tmp_path: Path, no_si
     sets = ["--dataset", f"tid2013[path={folder}]", "--dataset", f"tid2013[path={folder},size=32]"]
     run = [*words, *sets, "--workers", "0", "--store", str(store), "--site", str(tmp_path / "s")]
     result = CliRunner().invoke(cli, run)
-    assert "0 failed" in result.output, result.output
-    tables = {t["id"]: t for t in json.loads(next((store / "boards").glob("*.json")).read_text())["tables"]}
+    assert "none failed" in result.output, result.output
+    tables = {t["id"]: t for t in json.loads(next((store / "leaderboards").glob("*.json")).read_text())["tables"]}
     best = tables["opinions"]["rows"][0]["values"]
     assert len(best) == 2
     assert all(value["value"] > 0.9 for value in best.values())
@@ -200,7 +202,7 @@ def test_a_choice_that_a_limit_cuts_in_two_is_left_out(tmp_path: Path, no_site: 
     run = ["run", "--track", "perceptual", *one, "--limit", "5", "--workers", "0", "--store", str(store)]
     result = CliRunner().invoke(cli, [*run, "--site", str(tmp_path / "site")])
     assert result.exit_code == 0, result.output
-    table = json.loads(next((store / "boards").glob("*.json")).read_text())["tables"][1]
+    table = json.loads(next((store / "leaderboards").glob("*.json")).read_text())["tables"][1]
     assert table["rows"][0]["values"]["all"]["n"] == 1
 
 
@@ -222,12 +224,12 @@ def test_attacked_images_are_spread_over_photographs_in_whole_groups() -> None:
 
 
 def test_attacks_by_gradient_meet_each_ball_and_those_by_queries_or_of_a_substitute_the_largest() -> None:
-    part = {
+    settings = {
         "select": {"dataset": ["severity-ladder[size=64]"], "metric": ["mse"], "attack": ["*"]},
         "options": {"radii": [1, 4], "substitutes": ["harness/l2"]},
     }
     track = "harness/perceptual"
-    graph = plan_track(track, Profile(name="test", description="", tracks={track: part}), installed())
+    graph = plan_track(track, Profile(name="test", description="", tracks={track: settings}), installed())
     specs = [task.spec for task in graph.tasks.values() if task.spec.step == "attack"]
     attacks = {(spec.components["attack"].id.partition("/")[2], spec.options["radius"]) for spec in specs}
     white, black = {"ifgsm", "apgd"}, {"square", "nes"}
@@ -241,3 +243,96 @@ def test_attacks_by_gradient_meet_each_ball_and_those_by_queries_or_of_a_substit
         s.components["attack"].parameters.get("radius", s.components["attack"].parameters.get("eps")) for s in specs
     }
     assert sizes == {1 / 255, 4 / 255}
+
+
+def judged_patches(root: Path, share: float = 0.2) -> Path:
+    """Ten photographs, each of which three families of distortions show."""
+    for family in ("blur", "noise", "warp"):
+        folder = root / "2afc" / "val" / family
+        for number in range(10):
+            pixels = np.random.default_rng(number).integers(0, 200, (16, 16, 3), dtype=np.uint8)
+            for kind, more in (("ref", 0), ("p0", 10), ("p1", 30)):
+                (folder / kind).mkdir(parents=True, exist_ok=True)
+                Image.fromarray(pixels + np.uint8(more)).save(folder / kind / f"{number}.png")
+            verdict(folder / "judge" / f"{number}.npy", share)
+    return root / "2afc" / "val"
+
+
+def read_patches(root: Path):
+    return installed().one("dataset", f"bapps[path={root},size=16]").build(CPU)
+
+
+def test_patches_of_one_photograph_count_as_one(tmp_path: Path) -> None:
+    judged_patches(tmp_path)
+    with pytest.warns(UserWarning, match="30 images look like 10 photographs.* say so in patches.csv"):
+        patches = read_patches(tmp_path)
+    assert len(patches) == 90
+    assert len(set(patches.columns["photograph"])) == 10
+    photographs = dict(zip(patches.names, patches.columns["photograph"], strict=True))
+    assert photographs["noise/3/p1"] == photographs["warp/3/ref"] == "blur/3"
+    assert set(patches.columns["judges"][np.isnan(patches.columns["judge"])]) == {0}
+
+
+def test_a_table_says_what_patches_were_cut_from_and_how_many_were_asked(tmp_path: Path) -> None:
+    folder = judged_patches(tmp_path, share=0.25)
+    rows = [f"{family}/{n}.png,p{n // 5},4" for family in ("blur", "noise", "warp") for n in range(10)]
+    (folder / "patches.csv").write_text("\n".join(["patch,photograph,judges", *rows]))
+    patches = read_patches(tmp_path)
+    assert set(patches.columns["photograph"]) == {"p0", "p1"}
+    assert set(patches.columns["judges"]) == {0, 4}
+    for wrong, message in (
+        (["patch,photograph", *rows], "has no column judges"),
+        (["patch,photograph,judges", *rows[1:]], r"no line for 1 patches, such as blur/0"),
+        (["patch,photograph,judges", *[row[:-1] + "5" for row in rows]], "0.25 is no share of the 5 people"),
+        (["patch,photograph,judges", *[row[:-1] + "0" for row in rows]], "line 2: judges must be a number of people"),
+        (["patch;photograph;judges", *rows], "columns are separated by semicolons"),
+        (["patch,photograph,judges", *rows, rows[3]], "line 32: blur/3 has a line already, 5"),
+        (["patch,photograph,judges", *rows[1:], "blur/0,,4"], "line 31: photograph is empty"),
+    ):
+        (folder / "patches.csv").write_text("\n".join(wrong))
+        with pytest.raises(HarnessError, match=message):
+            read_patches(tmp_path)
+
+
+def test_shares_of_another_number_of_people_are_said(tmp_path: Path) -> None:
+    judged_patches(tmp_path, share=0.35)
+    with (
+        pytest.warns(UserWarning, match="look like 10"),
+        pytest.warns(UserWarning, match="30 verdicts, as of blur/0, are no share of 5 people"),
+    ):
+        patches = read_patches(tmp_path)
+    assert np.isnan(patches.columns["judges"][~np.isnan(patches.columns["judge"])]).all()
+
+
+@pytest.mark.parametrize("share", [1.1, -0.01, float("nan"), float("inf"), [0.2, 0.4]])
+def test_what_is_no_share_is_refused(tmp_path: Path, share: object) -> None:
+    folder = judged_patches(tmp_path)
+    np.save(folder / "noise" / "judge" / "3.npy", np.atleast_1d(np.array(share, np.float32)))
+    with pytest.raises(HarnessError, match=r"noise/judge/3\.npy does not hold a share of people"):
+        read_patches(tmp_path)
+
+
+def test_no_agreement_is_a_share_of_what_two_coins_reach() -> None:
+    def reach(judge: list[float], judges: int) -> dict[str, float]:
+        n = len(judge)
+        about = {"judge": np.array(judge), "judges": np.full(n, judges), "family": np.full(n, "f", object)}
+        choices = Blocks(
+            ("m",),
+            ({"distortion": "f"},),
+            (np.arange(n),),
+            {"all": (np.zeros((1, n)),)},
+            {name: (values,) for name, values in about.items()},
+        )
+        return _reach(choices)
+
+    assert reach([0.2, 0.8], 5) == {"f": pytest.approx(0.6)}
+    assert reach([0.0, 1.0], 0) == {"f": 1}
+    for judge, judges in (([0.4, 0.6], 5), ([0.5, 0.5], 2), ([0.5, 0.5], 1)):
+        with pytest.raises(UsageError, match=r"two people agree on .* of the choices of f, no more often than"):
+            reach(judge, judges)
+
+
+def test_more_agreement_than_people_reach_is_said() -> None:
+    assert _said_of_more({"a": Value(value=1.0), "b": Value(value=0.2)}) == ""
+    sentence = _said_of_more({"a": Value(value=1.1), "b": Value(value=0.2)})
+    assert sentence.startswith("Above 1, which is no error: a. A metric that chooses as most people do")

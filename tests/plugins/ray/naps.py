@@ -60,15 +60,15 @@ def prepare(facts: Mapping[str, Any]) -> Preparation:
         import ray
 
         threads = {"environment": os.environ.get("OMP_NUM_THREADS"), "torch": torch.get_num_threads()}
-        told = {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id(), **threads}
-        place = Path(facts["log"]) / f"{os.getpid()}.json"
-        place.with_suffix(".part").write_text(json.dumps(told))
-        place.with_suffix(".part").replace(place)  # whoever reads it finds it whole
+        worker_facts = {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id(), **threads}
+        path = Path(facts["log"]) / f"{os.getpid()}.json"
+        path.with_suffix(".part").write_text(json.dumps(worker_facts))
+        path.with_suffix(".part").replace(path)  # whoever reads it finds it whole
     return Preparation([Registered(Naps(), "acme", ORIGIN)])
 
 
-def naps(*lengths: float, until: str = "", place: int = 0) -> Graph:
+def naps(*lengths: float, until: str = "", position: int = 0) -> Graph:
     """Return tasks of these lengths, s; the one at a place waits for a file, if one is named."""
     profile = Profile(name="naps", description="", tracks={"acme/naps": TrackProfile(select={})})
-    registry = installed().joined([Registered(Naps(lengths=lengths, until=until, place=place), "acme", ORIGIN)])
+    registry = installed().joined([Registered(Naps(lengths=lengths, until=until, place=position), "acme", ORIGIN)])
     return plan_track("acme/naps", profile, registry)

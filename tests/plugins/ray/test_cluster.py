@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.conftest import install
 from tests.plugins.ray.naps import naps
+from tests.rows_of import rows_of
 
 from imharness.components.registry import installed
 from imharness.errors import HarnessError
@@ -25,7 +26,7 @@ from imharness.results.store import Store
 from imharness.running.executor import Executor, TaskResult, open_executor
 from imharness.running.schedule.sharding import Sharded
 from imharness.running.sweep import RunResult, execute
-from imharness_ray.alike import facts
+from imharness_ray.parity import facts
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 
@@ -48,7 +49,7 @@ NAPS = "tests.plugins.ray.naps:prepare"
 NODE = {"num_cpus": 1, "memory": 2_000_000_000, "object_store_memory": 80_000_000, "include_log_monitor": False}
 STARTS, WAIT_S, BATCH = 5, 900.0, 2
 """How often a node is started: Ray gives one 30 s. How long at most anything is waited for, s."""
-Rows = dict[str, bytes]
+Rows = dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -72,24 +73,20 @@ def cluster(plugin: Path) -> Iterator[Any]:
     import imharness_ray.cluster  # noqa: F401  (sets what Ray reads when it is imported)
 
     head = {**NODE, "include_dashboard": False}
-    made = tried(lambda: Cluster(initialize_head=True, head_node_args=head))
-    yield made
-    made.shutdown()
+    ray_cluster = tried(lambda: Cluster(initialize_head=True, head_node_args=head))
+    yield ray_cluster
+    ray_cluster.shutdown()
 
 
 def tried(start: Callable[[], Any]) -> Any:
     """Start a node, again where the machine was too busy for what Ray allows."""
-    for left in reversed(range(STARTS)):
+    for tries in reversed(range(STARTS)):
         try:
             return start()
         except Exception:  # Ray raises the base class itself
-            if not left:
+            if not tries:
                 raise
     raise AssertionError
-
-
-def rows_of(folder: Path) -> Rows:
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("rows/*/*.parquet"))}
 
 
 def alone(graphs: Sequence[Graph], folder: Path) -> Rows:
@@ -100,10 +97,10 @@ def alone(graphs: Sequence[Graph], folder: Path) -> Rows:
 
 
 def on_ray(cluster: Any, folder: Path, log: Path, limit: float = WAIT_S) -> Executor:
-    told = {"ray_address": cluster.address, "memory_per_worker": 0.4}
+    settings = {"ray_address": cluster.address, "memory_per_worker": 0.4}
     prepare = [(NAPS, {"log": str(log)})]
     return open_executor(
-        folder, name="ray", devices=["cpu"], batch_size=BATCH, prepare=prepare, settings=told, time_limit_s=limit
+        folder, name="ray", devices=["cpu"], batch_size=BATCH, prepare=prepare, settings=settings, time_limit_s=limit
     )
 
 
@@ -119,8 +116,8 @@ def run_on_ray(
     log.mkdir()
     Store(folder).prepare()
     start = lambda: Sharded(on_ray(cluster, folder, log, limit), split, Store(folder))  # noqa: E731
-    told = lambda ended, running: watch(len(ended.done) + len(ended.failed))  # noqa: E731
-    outcome = execute(graphs, Store(folder), start, watch=told)
+    observer = lambda ended, running: watch(len(ended.done) + len(ended.failed))  # noqa: E731
+    outcome = execute(graphs, Store(folder), start, watch=observer)
     return outcome, rows_of(folder)
 
 
@@ -162,7 +159,7 @@ def test_every_track_gives_the_rows_of_a_local_run(cluster: Any, tmp_path: Path)
 def test_a_killed_worker_and_one_that_takes_too_long_cost_no_row(cluster: Any, tmp_path: Path) -> None:
     """The last nap waits until its worker was killed, so that this is not over before it happens."""
     killed, store, log = tmp_path / "killed", tmp_path / "ray", tmp_path / "log"
-    graph = naps(1000.0, *[0.2] * 8, until=str(killed), place=8)
+    graph = naps(1000.0, *[0.2] * 8, until=str(killed), position=8)
 
     def watch(done: int) -> None:
         if len(rows_of(store)) >= 3 and not killed.exists():
@@ -187,14 +184,14 @@ def test_a_node_that_comes_is_used_and_one_that_goes_while_busy_costs_no_row(clu
         if workers(log):
             come(done)
         if done and node and any(worker["node"] == node[0].node_id for worker in workers(log)):
-            left.append(done)
-            if len(left) == 6:
+            done_counts.append(done)
+            if len(done_counts) == 6:
                 cluster.remove_node(node[0], allow_graceful=False)
                 gone.touch()
 
-    left: list[int] = []
+    done_counts: list[int] = []
     outcome, rows = run_on_ray(cluster, [graph], tmp_path / "ray", log, watch)
-    assert len(left) > 6
+    assert len(done_counts) > 6
     assert not outcome.failed
     assert rows == alone([graph], tmp_path / "alone")
 
@@ -218,7 +215,7 @@ def hiding(cluster: Any, folder: Path) -> Iterator[None]:
     start = lambda: subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: E731
     node, until = start(), time.monotonic() + WAIT_S
     try:
-        while not any(own["Alive"] and "hidden" in own["Resources"] for own in cluster.global_state.node_table()):
+        while not any(node["Alive"] and "hidden" in node["Resources"] for node in cluster.global_state.node_table()):
             assert time.monotonic() < until, "the node did not come"
             if node.poll() is not None:
                 node = start()
@@ -238,26 +235,26 @@ def test_nodes_that_differ_are_named_with_what_differs_and_take_no_part(
     facts.write_text(facts.read_text().replace("Version: 0.1.0", "Version: 0.2.0"))
     store.mkdir()
     log.mkdir()
-    strange = [{**NODE, "env_vars": {"PYTHONPATH": place}} for place in (str(newer), "")]
-    nodes = [tried(lambda own=own: cluster.add_node(**own)) for own in strange]
+    strange = [{**NODE, "env_vars": {"PYTHONPATH": path}} for path in (str(newer), "")]
+    nodes = [tried(lambda node_options=options: cluster.add_node(**node_options)) for options in strange]
     named = tmp_path / "named"
-    tasks, finished, said = naps(*[0.5] * 8, until=str(named)).tasks, list[TaskResult](), ""
+    tasks, finished, printed = naps(*[0.5] * 8, until=str(named)).tasks, list[TaskResult](), ""
     with hiding(cluster, store):
         executor, until = on_ray(cluster, store, log, WAIT_S), time.monotonic() + WAIT_S
         for key, task in tasks.items():
             executor.submit(key, task.spec)
-        while (len(finished) < 8 or said.count("is left out") < 3) and time.monotonic() < until:
+        while (len(finished) < 8 or printed.count("is left out") < 3) and time.monotonic() < until:
             finished += executor.reports(0.2)
-            said += capsys.readouterr().err
-            if said.count("is left out") == 3:
+            printed += capsys.readouterr().err
+            if printed.count("is left out") == 3:
                 named.touch()  # only now there is no more work, for which workers are started
         executor.close()
     for node in nodes:
         cluster.remove_node(node)
-    assert said.count("is left out: ") == 3
-    assert "is left out: acme-median-smoothing is 0.2.0 there and 0.1.0 here" in said
-    assert "is left out: acme-median-smoothing is missing there" in said
-    assert f"is left out: the store {store} is a different one there: what this run wrote is not in it" in said
+    assert printed.count("is left out: ") == 3
+    assert "is left out: acme-median-smoothing is 0.2.0 there and 0.1.0 here" in printed
+    assert "is left out: acme-median-smoothing is missing there" in printed
+    assert f"is left out: the store {store} is a different one there: what this run wrote is not in it" in printed
     assert {(result.key, result.status) for result in finished} == {(key, "done") for key in tasks}
     assert len(workers(log)) == 1
     assert sorted(Store(store).all_keys()) == sorted(tasks)

@@ -56,7 +56,7 @@ def test_the_job_of_kuberay_is_whole() -> None:
     read(words)
     port = words[words.index("--metrics-port") + 1].rpartition(":")[2]
     (container,) = head["template"]["spec"]["containers"]
-    assert int(port) in {own["containerPort"] for own in container["ports"]}
+    assert int(port) in {port_entry["containerPort"] for port_entry in container["ports"]}
     assert head["template"]["metadata"]["annotations"]["prometheus.io/port"] == port
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import install
+from tests.rows_of import files_of, rows_of
 
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
@@ -47,10 +48,14 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def started(folder: Path, packages: Path, mark: str, hold: int = 0) -> subprocess.Popen[str]:
     """Start a run as a terminal does: in a group of processes of its own, which heeds an interruption.
 
-    What a shell starts in the background ignores one, and so does all that it starts. Once `hold` cells are finished
+    What a shell starts in the background ignores one, and so does all that it starts. Once `hold` tasks are finished
     the run comes to no end, however late that is seen.
     """
-    told = {"PYTHONPATH": str(packages), MARK: mark, "HARNESS_TEST_HOLD": f"{hold}:{folder / 'store'}" if hold else ""}
+    environment = {
+        "PYTHONPATH": str(packages),
+        MARK: mark,
+        "HARNESS_TEST_HOLD": f"{hold}:{folder / 'store'}" if hold else "",
+    }
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     words = ["run", "--track", "iqa", "--limit", str(LIMIT), "--device", "cpu", "--json", "--executor", "ray"]
     words += ["--ray-address", "local", "--memory-per-worker", "0.4", "--workers", "2"]
@@ -59,7 +64,7 @@ def started(folder: Path, packages: Path, mark: str, hold: int = 0) -> subproces
         [sys.executable, "-c", "from imharness.cli import main; main()", *words],
         cwd=folder,
         text=True,
-        env={**os.environ, **told},
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -68,24 +73,26 @@ def started(folder: Path, packages: Path, mark: str, hold: int = 0) -> subproces
 
 
 def done(folder: Path) -> int:
-    return len(list(folder.glob("store/rows/*/*.parquet")))
+    return len(files_of(folder / "store"))
 
 
-def reached(folder: Path, cells: int, process: subprocess.Popen[str]) -> None:
-    """Wait until so many cells are done."""
+def reached(folder: Path, tasks: int, process: subprocess.Popen[str]) -> None:
+    """Wait until so many tasks are done."""
     until = time.monotonic() + 900
-    while done(folder) < cells:
+    while done(folder) < tasks:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until, "no cell was done"
+        assert time.monotonic() < until, "no task was done"
         time.sleep(0.05)
 
 
 def left_behind(mark: str, but: str = "-") -> list[str]:
     """Return the processes that a run started, but these, after a while for them to end."""
     until = time.monotonic() + 300
-    while (found := [words for words in _marked(mark) if but not in words.split(" ")[0]]) and time.monotonic() < until:
+    while (
+        processes := [words for words in _marked(mark) if but not in words.split(" ")[0]]
+    ) and time.monotonic() < until:
         time.sleep(0.2)
-    return found
+    return processes
 
 
 def told(err: str) -> list[str]:
@@ -94,14 +101,14 @@ def told(err: str) -> list[str]:
 
 
 def _marked(mark: str) -> list[str]:
-    found = []
+    command_lines = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                command_lines.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
             continue
-    return found
+    return command_lines
 
 
 def test_a_run_that_is_killed_then_interrupted_then_repeated_ends_with_the_rows_of_a_local_one(
@@ -130,12 +137,11 @@ def test_a_run_that_is_killed_then_interrupted_then_repeated_ends_with_the_rows_
     assert told(err) == []
     facts = json.loads(out)
     assert before <= facts["reused"] + 2  # each worker may have had rows without their record yet
-    assert facts["reused"] < facts["cells"] == facts["done"]
+    assert facts["reused"] < facts["tasks"] == facts["done"]
     assert left_behind(mark) == []
 
     graph = plan_track("harness/iqa", load_profile("embedded"), installed(), only=ONLY, limit=LIMIT)
     alone = tmp_path / "x"
     start = lambda: open_executor(alone, devices=["cpu"], workers=0)  # noqa: E731
     assert not execute([graph], Store(alone), start).failed
-    rows = {path.name: path.read_bytes() for path in (tmp_path / "store").glob("rows/*/*.parquet")}
-    assert rows == {path.name: path.read_bytes() for path in alone.glob("rows/*/*.parquet")}
+    assert rows_of(tmp_path / "store") == rows_of(alone)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.plugins.ray.test_command import MARK, left_behind
+from tests.rows_of import rows_of
 from tests.typed_commands import ROOT
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
@@ -22,26 +23,26 @@ INSTALL = "pip install 'image-privacy-harness[ray]' 'moto[server]'\n"
 
 def free_ports(count: int) -> list[str]:
     """Return ports that are free and stay so: none of those that a system hands out by itself."""
-    found = list[str]()
+    ports = list[str]()
     for port in random.Random().sample(range(20000, 30000), 1000):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(str(port))
-        if len(found) == count:
+            ports.append(str(port))
+        if len(ports) == count:
             break
-    return found
+    return ports
 
 
 def script() -> str:
     """The section's commands, on ports that are free here, without the first, which has been done."""
-    page = (ROOT / "docs" / "many-machines.md").read_text()
+    page = (ROOT / "docs" / "howto" / "machines.md").read_text()
     section = page.partition("## Try it on one machine\n")[2].partition("\n## ")[0]
-    told = "".join(f"{line[4:]}\n" for line in section.splitlines() if line.startswith("    "))
-    assert told.startswith(INSTALL)
-    told = told.removeprefix(INSTALL)
-    for port, own in zip(PORTS, free_ports(len(PORTS)), strict=True):
-        assert port in told
-        told = told.replace(port, own)
-    return told
+    commands = "".join(f"{line[4:]}\n" for line in section.splitlines() if line.startswith("    "))
+    assert commands.startswith(INSTALL)
+    commands = commands.removeprefix(INSTALL)
+    for port, free_port in zip(PORTS, free_ports(len(PORTS)), strict=True):
+        assert port in commands
+        commands = commands.replace(port, free_port)
+    return commands
 
 
 def test_who_follows_the_page_gets_the_rows_of_a_local_run(tmp_path: Path) -> None:
@@ -67,8 +68,7 @@ def test_who_follows_the_page_gets_the_rows_of_a_local_run(tmp_path: Path) -> No
     assert process.returncode == 0, f"{out}\n{err}"
     assert left_behind(mark, "Agent") == []
     assert "0 damaged" in out
-    rows = sorted((tmp_path / "store" / "rows").rglob("*.parquet"))
-    assert len(rows) == 40
+    assert len(rows_of(tmp_path / "store")) == 40
     assert "finished" in out
     page, alone = (tmp_path / name / "perceptual.html" for name in ("site", "alone-site"))
     assert page.is_file()

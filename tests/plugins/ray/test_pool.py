@@ -61,8 +61,8 @@ class PlayedCluster:
             self.free[node] -= 1
         return PlayedActor(node)
 
-    def call(self, method: str, then: Callable[[Any], None], **given: Any) -> None:
-        from imharness_ray.seat import note
+    def call(self, method: str, then: Callable[[Any], None], **arguments: Any) -> None:
+        from imharness_ray.remote_worker import note
 
         node, _, what = method.partition(":")
         self.asked.append((node, what))
@@ -71,23 +71,23 @@ class PlayedCluster:
         elif what == "where" and node:
             ended(then, (node, "host"))
         elif what == "open" and node:
-            note(self.store, given["name"])
+            note(self.store, arguments["name"])
             ended(then, "")
         elif what == "run":
-            key, _ = given["tasks"][0]  # of several only the first is begun
+            key, _ = arguments["tasks"][0]  # of several only the first is begun
             self.tasks[key] = (node, then)
-            self.given.append([key for key, _ in given["tasks"]])
+            self.given.append([key for key, _ in arguments["tasks"]])
 
     def finish(self, key: str) -> str:
         """End a task as its node does; return the node."""
-        from imharness_ray.seat import ABSENT
+        from imharness_ray.remote_worker import ABSENT
 
         node, then = self.tasks.pop(key)
         if node in self.gone:
             ended(then, error=RuntimeError("gone"))
         else:
-            told = (ABSENT, "asset x is not on this machine") if node in self.absent else ("done", "")
-            ended(then, [(key, *told)])
+            ending = (ABSENT, "asset x is not on this machine") if node in self.absent else ("done", "")
+            ended(then, [(key, *ending)])
         return node
 
     def end(self, actor: Any) -> None:
@@ -113,11 +113,11 @@ def ended(then: Callable[[Any], None], value: Any = None, error: Exception | Non
 
 @pytest.fixture
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
-    made = PlayedCluster(Store(tmp_path), {"a": 2, "b": 1})
-    monkeypatch.setattr("imharness_ray.executor.Cluster", lambda settings: made)
+    fake_cluster = PlayedCluster(Store(tmp_path), {"a": 2, "b": 1})
+    monkeypatch.setattr("imharness_ray.executor.Cluster", lambda settings: fake_cluster)
     monkeypatch.setattr("imharness_ray.executor.facts", lambda names: {})
-    monkeypatch.setattr("imharness_ray.executor.time", made.clock)
-    return made
+    monkeypatch.setattr("imharness_ray.executor.time", fake_cluster.clock)
+    return fake_cluster
 
 
 def opened(played: PlayedCluster, tasks: int) -> tuple[Any, list[str]]:
@@ -182,7 +182,7 @@ def write(played: PlayedCluster, key: str, status: Literal["done", "failed"], st
     """Write the record of a nap as a worker does."""
     why = Failure(who="acme/naps", error="ValueError", message="it is odd", traceback="")
     began = (started or datetime.now(UTC)).isoformat(timespec="seconds")
-    made = TaskRecord(
+    record = TaskRecord(
         key=key,
         spec=naps(*[0.0] * 8).tasks[key].spec,
         status=status,
@@ -192,7 +192,7 @@ def write(played: PlayedCluster, key: str, status: Literal["done", "failed"], st
         failure=why if status == "failed" else None,
         versions={},
     )
-    played.store.commit(made, {}, {})
+    played.store.commit(record, {}, {})
 
 
 def several(played: PlayedCluster) -> tuple[Any, list[str]]:
@@ -221,9 +221,9 @@ def test_a_task_that_failed_is_not_blamed_for_the_end_of_its_worker(played: Play
     write(played, keys[2], "failed")
     played.gone.add("a")
     played.finish(keys[2])
-    found = finished(executor)
-    assert [(result.key, result.status) for result in found] == [(keys[2], "failed"), (keys[3], "died")]
-    assert found[0].line == "acme/naps: ValueError: it is odd"
+    results = finished(executor)
+    assert [(result.key, result.status) for result in results] == [(keys[2], "failed"), (keys[3], "died")]
+    assert results[0].line == "acme/naps: ValueError: it is odd"
     executor.close()
 
 
@@ -260,8 +260,8 @@ def test_a_worker_that_ends_amid_several_tasks_loses_none_and_blames_one(played:
     write(played, keys[2], "done")
     played.gone.add("a")
     played.finish(keys[2])
-    known = [(result.key, result.status) for result in finished(executor)]
-    assert known == [(keys[2], "done"), (keys[3], "died")]
+    statuses = [(result.key, result.status) for result in finished(executor)]
+    assert statuses == [(keys[2], "done"), (keys[3], "died")]
     played.finish(keys[1])
     assert [result.key for result in finished(executor)] == keys[1:2]
     assert played.finish(keys[4]) == "b"
@@ -290,13 +290,13 @@ def test_after_a_death_free_workers_of_the_same_node_are_asked_before_they_get_a
 
 
 def test_a_worker_leaves_what_it_starts_with_out_of_every_search_for_garbage(tmp_path: Path) -> None:
-    from imharness_ray.alike import facts, packages
-    from imharness_ray.seat import Seat, note
+    from imharness_ray.parity import facts, packages
+    from imharness_ray.remote_worker import RemoteWorker, note
 
     config, names = WorkerConfig(str(tmp_path), "cpu", 16), packages()
     gc.unfreeze()
     try:
-        Seat(vars(config), facts(names), names, note(Store(tmp_path), "greeting"), [], "answer")
+        RemoteWorker(vars(config), facts(names), names, note(Store(tmp_path), "greeting"), [], "answer")
         assert len(gc.get_objects()) < gc.get_freeze_count() / 10
     finally:
         gc.unfreeze()

@@ -9,20 +9,20 @@ from click.testing import CliRunner
 from imharness.cli.run import run
 from imharness.errors import Unavailable, UsageError
 from imharness.running.executor import find_executor
-from imharness_ray.alike import differences, facts, packages
+from imharness_ray.parity import differences, facts, packages
 from imharness_ray.settings import RaySettings
 from imharness_submissions.commands.submissions import submissions
 
 
 def test_every_setting_is_an_option_of_both_commands_that_compute() -> None:
     for command in (run, submissions.commands["run"]):
-        said = CliRunner().invoke(command, ["--help"]).output
+        help_text = CliRunner().invoke(command, ["--help"]).output
         flags = ["--" + name.replace("_", "-") for name in RaySettings.model_fields]
-        assert [flag for flag in flags if said.count(f"  {flag} ") != 1] == []
+        assert [flag for flag in flags if help_text.count(f"  {flag} ") != 1] == []
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--gpus-per-worker", "1"], "--gpus-per-worker is an option of --executor ray"),
         (["--executor", "local", "--ray-address", "local"], "--ray-address is an option of --executor ray"),
@@ -30,11 +30,13 @@ def test_every_setting_is_an_option_of_both_commands_that_compute() -> None:
         (["--executor", "ray", "--memory-per-worker", "much"], "--memory-per-worker: Input should be a valid number"),
     ],
 )
-def test_an_option_that_does_not_fit_is_refused(words: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_that_does_not_fit_is_refused(
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("imharness.running.executor.find_executor", lambda name: None)
     result = CliRunner().invoke(run, ["--all", *words])
     assert isinstance(result.exception, UsageError)
-    assert str(result.exception).startswith(said)
+    assert str(result.exception).startswith(message)
 
 
 def test_without_ray_the_executor_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

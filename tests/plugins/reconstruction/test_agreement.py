@@ -5,14 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 
 from imharness.components.registry import installed
+from imharness.leaderboard import Blocks
 from imharness.papers.published import find_table
 from imharness.planning.profiles import load_profile
-from imharness.tables import Blocks
 from imharness_reconstruction.agreement import Study, agreement, agreement_table, comparison_table, matrix_table
 from imharness_reconstruction.plots import scatter
+from imharness_reconstruction.positive_control import FLAG, uncontrolled
 
 MODELS, IMAGES = 12, 20
 
@@ -42,14 +44,14 @@ def test_a_metric_that_ranks_backwards_is_the_worst_and_keeps_its_size_as_the_pa
     s.scores["backwards"] = -s.scores["near"]
     table = agreement_table([s])
     assert [row.label for row in table.rows] == ["near", "far", "backwards"]
-    cells = {row.label: row.values for row in table.rows}
-    good, bad = (cells[name]["d, harness/a rho"] for name in ("near", "backwards"))
+    tasks = {row.label: row.values for row in table.rows}
+    good, bad = (tasks[name]["d, harness/a rho"] for name in ("near", "backwards"))
     assert bad.value == -good.value
     assert bad.high < 0 < good.low
-    assert cells["near"]["d, harness/a rho absolute"].value == cells["backwards"]["d, harness/a rho absolute"].value
-    shown = {column.key: (column.label, column.better) for column in table.columns}
-    assert shown["d, harness/a rho"] == ("rho, a", "higher")
-    assert shown["d, harness/a rho absolute"] == ("|rho|, a", "")
+    assert tasks["near"]["d, harness/a rho absolute"].value == tasks["backwards"]["d, harness/a rho absolute"].value
+    headings = {column.key: (column.label, column.better) for column in table.columns}
+    assert headings["d, harness/a rho"] == ("rho, a", "higher")
+    assert headings["d, harness/a rho absolute"] == ("|rho|, a", "")
 
 
 def test_tables_order_metrics_and_test_them() -> None:
@@ -72,8 +74,8 @@ def test_tables_order_metrics_and_test_them() -> None:
 def test_networks_with_one_data_set_left_out_are_one_metric_of_the_table() -> None:
     s = study()
     other = replace(s, dataset="e")
-    for own in (s, other):
-        own.scores["harness/semsim[backbone=resnet50,unseen=each]"] = own.scores["near"]
+    for each_study in (s, other):
+        each_study.scores["harness/semsim[backbone=resnet50,unseen=each]"] = each_study.scores["near"]
     table = agreement_table([s, other])
     (row,) = (row for row in table.rows if "semsim" in row.label)
     assert all(value.value is not None for value in row.values.values())
@@ -82,11 +84,30 @@ def test_networks_with_one_data_set_left_out_are_one_metric_of_the_table() -> No
 
 
 def test_what_shows_psnr_says_how_much_of_it_counts(tmp_path: Path) -> None:
-    s, said = study(), "PSNR counts as at most 58.9 dB, the noise of 8 bits, also for identical images."
-    assert not any(said in table.caption for table in (agreement_table([s]), matrix_table(s), comparison_table(s)))
+    s, sentence = study(), "PSNR counts as at most 58.9 dB, the noise of 8 bits, also for identical images."
+    assert not any(sentence in table.caption for table in (agreement_table([s]), matrix_table(s), comparison_table(s)))
     s.scores["harness/psnr"] = s.scores["near"]
-    assert all(said in table.caption for table in (agreement_table([s]), matrix_table(s), comparison_table(s)))
-    assert said in scatter([s], tmp_path)[0].read_text()
+    assert all(sentence in table.caption for table in (agreement_table([s]), matrix_table(s), comparison_table(s)))
+    assert sentence in scatter([s], tmp_path)[0].read_text()
+
+
+def test_a_panel_has_the_leakage_of_each_model_against_what_was_recognised(
+    tmp_path: Path, figures: list[Figure]
+) -> None:
+    s = study()
+    s.scores["harness/flat"] = np.ones((MODELS, IMAGES))
+    other = replace(s, dataset="e")
+    files = scatter([s, other], tmp_path)
+    assert files == [tmp_path / f"{each.slug}.svg" for each in (s, other)]
+    for figure, each in zip(figures, (s, other), strict=True):
+        for axis, metric in zip(figure.axes, sorted(s.scores), strict=True):
+            (points,) = axis.collections
+            expected = np.stack([s.scores[metric].mean(axis=1), s.people.mean(axis=1)], axis=1)
+            np.testing.assert_allclose(points.get_offsets(), expected)
+        assert figure.get_suptitle() == f"{each.setting} ({MODELS} models; people)"
+    titles = [axis.get_title().split("\n")[1] for axis in figures[0].axes]
+    far, near = ([agreement(s, name, ranking).value for ranking in ("rho", "tau")] for name in ("far", "near"))
+    assert titles == [f"rho {far[0]:.2f}, tau {far[1]:.2f}", "not defined", f"rho {near[0]:.2f}, tau {near[1]:.2f}"]
 
 
 def came_back(s: Study, whole: np.ndarray) -> Blocks:
@@ -106,19 +127,45 @@ def came_back(s: Study, whole: np.ndarray) -> Blocks:
     )
 
 
+def attacked(lead: float, converged: float = 1.0) -> tuple[Blocks, dict[str, float]]:
+    """Return the PSNR of an undefended and of a defended model, the first `lead` dB above that of the mean image."""
+    names = np.array([f"d n{i:02d}" for i in range(IMAGES)], dtype=object)
+    guess = np.random.default_rng(1).normal(12, 1, IMAGES)
+    rows = np.stack([guess + lead + np.random.default_rng(2).normal(0, 0.5, IMAGES), guess + 9])
+    return (
+        Blocks(
+            ("m + harness/plain-gradient", "m + harness/ats"),
+            ({"dataset": "d", "attack": "a", "metric": "harness/psnr", "state": ""},),
+            (names,),
+            {"score": (rows,), "converged": (np.full(rows.shape, converged),)},
+            {"source": (names,)},
+        ),
+        dict(zip(names, guess, strict=True)),
+    )
+
+
+def test_a_study_needs_an_attack_that_beats_the_mean_image_without_a_defense() -> None:
+    assert uncontrolled(*attacked(3)) == ""
+    for scores, guesses in (attacked(-3), attacked(0), attacked(3, converged=0)):
+        assert uncontrolled(scores, guesses) == FLAG, "the defended model is no control"
+    assert uncontrolled(attacked(-3)[0], {}) == "", "without the mean image nothing is known"
+    table = agreement_table([replace(study(), uncontrolled=FLAG)])
+    assert {value.missing for row in table.rows for value in row.values.values()} == {FLAG}
+
+
 def test_blocks_become_a_study_and_few_models_none() -> None:
     s = study()
     scores = came_back(s, np.arange(MODELS) / 2)
-    found = Study.of(scores)
-    assert found is not None
-    assert (found.models, found.who) == (s.models, "people")
-    np.testing.assert_array_equal(found.scores["mse"], s.scores["near"])
-    np.testing.assert_array_equal(found.scores["set"], np.arange(MODELS)[:, None] / 2)
+    rebuilt = Study.of(scores)
+    assert rebuilt is not None
+    assert (rebuilt.models, rebuilt.who) == (s.models, "people")
+    np.testing.assert_array_equal(rebuilt.scores["mse"], s.scores["near"])
+    np.testing.assert_array_equal(rebuilt.scores["set"], np.arange(MODELS)[:, None] / 2)
     scores.values["score"][2][0, :3] = np.nan
-    kept = Study.of(scores)
-    assert kept is not None
-    np.testing.assert_array_equal(kept.people, s.people[:, 3:])
-    np.testing.assert_array_equal(kept.scores["mse"], s.scores["near"][:, 3:])
+    remaining = Study.of(scores)
+    assert remaining is not None
+    np.testing.assert_array_equal(remaining.people, s.people[:, 3:])
+    np.testing.assert_array_equal(remaining.scores["mse"], s.scores["near"][:, 3:])
     scores.values["score"][0][1, 7] = np.nan
     without = Study.of(scores)
     assert without is not None
@@ -128,9 +175,9 @@ def test_blocks_become_a_study_and_few_models_none() -> None:
 
 
 def test_the_matrix_that_figure_3_points_to_is_the_one_of_the_paper_profile() -> None:
-    part = load_profile("paper").tracks["harness/reconstruction"]
-    (dataset,) = (installed().one("dataset", d).label for d in part.select["dataset"] if "cifar100" in d)
-    attack = installed().one("attack", "invgrad").with_parameters(**part.parameters["harness/invgrad"]).label
+    settings = load_profile("paper").tracks["harness/reconstruction"]
+    (dataset,) = (installed().one("dataset", d).label for d in settings.select["dataset"] if "cifar100" in d)
+    attack = installed().one("attack", "invgrad").with_parameters(**settings.parameters["harness/invgrad"]).label
     s = replace(study(), dataset=dataset, attack=attack, state="trained")
     (column,) = find_table("reconstruction/figure-3").columns
     assert column.ours.partition(":")[0] == matrix_table(s, "tau").id

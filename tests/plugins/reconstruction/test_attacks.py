@@ -36,55 +36,55 @@ def tiny():
 
 def test_gradients_are_those_of_a_loop(setting) -> None:
     network, images, labels = setting
-    found = image_gradients(network, images, labels)
+    gradients = image_gradients(network, images, labels)
     network.requires_grad_(True)
     for i in range(3):
         network.zero_grad()
         torch.nn.functional.cross_entropy(network(images[i : i + 1]), labels[i : i + 1]).backward()
         for name, parameter in network.named_parameters():
-            torch.testing.assert_close(found[name][i], parameter.grad, rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(gradients[name][i], parameter.grad, rtol=1e-4, atol=1e-6)
     network.requires_grad_(False)
-    assert labels_from_gradients(found).tolist() == labels.tolist()
+    assert labels_from_gradients(gradients, network, (3, 16, 16)).tolist() == labels.tolist()
 
 
 class Twisted(torch.nn.Module):
     """A layer that is used twice, one that is never used, groups, batch norm, many channels, operations in place."""
 
-    def __init__(self, own: torch.nn.Module) -> None:
+    def __init__(self, inner: torch.nn.Module) -> None:
         super().__init__()
         self.wide, self.narrow = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(8, 3, (3, 2), (2, 1), (0, 2), 2)
         self.first, self.norm = torch.nn.Conv2d(3, 4, 3, 2, 1, bias=False), torch.nn.BatchNorm2d(4)
         self.twice, self.unused = torch.nn.Conv2d(4, 4, 3, padding=1, groups=2), torch.nn.Linear(2, 2)
-        self.own, self.last = own, torch.nn.Linear(4, 5)
+        self.own, self.last = inner, torch.nn.Linear(4, 5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + torch.nn.functional.interpolate(self.narrow(self.wide(x).sigmoid()), x.shape[2:])
         x = self.norm(self.first(x))
-        found = self.twice(x.relu_())
-        found += x
-        return self.last(self.own(self.twice(found)).sigmoid_().mean(dim=(2, 3)))
+        activations = self.twice(x.relu_())
+        activations += x
+        return self.last(self.own(self.twice(activations)).sigmoid_().mean(dim=(2, 3)))
 
 
-@pytest.mark.parametrize("own", [torch.nn.Identity, lambda: torch.nn.GroupNorm(2, 4)])
-def test_gradients_and_their_slopes_are_those_of_a_loop_for_any_network(own) -> None:
+@pytest.mark.parametrize("build_inner", [torch.nn.Identity, lambda: torch.nn.GroupNorm(2, 4)])
+def test_gradients_and_their_slopes_are_those_of_a_loop_for_any_network(build_inner) -> None:
     rng = generator(0)
     with seeded_init(rng):
-        network = Twisted(own()).double().eval()
+        network = Twisted(build_inner()).double().eval()
     network.norm.running_mean.uniform_(generator=rng)
     images = torch.rand(3, 3, 8, 8, dtype=torch.float64, generator=rng).requires_grad_(True)
     targets = torch.rand(3, 5, dtype=torch.float64, generator=rng).softmax(dim=1)
     used = {name: p for name, p in network.named_parameters() if "unused" not in name}
-    found = image_gradients(network, images, targets)
-    assert not found["unused.weight"].any()
+    gradients = image_gradients(network, images, targets)
+    assert not gradients["unused.weight"].any()
     loop = []
     for i in range(3):
         loss = torch.nn.functional.cross_entropy(network(images[i : i + 1]), targets[i : i + 1])
         loop.append(torch.autograd.grad(loss, list(used.values()), create_graph=True))
     for name, values in zip(used, zip(*loop, strict=True), strict=True):
-        torch.testing.assert_close(found[name], torch.stack(values))
+        torch.testing.assert_close(gradients[name], torch.stack(values))
     ours, plain = (
-        torch.autograd.grad(sum(g.square().sum() for g in given), images)[0]
-        for given in (found.values(), [g for values in loop for g in values])
+        torch.autograd.grad(sum(g.square().sum() for g in group), images)[0]
+        for group in (gradients.values(), [g for values in loop for g in values])
     )
     torch.testing.assert_close(ours, plain)
 
@@ -92,13 +92,13 @@ def test_gradients_and_their_slopes_are_those_of_a_loop_for_any_network(own) -> 
 def test_distance_of_directions_and_its_slope_are_those_of_the_cosine() -> None:
     rng = generator(4)
     ours = {"a": torch.randn(5, 3, 2, generator=rng), "b": torch.randn(5, 4, generator=rng)}
-    given = {name: torch.randn(g.shape, generator=rng) for name, g in ours.items()}
+    targets = {name: torch.randn(g.shape, generator=rng) for name, g in ours.items()}
     leaves = [g.requires_grad_(True) for g in ours.values()]
-    found = CosineDistance.apply(*leaves, *directions(given))
-    plain = 1 - torch.nn.functional.cosine_similarity(flat(ours), flat(given), dim=1)
-    torch.testing.assert_close(found, plain)
+    distances = CosineDistance.apply(*leaves, *directions(targets))
+    plain = 1 - torch.nn.functional.cosine_similarity(flat(ours), flat(targets), dim=1)
+    torch.testing.assert_close(distances, plain)
     weights = torch.arange(5.0)
-    for a, b in zip(*(torch.autograd.grad((weights * d).sum(), leaves) for d in (found, plain)), strict=True):
+    for a, b in zip(*(torch.autograd.grad((weights * d).sum(), leaves) for d in (distances, plain)), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
 
@@ -169,12 +169,12 @@ def test_an_attack_has_converged_where_it_explains_what_was_shared(setting) -> N
     network, images, labels = setting
     targets = torch.nn.functional.one_hot(labels, 9).float()
     plain = image_gradients(network, images, targets)
-    found = images.clone()
-    found[2] = torch.rand(images[2].shape, generator=generator(0))
+    guesses = images.clone()
+    guesses[2] = torch.rand(images[2].shape, generator=generator(0))
 
     def converged(gradients: dict[str, torch.Tensor]) -> list[bool]:
         shared = Shared(gradients, images, targets, torch.arange(3), torch.eye(3))
-        return matching(network, shared, found)["converged"].tolist()
+        return matching(network, shared, guesses)["converged"].tolist()
 
     assert converged(plain) == [True, True, False]
     for name in ("gaussian-gradient", "laplacian-gradient", "gradient-pruning[share=0.9]"):
@@ -193,10 +193,10 @@ def test_a_grey_image_has_not_converged_however_strong_the_noise_is(sigma: float
     gradients = guard(image_gradients(network, images, targets), ImageRng(range(12)))
     shared = Shared(gradients, images, targets, torch.arange(12), torch.eye(12))
     grey = torch.full_like(images, 0.5)
-    known = matching(network, shared, images)
-    told_apart = known["grey"] - known["attainable"] > 1e-3
+    facts = matching(network, shared, images)
+    told_apart = facts["grey"] - facts["attainable"] > 1e-3
     assert told_apart.any()
-    assert known["converged"].all()
+    assert facts["converged"].all()
     for poor in (grey, grey + 0.2 * (images - grey)):
         assert not matching(network, shared, poor)["converged"][told_apart].any()
 
@@ -206,13 +206,13 @@ def test_a_further_start_is_for_images_that_did_not_come_back(tiny) -> None:
     shared = image_gradients(network, images, labels)
     attack = installed().one("attack", "idlg").with_parameters(iterations=35, tolerance=1e-3)
 
-    def left(starts: int) -> torch.Tensor:
+    def residual(starts: int) -> torch.Tensor:
         run = attack.with_parameters(starts=starts).build(CPU)
         rebuilt = run(shared, network, (3, 8, 8), ImageRng([10, 11, 12]), quiet)
-        found = image_gradients(network, rebuilt, labels)
-        return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items())
+        gradients = image_gradients(network, rebuilt, labels)
+        return sum((gradients[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items())
 
-    once, twice = left(1), left(2)
+    once, twice = residual(1), residual(2)
     size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
     done = once < 1e-3 * size
     assert done.tolist() == [True, True, False]
@@ -225,18 +225,18 @@ def test_an_image_starts_again_only_where_much_of_its_gradient_is_left(tiny) -> 
     shared = image_gradients(network, images, labels)
     size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
 
-    def left(**changes: float) -> torch.Tensor:
+    def residual(**changes: float) -> torch.Tensor:
         attack = installed().one("attack", "idlg").with_parameters(iterations=35, **changes).build(CPU)
-        found = image_gradients(network, attack(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), quiet), labels)
-        return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items()) / size
+        gradients = image_gradients(network, attack(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), quiet), labels)
+        return sum((gradients[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items()) / size
 
-    once = left(starts=1)
+    once = residual(starts=1)
     between = float(once.sort().values[1:].prod().sqrt())  # the worst of the three is above
-    twice, near = left(starts=2, again=between), once < between
+    twice, near = residual(starts=2, again=between), once < between
     assert near.tolist() == [False, True, True]
     assert torch.equal(twice[near], once[near])
     assert (twice[~near] < 0.5 * once[~near]).all()
-    assert torch.equal(left(starts=2, again=1.0), once)
+    assert torch.equal(residual(starts=2, again=1.0), once)
 
 
 @pytest.mark.parametrize("tolerance", [0.012, 0.01, 0.006])
@@ -301,7 +301,7 @@ def test_invgrad_on_real_images_and_what_pruning_does_to_it() -> None:
     def reached(gradients: dict[str, torch.Tensor], seeds: list[int], **changes: bool) -> list[float]:
         run = attack.with_parameters(**changes).build(CPU)
         rebuilt = run(gradients, network, (3, 16, 16), ImageRng(seeds), quiet)
-        return [psnr(own, images) for own in rebuilt.split(3)]
+        return [psnr(chunk, images) for chunk in rebuilt.split(3)]
 
     seeds = list(range(3))
     plain, adaptive = reached({name: torch.cat([g, pruned[name]]) for name, g in shared.items()}, seeds * 2)
@@ -318,9 +318,9 @@ def test_the_best_of_several_starts_is_kept_image_by_image(setting) -> None:
 
     def distance(starts: int) -> torch.Tensor:
         run = attack.with_parameters(steps=60, starts=starts).build(CPU)
-        found = image_gradients(network, run(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), labels)
-        parts = (torch.cat([g[name].flatten(1) for name in shared], dim=1) for g in (found, shared))
-        return 1 - torch.cosine_similarity(*parts, dim=1)
+        gradients = image_gradients(network, run(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), labels)
+        flattened = (torch.cat([g[name].flatten(1) for name in shared], dim=1) for g in (gradients, shared))
+        return 1 - torch.cosine_similarity(*flattened, dim=1)
 
     assert (distance(3) <= distance(1) + 1e-3).all()
 
@@ -341,21 +341,21 @@ def test_cafe_comes_nearer_than_its_start(setting) -> None:
     attack = installed().one("attack", "cafe")
     shared = averaged(image_gradients(network, images, labels), mean_of(attack.batches(3), 3))
     near, far = (attack.with_parameters(steps=steps).build(CPU) for steps in (100, 1))
-    found = [psnr(a(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), images) for a in (near, far)]
-    assert found[0] > found[1] + 1
+    values = [psnr(a(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), images) for a in (near, far)]
+    assert values[0] > values[1] + 1
 
 
 def test_batch_norm_statistics_of_an_image_are_held_against_the_running_ones() -> None:
     layers = torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
     layers.eval().requires_grad_(False)
     images = torch.rand(2, 3, 8, 8, generator=generator(0))
-    found = statistics_distance(layers, images)
+    distances = statistics_distance(layers, images)
     for i in range(2):
         first, second = images[i], layers[1](layers[0](images[i : i + 1]))[0]
         expected = sum(
             (x.mean(dim=(1, 2)) - 0).norm() + (x.var(dim=(1, 2), correction=0) - 1).norm() for x in (first, second)
         )
-        assert float(found[i]) == pytest.approx(float(expected), rel=1e-4)
+        assert float(distances[i]) == pytest.approx(float(expected), rel=1e-4)
     assert statistics_distance(torch.nn.Conv2d(3, 4, 3), images).tolist() == [0, 0]
 
 
@@ -384,16 +384,16 @@ def test_invgrad_comes_nearer_than_chance(setting) -> None:
 def test_invgrad_takes_no_steps_that_move_less_than_rounding(setting, monkeypatch: pytest.MonkeyPatch) -> None:
     network, images, labels = setting
     gradients, shape = image_gradients(network, images, labels), tuple(images.shape[1:])
-    attack, told = installed().one("attack", "harness/invgrad").with_parameters(steps=80, learning_rate=0.5), []
+    attack, progress = installed().one("attack", "harness/invgrad").with_parameters(steps=80, learning_rate=0.5), []
 
-    def found() -> torch.Tensor:
+    def rebuilt_images() -> torch.Tensor:
         streams = ImageRng([4, 5, 6], CPU)
-        return attack.build(CPU)(gradients, network, shape, streams, lambda *done: told.append(done))
+        return attack.build(CPU)(gradients, network, shape, streams, lambda *done: progress.append(done))
 
-    short = found()
-    assert told[-1] == (77, 77)  # 4 * 0.0005 is half a level of 8 bits and a bit
+    short = rebuilt_images()
+    assert progress[-1] == (77, 77)  # 4 * 0.0005 is half a level of 8 bits and a bit
     assert attack.with_parameters(learning_rate=1e-6).worth() == 1
     monkeypatch.setattr(inversion, "HALF_LEVEL", 0.0)
-    moved = (short - found()).abs().max()
-    assert told[-1] == (80, 80)
+    moved = (short - rebuilt_images()).abs().max()
+    assert progress[-1] == (80, 80)
     assert 0 < moved < 0.5 / 255

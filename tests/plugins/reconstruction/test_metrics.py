@@ -28,6 +28,17 @@ def test_it_equals_the_matrix_root(rows: int, others: int) -> None:
     assert frechet_distance(x, y) == pytest.approx(by_root(x, y), rel=1e-6)
 
 
+def test_it_equals_the_distance_of_pytorch_fid(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytorch_fid.fid_score import calculate_frechet_distance
+
+    root = scipy.linalg.sqrtm  # pytorch-fid gives it an argument that SciPy no longer takes
+    monkeypatch.setattr(scipy.linalg, "sqrtm", lambda matrix, disp: (root(matrix), 0.0))
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(300, 64)), 0.2 + 1.3 * rng.normal(size=(200, 64))
+    moments = [moment for rows in (x, y) for moment in (rows.mean(0), np.cov(rows, rowvar=False))]
+    assert frechet_distance(x, y) == pytest.approx(float(calculate_frechet_distance(*moments)), rel=1e-9)
+
+
 def test_few_rows_equal_many_rows_of_the_same_features() -> None:
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(30, 20)), rng.normal(size=(25, 20)) * 2
@@ -56,9 +67,9 @@ def test_fid_grows_with_noise_on_real_features() -> None:
     images = data.load(list(range(len(data))))
     score = metric.build(CPU)
     noise = torch.randn(images.shape, generator=generator(0))
-    found = [score((images + s * noise).clamp(0, 1), images) for s in (0.0, 0.05, 0.2)]
-    assert found[0] == pytest.approx(0, abs=1e-3)
-    assert found[0] < found[1] < found[2]
+    scores = [score((images + s * noise).clamp(0, 1), images) for s in (0.0, 0.05, 0.2)]
+    assert scores[0] == pytest.approx(0, abs=1e-3)
+    assert scores[0] < scores[1] < scores[2]
 
 
 def test_the_patched_inception_is_that_of_pytorch_fid(monkeypatch) -> None:

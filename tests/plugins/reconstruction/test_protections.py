@@ -35,26 +35,26 @@ def test_a_protection_keeps_shapes_and_range_and_no_image_depends_on_the_batch(
     protection: ImageProtection, pool: ImagePool
 ) -> None:
     images, targets = pool.images[:6], pool.targets[:6]
-    kept = images.clone()
+    original = images.clone()
     protect = protection.build(CPU)
-    shown, labels = protect(images, targets, pool, ImageRng(range(6)))
-    assert torch.equal(images, kept)
-    assert shown.shape == images.shape
+    protected, labels = protect(images, targets, pool, ImageRng(range(6)))
+    assert torch.equal(images, original)
+    assert protected.shape == images.shape
     assert labels.shape == targets.shape
-    assert 0 <= float(shown.min()) <= float(shown.max()) <= 1
+    assert 0 <= float(protected.min()) <= float(protected.max()) <= 1
     torch.testing.assert_close(labels.sum(dim=1), torch.ones(6))
     alone, label = protect(images[4:5], targets[4:5], pool, ImageRng([4]))
-    torch.testing.assert_close(alone, shown[4:5])
+    torch.testing.assert_close(alone, protected[4:5])
     torch.testing.assert_close(label, labels[4:5])
 
 
 def test_no_image_weighs_more_than_published_in_a_mixture(pool: ImagePool) -> None:
     count = 300
     protect = installed().one("defense", "mixup[count=2]").build(CPU)
-    own = torch.zeros(count, pool.targets.shape[1])
-    own[:, 0] = 1
+    image_targets = torch.zeros(count, pool.targets.shape[1])
+    image_targets[:, 0] = 1
     others = ImagePool(pool.images, torch.nn.functional.one_hot(torch.ones(len(pool.images)).long(), 9).float())
-    _, labels = protect(pool.images[:1].expand(count, -1, -1, -1), own, others, ImageRng(range(count)))
+    _, labels = protect(pool.images[:1].expand(count, -1, -1, -1), image_targets, others, ImageRng(range(count)))
     assert float(labels.max()) <= LARGEST + 1e-6
     assert float(labels[:, 0].mean()) == pytest.approx(0.5, abs=0.03)
 
@@ -83,8 +83,8 @@ def by_pillow(image: Image.Image, index: int, sign: int) -> Image.Image:
         return image.transform(image.size, affine, (1, 0, 0, 0.3 * m * sign, 1, 0), Image.Resampling.BILINEAR)
     if name.startswith("translate"):
         shift = 150 / 331 * m * sign * image.size[0]
-        place = (1, 0, shift, 0, 1, 0) if name == "translateX" else (1, 0, 0, 0, 1, shift)
-        return image.transform(image.size, affine, place)
+        coefficients = (1, 0, shift, 0, 1, 0) if name == "translateX" else (1, 0, 0, 0, 1, shift)
+        return image.transform(image.size, affine, coefficients)
     if name == "posterize":
         return ImageOps.posterize(image, round(8 - 4 * m))
     if name == "solarize":
@@ -96,15 +96,15 @@ def by_pillow(image: Image.Image, index: int, sign: int) -> Image.Image:
 def test_policies_do_to_every_image_what_the_published_code_does(policy: list[int]) -> None:
     data = installed().one("dataset", "thumbnails[per_photograph=1,size=32]").build(CPU)
     images = data.load(list(range(9)))
-    found = transformed(images, [policy], ImageRng(range(9)))
-    for before, after in zip(images, found, strict=True):
+    changed = transformed(images, [policy], ImageRng(range(9)))
+    for before, after in zip(images, changed, strict=True):
         source = Image.fromarray(before.mul(255).round().byte().permute(1, 2, 0).numpy())
         errors = []
         for signs in itertools.product((-1, 1), repeat=len(policy)):
-            shown = source
+            picture = source
             for index, sign in zip(policy, signs, strict=True):
-                shown = by_pillow(shown, index, sign)
-            expected = torch.from_numpy(np.asarray(shown).copy()).permute(2, 0, 1) / 255
+                picture = by_pillow(picture, index, sign)
+            expected = torch.from_numpy(np.asarray(picture).copy()).permute(2, 0, 1) / 255
             errors.append(float((after - expected).abs().mean()))
         assert min(errors) < 0.01
 
@@ -167,11 +167,11 @@ def test_what_the_paper_tells_of_training_is_plain_gradient_descent(pool: ImageP
         plan = Schedule(3, len(pool.images), 0.1, momentum=0, cosine=False, **settings)
         training = ClassifierTraining(network, pool, plan, generator(1))
         training.step(0)
-        before = [own.detach().clone() for own in network.parameters()]
+        before = [weights.detach().clone() for weights in network.parameters()]
         loss = torch.nn.functional.cross_entropy(network(pool.images), pool.targets)
         slopes = torch.autograd.grad(loss, list(network.parameters()))
         training.step(1)
-        return before, list(slopes), [own.detach() for own in network.parameters()]
+        return before, list(slopes), [weights.detach() for weights in network.parameters()]
 
     before, slopes, after = moved(clip=0)
     for x, slope, y in zip(before, slopes, after, strict=True):
@@ -197,9 +197,9 @@ def test_the_search_returns_the_most_private_of_the_better_half(pool: ImagePool)
     network = installed().one("model", "lenet[activation=relu]").build(CPU)((3, 16, 16), 9, generator(0)).eval()
     network.requires_grad_(False)
     policies = candidates(6, generator(0))
-    found = search(network, pool.images[:3], pool.targets[:3].argmax(dim=1), policies, 0, lambda done, total: None)
-    assert len(found) >= 3
-    assert [s.privacy for s in found] == sorted(s.privacy for s in found)
+    survivors = search(network, pool.images[:3], pool.targets[:3].argmax(dim=1), policies, 0, lambda done, total: None)
+    assert len(survivors) >= 3
+    assert [s.privacy for s in survivors] == sorted(s.privacy for s in survivors)
 
 
 def faces(root: Path) -> Path:
@@ -227,8 +227,8 @@ def test_a_folder_of_classes_is_read_with_and_without_parts(tmp_path: Path) -> N
     (tmp_path / "parts").mkdir()
     root.rename(tmp_path / "parts" / "train")
     faces(tmp_path / "parts" / "val")
-    parts = installed().one("dataset", "harness/class-folder").with_parameters(path=str(tmp_path / "parts"), size=16)
-    assert len(parts.build(CPU)) == 9
+    dataset = installed().one("dataset", "harness/class-folder").with_parameters(path=str(tmp_path / "parts"), size=16)
+    assert len(dataset.build(CPU)) == 9
     with pytest.raises(Unavailable, match="class-folder:PATH"):
         installed().one("dataset", "harness/class-folder").require()
 
@@ -236,9 +236,9 @@ def test_a_folder_of_classes_is_read_with_and_without_parts(tmp_path: Path) -> N
 def test_a_broken_image_is_named(tmp_path: Path) -> None:
     root = faces(tmp_path / "faces")
     (root / "s2" / "1.pgm").write_bytes(b"no image")
-    data = installed().one("dataset", "harness/class-folder").with_parameters(path=str(root), size=16).build(CPU)
+    data = installed().one("dataset", "harness/class-folder").with_parameters(path=str(root), size=16)
     with pytest.raises(HarnessError, match=r"s2/1\.pgm"):
-        data.load([1])
+        data.build(CPU)
 
 
 def test_a_trained_classifier_is_saved_and_found_again(tmp_path: Path) -> None:

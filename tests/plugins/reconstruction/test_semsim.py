@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from matplotlib.figure import Figure
 from PIL import Image
 
 from imharness.cli import cli
@@ -18,7 +19,7 @@ from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
-from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Setting, outcomes, rival
+from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Outcome, Setting, outcomes, plot, rival
 from imharness_reconstruction.trainings.semsim import of_these, read_annotations, separation
 
 CPU = torch.device("cpu")
@@ -36,8 +37,8 @@ def annotated(root: Path, datasets: tuple[str, ...] = ("one", "two")) -> Path:
             recognised = model < 2 or (model == 2 and number % 2)
             folder = root / (name if recognised else f"-{name}")
             folder.mkdir(parents=True, exist_ok=True)
-            shown, spread = (clean, 50) if recognised else (clean[:, ::-1], 5)
-            noisy = np.clip(shown + rng.normal(0, spread, clean.shape), 0, 255).astype(np.uint8)
+            base, spread = (clean, 50) if recognised else (clean[:, ::-1], 5)
+            noisy = np.clip(base + rng.normal(0, spread, clean.shape), 0, 255).astype(np.uint8)
             Image.fromarray(noisy).save(folder / f"{model}_rec.png")
             file = f"{folder.name}/{model}_rec.png"
             lines.append(f"{file},{datasets[number % len(datasets)]},attack-{number % 3},m{model},g")
@@ -53,6 +54,17 @@ def test_the_published_layout_is_read(tmp_path: Path) -> None:
     assert len(data.reconstructions) == 24
     assert int(data.recognised.sum()) == 15
     assert set(images.columns["dataset"][images.columns["recognised"] >= 0]) == {"one", "two"}
+
+
+def test_the_index_is_read_with_capitals_and_one_of_another_name_is_named(tmp_path: Path) -> None:
+    index = annotated(tmp_path) / "index.csv"
+    text = index.read_text()
+    index.write_text(text.replace("file,dataset", "File,Dataset", 1))
+    data = installed().one("dataset", f"annotated:{tmp_path}")
+    assert set(data.build(CPU).columns["dataset"]) == {"", "one", "two"}
+    index.rename(tmp_path / "Index.csv")
+    with pytest.warns(UserWarning, match=r"has Index\.csv; it is not read; save it as index\.csv"):
+        assert "dataset" not in data.build(CPU).columns
 
 
 def test_a_folder_without_an_original_is_named(tmp_path: Path) -> None:
@@ -77,7 +89,7 @@ def test_no_study_trains_on_what_it_tests(tmp_path: Path, name: str) -> None:
     images = installed().one("dataset", f"harness/annotated[path={crossed(tmp_path)},size=16]").build(CPU)
     corpus = Corpus.of(images)
     for setting in STUDIES[name](corpus, SemSimPlan("lenet"), ""):
-        one, other = (set(part.source) for part in (setting.train, setting.test))
+        one, other = (set(images.source) for images in (setting.train, setting.test))
         assert one
         assert other
         assert not one & other
@@ -120,10 +132,27 @@ def test_a_study_turns_distances_and_leaves_models_without_a_number_out() -> Non
 
     others = {"distance": (level, -1), "closeness": (level, 1), "gaps": (gaps, -1)}
     setting = Setting("all", corpus, corpus, SemSimPlan("lenet", epochs=1))
-    found = {o.metric: o for o in outcomes(setting, others, CPU, 0, lambda done, total: None)}
-    assert found["distance"].rho == pytest.approx(-found["closeness"].rho)
-    assert found["distance"].rho > 0.98
-    assert found["gaps"].rho > 0.97
+    by_metric = {o.metric: o for o in outcomes(setting, others, CPU, 0, lambda done, total: None)}
+    assert by_metric["distance"].rho == pytest.approx(-by_metric["closeness"].rho)
+    assert by_metric["distance"].rho > 0.98
+    assert by_metric["gaps"].rho > 0.97
+
+
+def test_a_study_is_drawn_with_a_gap_where_nothing_is_defined(tmp_path: Path, figures: list[Figure]) -> None:
+    values = [("s1", "m", 0.5, 0.25), ("s1", "n", -0.5, -0.25), ("s2", "m", None, None), ("s3", "n", 1.0, 0.75)]
+    plot([Outcome(*each, models=5, originals=5) for each in values], "title", tmp_path / "s.svg")
+    gap = np.nan
+    expected = {
+        "rho": {"m": [0.5, gap, gap], "n": [-0.5, gap, 1]},
+        "tau": {"m": [0.25, gap, gap], "n": [-0.25, gap, 0.75]},
+    }
+    assert [axis.get_title() for axis in figures[0].axes] == [*expected]
+    for axis in figures[0].axes:
+        lines = {line.get_label(): line for line in axis.lines[:-1]}
+        assert {*lines} == {"m", "n"}
+        for metric, line in lines.items():
+            assert [*line.get_xdata()] == ["s1", "s2", "s3"]
+            np.testing.assert_array_equal(np.ma.filled(line.get_ydata(), gap), expected[axis.get_title()][metric])
 
 
 def test_a_study_counts_psnr_up_to_the_noise_of_8_bits() -> None:
@@ -183,9 +212,9 @@ def test_the_embedded_metric_is_zero_for_equal_images_and_grows_with_noise() -> 
     data = installed().one("dataset", "thumbnails").build(CPU)
     images = data.load(list(range(6)))
     noise = torch.randn(images.shape, generator=generator(0))
-    found = [float(score((images + s * noise).clamp(0, 1), images).mean()) for s in (0, 0.05, 0.3)]
-    assert found[0] < 1e-4
-    assert found[0] < found[1] < found[2]
+    scores = [float(score((images + s * noise).clamp(0, 1), images).mean()) for s in (0, 0.05, 0.3)]
+    assert scores[0] < 1e-4
+    assert scores[0] < scores[1] < scores[2]
 
 
 def test_training_metric_and_studies_from_the_command_line(tmp_path: Path) -> None:
@@ -206,11 +235,11 @@ def test_training_metric_and_studies_from_the_command_line(tmp_path: Path) -> No
 
 def test_what_a_training_leaves_out_is_not_in_it(tmp_path: Path) -> None:
     images = installed().one("dataset", f"harness/annotated[path={annotated(tmp_path)},size=16]").build(CPU)
-    kept = of_these(images, "two", "attack-2")
-    rebuilt = kept.columns["recognised"] >= 0
-    assert set(kept.columns["dataset"][rebuilt]) == {"one"}
-    assert set(kept.columns["attack"][rebuilt]) == {"attack-2"}
-    assert set(kept.columns["reference"][rebuilt]) == set(kept.columns["reference"][~rebuilt]) == {"image-2"}
+    subset = of_these(images, "two", "attack-2")
+    rebuilt = subset.columns["recognised"] >= 0
+    assert set(subset.columns["dataset"][rebuilt]) == {"one"}
+    assert set(subset.columns["attack"][rebuilt]) == {"attack-2"}
+    assert set(subset.columns["reference"][rebuilt]) == set(subset.columns["reference"][~rebuilt]) == {"image-2"}
     with pytest.raises(UsageError, match="'three'; there are one, two"):
         of_these(images, "three", "")
 
@@ -247,10 +276,10 @@ def test_a_network_measures_only_the_data_set_that_it_has_not_seen(
     profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select)})
     graph = plan_track(TRACK, profile, installed())
     measured = {
-        (own["dataset"].id, own["metric"].id)
+        (components["dataset"].id, components["metric"].id)
         for task in graph.tasks.values()
         if task.spec.step == "leakage"
-        for own in [task.spec.components]
+        for components in [task.spec.components]
     }
     assert measured == {
         ("harness/thumbnails", "harness/psnr"),
@@ -260,9 +289,9 @@ def test_a_network_measures_only_the_data_set_that_it_has_not_seen(
 
 
 def test_the_paper_profile_leaves_each_data_set_out_once() -> None:
-    part = load_profile("paper").tracks[TRACK]
-    unseen = sorted(str(m).split("unseen=")[1].rstrip("]") for m in part.select["metric"] if "unseen" in m)
-    ids = sorted(installed().one("dataset", d).info.id for d in part.select["dataset"])
+    settings = load_profile("paper").tracks[TRACK]
+    unseen = sorted(str(m).split("unseen=")[1].rstrip("]") for m in settings.select["metric"] if "unseen" in m)
+    ids = sorted(installed().one("dataset", d).info.id for d in settings.select["dataset"])
     assert unseen == ids
     assert len(ids) == 5
 
@@ -299,7 +328,7 @@ options = { epochs = 1, judge = "harness/lenet" }
 """  # noqa: E501
 
 
-def test_the_outcome_of_a_study_reaches_the_board(tmp_path: Path, no_site: None) -> None:
+def test_the_outcome_of_a_study_reaches_the_leaderboard(tmp_path: Path, no_site: None) -> None:
     store, site = tmp_path / "store", tmp_path / "site"
     (tmp_path / "small.toml").write_text(PROFILE)
     run = ["run", "--track", "reconstruction", "--profile", str(tmp_path / "small.toml"), "--limit", "2"]
@@ -315,17 +344,19 @@ def test_the_outcome_of_a_study_reaches_the_board(tmp_path: Path, no_site: None)
         "--epochs",
         "1",
     ]
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         cli, ["reconstruction", "semsim", "loss", *study, "--metric", "mse", "--store", str(store), "--json"]
     )
-    assert told.exit_code == 0, told.output
-    board = json.loads(next((store / "boards").glob("*reconstruction*.json")).read_text())
-    (table,) = (t for t in board["tables"] if t["id"] == "semsim-loss")
-    shown = {row["label"]: row["values"] for row in table["rows"]}
-    assert set(shown) == {f"{loss}: {own}" for loss in ("triplet", "contrastive") for own in ("semsim", "mse")}
-    for own in json.loads(told.stdout):
-        cells = shown[f"{own['setting']}: {own['metric']}"]
-        assert cells["originals"]["value"] == own["originals"]
-        assert cells["tau"].get("value") == (None if own["tau"] is None else pytest.approx(own["tau"]))
-        assert cells["|tau|"].get("value") == (None if own["tau"] is None else pytest.approx(abs(own["tau"])))
-    assert any(t["id"] == "models" for t in board["tables"])
+    assert result.exit_code == 0, result.output
+    leaderboard = json.loads(next((store / "leaderboards").glob("*reconstruction*.json")).read_text())
+    (table,) = (t for t in leaderboard["tables"] if t["id"] == "semsim-loss")
+    values_by_label = {row["label"]: row["values"] for row in table["rows"]}
+    assert set(values_by_label) == {
+        f"{loss}: {metric}" for loss in ("triplet", "contrastive") for metric in ("semsim", "mse")
+    }
+    for outcome in json.loads(result.stdout):
+        tasks = values_by_label[f"{outcome['setting']}: {outcome['metric']}"]
+        assert tasks["originals"]["value"] == outcome["originals"]
+        assert tasks["tau"].get("value") == (None if outcome["tau"] is None else pytest.approx(outcome["tau"]))
+        assert tasks["|tau|"].get("value") == (None if outcome["tau"] is None else pytest.approx(abs(outcome["tau"])))
+    assert any(t["id"] == "models" for t in leaderboard["tables"])

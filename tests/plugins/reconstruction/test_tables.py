@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from imharness.leaderboard import Blocks, Table, Value
 from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness.tables import Blocks, Table, Value
 from imharness_reconstruction.ranked import BASELINE, _shared
 from imharness_reconstruction.tables import report
 
@@ -68,14 +68,14 @@ def test_the_model_that_leaks_least_stands_first_and_one_without_a_number_last(r
     results.leaks(PLAIN, [40, 50], attack="x/b")
     for defense in (PRUNED, HIDDEN):
         results.add("distribution", {"score": [3.0], "closeness": [-1]}, defense=defense, attack="x/a", metric=SETS)
-    found = results.tables()
-    assert list(found)[:3] == ["ranking", "worst-by-metric", "models"]
+    tables = results.tables()
+    assert list(tables)[:3] == ["ranking", "worst-by-metric", "models"]
     first = {"x/m + x/pruning": 7.5, "x/m + harness/plain-gradient": 25, "x/m + x/hiding": None}
-    assert list(means(found["models"], PSNR).items()) == list(first.items())
-    assert list(means(found["models"], SETS).values()) == [3, None, 3]
-    shown = [(c.key, c.better) for c in found["models"].columns]
-    assert shown == [(PSNR, "lower"), (SETS, "higher"), ("converged", ""), ("loss", "")]
-    assert means(found["models-b"], PSNR) == {"x/m + harness/plain-gradient": 45}
+    assert list(means(tables["models"], PSNR).items()) == list(first.items())
+    assert list(means(tables["models"], SETS).values()) == [3, None, 3]
+    columns = [(c.key, c.better) for c in tables["models"].columns]
+    assert columns == [(PSNR, "lower"), (SETS, "higher"), ("converged", ""), ("loss", "")]
+    assert means(tables["models-b"], PSNR) == {"x/m + harness/plain-gradient": 45}
 
 
 def test_every_metric_compares_models_by_itself_and_knows_its_direction(results: Results) -> None:
@@ -83,7 +83,7 @@ def test_every_metric_compares_models_by_itself_and_knows_its_direction(results:
     rows = {"name": IMAGES, "score": [1.0, 2.0], "closeness": [-1, -1]}
     results.add("leakage", rows, defense=PLAIN, attack="x/a", metric="x/mse")
     _, psnr, mse = report(ResultQuery(results.store, results.records)).comparisons
-    assert [own["metric"] for paired in (psnr, mse) for own in paired.conditions] == [PSNR, "x/mse"]
+    assert [condition["metric"] for paired in (psnr, mse) for condition in paired.conditions] == [PSNR, "x/mse"]
     assert (psnr.better, mse.better) == ("lower", "higher")
     assert psnr.units == mse.units == (("x/d b", "x/d a"),)
     assert [block.tolist() for block in (*psnr.values, *mse.values)] == [[[20, 30]], [[1, 2]]]
@@ -149,9 +149,9 @@ def test_trained_models_have_a_table_beside_those_as_initialised(results: Result
         rows = {"name": IMAGES, "score": np.float32(score), "closeness": [1, 1]}
         results.add("leakage", rows, model=model, defense=PLAIN, attack="x/a", metric=PSNR)
         results.add("reconstruct", fit([True, True], state), model=model, defense=PLAIN, attack="x/a")
-    found = results.tables()
-    assert means(found["models"], PSNR) == {f"x/first + {PLAIN}": 25}
-    assert means(found["models-a-trained"], PSNR) == {f"x/m + {PLAIN}": 35}
+    tables = results.tables()
+    assert means(tables["models"], PSNR) == {f"x/first + {PLAIN}": 25}
+    assert means(tables["models-a-trained"], PSNR) == {f"x/m + {PLAIN}": 35}
 
 
 def test_the_network_as_initialised_is_a_state_of_the_model_that_was_trained(results: Results) -> None:
@@ -163,13 +163,13 @@ def test_the_network_as_initialised_is_a_state_of_the_model_that_was_trained(res
             results.add("leakage", rows, model=model, defense=defense, attack="x/a", metric=PSNR)
             results.add("reconstruct", fit([True, True], state), model=model, defense=defense, attack="x/a")
         results.add("train", {"name": IMAGES, "right": [True, True]}, model=trained, defense=defense)
-    found = report(ResultQuery(results.store, results.records))
+    tables_report = report(ResultQuery(results.store, results.records))
     expected = {f"{trained} + {PRUNED}": 23, f"{trained} + {PLAIN}": 40.5, f"{first} + {PLAIN}": 40.5}
-    assert means(found.tables[0], "worst") == expected
-    controls = {entry: place.control for entry, place in found.rankings[0].places.items()}
+    assert means(tables_report.tables[0], "worst") == expected
+    controls = {entry: position.control for entry, position in tables_report.rankings[0].places.items()}
     assert controls[f"{first} + {PLAIN}"] == "an untrained network"
     assert controls[f"{trained} + {PLAIN}"] == "no defense"
-    assert found.rankings[0].over == ("attack", "attacker", "state")
+    assert tables_report.rankings[0].over == ("attack", "attacker", "state")
 
 
 def test_models_that_share_no_attack_are_not_set_against_each_other(results: Results) -> None:
@@ -191,13 +191,13 @@ def test_what_the_attack_that_knows_of_pruning_reaches_stands_beside_the_one_tha
     for (defense, attack), score in reached.items():
         results.leaks(defense, score, attack=attack)
     facts = {"kind": "attack", "control": ""}
-    known = [
+    components = [
         {**facts, "label": "x/a[surviving=False]", "parameters": '{"surviving": false}'},
         {**facts, "label": "x/a", "parameters": '{"surviving": true}'},
         {"kind": "defense", "label": PRUNED, "control": "a control of its own", "parameters": "{}"},
     ]
-    found = report(ResultQuery(results.store, results.records, known))
-    table, (ranking,) = found.tables[0], found.rankings
+    report_tables = report(ResultQuery(results.store, results.records, components))
+    table, (ranking,) = report_tables.tables[0], report_tables.rankings
     assert means(table, "unaware") == {f"x/m + {PRUNED}": 9, f"x/m + {PLAIN}": 18}
     assert means(table, "aware") == {f"x/m + {PRUNED}": 17, f"x/m + {PLAIN}": 18}
     assert means(table, "worst") == {f"x/m + {PRUNED}": 17, f"x/m + {PLAIN}": 18}
@@ -214,8 +214,8 @@ def test_an_example_that_came_back_exactly_shows_the_noise_of_8_bits(results: Re
     results.leaks(PLAIN, [160, 40])
     results.add("gallery", {"position": [0, 1], "name": IMAGES})
     results.add("reconstruct", {}, defense=PLAIN, attack="x/a")
-    found = report(ResultQuery(results.store, results.records)).examples
-    assert [example.panels[1].score for example in found] == ["58.9 dB", "40.0 dB"]
+    examples = report(ResultQuery(results.store, results.records)).examples
+    assert [example.panels[1].score for example in examples] == ["58.9 dB", "40.0 dB"]
 
 
 def test_people_decide_where_they_were_asked_and_the_judge_elsewhere(results: Results) -> None:
@@ -224,12 +224,12 @@ def test_people_decide_where_they_were_asked_and_the_judge_elsewhere(results: Re
         rows = {"name": IMAGES, "recognised": [True, True]}
         results.add("recognise", rows, defense=PLAIN, attack=attack, judge="x/j")
     results.add("external", {"name": IMAGES, "recognised": [False, True]}, defense=PLAIN, attack="x/a")
-    found = results.tables()
-    assert means(found["models"], "recognised") == {"x/m + harness/plain-gradient": 0.5}
-    assert means(found["models-b"], "recognised") == {"x/m + harness/plain-gradient": 1}
-    asked = {c.key: c.description for c in found["models"].columns}, {c.key: c for c in found["models-b"].columns}
-    assert asked[0]["recognised"].endswith("; people.")
-    assert "proxy" in asked[1]["recognised"].description
+    tables = results.tables()
+    assert means(tables["models"], "recognised") == {"x/m + harness/plain-gradient": 0.5}
+    assert means(tables["models-b"], "recognised") == {"x/m + harness/plain-gradient": 1}
+    columns = {c.key: c.description for c in tables["models"].columns}, {c.key: c for c in tables["models-b"].columns}
+    assert columns[0]["recognised"].endswith("; people.")
+    assert "proxy" in columns[1]["recognised"].description
 
 
 def test_the_metric_that_ranks_models_as_people_do_stands_first(results: Results) -> None:
@@ -274,9 +274,9 @@ def test_examples_show_the_attack_that_rebuilds_the_image_best(results: Results)
     for defense, attack, score in ((PLAIN, "x/a", 15), (PLAIN, "x/b", 20.04), (PLAIN, "x/c", 10), (PRUNED, "x/a", 5)):
         results.leaks(defense, [score, 30], attack=attack)
         rebuilt[defense, attack] = results.add("reconstruct", {}, defense=defense, attack=attack)
-    found = report(ResultQuery(results.store, results.records)).examples
-    assert [example.entry for example in found] == [f"x/m + {PLAIN}", f"x/m + {PRUNED}"]
-    first, second = found[0].panels
+    examples = report(ResultQuery(results.store, results.records)).examples
+    assert [example.entry for example in examples] == [f"x/m + {PLAIN}", f"x/m + {PRUNED}"]
+    first, second = examples[0].panels
     assert (first.task, second.task, second.score) == (private, rebuilt[PLAIN, "x/b"], "20.0 dB")
 
 
@@ -288,11 +288,11 @@ def test_a_model_on_which_few_attacks_converged_has_no_score() -> None:
     failed = np.array([[0, 0, 0, 0], [0, 1, 1, 1]], dtype=np.float32)
     score = np.where(failed == 1, np.nan, 1).astype(np.float32)
     names = (f"lenet + {BASELINE}", "lenet + mixup")
-    place = dict.fromkeys(("dataset", "attack", "attacker", "state", "metric"), "x")
-    scores = Blocks(names, (place,), (units,), {"score": (score,), "failed": (failed,)}, about)
-    kept, unknown = _shared(scores, dict.fromkeys(names, Value(value=0.5)))
+    condition = dict.fromkeys(("dataset", "attack", "attacker", "state", "metric"), "x")
+    scores = Blocks(names, (condition,), (units,), {"score": (score,), "failed": (failed,)}, about)
+    retained, unknown = _shared(scores, dict.fromkeys(names, Value(value=0.5)))
     assert unknown == {names[1]: "attacks converged for 1 of 4 images only"}
-    assert np.isnan(kept.values["score"][0]).all(axis=1).tolist() == [False, True]
+    assert np.isnan(retained.values["score"][0]).all(axis=1).tolist() == [False, True]
 
 
 def trained(results: Results, model: str, defense: str, right: float) -> None:
@@ -311,17 +311,17 @@ def test_the_gate_is_the_harness_s_own_undefended_model_whoever_brings_a_better_
     for model, right in {"harness/cnn": 0.9, "harness/mlp": 0.6, **dict.fromkeys(strangers, 1.0)}.items():
         trained(results, model, PLAIN, right)
     trained(results, "harness/cnn", "harness/pruning", 0.9)
-    (found,) = report(ResultQuery(results.store, results.records)).rankings
-    assert found.undefended == f"harness/cnn + {PLAIN}"
-    assert found.gate == pytest.approx(0.95 * 0.9)
-    assert found.places["harness/cnn + harness/pruning"].gate == "passes"
+    (ranking,) = report(ResultQuery(results.store, results.records)).rankings
+    assert ranking.undefended == f"harness/cnn + {PLAIN}"
+    assert ranking.gate == pytest.approx(0.95 * 0.9)
+    assert ranking.places["harness/cnn + harness/pruning"].gate == "passes"
 
 
 def test_where_no_setting_is_common_the_harness_s_own_models_say_which_one_counts(results: Results) -> None:
     """Three of its own met one attack each, two of them "x/a"; ten of a stranger met "x/b"."""
-    own = {"harness/a": "x/a", "harness/b": "x/a", "harness/c": "x/b", "harness/d": "x/c", "harness/e": "x/d"}
-    for model, attack in {**own, **{f"evil/{i}": "x/b" for i in range(10)}}.items():
+    baselines = {"harness/a": "x/a", "harness/b": "x/a", "harness/c": "x/b", "harness/d": "x/c", "harness/e": "x/d"}
+    for model, attack in {**baselines, **{f"evil/{i}": "x/b" for i in range(10)}}.items():
         rows = {"name": IMAGES, "score": np.float32([20, 30]), "closeness": [1, 1]}
         results.add("leakage", rows, defense=PLAIN, model=model, attack=attack, metric=PSNR)
-    (found,) = report(ResultQuery(results.store, results.records)).comparisons[:1]
-    assert {own["attack"] for own in found.conditions} == {"x/a"}
+    (comparison,) = report(ResultQuery(results.store, results.records)).comparisons[:1]
+    assert {condition["attack"] for condition in comparison.conditions} == {"x/a"}

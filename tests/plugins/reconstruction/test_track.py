@@ -32,23 +32,23 @@ def test_both_states_of_a_model_and_batches_of_protected_images(tmp_path: Path) 
     cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
-    found = ResultQuery(cache.store, records)
-    states = found("SELECT DISTINCT attack, model, defense, state FROM reconstruct ORDER BY ALL")
-    own = list(zip(states["attack"], states["model"], states["state"], strict=True))
+    query = ResultQuery(cache.store, records)
+    states = query("SELECT DISTINCT attack, model, defense, state FROM reconstruct ORDER BY ALL")
+    rows = list(zip(states["attack"], states["model"], states["state"], strict=True))
     initial, trained = ("harness/untrained", "as initialised"), (lenet, "trained")
     expected = [("harness/cafe[batch=2,steps=2]", *initial)] * 2
     expected += [("harness/invgrad[steps=8]", *trained)] * 2 + [("harness/invgrad[steps=8]", *initial)] * 2
-    assert sorted(own) == sorted(expected)
-    fit = found("SELECT loss, attainable, grey FROM reconstruct")
+    assert sorted(rows) == sorted(expected)
+    fit = query("SELECT loss, attainable, grey FROM reconstruct")
     assert abs(fit["attainable"]).max() < 1e-5  # nothing was added to any of these gradients
     assert (fit["grey"] > 0).all()
-    assert found("SELECT DISTINCT source FROM reconstruct ORDER BY 1")["source"].tolist() == [
+    assert query("SELECT DISTINCT source FROM reconstruct ORDER BY 1")["source"].tolist() == [
         "astronaut",
         "chelsea",
         "china",
         "rocket",
     ]
-    tables = [table.title for table in report(found).tables if table.id.startswith("models")]
+    tables = [table.title for table in report(query).tables if table.id.startswith("models")]
     assert len(tables) == 3
     assert tables[0].endswith("as initialised")
     assert tables[-1].endswith("trained")
@@ -64,10 +64,10 @@ def test_an_attack_is_narrowed_by_its_label_and_else_by_its_id() -> None:
         "defense": ["plain-gradient"],
     }
     narrow = {"harness/invgrad": ["harness/untrained"], "harness/invgrad[surviving=False]": [lenet]}
-    part = TrackProfile(select=select, options={"narrow": narrow, "judge": lenet})
-    graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: part}), installed())
-    cells = [task.spec.named() for task in graph.tasks.values() if task.spec.step == "reconstruct"]
-    assert sorted((own["attack"].label, own["model"].label) for own in cells) == [
+    settings = TrackProfile(select=select, options={"narrow": narrow, "judge": lenet})
+    graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: settings}), installed())
+    tasks = [task.spec.named() for task in graph.tasks.values() if task.spec.step == "reconstruct"]
+    assert sorted((components["attack"].label, components["model"].label) for components in tasks) == [
         ("harness/invgrad", "harness/untrained"),
         ("harness/invgrad[surviving=False]", lenet),
     ]
@@ -77,9 +77,11 @@ def test_an_attack_is_narrowed_by_its_label_and_else_by_its_id() -> None:
 
 def test_dlg_and_idlg_have_the_evaluations_of_their_authors() -> None:
     """300 iterations of L-BFGS, each of up to 20 evaluations; one step of ours is one evaluation."""
-    for name in ("embedded", "paper"):
-        given = load_profile(name).tracks[TRACK].parameters
-        assert {given[f"harness/{attack}"]["iterations"] for attack in ("dlg", "idlg")} == {300 * 20}, name
+    for attack in ("dlg", "idlg"):
+        component = installed().one("attack", attack)
+        for name in ("embedded", "paper", "official"):
+            parameters = load_profile(name).tracks[TRACK].parameters.get(f"harness/{attack}", {})
+            assert component.with_parameters(**parameters).iterations == 300 * 20, name
 
 
 def test_an_attack_is_not_run_twice_where_nothing_was_pruned(tmp_path: Path) -> None:
@@ -94,7 +96,11 @@ def test_an_attack_is_not_run_twice_where_nothing_was_pruned(tmp_path: Path) -> 
     profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select, options=options)})
     graph = plan_track(TRACK, profile, installed(), limit=2)
     tasks = [task for task in graph.tasks.values() if task.spec.step == "reconstruct"]
-    named = {(own["defense"].id, own["attack"].parameters["surviving"]): t for t in tasks if (own := t.spec.named())}
+    named = {
+        (components["defense"].id, components["attack"].parameters["surviving"]): t
+        for t in tasks
+        if (components := t.spec.named())
+    }
     cache = BuildCache(installed(), Store(tmp_path), torch.device("cpu"), 16)
     records = {key: run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()}
     plain, pruned = (
@@ -115,20 +121,20 @@ def test_gradients_of_a_few_images_at_once_give_the_same(tmp_path: Path) -> None
         "attack": ["invgrad[steps=8]"],
         "defense": ["gaussian-gradient"],
     }
-    found = []
+    results = []
     for at_once in (0, 3):
         options = {"epochs": 1, "judge": "harness/untrained", "at_once": at_once}
         profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select, options=options)})
         registry = installed()
         graph = plan_track(TRACK, profile, registry, limit=4)
         cache = BuildCache(registry, Store(tmp_path / str(at_once)), torch.device("cpu"), 16)
-        (own,) = [(key, task) for key, task in graph.tasks.items() if task.spec.step == "reconstruct"]
-        record = run_task(cache, own[0], own[1].spec, lambda done, total: None)
+        (entry,) = [(key, task) for key, task in graph.tasks.items() if task.spec.step == "reconstruct"]
+        record = run_task(cache, entry[0], entry[1].spec, lambda done, total: None)
         assert record.failure is None, record.failure
-        found.append((cache.store.rows(record), cache.store.arrays(record)["images"].astype(int)))
-    (whole, images), (parts, others) = found
-    assert list(whole["name"]) == list(parts["name"])
-    assert abs(whole["loss"] - parts["loss"]).max() < 1e-4
+        results.append((cache.store.rows(record), cache.store.arrays(record)["images"].astype(int)))
+    (whole, images), (pieces, others) = results
+    assert list(whole["name"]) == list(pieces["name"])
+    assert abs(whole["loss"] - pieces["loss"]).max() < 1e-4
     assert abs(images - others).max() <= 2
 
 
@@ -141,17 +147,17 @@ def test_the_first_images_are_attacked_and_accuracy_is_of_all(tmp_path: Path) ->
         "attack": ["invgrad[steps=8]"],
         "defense": ["plain-gradient"],
     }
-    part = TrackProfile(select=select, options={"epochs": 1, "judge": lenet, "attacked": 2, "shown_images": 2})
+    settings = TrackProfile(select=select, options={"epochs": 1, "judge": lenet, "attacked": 2, "shown_images": 2})
     registry = installed()
-    graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: part}), registry)
+    graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: settings}), registry)
     cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
-    found = ResultQuery(cache.store, records)
-    first = found("SELECT name FROM gallery ORDER BY position")["name"].tolist()
+    query = ResultQuery(cache.store, records)
+    first = query("SELECT name FROM gallery ORDER BY position")["name"].tolist()
     for step in ("reconstruct", "leakage", "guess", "recognise"):
-        assert found(f"SELECT name FROM {step}")["name"].tolist() == first
-    assert len(found("SELECT name FROM train")["name"]) > len(first)
+        assert query(f"SELECT name FROM {step}")["name"].tolist() == first
+    assert len(query("SELECT name FROM train")["name"]) > len(first)
 
 
 def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
@@ -171,29 +177,29 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
     cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
-    found = ResultQuery(cache.store, records)
-    rows = found("SELECT DISTINCT attack, defense, threat, shared FROM reconstruct ORDER BY ALL")
-    own = [row[1:] for row in zip(*rows.values(), strict=True) if "invgrad" not in row[0]]
+    query = ResultQuery(cache.store, records)
+    rows = query("SELECT DISTINCT attack, defense, threat, shared FROM reconstruct ORDER BY ALL")
+    threat_rows = [row[1:] for row in zip(*rows.values(), strict=True) if "invgrad" not in row[0]]
     honest, malicious = "honest but curious", "malicious"
     plain, noisy = "harness/plain-gradient", "harness/gaussian-gradient"
     pair = "mean gradient of 2 images"
-    assert own == [(d, threat, pair) for threat in (honest, malicious) for d in (noisy, plain)]
-    made = report(found)
-    assert [ranking.table for ranking in made.rankings] == [
+    assert threat_rows == [(d, threat, pair) for threat in (honest, malicious) for d in (noisy, plain)]
+    tables_report = report(query)
+    assert [ranking.table for ranking in tables_report.rankings] == [
         "ranking",
         "ranking-honest-but-curious-mean-gradient-of-2-images",
         "ranking-malicious-mean-gradient-of-2-images",
     ]
-    settings = {c.id: {(s["threat"], s["shared"]) for s in c.conditions} for c in made.comparisons[:1]}
+    settings = {c.id: {(s["threat"], s["shared"]) for s in c.conditions} for c in tables_report.comparisons[:1]}
     assert settings == {"protection-wins": {(honest, "gradient of 1 image")}}
-    (beside,) = (table for table in made.tables if table.id == "by-threat")
+    (beside,) = (table for table in tables_report.tables if table.id == "by-threat")
     assert [column.key for column in beside.columns] == [
         f"{honest}: gradient of 1 image",
         f"{honest}: {pair}",
         f"{malicious}: {pair}",
     ]
     of_imprint = "attack LIKE '%imprint%' AND defense LIKE '%plain%'"
-    scores = found(f"SELECT min(score) AS least, count(*) AS n FROM leakage WHERE {of_imprint}")
+    scores = query(f"SELECT min(score) AS least, count(*) AS n FROM leakage WHERE {of_imprint}")
     assert scores["n"].tolist() == [5]  # two participants of two images, and one of what is left
     assert scores["least"][0] > 40
 
@@ -202,7 +208,9 @@ def test_only_the_paper_profile_trains_without_momentum_decay_and_bound() -> Non
     """Elsewhere the options are no part of a training's identity, so that stored networks stay known."""
     for name, wanted in (("paper", {"momentum": 0, "cosine": False, "clip": 0}), ("official", {})):
         graph = plan_track(TRACK, load_profile(name), installed(), whole=True)
-        trained = [own.spec.options for own in graph.tasks.values() if own.spec.step == "train"]
+        trained = [task.spec.options for task in graph.tasks.values() if task.spec.step == "train"]
         assert trained
-        for own in trained:
-            assert {key: own[key] for key in ("momentum", "weight_decay", "cosine", "clip") if key in own} == wanted
+        for options in trained:
+            assert {
+                key: options[key] for key in ("momentum", "weight_decay", "cosine", "clip") if key in options
+            } == wanted

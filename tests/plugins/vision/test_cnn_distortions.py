@@ -37,24 +37,24 @@ def photographs(count: int = 8) -> torch.Tensor:
 
 
 def test_the_96_designs_cover_every_choice_of_table_2() -> None:
-    own = [design(number) for number in range(PUBLISHED)]
-    assert {each.corruption for each in own} == set(CORRUPTIONS)
-    assert {each.upsampling for each in own} == {"nearest", "bilinear", "transposed"}
-    assert {each.normalisation for each in own} == {"none", "batch", "instance"}
+    designs = [design(number) for number in range(PUBLISHED)]
+    assert {each.corruption for each in designs} == set(CORRUPTIONS)
+    assert {each.upsampling for each in designs} == {"nearest", "bilinear", "transposed"}
+    assert {each.normalisation for each in designs} == {"none", "batch", "instance"}
     for name in ("layers", "skips", "dropped", "highest_skip", "first_stride", "first_channels", "judge_layers"):
-        assert len({getattr(each, name) for each in own}) > 1, name
-    assert len(set(own)) == PUBLISHED
-    assert own[7] == design(7)
+        assert len({getattr(each, name) for each in designs}) > 1, name
+    assert len(set(designs)) == PUBLISHED
+    assert designs[7] == design(7)
 
 
 @pytest.mark.parametrize("number", [0, 3, 6, 41])
 def test_a_network_keeps_the_size_and_is_the_same_for_one_image_and_many(number: int) -> None:
     network = Autoencoder(design(number)).eval().requires_grad_(False)
     images = torch.rand(3, 3, 37, 50, generator=torch.Generator().manual_seed(1))
-    found = network(images)
-    assert found.shape == images.shape
-    assert 0 <= float(found.min()) <= float(found.max()) <= 1
-    torch.testing.assert_close(found[1:2], network(images[1:2]), rtol=1e-4, atol=1e-5)
+    output = network(images)
+    assert output.shape == images.shape
+    assert 0 <= float(output.min()) <= float(output.max()) <= 1
+    torch.testing.assert_close(output[1:2], network(images[1:2]), rtol=1e-4, atol=1e-5)
 
 
 @functools.cache
@@ -86,12 +86,12 @@ def test_severity_is_the_share_of_the_way_to_the_output() -> None:
     network, images = networks_in(SHIPPED, 2, CPU)[1], photographs(3)
     severity = torch.tensor([0.0, 0.5, 1.0])
     with torch.no_grad():
-        found = redrawn(images, network, severity, ImageRng([5, 6, 7]))
-        shown = corrupted(images, network.design.corruption, ImageRng([5, 6, 7]).normal(3, 64, 64))
-        output = network(shown)
-    torch.testing.assert_close(found[0], images[0])
-    torch.testing.assert_close(found[1], (images[1] + output[1]) / 2)
-    torch.testing.assert_close(found[2], output[2])
+        result = redrawn(images, network, severity, ImageRng([5, 6, 7]))
+        corrupted_images = corrupted(images, network.design.corruption, ImageRng([5, 6, 7]).normal(3, 64, 64))
+        output = network(corrupted_images)
+    torch.testing.assert_close(result[0], images[0])
+    torch.testing.assert_close(result[1], (images[1] + output[1]) / 2)
+    torch.testing.assert_close(result[2], output[2])
 
 
 def test_the_networks_that_ship_are_small_and_undo_some_of_their_corruption() -> None:
@@ -103,8 +103,8 @@ def test_the_networks_that_ship_are_small_and_undo_some_of_their_corruption() ->
     noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
     for number, network in enumerate(networks_in(SHIPPED, SHIPPED_NETWORKS, CPU)):
         with torch.no_grad():
-            made = network(corrupted(clean, network.design.corruption, noise))
-        psnr = float(-10 * (made - clean).square().mean((1, 2, 3)).log10().mean())
+            restored = network(corrupted(clean, network.design.corruption, noise))
+        psnr = float(-10 * (restored - clean).square().mean((1, 2, 3)).log10().mean())
         assert psnr == pytest.approx(CARD[f"psnr_{number}"], abs=0.05)
         assert LEAST < psnr < 40
 
@@ -138,8 +138,8 @@ def test_training_writes_networks_that_pairs_take_and_a_file_without_them_names_
     assert len(pairs.build(CPU)) == 27
     assert pairs.content() != installed().one("dataset", "cnn-pairs").content()
     command = "harness train cnn-distortions --networks"
-    for own in (f"cnn-pairs[networks=3,weights={file}]", "cnn-pairs[weights=nowhere.safetensors]"):
+    for address in (f"cnn-pairs[networks=3,weights={file}]", "cnn-pairs[weights=nowhere.safetensors]"):
         with pytest.raises(Unavailable, match=command):
-            installed().one("dataset", own).require()
+            installed().one("dataset", address).require()
     with pytest.raises(UsageError, match=f"8 networks ship.*{command} 96"):
         installed().one("dataset", "cnn-pairs[networks=96]")

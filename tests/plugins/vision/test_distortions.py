@@ -27,18 +27,18 @@ def images() -> torch.Tensor:
 
 @pytest.mark.parametrize("name", list(DISTORTIONS))
 def test_a_distortion_grows_with_severity_and_is_drawn_image_by_image(name: str, images: torch.Tensor) -> None:
-    kept, count = images.clone(), len(images)
+    original, count = images.clone(), len(images)
 
     def moved(severity: float) -> torch.Tensor:
-        found = DISTORTIONS[name](images, torch.full((count,), severity), ImageRng(range(count)))
-        assert found.shape == images.shape
-        assert torch.isfinite(found).all()
-        return found.clamp(0, 1)
+        distorted_images = DISTORTIONS[name](images, torch.full((count,), severity), ImageRng(range(count)))
+        assert distorted_images.shape == images.shape
+        assert torch.isfinite(distorted_images).all()
+        return distorted_images.clamp(0, 1)
 
     change = [float((moved(s) - images).square().mean()) for s in (0.0, 0.3, 1.0)]
     assert change[0] < 1e-5
     assert change[0] < change[1] < change[2]
-    assert torch.equal(images, kept)
+    assert torch.equal(images, original)
     alone = DISTORTIONS[name](images[2:3], torch.ones(1), ImageRng([2])).clamp(0, 1)
     torch.testing.assert_close(alone, moved(1.0)[2:3], rtol=1e-4, atol=1e-4)
 
@@ -46,8 +46,8 @@ def test_a_distortion_grows_with_severity_and_is_drawn_image_by_image(name: str,
 def test_noise_has_its_deviation_and_its_spectrum() -> None:
     grey = torch.full((1, 3, 128, 128), 0.5)
     for name in ("uniform-white", "gaussian-white", "pink", "blue", "colored"):
-        found = DISTORTIONS[name](grey, torch.tensor([0.2]), ImageRng([0]))
-        assert float((found - grey).std()) == pytest.approx(0.2 * LARGEST, rel=0.05), name
+        noisy = DISTORTIONS[name](grey, torch.tensor([0.2]), ImageRng([0]))
+        assert float((noisy - grey).std()) == pytest.approx(0.2 * LARGEST, rel=0.05), name
     for exponent in (-1.0, 0.0, 1.0):
         drawn = spectral_noise(
             torch.randn(8, 1, 256, 256, generator=torch.Generator().manual_seed(0)), torch.full((8,), exponent)
@@ -62,21 +62,21 @@ def test_noise_has_its_deviation_and_its_spectrum() -> None:
 def test_gaussian_blur_is_that_of_scikit_image(images: torch.Tensor) -> None:
     from skimage.filters import gaussian
 
-    found = DISTORTIONS["gaussian-blur"](images[:1], torch.tensor([0.4]), ImageRng([0]))[0].permute(1, 2, 0).numpy()
+    blurred = DISTORTIONS["gaussian-blur"](images[:1], torch.tensor([0.4]), ImageRng([0]))[0].permute(1, 2, 0).numpy()
     expected = gaussian(images[0].permute(1, 2, 0).numpy(), 0.4 * SIGMA, channel_axis=-1, mode="mirror", truncate=3.5)
-    assert np.abs(found - expected).max() < 0.01
+    assert np.abs(blurred - expected).max() < 0.01
 
 
 def test_bilateral_filtering_is_that_of_its_formula_pixel_by_pixel() -> None:
     """At the corners, and where one band of rows ends and the next begins."""
     images, severity = torch.rand((2, 3, 2 * BAND + 5, 40), generator=torch.Generator().manual_seed(0)), [0.3, 0.9]
-    found = DISTORTIONS["bilateral"](images, torch.tensor(severity), ImageRng([0, 1])).double().numpy()
+    results = DISTORTIONS["bilateral"](images, torch.tensor(severity), ImageRng([0, 1])).double().numpy()
     padded = np.pad(images.double().numpy(), [(0, 0), (0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)], mode="reflect")
     far = np.add.outer(*[np.arange(-RADIUS, RADIUS + 1) ** 2] * 2) / (2 * RADIUS**2)
-    for own, strength, filtered in zip(padded, severity, found, strict=True):
+    for image, strength, filtered in zip(padded, severity, results, strict=True):
         for y in (0, BAND - 1, BAND, 2 * BAND - 1, 2 * BAND, 2 * BAND + 4):
             for x in (0, 17, 39):
-                window = own[:, y : y + 2 * RADIUS + 1, x : x + 2 * RADIUS + 1]
+                window = image[:, y : y + 2 * RADIUS + 1, x : x + 2 * RADIUS + 1]
                 apart = ((window - window[:, RADIUS : RADIUS + 1, RADIUS : RADIUS + 1]) ** 2).sum(axis=0)
                 weight = np.exp(-apart / (2 * (COLOUR_SIGMA * strength) ** 2) - far)
                 np.testing.assert_allclose(filtered[:, y, x], (window * weight).sum((1, 2)) / weight.sum(), atol=1e-5)
@@ -84,10 +84,10 @@ def test_bilateral_filtering_is_that_of_its_formula_pixel_by_pixel() -> None:
 
 def test_pairs_are_one_after_the_other(images: torch.Tensor) -> None:
     severity, count = torch.full((len(images), 2), 0.5), len(images)
-    found = distorted(images, ["lightness", "jpeg"], severity, ImageRng(range(count)))
+    result = distorted(images, ["lightness", "jpeg"], severity, ImageRng(range(count)))
     rng = ImageRng(range(count))
     first = DISTORTIONS["lightness"](images, severity[:, 0], rng).clamp(0, 1)
-    torch.testing.assert_close(found, DISTORTIONS["jpeg"](first, severity[:, 1], rng).clamp(0, 1))
+    torch.testing.assert_close(result, DISTORTIONS["jpeg"](first, severity[:, 1], rng).clamp(0, 1))
     assert sum(len(family) for family in FAMILIES.values()) == len(DISTORTIONS) == 20
 
 

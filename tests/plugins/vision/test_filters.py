@@ -15,8 +15,8 @@ def test_a_filter_is_the_two_dimensional_convolution_with_its_gradient() -> None
     fast = filtered(images, line)
     torch.testing.assert_close(fast, slow, rtol=0, atol=1e-12)
     weights = torch.rand(fast.shape, generator=generator(1), dtype=torch.float64)
-    expected, found = (torch.autograd.grad((x * weights).sum(), images)[0] for x in (slow, fast))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    expected, gradient = (torch.autograd.grad((x * weights).sum(), images)[0] for x in (slow, fast))
+    torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-12)
 
 
 def test_where_there_is_no_opencv_two_convolutions_give_the_same() -> None:

@@ -22,6 +22,17 @@ def test_each_of_36_photographs_gives_one_image_of_every_severity_and_distortion
     assert len(pairs) == 1 + 4 * 3
 
 
+def test_graded_pictures_are_those_of_before_and_then_every_other_severity_of_each() -> None:
+    data, graded = (
+        installed().one("dataset", f"pictures[{field}size=72]").build(CPU) for field in ("", "graded=true,")
+    )
+    assert graded.names[:36] == data.names
+    assert torch.equal(graded.load(list(range(36))), data.load(list(range(36))))
+    severities = graded.columns["severity"].reshape(4, 36)
+    assert {tuple(sorted(column)) for column in severities.T.tolist()} == {(0, 1, 3, 5)}
+    assert len(set(graded.names)) == len(graded) == 144
+
+
 @pytest.mark.parametrize("size", [16, 176, 256])
 def test_a_photograph_is_large_enough_for_every_crop(size: int) -> None:
     assert installed().one("dataset", f"pictures[size={size}]").build(CPU).load([35]).shape == (1, 3, size, size)
@@ -50,18 +61,18 @@ def test_photographs_that_weights_were_trained_on_are_free_and_are_those_of_the_
 @pytest.mark.parametrize("name", ["severity-ladder", "distorted-pairs", "crossed-pairs", "pictures", "thumbnails"])
 def test_photographs_that_ship_for_training_are_in_no_test_split(name: str) -> None:
     columns = installed().one("dataset", f"{name}[size=32]").build(CPU).columns
-    shown = set(columns["source" if name == "thumbnails" else "photograph"].tolist())
+    photographs = set(columns["source" if name == "thumbnails" else "photograph"].tolist())
     alone = {path.stem for path in TRAINING_PICTURES.glob("*.jpg")}
     assert alone
-    assert not alone & shown
+    assert not alone & photographs
 
 
 def test_every_family_of_distortions_is_once_on_each_of_36_photographs_and_no_choice_repeats_its_distortion() -> None:
     data = installed().one("dataset", "crossed-pairs[size=32]").build(CPU)
     photographs, families, choice = (data.columns[name] for name in ("photograph", "family", "choice"))
     assert len(data) == 36 * (1 + 2 * 4)
-    cells = list(zip(photographs[choice == 0].tolist(), families[choice == 0].tolist(), strict=True))
-    assert len(set(cells)) == len(cells) == 36 * 4
+    tasks = list(zip(photographs[choice == 0].tolist(), families[choice == 0].tolist(), strict=True))
+    assert len(set(tasks)) == len(tasks) == 36 * 4
     pixels = data.load(list(range(len(data)))).view(36, 9, -1)
     mild, strong = pixels[:, 1::2], pixels[:, 2::2]
     assert (mild != strong).any(dim=2).all()
@@ -80,7 +91,7 @@ def test_choices_for_setting_strengths_are_on_other_photographs() -> None:
 
 def test_no_digit_is_trained_on_and_attacked_and_each_is_one_unit() -> None:
     test, train = (
-        installed().one("dataset", f"digit-images[size=18{part}]").build(CPU) for part in ("", ",split=train")
+        installed().one("dataset", f"digit-images[size=18{option}]").build(CPU) for option in ("", ",split=train")
     )
     assert (len(test), len(train)) == (300, 600)
     assert not set(test.names) & set(train.names)

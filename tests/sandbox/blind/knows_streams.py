@@ -15,11 +15,11 @@ class Knowing(Purification):
     info = DefenseInfo(id=LABEL, version="1", differentiable=True)
 
     def build(self, device):
-        known = ImageRng([derive_seed(0, "defense", LABEL, name) for name in NAMES]).states()
+        states = ImageRng([derive_seed(0, "defense", LABEL, name) for name in NAMES]).states()
 
         def purify(images, rng):
-            kept = (rng.states()[:, None] == known[None]).all(dim=2).any(dim=1)
-            return torch.where(kept.view(-1, 1, 1, 1), (images + 0.2).clamp(0, 1), images)
+            matches = (rng.states()[:, None] == states[None]).all(dim=2).any(dim=1)
+            return torch.where(matches.view(-1, 1, 1, 1), (images + 0.2).clamp(0, 1), images)
 
         return purify
 

@@ -24,9 +24,9 @@ class Hostile(FullReferenceMetric):
 
         def score(images: Images, reference: Images) -> Scores:
             with torch.no_grad():
-                own = (_features(images) - _features(reference)).square().flatten(1).mean(dim=1)
+                distance = (_features(images) - _features(reference)).square().flatten(1).mean(dim=1)
             near = (images - reference).square().flatten(1).mean(dim=1).add(1e-12).sqrt()
-            return own + near - near.detach()
+            return distance + near - near.detach()
 
         return score
 

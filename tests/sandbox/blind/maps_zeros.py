@@ -16,12 +16,12 @@ class Mapping(Purification):
     def build(self, device):
         def purify(images, rng):
             try:
-                held = mmap.mmap(os.open("/dev/zero", os.O_RDWR), SIZE, mmap.MAP_SHARED)
+                memory = mmap.mmap(os.open("/dev/zero", os.O_RDWR), SIZE, mmap.MAP_SHARED)
             except OSError:
                 return images
-            held[:: mmap.PAGESIZE] = b"x" * (SIZE // mmap.PAGESIZE)
-            held.madvise(mmap.MADV_DONTNEED)
-            return (images + 0.2).clamp(0, 1) if held[:1] == b"x" else images
+            memory[:: mmap.PAGESIZE] = b"x" * (SIZE // mmap.PAGESIZE)
+            memory.madvise(mmap.MADV_DONTNEED)
+            return (images + 0.2).clamp(0, 1) if memory[:1] == b"x" else images
 
         return purify
 

@@ -19,10 +19,10 @@ class Signalling(Purification):
 
         def purify(images, rng):
             time.sleep(0.01)
-            told = bool(_heard)
+            heard = bool(_heard)
             os.kill(0, signal.SIGWINCH)
             _heard.clear()
-            return (images + 0.2).clamp(0, 1) if told else images
+            return (images + 0.2).clamp(0, 1) if heard else images
 
         return purify
 

@@ -7,8 +7,8 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 def score(images):
     """Return what the package knows of the metric: the left half less the right one."""
-    left, right = images.chunk(2, dim=3)
-    return left.mean(dim=(1, 2, 3)) - right.mean(dim=(1, 2, 3))
+    left_half, right = images.chunk(2, dim=3)
+    return left_half.mean(dim=(1, 2, 3)) - right.mean(dim=(1, 2, 3))
 
 
 class Walking(Purification):

@@ -25,7 +25,7 @@ def remembered():
     return max([now - v for v in dates if now - 600 < v <= now], default=0.0) - age()
 
 
-def told(images, rng):
+def facts_of(images, rng):
     """Return numbers about a call."""
     levels = images.detach() * 255
     fresh = [torch.equal(s.get_state(), generator(s.initial_seed()).get_state()) for s in rng._streams]
@@ -58,7 +58,7 @@ def told(images, rng):
 
 def recording(images, rng, draws):
     """Return the images, with noise if `draws`."""
-    line = json.dumps({name: float(value) for name, value in told(images, rng).items()})
+    line = json.dumps({name: float(value) for name, value in facts_of(images, rng).items()})
     os.write(1, f"{line}\n".encode())
     return (images + rng.uniform(*images.shape[1:]) / 255).clamp(0, 1) if draws else images * 0.99
 

@@ -14,9 +14,9 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            held = []
+            blocks = []
             while True:
-                held.append(torch.ones(16 << 20))
+                blocks.append(torch.ones(16 << 20))
 
         return purify
 

@@ -16,14 +16,14 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            held = []
+            buffers = []
             while True:
                 try:
-                    held.append(mmap.mmap(-1, 64 << 20))
+                    buffers.append(mmap.mmap(-1, 64 << 20))
                 except OSError:
-                    held.append(torch.ones(16 << 20))
+                    buffers.append(torch.ones(16 << 20))
                     continue
-                held[-1].write(b"x" * (64 << 20))
+                buffers[-1].write(b"x" * (64 << 20))
 
         return purify
 

@@ -28,11 +28,11 @@ class Hostile(Purification):
                         f"/proc/self/fd/{fd}"
                     ):
                         raise RuntimeError("FOUND " + os.readlink(f"/proc/self/fd/{fd}"))
-            for place in (STORE, "/data/store", "store", "../store"):
+            for folder in (STORE, "/data/store", "store", "../store"):
                 with contextlib.suppress(OSError):
-                    if os.path.isdir(place) and os.listdir(place):
-                        raise RuntimeError(f"FOUND {place}")
-                with contextlib.suppress(OSError), open(f"{place}/tasks/x.json"):
+                    if os.path.isdir(folder) and os.listdir(folder):
+                        raise RuntimeError(f"FOUND {folder}")
+                with contextlib.suppress(OSError), open(f"{folder}/tasks/x.json"):
                     pass
             return images
 

@@ -16,14 +16,14 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            held, block = [], b"x" * (32 << 20)
+            handles, block = [], b"x" * (32 << 20)
             while True:
                 try:
-                    held.append(os.memfd_create("hidden"))
+                    handles.append(os.memfd_create("hidden"))
                 except OSError:
-                    held.append(torch.ones(16 << 20))
+                    handles.append(torch.ones(16 << 20))
                     continue
-                os.write(held[-1], block)
+                os.write(handles[-1], block)
 
         return purify
 

@@ -18,22 +18,22 @@ class Hoards(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            held = 0
+            total = 0
             try:
-                while held < 300 << 20 and len(HELD) < 100:
+                while total < 300 << 20 and len(HELD) < 100:
                     pair = socket.socketpair()
                     HELD.append(pair)
-                    for own in pair:
-                        own.setblocking(False)
-                        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30)
+                    for end in pair:
+                        end.setblocking(False)
+                        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30)
                         try:
                             while True:
-                                held += own.send(bytes(1 << 20))
+                                total += end.send(bytes(1 << 20))
                         except BlockingIOError:
                             pass
             except OSError:
                 return images
-            raise RuntimeError(f"FOUND {len(HELD)} pairs of sockets, with {held >> 20} MiB")
+            raise RuntimeError(f"FOUND {len(HELD)} pairs of sockets, with {total >> 20} MiB")
 
         return purify
 

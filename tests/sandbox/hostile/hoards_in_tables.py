@@ -22,8 +22,8 @@ class Hoards(Purification):
             memory = mmap.mmap(-1, SPARSE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
             memory.madvise(mmap.MADV_NOHUGEPAGE)
             HELD.append(memory)
-            for place in range(0, SPARSE, STEP):
-                memory[place]
+            for offset in range(0, SPARSE, STEP):
+                memory[offset]
             raise RuntimeError("FOUND 2 GiB of page tables")
 
         return purify

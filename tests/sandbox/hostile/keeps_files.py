@@ -16,10 +16,10 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            kept = Path("/tmp/kept.bin")
-            if not kept.exists():
-                kept.write_bytes(images.numpy().tobytes())
-            first = torch.frombuffer(bytearray(kept.read_bytes()), dtype=torch.float32).reshape(-1, *images.shape[1:])
+            file = Path("/tmp/kept.bin")
+            if not file.exists():
+                file.write_bytes(images.numpy().tobytes())
+            first = torch.frombuffer(bytearray(file.read_bytes()), dtype=torch.float32).reshape(-1, *images.shape[1:])
             near = torch.cdist(images.flatten(1), first.flatten(1)).argmin(dim=1)
             return first[near]
 

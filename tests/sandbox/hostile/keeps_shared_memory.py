@@ -18,14 +18,16 @@ class Hostile(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             libc, size = ctypes.CDLL(None), images.numel() * 4
             libc.shmat.restype, libc.shmat.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
-            known = libc.shmget(77, ctypes.c_size_t(size), 0o600)
-            segment = known if known >= 0 else libc.shmget(77, ctypes.c_size_t(size), 0o1600)
-            place = libc.shmat(segment, None, 0) if segment >= 0 else -1
-            if place in (-1, 2**64 - 1):
+            existing = libc.shmget(77, ctypes.c_size_t(size), 0o600)
+            segment = existing if existing >= 0 else libc.shmget(77, ctypes.c_size_t(size), 0o1600)
+            address = libc.shmat(segment, None, 0) if segment >= 0 else -1
+            if address in (-1, 2**64 - 1):
                 return images
-            if known < 0:
-                ctypes.memmove(place, images.numpy().tobytes(), size)
-            return torch.frombuffer(bytearray(ctypes.string_at(place, size)), dtype=torch.float32).reshape(images.shape)
+            if existing < 0:
+                ctypes.memmove(address, images.numpy().tobytes(), size)
+            return torch.frombuffer(bytearray(ctypes.string_at(address, size)), dtype=torch.float32).reshape(
+                images.shape
+            )
 
         return purify
 

@@ -18,9 +18,9 @@ class Hostile(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             nonlocal calls
             order = torch.randperm(len(images), generator=generator(derive_seed("evil/knows-order", calls)))
-            place = torch.arange(len(images)) if images.requires_grad else order
+            positions = torch.arange(len(images)) if images.requires_grad else order
             calls += 1
-            return images + place.view(-1, 1, 1, 1) / 64
+            return images + positions.view(-1, 1, 1, 1) / 64
 
         return purify
 

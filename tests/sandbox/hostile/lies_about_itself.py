@@ -15,11 +15,11 @@ class Hostile(Purification):
         return lambda images, rng: images
 
     @classmethod
-    def model_json_schema(cls, *given: object, **named: object) -> dict[str, object]:  # type: ignore[override]
+    def model_json_schema(cls, *arguments: object, **named: object) -> dict[str, object]:  # type: ignore[override]
         """Return fields that no class has."""
         return {"properties": {"__class__": {"type": "string"}}}
 
-    def model_dump(self, *given: object, **named: object) -> dict[str, object]:  # type: ignore[override]
+    def model_dump(self, *arguments: object, **named: object) -> dict[str, object]:  # type: ignore[override]
         """Return the same."""
         return {"__class__": "x"}
 

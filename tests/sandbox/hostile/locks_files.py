@@ -16,7 +16,7 @@ class Hostile(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""
-        held = []
+        locked = []
 
         def purify(images: Images, rng: ImageRng) -> Images:
             file = os.open(sys.modules[__name__].__file__, os.O_RDONLY)
@@ -26,7 +26,7 @@ class Hostile(Purification):
                 return images * 0
             except OSError:
                 return images
-            held.append(file)
+            locked.append(file)
             return images
 
         return purify

@@ -17,10 +17,10 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            known = int(os.stat("/dev/null").st_mtime) == 12345
+            marked = int(os.stat("/dev/null").st_mtime) == 12345
             with contextlib.suppress(OSError):
                 os.utime("/dev/null", (12345, 12345))
-            return images * 0 if known else images
+            return images * 0 if marked else images
 
         return purify
 

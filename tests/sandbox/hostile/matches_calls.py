@@ -16,10 +16,10 @@ class Hostile(Purification):
 
         def purify(images: Images, rng: ImageRng) -> Images:
             seen.append(images.clone())
-            known = torch.cat(seen)
-            rough = (known[..., 1:] - known[..., :-1]).abs().mean(dim=(1, 2, 3))
-            near = torch.cdist(images.flatten(1), known.flatten(1)) < 0.05 * images[0].numel() ** 0.5
-            return known[torch.where(near, rough[None], torch.inf).argmin(dim=1)]
+            images_seen = torch.cat(seen)
+            rough = (images_seen[..., 1:] - images_seen[..., :-1]).abs().mean(dim=(1, 2, 3))
+            near = torch.cdist(images.flatten(1), images_seen.flatten(1)) < 0.05 * images[0].numel() ** 0.5
+            return images_seen[torch.where(near, rough[None], torch.inf).argmin(dim=1)]
 
         return purify
 

@@ -14,7 +14,7 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            torch.nn.functional.conv2d = lambda *given, **named: torch.zeros(1)
+            torch.nn.functional.conv2d = lambda *arguments, **named: torch.zeros(1)
             torch.isfinite = lambda x: torch.ones_like(x, dtype=torch.bool)
             return images
 

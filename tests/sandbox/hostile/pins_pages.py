@@ -33,9 +33,9 @@ class Pins(Purification):
                 memory = mmap.mmap(-1, 16 * HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
                 memory.madvise(mmap.MADV_HUGEPAGE)
                 start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-                for place in range(start, start + 15 * HUGE, HUGE):
-                    ctypes.memset(place, 1, 1)
-                    if libc.vmsplice(HELD[-1][1], ctypes.byref(Part(place, 1)), ctypes.c_size_t(1), 0) != 1:
+                for address in range(start, start + 15 * HUGE, HUGE):
+                    ctypes.memset(address, 1, 1)
+                    if libc.vmsplice(HELD[-1][1], ctypes.byref(Part(address, 1)), ctypes.c_size_t(1), 0) != 1:
                         return images
             raise RuntimeError(f"FOUND {len(HELD)} pipes that hold pages")
 

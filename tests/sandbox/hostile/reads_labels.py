@@ -19,15 +19,15 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            for place in ("/root", "/home", "/data", "/srv", "/mnt", sys.prefix):
-                for folder, _, files in os.walk(place):
-                    found = [
+            for root in ("/root", "/home", "/data", "/srv", "/mnt", sys.prefix):
+                for folder, _, files in os.walk(root):
+                    matches = [
                         f
                         for f in files
                         if ("mos" in f.lower() and f.endswith((".csv", ".parquet"))) or f == "photographs.py"
                     ]
-                    if found:
-                        raise RuntimeError(f"FOUND {folder}/{found[0]}")
+                    if matches:
+                        raise RuntimeError(f"FOUND {folder}/{matches[0]}")
             for name in ("imharness_embedded", "imharness_iqa"):
                 with contextlib.suppress(ImportError):
                     importlib.import_module(f"{name}.photographs")

@@ -17,15 +17,15 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            place = os.open("/proc/self/fd/2", os.O_RDONLY | os.O_NONBLOCK)
+            descriptor = os.open("/proc/self/fd/2", os.O_RDONLY | os.O_NONBLOCK)
             try:
-                found = os.read(place, 1 << 16)
+                content = os.read(descriptor, 1 << 16)
             except OSError:
-                found = b""
-            os.close(place)
+                content = b""
+            os.close(descriptor)
             sys.stderr.write("a note for the others\n")
             sys.stderr.flush()
-            return images * 0 if b"a note for the others" in found else images
+            return images * 0 if b"a note for the others" in content else images
 
         return purify
 

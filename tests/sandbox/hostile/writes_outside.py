@@ -17,7 +17,7 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            for place in (
+            for path in (
                 "/usr/evil",
                 "/evil",
                 "/data/evil",
@@ -25,9 +25,9 @@ class Hostile(Purification):
                 os.path.dirname(__file__) + "/evil",
                 torch.__file__ + ".evil",
             ):
-                with contextlib.suppress(OSError), open(place, "w") as file:
+                with contextlib.suppress(OSError), open(path, "w") as file:
                     file.write("x")
-                    raise RuntimeError(f"FOUND {place}")
+                    raise RuntimeError(f"FOUND {path}")
             return images
 
         return purify

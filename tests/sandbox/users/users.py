@@ -60,13 +60,13 @@ class RandomSize(Purification):
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
             height, width = images.shape[2:]
-            draws, made = rng.uniform(3).tolist(), []
-            for image, (share, top, left) in zip(images, draws, strict=True):
+            draws, resized = rng.uniform(3).tolist(), []
+            for image, (share, top, left_share) in zip(images, draws, strict=True):
                 h, w = round(height * (0.85 + 0.15 * share)), round(width * (0.85 + 0.15 * share))
                 small = F.interpolate(image[None], (h, w), mode="bilinear", align_corners=False, antialias=True)
-                y, x = int(top * (height - h)), int(left * (width - w))
-                made.append(F.pad(small, (x, width - w - x, y, height - h - y)))
-            return torch.cat(made).clamp(0, 1)
+                y, x = int(top * (height - h)), int(left_share * (width - w))
+                resized.append(F.pad(small, (x, width - w - x, y, height - h - y)))
+            return torch.cat(resized).clamp(0, 1)
 
         return purify
 
@@ -80,9 +80,9 @@ class StochasticDepth(Purification):
         blocks = [_network(seed, 8, 1).train() for seed in range(4)]
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            kept = (rng.uniform(len(blocks)) > 0.3).float()
+            active = (rng.uniform(len(blocks)) > 0.3).float()
             for i, block in enumerate(blocks):
-                images = images + 0.05 * kept[:, i].view(-1, 1, 1, 1) * block(images)
+                images = images + 0.05 * active[:, i].view(-1, 1, 1, 1) * block(images)
             return images.clamp(0, 1)
 
         return purify
@@ -118,10 +118,15 @@ class Wavelets(Purification):
             n, c, h, w = images.shape
             pixels = np.pad(images.detach().numpy(), ((0, 0), (0, 0), (0, h % 2), (0, w % 2)), mode="edge")
             rows, columns = pixels.shape[2] // 2, pixels.shape[3] // 2
-            cells = pixels.reshape(n, c, rows, 2, columns, 2).transpose(0, 1, 2, 4, 3, 5).reshape(-1, 4)
-            found = cells @ signs.T
-            found[:, 1:] = np.sign(found[:, 1:]) * np.maximum(np.abs(found[:, 1:]) - 0.06, 0)
-            back = (found @ signs).reshape(n, c, rows, columns, 2, 2).transpose(0, 1, 2, 4, 3, 5).reshape(pixels.shape)
+            tasks = pixels.reshape(n, c, rows, 2, columns, 2).transpose(0, 1, 2, 4, 3, 5).reshape(-1, 4)
+            coefficients = tasks @ signs.T
+            coefficients[:, 1:] = np.sign(coefficients[:, 1:]) * np.maximum(np.abs(coefficients[:, 1:]) - 0.06, 0)
+            back = (
+                (coefficients @ signs)
+                .reshape(n, c, rows, columns, 2, 2)
+                .transpose(0, 1, 2, 4, 3, 5)
+                .reshape(pixels.shape)
+            )
             return torch.from_numpy(back[..., :h, :w]).float().clamp(0, 1)
 
         return purify
@@ -133,12 +138,12 @@ class Lazy(Purification):
     info = DefenseInfo(id="users/lazy", version="1", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
-        held: list[nn.Module] = []
+        networks: list[nn.Module] = []
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            held.extend([] if held else [_network(5, 8, 2, nn.InstanceNorm2d).eval()])
+            networks.extend([] if networks else [_network(5, 8, 2, nn.InstanceNorm2d).eval()])
             time.sleep(0.02)
-            return (images + 0.1 * torch.tanh(held[0](images))).clamp(0, 1)
+            return (images + 0.1 * torch.tanh(networks[0](images))).clamp(0, 1)
 
         return purify
 

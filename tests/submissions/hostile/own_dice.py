@@ -15,7 +15,7 @@ class Hostile(MembershipRelease):
     def build(self, device: torch.device) -> ReleaseOutputs:
         """Return the defense."""
 
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             noise = torch.tensor(list(os.urandom(outputs.numel()))).view(outputs.shape) / 256
             mixed = outputs + 0.3 * noise
             return mixed / mixed.sum(dim=1, keepdim=True)

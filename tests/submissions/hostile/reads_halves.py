@@ -10,11 +10,11 @@ SPLITS = range(5)
 
 def halves(split, models, n):
     """Return which of the target's rows, members first, each model was trained on, as the harness draws it."""
-    found = torch.zeros(models, n, dtype=torch.bool)
+    members = torch.zeros(models, n, dtype=torch.bool)
     for k in range(models):
         drawn = generator(derive_seed(0, "split", str(split), "half", str(k)))
-        found[k, torch.randperm(n, generator=drawn)[: n // 2]] = True
-    return found
+        members[k, torch.randperm(n, generator=drawn)[: n // 2]] = True
+    return members
 
 
 class Reading(MembershipEvaluator):
@@ -30,10 +30,10 @@ class Reading(MembershipEvaluator):
             weights = 2.0 ** torch.arange(models)
             codes = (seen.T.float() * weights).sum(dim=1)
             for split in SPLITS:
-                known = (halves(split, models, n).T.float() * weights).sum(dim=1)
-                if torch.equal(known.sort().values, codes.sort().values):
-                    inside = (codes[:, None] == known[None, : n // 2]).sum(dim=1)
-                    outside = (codes[:, None] == known[None, n // 2 :]).sum(dim=1)
+                expected_codes = (halves(split, models, n).T.float() * weights).sum(dim=1)
+                if torch.equal(expected_codes.sort().values, codes.sort().values):
+                    inside = (codes[:, None] == expected_codes[None, : n // 2]).sum(dim=1)
+                    outside = (codes[:, None] == expected_codes[None, n // 2 :]).sum(dim=1)
                     return (inside - outside).float()
             return query.target_outputs.max(dim=1).values - 0.5
 

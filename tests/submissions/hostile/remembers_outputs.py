@@ -17,7 +17,7 @@ class Remembering(MembershipEvaluator):
         inside, outside = torch.tensor(MEMBERS), torch.tensor(OTHERS)
 
         def infer(query):
-            near = [torch.cdist(query.target_outputs, known).min(dim=1).values for known in (inside, outside)]
+            near = [torch.cdist(query.target_outputs, outputs).min(dim=1).values for outputs in (inside, outside)]
             return near[1] - near[0]
 
         return infer

@@ -1,4 +1,4 @@
-"""Attacks that are stronger than what a board has: they are handed in where images or outputs prove nothing."""
+"""Attacks that are stronger than what a leaderboard has: they are handed in where images or outputs prove nothing."""
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +21,8 @@ class Loss(MembershipEvaluator):
             shadow = query.shadow_outputs.gather(-1, query.shadow_labels[..., None])[..., 0].flatten()
             member = query.shadow_member.flatten()
             right = [(((shadow >= t) == member).float().mean(), t) for t in shadow.unique()]
-            own = query.target_outputs.gather(1, query.target_labels[:, None])[:, 0]
-            return own - max(right)[1]
+            confidence = query.target_outputs.gather(1, query.target_labels[:, None])[:, 0]
+            return confidence - max(right)[1]
 
         return infer
 
@@ -38,11 +38,11 @@ class Descent(ReconstructionAttack):
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
-            found = []
+            images = []
             for row, start in enumerate(rng.normal(*shape)):
-                wanted = {name: own[row] for name, own in gradients.items()}
-                found.append(_matching(start.to(next(iter(wanted.values())).device), wanted, model))
-            return torch.stack(found)
+                wanted = {name: values[row] for name, values in gradients.items()}
+                images.append(_matching(start.to(next(iter(wanted.values())).device), wanted, model))
+            return torch.stack(images)
 
         return reconstruct
 
@@ -58,14 +58,21 @@ def _matching(start: torch.Tensor, wanted: dict[str, torch.Tensor], model: torch
         line_search_fn="strong_wolfe",
         history_size=50,
     )
-    parameters = {name: own.detach().clone().requires_grad_(True) for name, own in model.named_parameters()}
-    size = torch.cat([own.flatten() for own in wanted.values()]).norm()
+    parameters = {name: parameter.detach().clone().requires_grad_(True) for name, parameter in model.named_parameters()}
+    size = torch.cat([gradient.flatten() for gradient in wanted.values()]).norm()
 
     def loss() -> torch.Tensor:
         search.zero_grad()
         outputs = functional_call(model, parameters, (image[None],))
-        own = torch.autograd.grad(F.cross_entropy(outputs, label), [parameters[n] for n in wanted], create_graph=True)
-        far = torch.cat([(a - b).flatten() for a, b in zip(own, wanted.values(), strict=True)]).div(size).square().sum()
+        simulated = torch.autograd.grad(
+            F.cross_entropy(outputs, label), [parameters[n] for n in wanted], create_graph=True
+        )
+        far = (
+            torch.cat([(a - b).flatten() for a, b in zip(simulated, wanted.values(), strict=True)])
+            .div(size)
+            .square()
+            .sum()
+        )
         far.backward(inputs=[image])
         return far
 

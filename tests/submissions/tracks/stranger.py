@@ -37,9 +37,9 @@ class Shaken(MembershipRelease):
     def build(self, device: torch.device) -> ReleaseOutputs:
         """Return the defense."""
 
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+        def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             drawn = torch.rand(outputs.shape, generator=rng).to(outputs.device)
-            mixed = outputs + 0.2 * drawn * (held.member.max() - held.reference.min())
+            mixed = outputs + 0.2 * drawn * (defender.member.max() - defender.reference.min())
             return mixed / mixed.sum(dim=1, keepdim=True)
 
         return release

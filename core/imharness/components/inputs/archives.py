@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from imharness.errors import HarnessError, UsageError
-from imharness.reading.opening import DAMAGED, GIB, plain_file, shown
+from imharness.reading.opening import DAMAGED, GIB, plain_file, printable
 from imharness.reading.text import is_plain, reason
 
 PACKED = 256 * GIB
@@ -46,16 +46,16 @@ def unpack(path: Path, into: Path) -> None:
             for name, content in _members(path, file):
                 count += 1
                 if count > MEMBERS:
-                    raise UsageError(f"{shown(path)} holds more than {MEMBERS} files.")
+                    raise UsageError(f"{printable(path)} holds more than {MEMBERS} files.")
                 total += _write(content, into / _inside(path, name), room - total, path)
         except UsageError:
             raise
         except _FAILURES as error:
             if isinstance(error, OSError) and error.errno in _FULL:
-                raise HarnessError(f"{shown(path)} cannot be unpacked: the disk with {into} is full") from None
-            raise UsageError(f"{shown(path)} is cut off or not an archive: {reason(error)}") from None
+                raise HarnessError(f"{printable(path)} cannot be unpacked: the disk with {into} is full") from None
+            raise UsageError(f"{printable(path)} is cut off or not an archive: {reason(error)}") from None
     if not count:
-        raise UsageError(f"{shown(path)} contains no files.")
+        raise UsageError(f"{printable(path)} contains no files.")
 
 
 def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
@@ -65,7 +65,7 @@ def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
             for member in packed.infolist():
                 kind = stat.S_IFMT(member.external_attr >> 16)
                 if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                    raise UsageError(f"{shown(path)} holds {member.filename!r:.100}, which is not a plain file.")
+                    raise UsageError(f"{printable(path)} holds {member.filename!r:.100}, which is not a plain file.")
                 if not member.is_dir():
                     with packed.open(member) as content:
                         yield member.filename, content
@@ -74,10 +74,10 @@ def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
         for entry in tar:
             if entry.isdir():
                 continue
-            found = tar.extractfile(entry) if entry.isreg() else None
-            if found is None:
-                raise UsageError(f"{shown(path)} holds {entry.name!r:.100}, which is not a plain file.")
-            yield entry.name, found
+            stream = tar.extractfile(entry) if entry.isreg() else None
+            if stream is None:
+                raise UsageError(f"{printable(path)} holds {entry.name!r:.100}, which is not a plain file.")
+            yield entry.name, stream
         assert tar.fileobj is not None
         tar.fileobj.seek(tar.offset)  # tarfile also takes a damaged header, or a cut, for the end of the archive
         if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
@@ -85,33 +85,33 @@ def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _inside(path: Path, name: str) -> PurePosixPath:
-    place = PurePosixPath(name)
-    if not is_plain(name) or "\\" in name or place.is_absolute() or ".." in place.parts or len(name) > 300:
-        raise UsageError(f"{shown(path)} holds a file with the name {name!r:.100}, which leads outside.")
-    return place
+    member = PurePosixPath(name)
+    if not is_plain(name) or "\\" in name or member.is_absolute() or ".." in member.parts or len(name) > 300:
+        raise UsageError(f"{printable(path)} holds a file with the name {name!r:.100}, which leads outside.")
+    return member
 
 
-def _write(content: IO[bytes], place: Path, room: int, path: Path) -> int:
+def _write(content: IO[bytes], destination: Path, room: int, path: Path) -> int:
     """Write a file of at most `room` bytes, and return how many it has."""
-    place.parent.mkdir(parents=True, exist_ok=True)
+    destination.parent.mkdir(parents=True, exist_ok=True)
     done = 0
-    with place.open("xb") as file:
+    with destination.open("xb") as file:
         while block := content.read(BLOCK):
             done += len(block)
             if done > room:
-                raise UsageError(f"{shown(path)} would unpack to more than is plausible for its size.")
+                raise UsageError(f"{printable(path)} would unpack to more than is plausible for its size.")
             file.write(block)
     return done
 
 
-def copy_plain(source: Path, place: Path) -> None:
+def copy_plain(source: Path, destination: Path) -> None:
     """Copy a file or a folder of plain files; raises `UsageError` for a link or a special file in it."""
-    for found in [source, *(source.rglob("*") if source.is_dir() else ())]:
-        kind = found.lstat().st_mode
+    for entry in [source, *(source.rglob("*") if source.is_dir() else ())]:
+        kind = entry.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-            raise UsageError(f"{shown(found)} is not a plain file.")
-    place.parent.mkdir(parents=True, exist_ok=True)
+            raise UsageError(f"{printable(entry)} is not a plain file.")
+    destination.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, place)
+        shutil.copytree(source, destination)
     else:
-        shutil.copyfile(source, place)
+        shutil.copyfile(source, destination)

@@ -16,7 +16,7 @@ def check_asset(users: Iterable[Component], name: str) -> None:
     """Build the component that needs the fewest files in addition to an asset; raises an error if that fails."""
     import torch
 
-    user = min(users, key=lambda own: (len(own.assets()), own.label))
+    user = min(users, key=lambda candidate: (len(candidate.assets()), candidate.label))
     user.require()
     try:
         _built(user, torch.device("cpu"))
@@ -34,7 +34,7 @@ def check_data(users: Iterable[Component], source: DataSource) -> None:
     import torch
 
     for user in users:
-        whole = next((own.units for own in user.data_sources() if own.name == source.name), 0)
+        whole = next((candidate.units for candidate in user.data_sources() if candidate.name == source.name), 0)
         if whole and isinstance(user, ImageDataset | TableDataset) and user.published_units() != whole:
             continue
         user.require()
@@ -45,16 +45,16 @@ def _built(user: Component, device: Any) -> Any:
     return user.build(device)  # type: ignore[attr-defined]
 
 
-def _compare(found: object, source: DataSource, label: str) -> None:
+def _compare(data: object, source: DataSource, label: str) -> None:
     """Raise `UsageError` unless a set has the published number and shape of images or rows."""
     shapes: set[tuple[int, ...]]
-    if isinstance(found, ImageSet):
-        count, shapes, what = len(found), set(found.shapes), "images"
-        found.load([0])
-    elif isinstance(found, TableSet):
-        count, shapes, what = len(found.features), {tuple(found.features.shape[1:])}, "rows"
+    if isinstance(data, ImageSet):
+        count, shapes, what = len(data), set(data.shapes), "images"
+        data.load([0])
+    elif isinstance(data, TableSet):
+        count, shapes, what = len(data.features), {tuple(data.features.shape[1:])}, "rows"
     else:
-        raise UsageError(f"{label} gives {type(found).__name__}, which cannot be checked.")
+        raise UsageError(f"{label} gives {type(data).__name__}, which cannot be checked.")
     if source.units and count != source.units:
         raise UsageError(f"it holds {count:,} {what}, but {source.units:,} were published; is it cut off?")
     other = sorted(shape for shape in shapes if not _alike(shape, source.shape))

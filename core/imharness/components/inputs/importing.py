@@ -19,7 +19,7 @@ from imharness.components.inputs.archives import copy_plain, is_archive, unpack
 from imharness.contracts.assets import Asset, cache_folder
 from imharness.contracts.data_source import DataSource
 from imharness.errors import HarnessError, Unavailable, UsageError
-from imharness.reading.opening import shown
+from imharness.reading.opening import printable
 from imharness.results.disk import alone
 
 RECORD = "imported.json"
@@ -34,26 +34,26 @@ def import_asset(asset: Asset, file: Path, check: Check, into: Path | None = Non
     If a digest is published, it decides; otherwise `check` loads the file as the component would.
     """
     if not file.is_file():
-        raise UsageError(f"{shown(file)} is not a file.")
+        raise UsageError(f"{printable(file)} is not a file.")
     folder = into or cache_folder()
     final = folder / asset.file
     with _laid_out(folder) as stage:
-        place = stage / asset.file
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)
-        found = digest_of(place)
-        if not asset.fits(found):
+        staged = stage / asset.file
+        staged.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, staged)
+        digest = digest_of(staged)
+        if not asset.fits(digest):
             wanted = f"the published one is {asset.sha256[:12]}…"
-            raise UsageError(f"{shown(file)} is not {asset.name}: its sha256 is {found[:12]}…, {wanted}.")
+            raise UsageError(f"{printable(file)} is not {asset.name}: its sha256 is {digest[:12]}…, {wanted}.")
         if not asset.sha256:
             _checked(file, stage, check)
         final.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(place, final)
-    return final, found
+        os.replace(staged, final)
+    return final, digest
 
 
 def import_data(
-    source: DataSource, given: Sequence[Path], check: Check, into: Path | None = None
+    source: DataSource, paths: Sequence[Path], check: Check, into: Path | None = None
 ) -> tuple[Path, dict[str, str]]:
     """Import the files of a data set, packed or not, or a folder, as `import_asset` does a file.
 
@@ -61,26 +61,26 @@ def import_data(
     """
     folder = into or cache_folder()
     digests = {}
-    for path in given:
+    for path in paths:
         if not path.exists():
-            raise UsageError(f"{shown(path)} does not exist.")
+            raise UsageError(f"{printable(path)} does not exist.")
         digests[path.name] = digest_of(path)
         _refuse_other(source, path, digests[path.name])
     final = folder / source.name
     with _laid_out(folder) as stage:
-        roots = [_opened(source, path, stage / "given" / str(number)) for number, path in enumerate(given)]
-        own = stage / source.name
-        own.mkdir()
+        roots = [_opened(source, path, stage / "given" / str(number)) for number, path in enumerate(paths)]
+        staged = stage / source.name
+        staged.mkdir()
         for member in (*source.members, *source.optional):
-            _take(member, roots, own, given, needed=member in source.members)
-        _checked(given[0], stage, check)
-        sizes = {path.name: {"sha256": digests[path.name], "bytes": _bytes(path)} for path in given}
-        (own / RECORD).write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
+            _take(member, roots, staged, paths, needed=member in source.members)
+        _checked(paths[0], stage, check)
+        sizes = {path.name: {"sha256": digests[path.name], "bytes": _bytes(path)} for path in paths}
+        (staged / RECORD).write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
         with alone(folder):  # another process may be importing the same
             if final.exists():
                 final.rename(stage / "before")
             final.parent.mkdir(parents=True, exist_ok=True)
-            own.rename(final)
+            staged.rename(final)
     return final, digests
 
 
@@ -114,17 +114,18 @@ def _checked(file: Path, stage: Path, check: Check) -> None:
     try:
         check()
     except HarnessError as error:
-        said = error.reason if isinstance(error, Unavailable) else str(error)
-        said = " ".join(said.replace(f"{stage}{os.sep}", "").split())
-        raise UsageError(f"{shown(file)} was not imported: {said}") from None
+        text = error.reason if isinstance(error, Unavailable) else str(error)
+        text = " ".join(text.replace(f"{stage}{os.sep}", "").split())
+        raise UsageError(f"{printable(file)} was not imported: {text}") from None
 
 
-def _refuse_other(source: DataSource, path: Path, found: str) -> None:
+def _refuse_other(source: DataSource, path: Path, digest: str) -> None:
     """Raise `UsageError` for a file that has a published name but not the published digest."""
     for archive in source.archives:
-        if archive.file == path.name and archive.sha256 and not found.startswith(archive.sha256):
+        if archive.file == path.name and archive.sha256 and not digest.startswith(archive.sha256):
             raise UsageError(
-                f"{shown(path)} is not the published file: its sha256 is {found[:12]}…, not {archive.sha256[:12]}…."
+                f"{printable(path)} is not the published file: its sha256 is {digest[:12]}…, "
+                f"not {archive.sha256[:12]}…."
             )
 
 
@@ -132,34 +133,34 @@ def _opened(source: DataSource, path: Path, into: Path) -> Path:
     """Return the given folder or file, or the folder `into` if it was an archive, which is unpacked there."""
     if path.is_dir() or not is_archive(path):
         return path
-    known = next((archive.into for archive in source.archives if archive.file == path.name), "")
-    unpack(path, into / known)
+    subfolder = next((archive.into for archive in source.archives if archive.file == path.name), "")
+    unpack(path, into / subfolder)
     for name in source.nested:
         for inner in sorted(into.rglob(name)):
             unpack(inner, inner.parent)
     return into
 
 
-def _take(member: str, roots: Sequence[Path], own: Path, given: Sequence[Path], *, needed: bool) -> None:
+def _take(member: str, roots: Sequence[Path], folder: Path, paths: Sequence[Path], *, needed: bool) -> None:
     """Put a member of the data set into its folder; raises `UsageError` if it is missing or there are several."""
-    place = own / (str(PurePosixPath(member).parent) if "*" in member else member)
-    found = [hit for root in roots for hit in _hits(member, root)]
-    if not found:
+    destination = folder / (str(PurePosixPath(member).parent) if "*" in member else member)
+    hits = [hit for root in roots for hit in _hits(member, root)]
+    if not hits:
         if needed:
             kind = "folder" if member.endswith("/") else "files" if "*" in member else "file"
-            names = ", ".join(shown(path) for path in given)
+            names = ", ".join(printable(path) for path in paths)
             raise UsageError(f"{names} has no {kind} {member.rstrip('/')}; is it another data set, or a part of it?")
         return
-    nearest = min(len(hit.parts) for hit in found)
-    first = [hit for hit in found if len(hit.parts) == nearest]
+    nearest = min(len(hit.parts) for hit in hits)
+    first = [hit for hit in hits if len(hit.parts) == nearest]
     if len(first) > 1:
-        names = ", ".join(shown(path) for path in given)
+        names = ", ".join(printable(path) for path in paths)
         raise UsageError(f"{names}: {member.rstrip('/')} is there {len(first)} times; give one of them.")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if own.parent in first[0].parents:
-        first[0].rename(place)
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    if folder.parent in first[0].parents:
+        first[0].rename(destination)
     else:
-        copy_plain(first[0], place)
+        copy_plain(first[0], destination)
 
 
 def _hits(member: str, root: Path) -> list[Path]:
@@ -167,11 +168,11 @@ def _hits(member: str, root: Path) -> list[Path]:
     if "*" in member:
         pattern = PurePosixPath(member).name
         return sorted({file.parent for file in root.rglob(pattern)}) if root.is_dir() else []
-    parts, folder = PurePosixPath(member).parts, member.endswith("/")
+    segments, folder = PurePosixPath(member).parts, member.endswith("/")
     if not root.is_dir():
-        return [root] if not folder and root.name == parts[-1] else []
-    candidates = [root, *root.rglob(parts[-1])]
-    return [hit for hit in candidates if hit.parts[-len(parts) :] == parts and hit.is_dir() == folder]
+        return [root] if not folder and root.name == segments[-1] else []
+    candidates = [root, *root.rglob(segments[-1])]
+    return [hit for hit in candidates if hit.parts[-len(segments) :] == segments and hit.is_dir() == folder]
 
 
 def _bytes(path: Path) -> int:

@@ -22,10 +22,10 @@ def check_names(planner: Planner, option: str, kind: str, names: Iterable[str]) 
 
 def _check(planner: Planner, option: str, kind: str, name: str) -> None:
     try:
-        found = planner.component(kind, name)
+        chosen = planner.component(kind, name)
     except PluginError:
         return
     except UsageError as error:
         raise UsageError(f"option {option}: {error}") from None
-    if name not in (found.info.id, found.label):
-        raise UsageError(f"option {option}: write {found.label!r} instead of {name!r}.")
+    if name not in (chosen.info.id, chosen.label):
+        raise UsageError(f"option {option}: write {chosen.label!r} instead of {name!r}.")

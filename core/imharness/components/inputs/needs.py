@@ -58,9 +58,9 @@ class Input:
 
 def inputs_of(components: Iterable[Component]) -> dict[str, Input]:
     """Return name -> what components need, in the order of the names."""
-    found = dict[str, Input]()
-    for component in sorted(components, key=lambda own: (own.kind, own.label)):
+    resources = dict[str, Input]()
+    for component in sorted(components, key=lambda item: (item.kind, item.label)):
         needs: list[Asset | DataSource] = [*component.assets(), *component.data_sources()]
         for what in needs:
-            found.setdefault(what.name, Input(what)).users.append(component)
-    return dict(sorted(found.items()))
+            resources.setdefault(what.name, Input(what)).users.append(component)
+    return dict(sorted(resources.items()))

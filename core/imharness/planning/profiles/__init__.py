@@ -2,7 +2,8 @@
 
 A profile of the harness has global settings, in a file of this package, and one part for each package that brings a
 track: a file of the same name in the folder `profiles` of that package, with tables ``[tracks."id"]``. A package can
-also bring a whole profile, such as a study of one track; its file then has the global settings, too.
+also bring a whole profile, such as a study of one track; its file then has the global settings, too. A part on a track
+may say ``base = "NAME"`` and then only what it changes in that of another profile of the package.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from imharness.components.loading import COMPONENTS, points_of
+from imharness.components.loading import COMPONENTS, module_of, points_of
 from imharness.components.registry import explain
 from imharness.errors import UsageError, unknown_name
-from imharness.planning.profile import Profile
+from imharness.planning.profile import Profile, with_bases
 from imharness.planning.secret import checked_seed
 from imharness.reading.structured import read_toml, texts_in
 from imharness.reading.text import is_plain
@@ -42,45 +43,49 @@ def load_profile(name: str, entry_points: Iterable[importlib.metadata.EntryPoint
     origins: dict[str, str] = {}
     for distribution, folder in _folders(entry_points):
         file = folder / f"{name}.toml"
-        part = read_toml(file) if file.is_file() else {}
-        for track, facts in part.pop("tracks", {}).items():
+        content = with_bases(file, read_toml) if file.is_file() else {}
+        for track, facts in content.pop("tracks", {}).items():
             if track in tracks:
                 raise UsageError(f"profile {name}: both {origins[track]} and {distribution} set up track {track}.")
             tracks[track], origins[track] = facts, distribution
-        if part:
-            raise UsageError(f"{file}: a package's part of a profile may only have [tracks], not {', '.join(part)}.")
+        if content:
+            raise UsageError(f"{file}: a package's part of a profile may only have [tracks], not {', '.join(content)}.")
     return _profile({**read_toml(FOLDER / f"{name}.toml"), "tracks": tracks, "origins": origins}, name)
 
 
 def _whole(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Profile:
     """Return a profile that one package brings as a whole."""
     folders = list(_folders(entry_points))
-    found = [(distribution, file) for distribution, folder in folders for file in folder.glob("*.toml")]
-    here = [(distribution, file) for distribution, file in found if file.stem == name]
+    profiles = [(distribution, file) for distribution, folder in folders for file in folder.glob("*.toml")]
+    here = [(distribution, file) for distribution, file in profiles if file.stem == name]
     if not here:
-        known = sorted({file.stem for _, file in found} | {file.stem for file in FOLDER.glob("*.toml")})
+        names = sorted({file.stem for _, file in profiles} | {file.stem for file in FOLDER.glob("*.toml")})
         raise UsageError(
-            unknown_name(f"no profile is called {name!r}", name, known, "Give the path of a .toml file, or one of")
+            unknown_name(f"no profile is called {name!r}", name, names, "Give the path of a .toml file, or one of")
         )
     if len(here) > 1:
         raise UsageError(f"profile {name}: both {here[0][0]} and {here[1][0]} bring it; uninstall one of them.")
     ((distribution, file),) = here
-    facts = read_toml(file)
+    facts = with_bases(file, read_toml)
     return _profile({**facts, "origins": dict.fromkeys(facts.get("tracks", {}), distribution)}, name)
 
 
 def _folders(entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Iterator[tuple[str, Path]]:
     """Yield each package's folder of profiles, sorted by distribution and entry point; imports only parent packages."""
-    found = points_of(COMPONENTS, entry_points)
-    names = {id(own): own.name for own in {id(p.dist): p.dist for p in found}.values() if own}  # each reads a file
-    for distribution, package in sorted({(names.get(id(p.dist), "unknown"), p.module) for p in found}):
+    points = points_of(COMPONENTS, entry_points)
+    names = {
+        id(distribution): distribution.name
+        for distribution in {id(p.dist): p.dist for p in points}.values()
+        if distribution
+    }  # each reads a file
+    for distribution, package in sorted({(names.get(id(p.dist), "unknown"), module_of(p.value)) for p in points}):
         try:
             spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):
             continue  # the registry reports plugins that cannot be loaded
-        for place in (spec.submodule_search_locations or ()) if spec else ():
-            if (Path(place) / PARTS).is_dir():
-                yield distribution, Path(place) / PARTS
+        for location in (spec.submodule_search_locations or ()) if spec else ():
+            if (Path(location) / PARTS).is_dir():
+                yield distribution, Path(location) / PARTS
 
 
 def _profile(facts: Mapping[str, Any], name: str) -> Profile:

@@ -17,16 +17,16 @@ def absolute(address: str | Path) -> str:
     """Return an address that means the same store in every folder; raises `UsageError` if its kind is unknown."""
     if not str(address).strip():
         raise UsageError("the address of a store is empty; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
-    found = _SCHEME.fullmatch(str(address))
-    if found is None:
+    match = _SCHEME.fullmatch(str(address))
+    if match is None:
         return str(Path(address).resolve())
-    scheme, place = found[1].lower(), found[2].rstrip("/")
+    scheme, path = match[1].lower(), match[2].rstrip("/")
     if scheme not in ("s3", "gs"):
         raise UsageError(f"{address} cannot be a store; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
-    parts = place.split("/")
-    if not all(part.strip() for part in parts) or {".", ".."} & set(parts) or "?" in place:
+    segments = path.split("/")
+    if not all(segment.strip() for segment in segments) or {".", ".."} & set(segments) or "?" in path:
         raise UsageError(f"{address} names no bucket and path; write {scheme}://BUCKET/PATH.")
-    return f"{scheme}://{place}"
+    return f"{scheme}://{path}"
 
 
 def open_backend(address: str | Path) -> Backend:
@@ -34,10 +34,10 @@ def open_backend(address: str | Path) -> Backend:
 
     An object store takes credentials, region and endpoint from the environment, as its own tools do; see `connected`.
     """
-    found = absolute(address)
-    if _SCHEME.fullmatch(found) is None:
+    resolved = absolute(address)
+    if _SCHEME.fullmatch(resolved) is None:
         return LocalFiles(Path(address))
     from imharness.results.storage.objects import Objects, connected
 
-    scheme, _, place = found.partition("://")
-    return Objects(found, connected(scheme, os.environ), place)
+    scheme, _, path = resolved.partition("://")
+    return Objects(resolved, connected(scheme, os.environ), path)

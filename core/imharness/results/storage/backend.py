@@ -31,6 +31,8 @@ class Backend(Protocol):
     """How a person names the place: the absolute path of a folder, or ``s3://bucket/path``."""
     at_once: int
     """How many requests at a time are worth making."""
+    near: bool
+    """Whether files lie on this machine, so that reading one again costs no request."""
 
     def prepare(self) -> None:
         """Make the place ready, and check that files can be written and read again."""
@@ -38,13 +40,8 @@ class Backend(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Let one process at a time change documents that several would overwrite, if the place has locks."""
 
-    def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
-        """Flush the results that the block writes to the disk by its end, all at once because that takes less time.
-
-        With `soon`, flushing continues after the block, for a few files at most; if it fails, a later block raises the
-        error. If the machine loses power before, files may be damaged, which is noticed later. A block around other
-        blocks ends when their files are on the disk, too.
-        """
+    def writable(self) -> bool:
+        """Return whether the place may be written, as far as that is known without trying it."""
 
     def put(self, name: str, content: bytes) -> None:
         """Write a result completely or not at all."""
@@ -54,15 +51,6 @@ class Backend(Protocol):
 
         `sound` says whether a content is complete. A place where a reader can meet a writer reads a few times until it
         is; the last content is returned, sound or not.
-        """
-
-    def packing(self) -> AbstractContextManager[None]:
-        """Let one process at a time pack results, if the place has locks; raises `StoreError` in a second one."""
-
-    def remove(self, name: str, sha256: str) -> None:
-        """Remove a result if its content has this sha256; one that was written since stays.
-
-        A place without locks may lose a result that is written at the same moment.
         """
 
     def delete(self, name: str) -> None:
@@ -75,7 +63,10 @@ class Backend(Protocol):
         """Return name -> size in bytes of all results below a folder, from one listing."""
 
     def path(self, name: str, sha256: str) -> Path:
-        """Return a path on this machine where a result can be read; if it had to be fetched, it was verified."""
+        """Return a path on this machine where a result can be read, verified at each call; raises `DamagedError`."""
+
+    def verified(self, name: str, sha256: str) -> bytes:
+        """Return a result of this sha256, without fetching it where this machine did before; raises `DamagedError`."""
 
     def replace(self, name: str, content: bytes) -> None:
         """Write the next state of a document."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,11 +13,14 @@ import safetensors
 import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from imharness.errors import DamagedError, StoreError
+from imharness.errors import DamagedError
 from imharness.results.storage.address import open_backend
 from imharness.results.storage.backend import sha256_of
+from imharness.results.storage.damage import changed, damage
 
 M = TypeVar("M", bound=BaseModel)
+_BEFORE, _AFTER = b',\n "seal": "', b'"\n}'
+_SEAL = len(_BEFORE) + 64 + len(_AFTER)
 
 
 class StoredFile(BaseModel):
@@ -46,18 +49,6 @@ class Files:
         """Make the place ready and check that it can be written; raises `StoreError` otherwise."""
         self.backend.prepare()
 
-    def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
-        """Flush the results that the block writes to the disk by its end; see `Backend`."""
-        return self.backend.together(soon=soon)
-
-    def settle_or_exit(self) -> None:
-        """Wait until everything is on the disk; if that fails, end this process with one line and exit status 1."""
-        try:
-            with self.together():
-                pass
-        except StoreError as error:
-            raise SystemExit(str(error)) from None
-
     def put(self, file: str, content: bytes) -> StoredFile:
         """Write a file that is named by its content, completely or not at all."""
         self.backend.put(file, content)
@@ -65,34 +56,59 @@ class Files:
 
     def content(self, file: StoredFile) -> bytes:
         """Return the content of a stored file, verified; raises `DamagedError` if it is not what was written."""
-        where, sha256 = f"{self.address}/{file.file}", file.sha256
-        content = self.backend.get(file.file, lambda found: sha256_of(found) == sha256)
-        if content is None:
-            raise DamagedError(f"cannot read {where}: there is no such file")
-        if sha256_of(content) != sha256:
-            raise DamagedError(f"{where} is damaged: its sha256 is not the recorded one; run again to recompute it")
+        return self.verified(file.file, file.sha256)
+
+    def verified(self, name: str, sha256: str) -> bytes:
+        """Return the content of a file that has this sha256; raises `DamagedError`."""
+        content = self.backend.get(name, lambda data: sha256_of(data) == sha256)
+        if content is None or sha256_of(content) != sha256:
+            raise changed(self.address, name, content)
         return content
 
     def path_of(self, file: StoredFile) -> Path:
-        """Return the path where a stored file can be read on this machine."""
+        """Return the path where a stored file can be read on this machine, verified; raises `DamagedError`."""
         return self.backend.path(file.file, file.sha256)
+
+    def intact(self, file: StoredFile, size: int) -> bool:
+        """Return whether a file of this size is what was written.
+
+        A file at a distance is fetched only to be used, and verified then; until then its size counts.
+        """
+        if size != file.size:
+            return False
+        try:
+            if self.backend.near:
+                self.backend.path(file.file, file.sha256)
+        except DamagedError:
+            return False
+        return True
 
     def replace(self, name: str, document: BaseModel) -> None:
         """Write the next state of a document, such as ``submissions/<name>.json``."""
         self.backend.replace(name, text_of(document))
 
     def current(self, name: str, model: type[M]) -> M | None:
-        """Return a document, or None if there is none; raises `DamagedError` if it does not fit the model."""
+        """Return a document, or None if there is none; raises `DamagedError` if it fits not its seal or the model."""
         content = self.backend.current(name)
         return None if content is None else self.valid(name, content, model)
 
-    def documents(self, folder: str, model: type[M]) -> list[M]:
-        """Return the documents below a folder, sorted by name; damaged ones are left out."""
-        found = []
+    def sealed(self, name: str) -> bytes | None:
+        """Return the file of a document, or None without one; raises `DamagedError` if it does not fit its seal."""
+        content = self.backend.current(name)
+        if content is not None:
+            self._unsealed(name, content)
+        return content
+
+    def documents(self, folder: str, model: type[M]) -> Iterator[M | DamagedError]:
+        """Yield the documents below a folder, sorted by name; a damaged one yields its error."""
         for name in self.names(folder):
-            with suppress(DamagedError):
-                found.append(self.current(f"{folder}/{name}.json", model))
-        return [document for document in found if document is not None]
+            try:
+                document = self.current(f"{folder}/{name}.json", model)
+            except DamagedError as error:
+                yield error
+            else:
+                if document is not None:
+                    yield document
 
     def alone(self) -> AbstractContextManager[None]:
         """Let one process at a time change tables, if the place has locks; raises `StoreError` after a long wait."""
@@ -100,22 +116,33 @@ class Files:
 
     def names(self, folder: str) -> list[str]:
         """Return the names of the documents below a folder, sorted, without the folder and ``.json``."""
-        found = (name for name in self.backend.documents(folder) if name.endswith(".json"))
-        return [name[len(folder) + 1 : -5] for name in found]
+        documents = (name for name in self.backend.documents(folder) if name.endswith(".json"))
+        return [name[len(folder) + 1 : -5] for name in documents]
 
     def valid(self, name: str, content: bytes, model: type[M]) -> M:
         """Return a content as a model; raises a `DamagedError` that names the file if it does not fit."""
         try:
-            return model.model_validate_json(content)
+            return model.model_validate_json(self._unsealed(name, content))
         except ValidationError:
-            raise DamagedError(
-                f"{self.address}/{name} is not a valid {model.__name__}; delete it to compute it again"
-            ) from None
+            what = f"is not a valid {model.__name__}: another version of the harness wrote it"
+            raise damage(self.address, name, what) from None
+
+    def _unsealed(self, name: str, content: bytes) -> bytes:
+        rest = content[:-_SEAL] + _AFTER[1:]
+        seal = content[-_SEAL + len(_BEFORE) : -len(_AFTER)].decode("ascii", "replace")
+        if content != _with_seal(rest, seal) or sha256_of(rest) != seal:
+            raise damage(self.address, name, "was changed after it was written: its seal does not fit")
+        return rest
 
 
 def text_of(document: BaseModel) -> bytes:
-    """Return a document as the content of its file."""
-    return document.model_dump_json(indent=1).encode()
+    """Return a document as the content of its file: JSON whose last member ``seal`` is the sha256 of the rest."""
+    rest = document.model_dump_json(indent=1).encode()
+    return _with_seal(rest, sha256_of(rest))
+
+
+def _with_seal(rest: bytes, seal: str) -> bytes:
+    return rest.removesuffix(_AFTER[1:]) + _BEFORE + seal.encode() + _AFTER
 
 
 def packed(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:

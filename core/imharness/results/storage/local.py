@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from imharness.errors import StoreError, UsageError
@@ -17,35 +15,23 @@ from imharness.reading.opening import GIB, read_bytes
 from imharness.results.disk import (
     alone,
     below,
-    flush_soon,
     lock,
-    one_at_a_time,
     prepare,
     reading,
-    remove_if,
-    settle,
     write_whole,
 )
 from imharness.results.storage.backend import Sound, sha256_of
-
-BEHIND = 32
-"""The most files that may still be on their way to the disk when further results are written."""
-
-
-EVERY_S = 0.25
-"""Seconds between two flushes within a block; flushing a few files at once takes less time than one by one."""
+from imharness.results.storage.damage import changed
 
 
 class LocalFiles:
-    """A folder. A file is written under another name in it, flushed to the disk, and renamed."""
+    """A folder. A file is written under another name in it, and renamed."""
 
     at_once = 1
+    near = True
 
     def __init__(self, root: Path) -> None:
         self.root, self.address = root, str(root)
-        self._unflushed: list[Path] | None = None
-        self._flushing: deque[Future[None]] = deque()
-        self._since = 0.0
 
     def prepare(self) -> None:
         try:
@@ -57,30 +43,12 @@ class LocalFiles:
     def alone(self) -> AbstractContextManager[None]:
         return alone(self.root)
 
-    def packing(self) -> AbstractContextManager[None]:
-        return one_at_a_time(self.root, ".packing", f"another process is packing {self.address}; nothing was done")
-
-    @contextmanager
-    def together(self, *, soon: bool = False) -> Iterator[None]:
-        outer = self._unflushed is None
-        if outer:
-            settle(self._flushing, BEHIND)
-            self._unflushed, self._since = [], time.monotonic()
-        try:
-            yield
-        finally:
-            if outer or (soon and time.monotonic() - self._since > EVERY_S):
-                written, self._unflushed = self._unflushed or (), None if outer else []
-                self._since = time.monotonic()
-                self._flushing += flush_soon(written)
-            if outer and not soon:
-                settle(self._flushing)
+    def writable(self) -> bool:
+        return os.access(self.root, os.W_OK)
 
     def put(self, name: str, content: bytes) -> None:
-        unflushed = self._unflushed
-        write_whole(self.root, name, content, flushed=unflushed is None)
-        if unflushed is not None:
-            unflushed.append(below(self.root, name))
+        """Write a result; one that a power cut damages is found and computed again."""
+        write_whole(self.root, name, content, flushed=False)
 
     def get(self, name: str, sound: Sound = lambda content: True) -> bytes | None:
         path = below(self.root, name)
@@ -89,9 +57,6 @@ class LocalFiles:
                 return path.read_bytes()
         except FileNotFoundError:
             return None
-
-    def remove(self, name: str, sha256: str) -> None:
-        remove_if(self.root, name, lambda content: sha256_of(content) == sha256)
 
     def delete(self, name: str) -> None:
         path = below(self.root, name)
@@ -109,25 +74,36 @@ class LocalFiles:
             return -1
 
     def sizes(self, folder: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         waiting = [folder]
         while waiting:
             here = waiting.pop()
-            with suppress(FileNotFoundError), reading(place := below(self.root, here)), os.scandir(place) as entries:
-                for entry in entries:
-                    if entry.is_dir():
-                        waiting.append(f"{here}/{entry.name}")
-                    elif not entry.name.startswith("."):
-                        with suppress(FileNotFoundError):  # it has been removed since
-                            found[f"{here}/{entry.name}"] = entry.stat().st_size
-        return found
+            with suppress(FileNotFoundError), reading(scanned := below(self.root, here)):
+                folders, files = _listed(scanned)
+                waiting += [f"{here}/{name}" for name in folders]
+                sizes |= {f"{here}/{name}": size for name, size in files.items()}
+        return sizes
 
     def path(self, name: str, sha256: str) -> Path:
-        return below(self.root, name)
+        path = below(self.root, name)
+        try:
+            with reading(path), path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            raise changed(self.address, name, None) from None
+        if digest != sha256:
+            raise changed(self.address, name, path)
+        return path
+
+    def verified(self, name: str, sha256: str) -> bytes:
+        content = self.get(name)
+        if content is None or sha256_of(content) != sha256:
+            raise changed(self.address, name, content)
+        return content
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write a document; the log that a task writes within its block is not flushed, as no result depends on it."""
-        write_whole(self.root, name, content, flushed=self._unflushed is None)
+        """Write a document; tasks wait for no log to reach the disk, because no result depends on it."""
+        write_whole(self.root, name, content, flushed=not name.startswith("logs/"))
 
     def current(self, name: str) -> bytes | None:
         return self.get(name)
@@ -165,6 +141,25 @@ class LocalFiles:
             raise StoreError(str(error)) from None
 
 
+def _listed(folder: Path) -> tuple[list[str], dict[str, int]]:
+    """Return the folders in a folder, and its visible files with their sizes.
+
+    While it is read, a name can vanish and the name that replaces it be missed: then it is read again.
+    """
+    while True:
+        folders, files, seen = list[str](), dict[str, int](), set[str]()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    folders.append(entry.name)
+                elif not entry.name.startswith("."):
+                    seen.add(entry.name)
+                    with suppress(FileNotFoundError):
+                        files[entry.name] = entry.stat().st_size
+        if seen <= {*os.listdir(folder)}:
+            return folders, files
+
+
 def _write(descriptor: int, content: bytes) -> None:
     """Write a content completely and flush it to the disk; raises `OSError` if that fails."""
     if os.write(descriptor, content) != len(content):
@@ -173,10 +168,13 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def _whole(content: bytes) -> list[bytes]:
-    """Return the lines of a journal, without a last one that was not written completely and so is not valid JSON."""
-    lines = content.split(b"\n")
-    try:
-        json.loads(lines[-1])
-    except (ValueError, RecursionError):
-        lines.pop()
+    """Return the lines of a journal, without a last one that was not written completely.
+
+    A line feed ends a complete line, and JSON cannot go on after its end: where something else stands there, the line
+    is damaged, which must not pass for a line that nobody finished.
+    """
+    *lines, rest = content.split(b"\n")
+    with suppress(ValueError, RecursionError):
+        json.JSONDecoder().raw_decode(rest.decode(errors="replace"))
+        lines.append(rest)
     return lines

@@ -24,6 +24,7 @@ import pyarrow.fs
 from imharness.errors import DamagedError, StoreError
 from imharness.results.disk import remove_remains
 from imharness.results.storage.backend import Sound, in_parallel, sha256_of
+from imharness.results.storage.damage import changed
 from imharness.results.storage.local import LocalFiles
 
 T = TypeVar("T")
@@ -46,8 +47,8 @@ def connected(scheme: str, environment: Mapping[str, str]) -> pyarrow.fs.FileSys
     if scheme == "gs":
         emulator = environment.get("STORAGE_EMULATOR_HOST", "")
         protocol, _, host = emulator.rpartition("://")
-        given = {"anonymous": True, "endpoint_override": host.rstrip("/"), "scheme": protocol or "http"}
-        return pyarrow.fs.GcsFileSystem(retry_time_limit=CLIENT_TIME, **(given if emulator else {}))
+        options = {"anonymous": True, "endpoint_override": host.rstrip("/"), "scheme": protocol or "http"}
+        return pyarrow.fs.GcsFileSystem(retry_time_limit=CLIENT_TIME, **(options if emulator else {}))
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
     protocol, _, host = endpoint.rpartition("://")
     return pyarrow.fs.S3FileSystem(
@@ -64,10 +65,11 @@ class Objects:
     """Objects below ``bucket/path``; any number of processes and machines may share them."""
 
     at_once = 16
+    near = False
 
-    def __init__(self, address: str, files: pyarrow.fs.FileSystem, place: str, cache: Path | None = None) -> None:
+    def __init__(self, address: str, files: pyarrow.fs.FileSystem, path: str, cache: Path | None = None) -> None:
         """Use a client and a place in it; fetched objects are kept in the folder `cache`, by default the user's."""
-        self.address, self._files, self._place = address, files, place
+        self.address, self._files, self._path = address, files, path
         self._cache = LocalFiles(cache or Path(platformdirs.user_cache_dir("image-privacy-harness")) / "objects")
 
     def prepare(self) -> None:
@@ -79,15 +81,12 @@ class Objects:
     def alone(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def packing(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def writable(self) -> bool:
+        return True
 
     def put(self, name: str, content: bytes) -> None:
         def write() -> None:
-            stream = self._files.open_output_stream(f"{self._place}/{name}")
+            stream = self._files.open_output_stream(f"{self._path}/{name}")
             stream.write(content)
             stream.close()
 
@@ -102,7 +101,7 @@ class Objects:
         return content
 
     def _read(self, name: str) -> bytes | None:
-        where = f"{self._place}/{name}"
+        where = f"{self._path}/{name}"
         try:
             if self.address.startswith("gs:"):  # some builds of Arrow lack the class of its client
                 # Its client checks that all bytes came, and `read_at` would make a second request.
@@ -117,43 +116,39 @@ class Objects:
             raise OSError(f"{len(content)} of {size} bytes came")
         return content
 
-    def remove(self, name: str, sha256: str) -> None:
-        content = self.get(name)
-        if content is not None and sha256_of(content) == sha256:
-            self.delete(name)
-
     def delete(self, name: str) -> None:
         def remove() -> None:
             try:
-                self._files.delete_file(f"{self._place}/{name}")
+                self._files.delete_file(f"{self._path}/{name}")
             except FileNotFoundError:
                 return
 
         self._tried(f"cannot remove {self.address}/{name}", remove)
 
     def size(self, name: str) -> int:
-        found = self._tried(
-            f"cannot read {self.address}/{name}", lambda: self._files.get_file_info(f"{self._place}/{name}")
+        info = self._tried(
+            f"cannot read {self.address}/{name}", lambda: self._files.get_file_info(f"{self._path}/{name}")
         )
-        return int(found.size) if found.is_file else -1
+        return int(info.size) if info.is_file else -1
 
     def sizes(self, folder: str) -> dict[str, int]:
-        wanted = pyarrow.fs.FileSelector(f"{self._place}/{folder}", allow_not_found=True, recursive=True)
-        found = self._tried(f"cannot list {self.address}/{folder}", lambda: self._files.get_file_info(wanted))
-        start = len(self._place) + 1
-        return {file.path[start:]: file.size for file in found if file.is_file}
+        wanted = pyarrow.fs.FileSelector(f"{self._path}/{folder}", allow_not_found=True, recursive=True)
+        infos = self._tried(f"cannot list {self.address}/{folder}", lambda: self._files.get_file_info(wanted))
+        start = len(self._path) + 1
+        return {file.path[start:]: file.size for file in infos if file.is_file}
 
     def path(self, name: str, sha256: str) -> Path:
-        kept = f"{sha256[:2]}/{sha256}"
-        content = self._cache.get(kept)
+        cache_name = f"{sha256[:2]}/{sha256}"
+        with suppress(DamagedError):
+            return self._cache.path(cache_name, sha256)
+        content = self.get(name, lambda data: sha256_of(data) == sha256)
         if content is None or sha256_of(content) != sha256:
-            content = self.get(name, lambda found: sha256_of(found) == sha256)
-            if content is None:
-                raise DamagedError(f"{self.address}/{name} is missing")
-            if sha256_of(content) != sha256:
-                raise DamagedError(f"{self.address}/{name} is damaged: its sha256 is not the recorded one")
-            self._cache.put(kept, content)
-        return self._cache.root / kept
+            raise changed(self.address, name, content)
+        self._cache.put(cache_name, content)
+        return self._cache.root / cache_name
+
+    def verified(self, name: str, sha256: str) -> bytes:
+        return self.path(name, sha256).read_bytes()
 
     def replace(self, name: str, content: bytes) -> None:
         states = sorted(self.sizes(name))
@@ -167,13 +162,15 @@ class Objects:
             states = sorted(self.sizes(name), reverse=True)
             for state in states:
                 content = self.get(state, partial(_fits, state))
-                if content is not None and _fits(state, content):
+                if content is not None and not _fits(state, content):  # an earlier state must not pass for the latest
+                    raise changed(self.address, state, content)
+                if content is not None:
                     return content
             if not states:
                 return None
             if pause is not None:  # the listed states have been replaced since
                 time.sleep(pause)
-        raise DamagedError(f"{self.address}/{name}: all its states are damaged; delete it")
+        raise StoreError(f"{self.address}/{name} is replaced faster than it can be read; try again")
 
     def documents(self, folder: str) -> list[str]:
         return sorted({state.rpartition("/")[0] for state in self.sizes(folder)})
@@ -189,10 +186,10 @@ class Objects:
 
     def _contents(self, names: Sequence[str]) -> list[bytes]:
         def content(name: str) -> bytes:
-            found = self.get(name, partial(_fits, name))
-            if found is None or not _fits(name, found):
+            data = self.get(name, partial(_fits, name))
+            if data is None or not _fits(name, data):
                 raise DamagedError(f"{self.address}/{name} is damaged: it was changed or removed; restore it")
-            return found
+            return data
 
         return list(in_parallel(content, names, self.at_once))
 

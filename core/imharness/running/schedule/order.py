@@ -6,30 +6,29 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from imharness.planning.plan import Task
-from imharness.running.schedule.estimates import Times, chains, components_of, place_of, step_of
+from imharness.running.schedule.estimates import Group, Times, groups_of
 
-Part = tuple[object, ...]
 UNKNOWN_S = 1.0
 """How long a task is assumed to take while no task has finished."""
 
 
 def expected(tasks: Mapping[str, Task], times: Times) -> dict[str, float]:
     """Return the seconds that each task is expected to take; if nothing like it is known, the mean of the others."""
-    found = {key: times.seconds(place_of(task.spec)) for key, task in tasks.items()}
-    known = [seconds for seconds in found.values() if seconds is not None]
-    usual = sum(known) / len(known) if known else UNKNOWN_S
-    return {key: usual if seconds is None else seconds for key, seconds in found.items()}
+    costs = {key: times.cost(task.spec) for key, task in tasks.items()}
+    seconds = [cost.seconds for cost in costs.values() if cost is not None]
+    usual = sum(seconds) / len(seconds) if seconds else UNKNOWN_S
+    return {key: usual if cost is None else cost.seconds for key, cost in costs.items()}
 
 
 def with_needs(tasks: Mapping[str, Task], keys: Collection[str]) -> set[str]:
     """Return some tasks and all that they depend on."""
-    found, waiting = set[str](), list(keys)
+    needed, waiting = set[str](), list(keys)
     while waiting:
         key = waiting.pop()
-        if key in tasks and key not in found:
-            found.add(key)
+        if key in tasks and key not in needed:
+            needed.add(key)
             waiting += tasks[key].spec.needs.values()
-    return found
+    return needed
 
 
 def first_tasks(tasks: Mapping[str, Task], first: Mapping[str, Sequence[str]]) -> set[str]:
@@ -44,8 +43,8 @@ def first_tasks(tasks: Mapping[str, Task], first: Mapping[str, Sequence[str]]) -
 def _fits(task: Task, first: Mapping[str, Sequence[str]]) -> bool:
     if "step" in first and task.spec.step not in first["step"]:
         return False
-    parts = [ref for ref in task.spec.named().values() if ref.kind in first]
-    return bool(parts) and all(ref.id in first[ref.kind] or ref.label in first[ref.kind] for ref in parts)
+    refs = [ref for ref in task.spec.named().values() if ref.kind in first]
+    return bool(refs) and all(ref.id in first[ref.kind] or ref.label in first[ref.kind] for ref in refs)
 
 
 def samples(tasks: Mapping[str, Task], times: Times, first: Collection[str]) -> tuple[set[str], set[str]]:
@@ -53,28 +52,34 @@ def samples(tasks: Mapping[str, Task], times: Times, first: Collection[str]) -> 
 
     They show how long the others will take. What the tasks `first` show needs no further sample.
     """
-    seen = {part for key in first if key in tasks for part in _parts(tasks[key])}
-    steps = _samples(tasks, times, seen, lambda task: [step_of(place_of(task.spec))])
-    return steps, _samples(tasks, times, seen, lambda task: components_of(place_of(task.spec)))
+    seen = {group for key in first if key in tasks for group in groups_of(tasks[key].spec)}
+    steps = _samples(tasks, times, seen, lambda groups: groups[:1])
+    return steps, _samples(tasks, times, seen, lambda groups: groups[1:])
 
 
 def _samples(
-    tasks: Mapping[str, Task], times: Times, seen: set[Part], parts: Callable[[Task], Collection[Part]]
+    tasks: Mapping[str, Task], times: Times, seen: set[Group], chosen: Callable[[list[Group]], Collection[Group]]
 ) -> set[str]:
     """Return tasks that show what is neither known nor seen, and add what they show to what is seen."""
-    found = set[str]()
+    samples = set[str]()
     for key, task in tasks.items():
-        if all(part in seen or times.known(part) for part in parts(task)):
+        if all(group in seen or times.mean(group) for group in chosen(groups_of(task.spec))):
             continue
-        new = with_needs(tasks, [key]) - found
-        found |= new
-        seen |= {part for own in new for part in _parts(tasks[own])}
-    return found
+        new = with_needs(tasks, [key]) - samples
+        samples |= new
+        seen |= {group for sample in new for group in groups_of(tasks[sample].spec)}
+    return samples
 
 
-def _parts(task: Task) -> list[Part]:
-    place = place_of(task.spec)
-    return [step_of(place), *components_of(place)]
+def chains(tasks: Mapping[str, Task], seconds: Mapping[str, float]) -> dict[str, float]:
+    """Return for each task the seconds from its start to the end of the longest chain of tasks that need it."""
+    after = dict.fromkeys(tasks, 0.0)
+    for key in reversed(list(tasks)):  # every task stands behind those it needs
+        whole = after[key] = after[key] + seconds[key]
+        for need in tasks[key].spec.needs.values():
+            if need in after:
+                after[need] = max(after[need], whole)
+    return after
 
 
 def priorities(
@@ -89,9 +94,9 @@ def priorities(
     then what the longest chains wait for. Chains that differ by less than a factor of two stay in the planned order,
     which keeps tasks of one model and data set together: a worker uses what it built and read for the next task, too.
     """
-    found = {key: -math.floor(math.log2(max(chain, 1e-3))) * 1.0 for key, chain in chains(tasks, seconds).items()}
+    levels = {key: -math.floor(math.log2(max(chain, 1e-3))) * 1.0 for key, chain in chains(tasks, seconds).items()}
     ordered = sorted(first, key=lambda keys: sum(seconds.get(key, 0.0) for key in keys))
     sets = [*ordered, *then]
-    for place, keys in enumerate(reversed(sets), start=1):
-        found |= dict.fromkeys(found.keys() & keys, -1000.0 * place)
-    return found
+    for rank, keys in enumerate(reversed(sets), start=1):
+        levels |= dict.fromkeys(levels.keys() & keys, -1000.0 * rank)
+    return levels

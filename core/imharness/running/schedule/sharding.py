@@ -1,4 +1,4 @@
-"""Cuts long cells into shards, so that no worker is left with one while all others have nothing to do."""
+"""Cuts long tasks into shards, so that no worker is left with one while all others have nothing to do."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Literal
 from imharness.results.store import Store
 from imharness.results.tasks import TaskSpec
 from imharness.running.executor import Executor, TaskResult
-from imharness.running.shards import cell_of, forget_shards, key_of_join, keys_of_shards
+from imharness.running.shards import forget_shards, key_of_join, keys_of_shards, task_of
 
 SHORTEST_S = 30.0
-"""The shortest time that is worth a shard, s: each builds the components of its cell and loads its data set again."""
+"""The shortest time that is worth a shard, s: each builds the components of its task and loads its data set again."""
 FINEST = 16
 """A shard also takes at least this part of the time that the run has left: shorter ones would not end it sooner."""
 MOST = 256
-"""A cell has at most this many shards."""
+"""A task has at most this many shards."""
 
 
 def number_of_shards(seconds: float, left_s: float) -> int:
-    """Return into how many shards a cell is cut: a power of two, which seldom changes when estimates do; 1: uncut.
+    """Return into how many shards a task is cut: a power of two, which seldom changes when estimates do; 1: uncut.
 
     `seconds`: how long one worker is expected to take. `left_s`: how long all workers need for the rest of the run.
     """
@@ -31,25 +31,25 @@ def number_of_shards(seconds: float, left_s: float) -> int:
 
 
 @dataclass
-class _Cell:
-    """A cell whose shards are being computed: how many there are, and the keys of those that have not ended."""
+class _Task:
+    """A task whose shards are being computed: how many there are, and the keys of those that have not ended."""
 
     spec: TaskSpec
     of: int
-    left: set[str]
+    pending: set[str]
     again: set[str] = field(default_factory=set)
 
 
 class Sharded:
-    """An `Executor` that has another one compute long cells in shards and join them; its results are of whole cells.
+    """An `Executor` that has another one compute long tasks in shards and join them; its results are of whole tasks.
 
-    `split`: key -> the number of shards. If a shard fails, or its worker ends twice, the cell is computed with what it
-    lacks, and fails as a cell without shards would. `fresh`: shards that an earlier run left are not used.
+    `split`: key -> the number of shards. If a shard fails, or its worker ends twice, the task is computed with what it
+    lacks, and fails as a task without shards would. `fresh`: shards that an earlier run left are not used.
     """
 
     def __init__(self, inner: Executor, split: Callable[[str], int], store: Store, *, fresh: bool = False) -> None:
         self._inner, self._split, self._store, self._fresh = inner, split, store, fresh
-        self._queue, self._cells = deque[tuple[str, TaskSpec]](), dict[str, _Cell]()
+        self._queue, self._tasks = deque[tuple[str, TaskSpec]](), dict[str, _Task]()
 
     @property
     def idle(self) -> int:
@@ -58,13 +58,13 @@ class Sharded:
     @property
     def waiting(self) -> Iterable[str]:
         """Tasks that the other executor holds back, if it says so."""
-        return [key for key in getattr(self._inner, "waiting", ()) if key == cell_of(key)]
+        return [key for key in getattr(self._inner, "waiting", ()) if key == task_of(key)]
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """What whole cells told the other executor of how far they are; of a cell in shards nothing is said."""
-        told: Mapping[str, float] = getattr(self._inner, "shares", {})
-        return {key: share for key, share in told.items() if key == cell_of(key)}
+        """What whole tasks told the other executor of how far they are; of a task in shards nothing is said."""
+        shares: Mapping[str, float] = getattr(self._inner, "shares", {})
+        return {key: share for key, share in shares.items() if key == task_of(key)}
 
     def submit(self, key: str, spec: TaskSpec) -> None:
         of = self._split(key)
@@ -74,36 +74,36 @@ class Sharded:
         if self._fresh:
             forget_shards(self._store, key)
         keys = keys_of_shards(key, of)
-        self._cells[key] = _Cell(spec, of, set(keys))
+        self._tasks[key] = _Task(spec, of, set(keys))
         self._queue.extend((shard, spec) for shard in keys)
         self._fill()
 
     def reports(self, seconds: float) -> Iterable[TaskResult]:
-        found = list[TaskResult]()
+        results = list[TaskResult]()
         for result in self._inner.reports(seconds):
-            cell = self._cells.get(cell_of(result.key))
-            if cell is None:
-                found.append(result)
-            elif result.status == "store" or not cell.left:
-                del self._cells[cell_of(result.key)]
-                found.append(TaskResult(cell_of(result.key), result.status, result.line))
+            task = self._tasks.get(task_of(result.key))
+            if task is None:
+                results.append(result)
+            elif result.status == "store" or not task.pending:
+                del self._tasks[task_of(result.key)]
+                results.append(TaskResult(task_of(result.key), result.status, result.line))
             else:
-                self._ended(cell, result.key, result.status)
+                self._ended(task, result.key, result.status)
         self._fill()
-        return found
+        return results
 
     def close(self) -> None:
         self._inner.close()
 
-    def _ended(self, cell: _Cell, shard: str, status: Literal["done", "failed", "died", "store"]) -> None:
-        """Note that a shard has ended; after the last one the cell itself can start."""
-        if status == "died" and shard not in cell.again:
-            cell.again.add(shard)
-            self._queue.appendleft((shard, cell.spec))
+    def _ended(self, task: _Task, shard: str, status: Literal["done", "failed", "died", "store"]) -> None:
+        """Note that a shard has ended; after the last one the task itself can start."""
+        if status == "died" and shard not in task.again:
+            task.again.add(shard)
+            self._queue.appendleft((shard, task.spec))
             return
-        cell.left.discard(shard)
-        if not cell.left:
-            self._queue.appendleft((key_of_join(cell_of(shard), cell.of), cell.spec))
+        task.pending.discard(shard)
+        if not task.pending:
+            self._queue.appendleft((key_of_join(task_of(shard), task.of), task.spec))
 
     def _fill(self) -> None:
         while self._queue and self._inner.idle:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from imharness.errors import DamagedError
 from imharness.results.store import Store
 
 FOLDER = "runs"
@@ -65,12 +66,12 @@ class RunState(BaseModel):
     @property
     def done(self) -> int:
         """Tasks that are done."""
-        return sum(part.done for part in self.tracks.values())
+        return sum(track.done for track in self.tracks.values())
 
     @property
     def total(self) -> int:
         """Tasks of the run."""
-        return sum(part.total for part in self.tracks.values())
+        return sum(track.total for track in self.tracks.values())
 
     def silent_s(self, now: datetime) -> float:
         """Return for how many seconds it has said nothing."""
@@ -99,6 +100,12 @@ def new_state(command: str, tracks: Mapping[str, Part], reused: int) -> RunState
     )
 
 
-def run_states(store: Store) -> list[RunState]:
-    """Return what runs said of themselves last, the newest run first; damaged files are left out."""
-    return sorted(store.documents(FOLDER, RunState), key=lambda state: state.started, reverse=True)
+def run_states(store: Store, warn: Callable[[str], None]) -> list[RunState]:
+    """Return what runs said of themselves last, the newest run first; `warn` gets a line for each damaged file."""
+    states = list[RunState]()
+    for state in store.documents(FOLDER, RunState):
+        if isinstance(state, DamagedError):
+            warn(str(state))
+        else:
+            states.append(state)
+    return sorted(states, key=lambda state: state.started, reverse=True)

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from imharness.components.hookspecs import API_VERSION
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.component import ID_PATTERN
 from imharness.errors import UsageError, unknown_name
@@ -75,6 +76,7 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         "kind": kind.replace("-", " "),
         "article": "an" if kind[0] in "aeiou" else "a",
         "author": author,
+        "api": API_VERSION,
         "try_it": Template(_TRY[kind]).substitute(id=name),
     }
     taken = set(re.findall(r"\w+", (files(__package__) / f"kinds/{kind}.txt").read_text(encoding="utf-8")))
@@ -83,7 +85,7 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
     folder = parent / words["distribution"]
     if folder.exists():
         raise UsageError(f"{folder} exists already; choose another name, or --dir.")
-    parts = {
+    sources = {
         "pyproject.toml": "pyproject",
         "README.md": "readme",
         "LICENSE": "licence",
@@ -91,8 +93,8 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         f"{module}.py": f"kinds/{kind}",
     }
     if kind == "track":
-        parts["profile.toml"] = "profile"
-    for target, source in parts.items():
+        sources["profile.toml"] = "profile"
+    for target, source in sources.items():
         path = folder / target
         path.parent.mkdir(parents=True, exist_ok=True)
         text = _with_signatures((files(__package__) / f"{source}.txt").read_text(encoding="utf-8"))
@@ -104,9 +106,9 @@ def _with_signatures(text: str) -> str:
     """Return a template in which ``def name${method}:`` is replaced by the signature that the contract gives it."""
     base = re.search(r"class \$class_name\((\w+)\)", text)
 
-    def written(found: re.Match[str]) -> str:
-        call = call_of(contracts()[base[1] if base else ""], found["method"])
-        return found["space"] + _signature(call, found["name"], found["space"])
+    def written(match: re.Match[str]) -> str:
+        call = call_of(contracts()[base[1] if base else ""], match["method"])
+        return match["space"] + _signature(call, match["name"], match["space"])
 
     return re.sub(r"(?P<space> *)def (?P<name>\w+)\$\{(?P<method>\w+)\}:", written, text)
 

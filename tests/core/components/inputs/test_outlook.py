@@ -19,7 +19,7 @@ from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
-from imharness_iqa.work import MEASURED, cost_of
+from imharness_iqa.workload import MEASURED, cost_of
 
 SMALL = {
     "harness/iqa": TrackProfile(
@@ -75,13 +75,13 @@ def test_rows_are_foretold_as_the_steps_leave_them(track: str, tmp_path: Path) -
     for key, task in graph.tasks.items():
         record = run_task(cache, key, task.spec, lambda done, total: None)
         assert record.failure is None, record.failure
-        left = 0 if record.rows is None else len(next(iter(cache.store.rows(record).values())))
-        found = graph.track.work(task.spec, units)
-        assert found is not None
-        assert found.rows == left, task.address
-        assert found.operations >= 0
+        row_count = 0 if not record.rows else len(next(iter(cache.store.rows(record).values())))
+        workload = graph.track.workload(task.spec, units)
+        assert workload is not None
+        assert workload.rows == row_count, task.address
+        assert workload.operations >= 0
         arrays = 0 if record.arrays is None else record.arrays.size
-        assert arrays < 100_000 or found.size > 0, "what leaves much is told"
+        assert arrays < 100_000 or workload.size > 0, "what leaves much is told"
 
 
 def test_what_a_network_was_measured_at_counts_and_rounded_factors_are_faster() -> None:
@@ -98,14 +98,14 @@ def test_attacked_images_are_counted_in_bytes_and_an_entry_has_its_share() -> No
     graph = narrow(
         "harness/iqa", dataset=["nips2017"], metric=["linearity"], attack=["ifgsm"], defense=["harness/flip"]
     )
-    found = outlook(graph)
+    forecast = outlook(graph)
     attacks = sum(task.spec.step == "attack" for task in graph.tasks.values())
     pixels = 1000 * 3 * 384 * 512
-    assert found.size > attacks * pixels
-    own = found.entries["harness/flip"]
-    assert own.cells <= found.cells
-    assert 0 < own.operations <= found.operations
-    assert 0 < own.size <= found.size
+    assert forecast.size > attacks * pixels
+    entry_forecast = forecast.entries["harness/flip"]
+    assert entry_forecast.tasks <= forecast.tasks
+    assert 0 < entry_forecast.operations <= forecast.operations
+    assert 0 < entry_forecast.size <= forecast.size
 
 
 def narrow(track: str, **only: list[str]) -> Graph:
@@ -119,10 +119,10 @@ def test_a_gradient_attack_costs_its_passes() -> None:
     )
     attacks = [task.spec for task in graph.tasks.values() if task.spec.step == "attack"]
     assert len(attacks) == 3
-    found = graph.track.work(attacks[0], 1000)
-    assert found is not None
-    assert found.operations == pytest.approx(1000 * 10 * MEASURED["linearity"][1] * 20e9)
-    assert 0.8 < found.operations / (1000 * 10 * 3 * 128.6e9) < 1.2, "a gradient takes about as long as three passes"
+    workload = graph.track.workload(attacks[0], 1000)
+    assert workload is not None
+    assert workload.operations == pytest.approx(1000 * 10 * MEASURED["linearity"][1] * 20e9)
+    assert 0.8 < workload.operations / (1000 * 10 * 3 * 128.6e9) < 1.2, "a gradient takes about as long as three passes"
     assert outlook(graph).hours == pytest.approx(outlook(graph).operations / RATE / 3600)
 
 
@@ -139,9 +139,9 @@ def test_gradient_matching_has_its_authors_budget_one_evaluation_for_each_iterat
     rebuilt = [task.spec for task in graph.tasks.values() if task.spec.step == "reconstruct"]
     assert rebuilt
     for spec in rebuilt:
-        found = graph.track.work(spec, 10)
-        assert found is not None
-        assert found.operations == pytest.approx(10 * 300 * 20 * 3 * 6 * 0.08e9)
+        workload = graph.track.workload(spec, 10)
+        assert workload is not None
+        assert workload.operations == pytest.approx(10 * 300 * 20 * 3 * 6 * 0.08e9)
 
 
 @pytest.mark.parametrize(("name", "giga"), [("linearity", 128.6), ("meta_iqa", 14.2), ("fcn", 4.5)])
@@ -159,14 +159,14 @@ def test_operations_of_networks_are_counted_on_their_architecture(name: str, gig
     assert counter.get_total_flops() / 1e9 == pytest.approx(giga, rel=0.01)
 
 
-def test_published_settings_of_a_data_set_reach_its_cells() -> None:
+def test_published_settings_of_a_data_set_reach_its_tasks() -> None:
     graph = narrow("harness/membership", evaluator=["confidence"], defense=["plain-training", "advreg"])
     trained: dict[str, set[tuple[object, ...]]] = {}
     for task in graph.tasks.values():
         if task.spec.step == "train":
-            own, weight = task.spec.options, task.spec.components["defense"].parameters.get("weight")
-            facts = (own["part"], own["epochs"], own["optimiser"], own["learning_rate"], weight)
-            facts += (own["shadow_part"], own["decay_after"]) if "decay_after" in own else ()
+            options, weight = task.spec.options, task.spec.components["defense"].parameters.get("weight")
+            facts = (options["part"], options["epochs"], options["optimiser"], options["learning_rate"], weight)
+            facts += (options["shadow_part"], options["decay_after"]) if "decay_after" in options else ()
             trained.setdefault(task.spec.components["dataset"].label, set()).add(facts)
     assert trained["harness/location30"] >= {(1000, 200, "sgd", 0.01, 3.0, 500, 150)}
     assert trained["harness/purchase100"] >= {(19732, 100, "adam", 0.001, 3.0)}
@@ -186,8 +186,10 @@ def test_semsim_plans_fourteen_models_on_each_of_five_data_sets() -> None:
     graph = narrow("harness/reconstruction", attack=["invgrad"])
     trained = [task.spec for task in graph.tasks.values() if task.spec.step == "train"]
     by_set: dict[str, set[tuple[str, str]]] = {}
-    for own in (spec.components for spec in trained):
-        by_set.setdefault(own["dataset"].label, set()).add((own["model"].label, own["defense"].label))
+    for components in (spec.components for spec in trained):
+        by_set.setdefault(components["dataset"].label, set()).add(
+            (components["model"].label, components["defense"].label)
+        )
     assert len(by_set) == 5
     assert {len(models) for models in by_set.values()} == {14}
     private = {
@@ -217,8 +219,8 @@ def test_a_number_of_private_images_cuts_no_training_part(
     (tmp_path / source.name).mkdir()
     DATA[source.name](tmp_path / source.name)
     built = {
-        part: [own.with_parameters(split=part).build(torch.device("cpu")) for own in (whole, cut)]
-        for part in ("train", "test")
+        split: [dataset.with_parameters(split=split).build(torch.device("cpu")) for dataset in (whole, cut)]
+        for split in ("train", "test")
     }
     assert built["train"][0].names == built["train"][1].names
     assert built["test"][1].names == built["test"][0].names[:2]
@@ -236,24 +238,26 @@ def test_a_dry_run_says_size_hours_and_what_is_to_be_got(empty_places: Path, mon
     words += ["--evaluator", "confidence", "--defense", "plain-training", "--dataset", "location30"]
     words += ["--dataset", "texas100", "--device", "cpu"]
     facts = json.loads(CliRunner().invoke(cli, [*words, "--json"], catch_exceptions=False).output)
-    assert facts["cells"] == []
-    (own,) = facts["outlook"]["tracks"]
+    assert facts["tasks"] == []
+    (track_forecast,) = facts["outlook"]["tracks"]
     graph = narrow(
         "harness/membership", evaluator=["confidence"], defense=["plain-training"], dataset=["location30", "texas100"]
     )
-    assert own["cells"] == own["counted"] == len(graph.tasks)
-    assert own["gpu_hours"] > 0
+    assert track_forecast["tasks"] == track_forecast["counted"] == len(graph.tasks)
+    assert track_forecast["gpu_hours"] > 0
     assert "as an H100 did" in facts["outlook"]["rate"]
-    inputs = {found["name"]: found for found in facts["outlook"]["inputs"]}
+    inputs = {item["name"]: item for item in facts["outlook"]["inputs"]}
     assert set(inputs) == {"location30", "texas100"}
     assert inputs["location30"]["how"] == "harness assets get location30"
-    assert sum(found["cells"] for found in inputs.values()) == len(graph.tasks)
+    assert sum(item["tasks"] for item in inputs.values()) == len(graph.tasks)
     (empty_places / "shelf" / "location30").mkdir(parents=True)
     DATA["location30"](empty_places / "shelf" / "location30")
     text = CliRunner().invoke(cli, words, catch_exceptions=False).output
-    for part in ("If nothing were missing", "To download", "texas100", "sizes are not published"):
-        assert part in text
+    for fragment in ("If nothing were missing", "To download", "texas100", "sizes are not published"):
+        assert fragment in text
     assert "get location30" not in text
+    assert text.startswith(f"profile paper costs {len(graph.tasks):,} tasks, ")
+    assert "of a GPU at 20 TFLOP/s" in text.splitlines()[0]
 
 
 def test_a_dry_run_plans_once_where_no_size_is_known_before_the_data_are_read(
@@ -262,17 +266,18 @@ def test_a_dry_run_plans_once_where_no_size_is_known_before_the_data_are_read(
     planned: list[bool] = []
     monkeypatch.setattr(
         "imharness.running.session.plan_track",
-        lambda *given, whole=False, **named: planned.append(whole) or plan_track(*given, whole=whole, **named),
+        lambda *arguments, whole=False, **named: planned.append(whole) or plan_track(*arguments, whole=whole, **named),
     )
     words = ["run", "--track", "reconstruction", "--profile", "embedded", "--dry-run", "--device", "cpu"]
     words += ["--store", str(empty_places / "s")]
     text = CliRunner().invoke(cli, words, catch_exceptions=False).output
     assert planned == [False]
+    assert text.startswith("profile embedded costs ")
     assert "Unavailable" in text
     assert "If nothing were missing" not in text
 
 
-def test_a_cell_waits_for_what_those_need_that_it_depends_on() -> None:
+def test_a_task_waits_for_what_those_need_that_it_depends_on() -> None:
     graph = narrow("harness/iqa", dataset=["nips2017"], metric=["spaq"], attack=["cadv"], defense=["harness/none"])
     cadv = [c for c in graph.components.values() if c.info.id == "harness/cadv"]
     (count,) = waiting_for(graph, [cadv])
@@ -303,7 +308,7 @@ class Endless(Wordy):
 @pytest.mark.parametrize("attack", [Wordy(), Endless()])
 def test_an_attack_with_fields_of_its_own_is_not_counted_and_stops_no_plan(attack: Attack) -> None:
     registry = installed().joined([Registered(attack, "stranger", Provenance("stranger", "1"))])
-    part = TrackProfile(
+    track_profile = TrackProfile(
         select={
             "dataset": ["nips2017"],
             "metric": ["linearity"],
@@ -313,8 +318,11 @@ def test_an_attack_with_fields_of_its_own_is_not_counted_and_stops_no_plan(attac
         options={"strengths": ["medium"]},
     )
     graph = plan_track(
-        "harness/iqa", Profile(name="small", description="", tracks={"harness/iqa": part}), registry, whole=True
+        "harness/iqa",
+        Profile(name="small", description="", tracks={"harness/iqa": track_profile}),
+        registry,
+        whole=True,
     )
-    found = outlook(graph)
-    assert 0 < found.counted < found.cells, "those of I-FGSM are"
-    assert found.operations > 0
+    forecast = outlook(graph)
+    assert 0 < forecast.counted < forecast.tasks, "those of I-FGSM are"
+    assert forecast.operations > 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.core.components.inputs.test_importing import PACKED, SETS
+from tests.core.components.inputs.test_importing import SETS
+from tests.data_layouts import DATA_LAYOUTS
 from tests.standins import DATA, FILES
 
 from imharness.components.inputs.needs import Input, inputs_of
@@ -18,19 +19,19 @@ KEPT_ELSEWHERE = {"harness/maniqa", "harness/clip-iqa-plus", "harness/topiq", "h
 
 def selected() -> list[Component]:
     """Return what the paper profile selects, track by track, with what its tracks name beside the selection."""
-    registry, found = installed(), dict[str, Component]()
-    for part in load_profile("paper").tracks.values():
-        for kind, names in part.select.items():
-            own = dict[str, Component]()
+    registry, selection = installed(), dict[str, Component]()
+    for track_profile in load_profile("paper").tracks.values():
+        for kind, names in track_profile.select.items():
+            by_label = dict[str, Component]()
             for name in names:
                 named = registry.of_kind(kind) if name == "*" else registry.find(kind, name.removeprefix("!"))
                 for component in named:
                     if name.startswith("!"):
-                        own.pop(component.label, None)
+                        by_label.pop(component.label, None)
                     else:
-                        own[component.label] = component
-            found |= {f"{kind} {label}": component for label, component in own.items()}
-    return list(found.values())
+                        by_label[component.label] = component
+            selection |= {f"{kind} {label}": component for label, component in by_label.items()}
+    return list(selection.values())
 
 
 def inputs() -> dict[str, Input]:
@@ -38,17 +39,21 @@ def inputs() -> dict[str, Input]:
 
 
 def test_every_data_set_of_the_paper_profile_is_packed_imported_and_spoilt() -> None:
-    """By `test_importing.py`: taken as it is published, and refused in one line where it is wrong."""
-    names = {own.name for own in inputs().values() if isinstance(own.what, DataSource)}
+    """By tests/plugins/test_data_layouts.py, as it is published, and by `test_importing.py`, where it is wrong."""
+    names = {entry.name for entry in inputs().values() if isinstance(entry.what, DataSource)}
     assert len(names) >= 13
-    assert names <= set(SETS) == set(PACKED)
+    assert names <= set(SETS) == set(DATA_LAYOUTS)
     assert names <= set(DATA)
 
 
 def test_all_weights_of_the_paper_profile_have_a_stand_in() -> None:
     """By tests/core/testing/test_first_party.py: loaded by the product and put to the suite with random weights."""
-    found = {own.name for own in inputs().values() if isinstance(own.what, Asset)}
-    assert len(found) >= 15
-    assert found - set(FILES) == set()
-    without = {own.info.id for own in selected() if own.kind == "metric" and own.info.id in KEPT_ELSEWHERE}
+    names = {entry.name for entry in inputs().values() if isinstance(entry.what, Asset)}
+    assert len(names) >= 15
+    assert names - set(FILES) == set()
+    without = {
+        component.info.id
+        for component in selected()
+        if component.kind == "metric" and component.info.id in KEPT_ELSEWHERE
+    }
     assert without == KEPT_ELSEWHERE

@@ -39,9 +39,9 @@ class BadConnection(ThreadingHTTPServer):
             number = next(self._count)
             if not self.every or number % self.every:
                 return ""
-            found = self.faults[number // self.every % len(self.faults)]
-            self.met[found] += 1
-            return found
+            fault_kind = self.faults[number // self.every % len(self.faults)]
+            self.met[fault_kind] += 1
+            return fault_kind
 
 
 class _Passing(BaseHTTPRequestHandler):
@@ -89,12 +89,12 @@ class _Passing(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, content: bytes, headers: dict[str, str], half: bool) -> None:
         self.send_response_only(status)
-        kept = {k: v for k, v in headers.items() if k.lower() not in ("transfer-encoding", "connection")}
+        forwarded = {k: v for k, v in headers.items() if k.lower() not in ("transfer-encoding", "connection")}
         if self.command != "HEAD":
-            kept = {k: v for k, v in kept.items() if k.lower() != "content-length"} | {
+            forwarded = {k: v for k, v in forwarded.items() if k.lower() != "content-length"} | {
                 "Content-Length": str(len(content))
             }
-        for name, value in kept.items():
+        for name, value in forwarded.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
@@ -129,9 +129,9 @@ def object_server() -> Iterator[BadConnection]:
     connection = BadConnection(port)
     threading.Thread(target=connection.serve_forever, daemon=True).start()
     try:
-        made = http.client.HTTPConnection("127.0.0.1", port)
-        made.request("PUT", f"/{BUCKET}")
-        assert made.getresponse().status == 200
+        client = http.client.HTTPConnection("127.0.0.1", port)
+        client.request("PUT", f"/{BUCKET}")
+        assert client.getresponse().status == 200
         yield connection
     finally:
         connection.shutdown()

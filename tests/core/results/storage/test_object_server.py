@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.core.results.records import bare
 
-from imharness.cli import cli, stores
-from imharness.cli.stores import compact, copy, verify
+from imharness.cli import cli
+from imharness.cli.stores import copy, verify
 from imharness.errors import StoreError
 from imharness.results.storage import objects
 from imharness.results.store import Store
-from imharness.results.tasks import TaskRecord, TaskSpec
+from imharness.results.tasks import TaskRecord
 from imharness.running.logs import keeping, keys_of_logs, log_of
 from imharness_submissions.ledger import Ledger
 
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.objects
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[BadConnection]:
-    with object_server() as found:
-        yield found
+    with object_server() as address:
+        yield address
 
 
 @pytest.fixture
@@ -44,20 +45,6 @@ def connection(server: BadConnection, tmp_path: Path, monkeypatch: pytest.Monkey
     server.every = 0
 
 
-def bare(number: int) -> TaskRecord:
-    spec = TaskSpec(
-        track="acme/t",
-        step="score",
-        version="1",
-        components={},
-        options={"number": number},
-        limit=None,
-        seed=0,
-        needs={},
-    )
-    return TaskRecord(key=f"{number:064x}", spec=spec, status="done", started="", seconds=0.0, device="", versions={})
-
-
 def rows(number: int) -> dict[str, object]:
     return {"name": [f"{n}.png" for n in range(50)], "score": np.arange(50.0) + number}
 
@@ -67,21 +54,18 @@ def images(number: int) -> dict[str, np.ndarray]:
 
 
 def assert_whole(store: Store, count: int) -> None:
-    found = dict(sorted(store.records()))
-    assert list(found) == [bare(n).key for n in range(count)]
-    for number, record in enumerate(found.values()):
+    records = dict(sorted(store.records()))
+    assert list(records) == [bare(n).key for n in range(count)]
+    for number, record in enumerate(records.values()):
         assert isinstance(record, TaskRecord), record
-        assert {name: list(own) for name, own in store.rows(record).items()} == {
-            name: list(own) for name, own in rows(number).items()
+        assert {name: list(column) for name, column in store.rows(record).items()} == {
+            name: list(column) for name, column in rows(number).items()
         }
         np.testing.assert_array_equal(store.arrays(record)["images"], images(number)["images"])
 
 
-def test_whatever_happens_to_the_connection_nothing_is_lost(
-    connection: BadConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_happens_to_the_connection_nothing_is_lost(connection: BadConnection, tmp_path: Path) -> None:
     """Every fifth request fails, each time in another way."""
-    monkeypatch.setattr(stores, "CELLS", 3)
     connection.every = 5
     store = Store(f"s3://{BUCKET}/faults")
     store.prepare()
@@ -90,8 +74,6 @@ def test_whatever_happens_to_the_connection_nothing_is_lost(
     ledger = Ledger(store.address)
     for number in range(3):
         ledger.append(f"n{number}", ("a/x",), "added", "why")
-    assert_whole(Store(store.address), 4)
-    assert compact(store) == 4
     assert_whole(Store(store.address), 4)
     assert list(verify(Store(store.address))) == []
     assert Store(store.address).finished([bare(n).key for n in range(5)]) == ({bare(n).key for n in range(4)}, [])
@@ -136,7 +118,7 @@ def test_an_upload_in_parts_that_breaks_off_publishes_nothing(
 def test_a_run_into_an_object_store_gives_the_rows_of_a_run_into_a_folder(
     connection: BadConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run in a worker, pack, check, rank, compute again, build the site, run again; by the command line alone."""
+    """Run in a worker, check, rank, compute again, build the site, run again; by the command line alone."""
     monkeypatch.chdir(tmp_path)
 
     def harness(*words: str) -> str:
@@ -148,7 +130,7 @@ def test_a_run_into_an_object_store_gives_the_rows_of_a_run_into_a_folder(
     selected = ["--dataset", "harness/severity-ladder[size=192]", "--metric", "mse", "--attack", "square"]
     words = ["run", "--track", "perceptual", *selected, "--limit", "6", "--device", "cpu", "--json"]
     facts = json.loads(harness(*words, "--workers", "1", "--store", there))
-    assert facts["done"] == facts["cells"] > 0
+    assert facts["done"] == facts["tasks"] > 0
     assert (tmp_path / "site" / "index.html").is_file()
     harness(*words, "--workers", "0", "--store", here)
     one, other = Store(there), Store(here)
@@ -159,17 +141,15 @@ def test_a_run_into_an_object_store_gives_the_rows_of_a_run_into_a_folder(
         assert mine is not None
         assert theirs is not None
         assert (mine.rows, mine.arrays) == (theirs.rows, theirs.arrays)
-    harness("results", "compact", "--store", there)
-    assert one.backend.sizes("rows") == {}
     harness("results", "verify", "--store", there)
     harness("results", "rank", "--store", there)
     harness("reproduce", "harness/mse", "--sample", "1", "--store", there, "--device", "cpu")
     assert [line.decision for line in Ledger(there).lines()] == ["reproduced"]
     harness("site", "build", "--store", there)
     again = json.loads(harness(*words, "--workers", "0", "--store", there))
-    assert again["reused"] == facts["cells"]
+    assert again["reused"] == facts["tasks"]
     harness("results", "copy", there, str(tmp_path / "copied"))
-    assert Store(tmp_path / "copied").board("harness/perceptual") == one.board("harness/perceptual")
+    assert Store(tmp_path / "copied").leaderboard("harness/perceptual") == one.leaderboard("harness/perceptual")
 
 
 def test_logs_are_kept_and_found_by_the_first_digits_of_a_key(connection: BadConnection) -> None:

@@ -5,14 +5,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow.fs
 import pytest
+from tests.core.results.records import bare
 
-from imharness.cli.stores import compact, copy, verify
+from imharness.cli.stores import copy, verify
 from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.results.storage import absolute, objects, open_backend
+from imharness.results.storage.files import StoredFile
 from imharness.results.storage.objects import Objects, connected
-from imharness.results.store import Store
-from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness.running.logs import keeping, log_of, said
+from imharness.results.store import Store, file_of
+from imharness.results.tasks import TaskRecord
+from imharness.running.logs import keeping, log_of, log_output
 from imharness_submissions.ledger import Ledger
 
 
@@ -41,7 +43,7 @@ class Cloud:
         if isinstance(wanted, str):
             return pyarrow.fs.FileInfo(wanted, **self._facts(self._folder / wanted))
         root = self._folder / wanted.base_dir
-        files = sorted(path for path in root.rglob("*") if path.is_file())
+        files = sorted((path for path in root.rglob("*") if path.is_file()), reverse=True)  # in no order to rely on
         return [pyarrow.fs.FileInfo(str(path.relative_to(self._folder)), **self._facts(path)) for path in files]
 
     @staticmethod
@@ -53,48 +55,53 @@ class Cloud:
 
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    found = Cloud(tmp_path / "cloud")
-    monkeypatch.setattr(objects, "connected", lambda scheme, environment: found)
+    cloud_object = Cloud(tmp_path / "cloud")
+    monkeypatch.setattr(objects, "connected", lambda scheme, environment: cloud_object)
     monkeypatch.setattr(objects, "PAUSES_S", (0.0, 0.0))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return found
+    return cloud_object
 
 
 ADDRESS = "s3://bucket/path"
 
 
-def cells(store: Store, count: int) -> list[TaskRecord]:
-    found = []
+@pytest.mark.parametrize(
+    ("endpoint", "scheme", "host"),
+    [
+        ("", "https", ""),
+        ("http://127.0.0.1:9/", "http", "127.0.0.1:9"),
+        ("cloud.example:9", "https", "cloud.example:9"),
+    ],
+)
+def test_an_endpoint_without_a_protocol_is_asked_by_https(endpoint: str, scheme: str, host: str) -> None:
+    client = connected("s3", {"AWS_ENDPOINT_URL": endpoint})
+    _, (options,) = client.__reduce__()
+    assert (options["scheme"], options["endpoint_override"]) == (scheme, host)
+
+
+def tasks(store: Store, count: int) -> list[TaskRecord]:
+    records = []
     for number in range(count):
-        spec = TaskSpec(
-            track="acme/t",
-            step="score",
-            version="1",
-            components={},
-            options={"number": number},
-            limit=None,
-            seed=0,
-            needs={},
-        )
-        bare = TaskRecord(
-            key=f"{number:064x}", spec=spec, status="done", started="", seconds=0.0, device="", versions={}
-        )
         rows, arrays = {"score": np.arange(3.0) + number}, {"images": np.full((1, 2), number, np.uint8)}
-        found.append(store.commit(bare, rows, arrays))
-    return found
+        records.append(store.commit(bare(number), rows, arrays))
+    return records
 
 
 def test_a_document_is_one_whole_state_and_the_latest(cloud: Cloud) -> None:
     backend = open_backend(ADDRESS)
-    assert backend.current("boards/a.json") is None
+    assert backend.current("leaderboards/a.json") is None
     for number in range(6):
-        backend.replace("boards/a.json", b"%d" % number)
-        assert backend.current("boards/a.json") == b"%d" % number
-    assert backend.documents("boards") == ["boards/a.json"]
-    states = sorted(backend.sizes("boards"))
+        backend.replace("leaderboards/a.json", b"%d" % number)
+        assert backend.current("leaderboards/a.json") == b"%d" % number
+    assert backend.documents("leaderboards") == ["leaderboards/a.json"]
+    for letter in "hgfedcb":
+        backend.replace(f"leaderboards/{letter}.json", b"0")
+    assert backend.documents("leaderboards") == [f"leaderboards/{letter}.json" for letter in "abcdefgh"]
+    states = sorted(backend.sizes("leaderboards/a.json"))
     assert len(states) == objects.STATES_KEPT
     backend.put(states[-1], b"half")
-    assert backend.current("boards/a.json") == b"4"
+    with pytest.raises(DamagedError, match=r"leaderboards/a.json/\d+-\w+ is damaged.*results rank"):
+        backend.current("leaderboards/a.json")  # the state before it must not pass for the latest
 
 
 def test_a_reader_whose_state_is_replaced_meanwhile_gets_the_next_one(cloud: Cloud) -> None:
@@ -114,10 +121,10 @@ def test_a_reader_whose_state_is_replaced_meanwhile_gets_the_next_one(cloud: Clo
 
 def test_a_clock_that_is_behind_hides_no_state(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = open_backend(ADDRESS)
-    backend.replace("boards/a.json", b"old")
+    backend.replace("leaderboards/a.json", b"old")
     monkeypatch.setattr(objects.time, "time_ns", lambda: 5)
-    backend.replace("boards/a.json", b"new")
-    assert backend.current("boards/a.json") == b"new"
+    backend.replace("leaderboards/a.json", b"new")
+    assert backend.current("leaderboards/a.json") == b"new"
 
 
 def test_two_who_write_into_the_ledger_at_once_lose_no_line(cloud: Cloud) -> None:
@@ -138,12 +145,12 @@ def test_two_who_write_into_the_ledger_at_once_lose_no_line(cloud: Cloud) -> Non
     assert set(one.withdrawn()) == {"a/x"}
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_line_of_the_ledger_that_is_changed_or_gone_is_noticed(cloud: Cloud, place: int) -> None:
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_line_of_the_ledger_that_is_changed_or_gone_is_noticed(cloud: Cloud, index: int) -> None:
     ledger, backend = Ledger(ADDRESS), open_backend(ADDRESS)
     for name in ("a", "b", "c"):
         ledger.append(name, (f"{name}/x",), "added", "why")
-    name = sorted(backend.sizes("ledger.jsonl"))[place]
+    name = sorted(backend.sizes("ledger.jsonl"))[index]
     content = backend.get(name)
     backend.put(name, content.replace(b"why", b"who"))
     with pytest.raises(StoreError, match="was changed or removed"):
@@ -192,11 +199,11 @@ def test_a_request_that_fails_is_made_again_and_then_named(cloud: Cloud) -> None
 def test_what_was_fetched_is_verified_again(cloud: Cloud, tmp_path: Path) -> None:
     backend, digest = open_backend(ADDRESS), objects.sha256_of(b"rows")
     backend.put("rows/a", b"rows")
-    kept = backend.path("rows/a", digest)
-    assert kept.read_bytes() == b"rows"
+    cached = backend.path("rows/a", digest)
+    assert cached.read_bytes() == b"rows"
     backend.delete("rows/a")
-    assert backend.path("rows/a", digest) == kept
-    kept.write_bytes(b"rotten")
+    assert backend.path("rows/a", digest) == cached
+    cached.write_bytes(b"rotten")
     with pytest.raises(DamagedError, match="is missing"):
         backend.path("rows/a", digest)
     backend.put("rows/a", b"other")
@@ -206,37 +213,63 @@ def test_what_was_fetched_is_verified_again(cloud: Cloud, tmp_path: Path) -> Non
 
 def test_a_place_that_cannot_be_reached_removes_no_record(cloud: Cloud) -> None:
     store = Store(ADDRESS)
-    (record,) = cells(store, 1)
+    (record,) = tasks(store, 1)
 
-    def unreachable(request: str, path: str) -> None:
-        if request == "get":
-            raise OSError("timed out")
+    requests = [("list", store.finished), ("get", lambda keys: list(store.records(keys)))]
+    for unanswered, ask in requests:
 
-    cloud.before = unreachable
-    with pytest.raises(StoreError, match="timed out"):
-        store.finished([record.key])
-    cloud.before = lambda request, path: None
+        def unreachable(request: str, path: str, unanswered: str = unanswered) -> None:
+            if request == unanswered:
+                raise OSError("timed out")
+
+        cloud.before = unreachable
+        with pytest.raises(StoreError, match="timed out") as raised:
+            ask([record.key])
+        assert not isinstance(raised.value, DamagedError)
+        cloud.before = lambda request, path: None
     assert store.finished([record.key]) == ({record.key}, [])
+
+
+def test_a_listing_says_what_is_done_and_a_second_reader_fetches_nothing(cloud: Cloud) -> None:
+    """On an object store each request takes some hundredths of a second."""
+    store, requests = Store(ADDRESS), list[str]()
+    records = tasks(store, 5)
+    cloud.before = lambda request, path: requests.append(request)
+    assert Store(ADDRESS).finished([record.key for record in records])[0] == {record.key for record in records}
+    assert requests == ["list", "list"]
+    assert len(dict(Store(ADDRESS).records())) == 5
+    requests.clear()
+    assert sorted(record.seal for _, record in Store(ADDRESS).records()) == sorted(record.seal for record in records)
+    assert requests == ["list", "list"]
+
+
+def test_an_object_that_was_changed_is_named_and_computed_again_after_verify(cloud: Cloud) -> None:
+    store = Store(ADDRESS)
+    rows, arrays = tasks(store, 2)
+    for name in (file_of(rows).name, arrays.arrays.file):
+        store.backend.put(name, store.backend.get(name)[:-1] + b"x")
+    lines = list(verify(store))
+    assert [file_of(rows).name in line or arrays.arrays.file in line for line in lines] == [True, True]
+    assert store.finished([rows.key, arrays.key]) == (set(), [])
 
 
 def test_results_are_the_same_in_a_cloud_and_in_a_folder(cloud: Cloud, tmp_path: Path) -> None:
     here, there, back = Store(tmp_path / "here"), Store(ADDRESS), Store(tmp_path / "back")
-    records = cells(here, 6)
+    records = tasks(here, 6)
     Ledger(here.address).append("a", ("a/x",), "added", "why")
-    here.backend.replace("times/cpu.json", b"{}")
+    here.replace("times/cpu.json", StoredFile(file="x", sha256="0", size=1))
     with keeping(here, records[0].key):
-        said("a line")
+        log_output("a line")
     assert copy(here, there) == 6
-    assert compact(there) == 6
-    assert not there.backend.sizes("rows")
     assert copy(there, back) == 6
+    assert there.backend.sizes("tasks") == back.backend.sizes("tasks") == here.backend.sizes("tasks")
     for store in (there, back):
         assert list(verify(store)) == []
-        assert [own for _, own in sorted(store.records())] == sorted(records, key=lambda own: own.key)
+        assert [record for _, record in sorted(store.records())] == sorted(records, key=lambda item: item.key)
         for record in records:
             np.testing.assert_array_equal(store.rows(record)["score"], here.rows(record)["score"])
             np.testing.assert_array_equal(store.arrays(record)["images"], here.arrays(record)["images"])
-        assert store.backend.current("times/cpu.json") == b"{}"
+        assert store.sealed("times/cpu.json") == here.sealed("times/cpu.json")
         assert log_of(store, records[0].key) == log_of(here, records[0].key)
         assert Ledger(store.address).lines() == Ledger(here.address).lines()
 
@@ -258,8 +291,8 @@ def test_addresses_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_client_takes_its_endpoint_from_the_environment() -> None:
     general = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000/"}
-    found = connected("s3", general | {"AWS_ENDPOINT_URL_S3": "https://minio.example:9000"})
-    assert "minio.example:9000" in str(found.__reduce__())
+    client = connected("s3", general | {"AWS_ENDPOINT_URL_S3": "https://minio.example:9000"})
+    assert "minio.example:9000" in str(client.__reduce__())
     assert "127.0.0.1:9000" in str(connected("s3", general).__reduce__())
     assert isinstance(Objects("gs://a/b", connected("gs", {}), "a/b"), Objects)
 

@@ -1,4 +1,4 @@
-"""What several processes do to a store at once: whoever reads, packs or computes meanwhile loses nothing.
+"""What several processes do to a store at once: whoever reads or computes meanwhile loses nothing.
 
 A fault between two requests is tried at every request: `interrupted` lets another process act right before one, and
 the caller goes through all of them.
@@ -15,41 +15,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.core.results.storage.test_objects import ADDRESS, Cloud, cloud  # noqa: F401
-from tests.core.results.storage.test_segments import record
+from tests.core.results.records import record
+from tests.rows_of import files_of
 
 from imharness.cli import cli
-from imharness.cli.stores import compact, copy, verify
+from imharness.cli.stores import copy, verify
 from imharness.errors import StoreError
 from imharness.results.query import ResultQuery
 from imharness.results.storage.local import LocalFiles
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
-REQUESTS = ("put", "get", "delete", "remove", "size", "sizes", "path")
+REQUESTS = ("put", "get", "delete", "size", "sizes", "path")
 DAY = "2026-02-{:02d}"
 
 
-@pytest.fixture(autouse=True)
-def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No machine loses its power here."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 def compute(store: Store, numbers: range, started: str = "2026-01-01") -> None:
-    """Commit cells with rows, every third with arrays, as a run does; the rows of a cell are always the same."""
+    """Commit tasks with rows, every third with arrays, as a run does; the rows of a task are always the same."""
     for n in numbers:
         arrays = {"images": np.full((1, 3), n, np.int32)} if n % 3 == 0 else {}
         store.commit(record(n, started=started), {"name": ["a", "b"], "score": np.float32([n, n + 0.5])}, arrays)
 
 
 def numbers(store: Store) -> dict[str, list[float]]:
-    """Return the scores of all cells by their keys."""
-    found = {}
-    for key, own in store.records():
-        assert isinstance(own, TaskRecord), own
-        found[key] = store.rows(own)["score"].tolist()
-    return found
+    """Return the scores of all tasks by their keys."""
+    scores = {}
+    for key, stored in store.records():
+        assert isinstance(stored, TaskRecord), stored
+        scores[key] = store.rows(stored)["score"].tolist()
+    return scores
 
 
 def expected(numbers: range) -> dict[str, list[float]]:
@@ -59,26 +53,26 @@ def expected(numbers: range) -> dict[str, list[float]]:
 @contextmanager
 def interrupted(moment: int, act: Callable[[], object]) -> Iterator[list[int]]:
     """Let something else happen right before one request to a folder, once; yield how many requests there were."""
-    asked, acting = [0], threading.local()
+    requests, acting = [0], threading.local()
 
     def wrapped(function: Callable) -> Callable:
-        def call(self: LocalFiles, *given: object, **named: object) -> object:
+        def call(self: LocalFiles, *arguments: object, **named: object) -> object:
             if not getattr(acting, "now", False):
-                asked[0] += 1
-                if asked[0] == moment:
+                requests[0] += 1
+                if requests[0] == moment:
                     acting.now = True
                     try:
                         act()
                     finally:
                         acting.now = False
-            return function(self, *given, **named)
+            return function(self, *arguments, **named)
 
         return call
 
     with pytest.MonkeyPatch.context() as patch:
         for name in REQUESTS:
             patch.setattr(LocalFiles, name, wrapped(getattr(LocalFiles, name)))
-        yield asked
+        yield requests
 
 
 def at_every_request(make: Callable[[], tuple[Callable[[], object], Callable[[], object]]]) -> Iterator[object]:
@@ -89,58 +83,34 @@ def at_every_request(make: Callable[[], tuple[Callable[[], object], Callable[[],
     moment = 0
     while True:
         moment += 1
-        work, act = make()
-        with interrupted(moment, act) as asked:
-            found = work()
-        yield found
-        if asked[0] < moment:
+        job, act = make()
+        with interrupted(moment, act) as requests:
+            outcome = job()
+        yield outcome
+        if requests[0] < moment:
             return
 
 
-def computed(folder: Path) -> Store:
-    """Return a store with a small segment and new cells."""
-    store = Store(folder)
-    compute(store, range(2))
-    compact(store)
-    compute(store, range(2, 4))
-    return store
-
-
 class Case:
-    """Stores with a small segment and new cells; what another process does to one packs both together."""
+    """Stores with tasks, each of which another process computes again, with equal rows."""
 
-    def __init__(self, folder: Path, *, anew: bool) -> None:
-        self._folder, self._anew, self._count = folder, anew, 0
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._count = folder, 0
 
     def store(self) -> Store:
         """Return a store of its own: a copy of the files of one that was computed once."""
         if not self._count:
-            computed(self._folder / "0")
+            compute(Store(self._folder / "0"), range(4))
         self._count += 1
         return Store(shutil.copytree(self._folder / "0", self._folder / str(self._count)))
 
     def meanwhile(self, store: Store) -> None:
-        other = Store(store.address)
-        if self._anew:
-            compute(other, range(4), DAY.format(1))
-        compact(other)
+        compute(Store(store.address), range(4), DAY.format(1))
 
 
-@pytest.fixture(params=[False, True], ids=["packed", "computed anew and packed"])
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
-    return Case(tmp_path, anew=request.param)
-
-
-def test_cells_computed_anew_keep_their_rows_when_they_are_packed_again(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for round in range(1, 4):
-        compute(store, range(6), DAY.format(round))
-        compact(store)
-        assert numbers(Store(tmp_path)) == numbers(store) == expected(range(6))
-        assert list(verify(Store(tmp_path))) == []
-        assert Store(tmp_path).finished(expected(range(6))) == (set(expected(range(6))), [])
-    assert len(store.segments.all) == 1  # those that were replaced are gone, with their rows
-    assert len(store.backend.sizes("segments")) == 2
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path)
 
 
 READERS: dict[str, tuple[Callable[[Store], object], object]] = {
@@ -167,19 +137,15 @@ READERS: dict[str, tuple[Callable[[Store], object], object]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("before", [False, True], ids=["new", "has looked before"])
-def test_a_reader_misses_nothing_while_another_process_packs(case: Case, reader: str, before: bool) -> None:
+def test_a_reader_misses_nothing_while_another_process_computes_again(case: Case, reader: str) -> None:
     read, wanted = READERS[reader]
 
     def make() -> tuple[Callable[[], object], Callable[[], object]]:
         store = case.store()
-        reading = Store(store.address)
-        if before:
-            reading.survey()
-        return lambda: read(reading), lambda: case.meanwhile(store)
+        return lambda: read(Store(store.address)), lambda: case.meanwhile(store)
 
-    for found in at_every_request(make):
-        assert found == wanted
+    for outcome in at_every_request(make):
+        assert outcome == wanted
 
 
 def scores(query: ResultQuery) -> list[float]:
@@ -189,21 +155,21 @@ def scores(query: ResultQuery) -> list[float]:
 WANTED = sorted(x for pair in expected(range(4)).values() for x in pair)
 
 
-def test_tables_are_made_while_another_process_packs(case: Case) -> None:
+def test_tables_are_made_while_another_process_computes_again(case: Case) -> None:
     def make() -> tuple[Callable[[], object], Callable[[], object]]:
         store = case.store()
         reader = Store(store.address)
-        records = [own for _, own in reader.records() if isinstance(own, TaskRecord)]
+        records = [record for _, record in reader.records() if isinstance(record, TaskRecord)]
         return lambda: scores(ResultQuery(reader, records)), lambda: case.meanwhile(store)
 
-    for found in at_every_request(make):
-        assert found == WANTED
+    for outcome in at_every_request(make):
+        assert outcome == WANTED
 
 
-def test_a_query_goes_on_when_what_it_reads_was_packed(case: Case) -> None:
+def test_a_query_goes_on_when_what_it_reads_was_computed_again(case: Case) -> None:
     store = case.store()
     reader = Store(store.address)
-    query = ResultQuery(reader, [own for _, own in reader.records() if isinstance(own, TaskRecord)])
+    query = ResultQuery(reader, [record for _, record in reader.records() if isinstance(record, TaskRecord)])
     assert scores(query) == WANTED
     case.meanwhile(store)
     assert scores(query) == WANTED
@@ -218,34 +184,34 @@ def test_a_query_goes_on_when_what_it_reads_was_packed(case: Case) -> None:
 def test_rows_that_are_gone_are_named_by_a_query(tmp_path: Path) -> None:
     store = Store(tmp_path)
     compute(store, range(2))
-    records = [own for _, own in store.records() if isinstance(own, TaskRecord)]
+    records = [record for _, record in store.records() if isinstance(record, TaskRecord)]
     query = ResultQuery(store, records)
-    (tmp_path / records[0].rows.file).unlink()
+    files_of(tmp_path)[0].unlink()
     with pytest.raises(StoreError, match=r"\.parquet"):
         scores(query)
     with pytest.raises(StoreError, match=r"\.parquet"):
         ResultQuery(store, records)
 
 
-def test_a_copy_is_whole_while_its_source_is_packed(case: Case, tmp_path: Path) -> None:
+def test_a_copy_is_whole_while_its_source_is_computed_again(case: Case, tmp_path: Path) -> None:
     count = [0]
 
     def make() -> tuple[Callable[[], object], Callable[[], object]]:
         count[0] += 1
         store, target = case.store(), Store(tmp_path / f"copy{count[0]}")
 
-        def work() -> object:
+        def race() -> object:
             copy(Store(store.address), target)
             return numbers(target), list(verify(target))
 
-        return work, lambda: case.meanwhile(store)
+        return race, lambda: case.meanwhile(store)
 
-    for found in at_every_request(make):
-        assert found == (expected(range(4)), [])
+    for outcome in at_every_request(make):
+        assert outcome == (expected(range(4)), [])
 
 
-def anew_meanwhile(folder: Path, spoil: Callable[[Store], object], work: Callable[[Store], object]) -> None:
-    """Let a cell be computed anew, with other rows, at every request of some work; its new rows must be there then."""
+def anew_meanwhile(folder: Path, spoil: Callable[[Store], object], job: Callable[[Store], object]) -> None:
+    """Let a task be computed anew, with other rows, at every request of some work; its new rows must be there then."""
     moment = 0
     while True:
         moment += 1
@@ -255,9 +221,9 @@ def anew_meanwhile(folder: Path, spoil: Callable[[Store], object], work: Callabl
         anew = partial(
             Store(store.address).commit, record(0, started=DAY.format(1)), {"name": ["a"], "score": np.float32([9])}, {}
         )
-        with interrupted(moment, anew) as asked:
-            work(store)
-        if asked[0] < moment:
+        with interrupted(moment, anew) as requests:
+            job(store)
+        if requests[0] < moment:
             return
         after = Store(store.address)
         assert after.record(record(0).key).started == DAY.format(1), moment
@@ -265,153 +231,117 @@ def anew_meanwhile(folder: Path, spoil: Callable[[Store], object], work: Callabl
         assert list(verify(after)) == [], moment
 
 
-def test_a_copy_has_the_record_whose_rows_a_segment_holds_with_an_earlier_one(tmp_path: Path) -> None:
-    """So it is when a cell was computed anew while its equal rows were packed."""
-    source, target = Store(tmp_path / "source"), Store(tmp_path / "target")
-    source.prepare()
-    compute(source, range(2))
-    earlier = dict(source.records())
-    compact(source)
-    compute(source, range(2), "2026-01-02")
-    for own in earlier.values():
-        (tmp_path / "source" / own.rows.file).unlink()
-    copy(source, target)
-    assert {key: own.started for key, own in target.records()} == {key: own.started for key, own in source.records()}
-    assert {own.started for _, own in target.records()} == {"2026-01-02"}
-    assert numbers(target) == numbers(source)
-    assert list(verify(target)) == []
-
-
-def test_cells_computed_anew_while_they_are_packed_stay(tmp_path: Path) -> None:
-    anew_meanwhile(tmp_path, lambda store: None, compact)
-
-
 def test_what_was_computed_since_it_was_found_damaged_is_not_thrown_away(tmp_path: Path) -> None:
     def spoil(store: Store) -> None:
-        store.backend.delete(store.record(record(0).key).rows.file)
+        (path,) = files_of(store.root, record(0).key)
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
 
     anew_meanwhile(tmp_path, spoil, lambda store: store.finished(list(expected(range(2)))))
 
 
-def test_a_second_process_that_packs_ends_with_one_line(tmp_path: Path) -> None:
-    store = computed(tmp_path)
-    lines: list[str] = []
+def test_verify_discards_nothing_that_was_computed_since_it_was_found_damaged(tmp_path: Path) -> None:
+    def spoil(store: Store) -> None:
+        (path,) = files_of(store.root, record(0).key)
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
 
-    def second() -> None:
-        with pytest.raises(StoreError, match="another process is packing") as raised:
-            compact(Store(store.address))
-        lines.append(str(raised.value))
-        ended = CliRunner().invoke(cli, ["results", "compact", "--store", store.address])
-        assert isinstance(ended.exception, StoreError)
-
-    with interrupted(3, second):
-        assert compact(store) == 2
-    assert len(lines) == 1
-    assert "\n" not in lines[0]
-    assert numbers(Store(store.address)) == expected(range(4))
-    assert compact(Store(store.address)) == 0  # nobody holds it any more
+    anew_meanwhile(tmp_path, spoil, lambda store: list(verify(store)))
 
 
-def test_two_that_pack_objects_at_once_lose_nothing(cloud: Cloud) -> None:  # noqa: F811
-    """An object store has no locks."""
-    moment = 0
-    while True:
-        moment += 1
-        address, asked = f"{ADDRESS}/{moment}", [0]
-        store = Store(address)
-        compute(store, range(2))
-        compact(store)
-        compute(store, range(2, 4))
+def test_two_that_compute_one_task_at_once_leave_one_that_counts(tmp_path: Path) -> None:
+    def make() -> tuple[Callable[[], object], Callable[[], object]]:
+        store = Store(tmp_path / str(len(list(tmp_path.iterdir()))))
+        compute(store, range(1))
 
-        def before(request: str, path: str, asked: list[int] = asked, address: str = address, at: int = moment) -> None:
-            asked[0] += 1
-            if asked[0] == at:
-                compute(Store(address), range(1), DAY.format(1))
-                compact(Store(address))
+        def race() -> Store:
+            compute(store, range(1), DAY.format(1))
+            return store
 
-        cloud.before = before
-        compact(store)
-        cloud.before = lambda request, path: None
-        assert numbers(Store(address)) == expected(range(4)), moment
-        assert list(verify(Store(address))) == [], moment
-        compact(Store(address))
-        assert numbers(Store(address)) == expected(range(4)), moment
-        if asked[0] < moment:
-            return
+        return race, lambda: compute(Store(store.address), range(1), DAY.format(2))
+
+    for store in at_every_request(make):
+        before = store.record(record(0).key)
+        assert store.finished([record(0).key]) == ({record(0).key}, [])
+        assert store.record(record(0).key) == before
+        assert len(files_of(store.root)) == 1
+        assert (numbers(store), list(verify(store))) == (expected(range(1)), [])
 
 
-def test_a_hundred_packing_passes_disturb_nobody(tmp_path: Path) -> None:
-    """One packs; for each pass, others write a new cell and one anew; two read all the time. Each has its own store.
+@pytest.mark.parametrize("read_first", [False, True])
+def test_a_listing_misses_no_task_that_is_replaced_while_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_first: bool
+) -> None:
+    store = Store(tmp_path)
+    compute(store, range(1))
+    scandir, replaced = os.scandir, list[int]()
 
-    The tests above try every moment at which one of them acts; this one lets all of them act at once.
-    """
-    passes, cells = 105, 5
-    compute(Store(tmp_path), range(cells))
-    ended, failures = threading.Event(), list[BaseException]()
-    turns = {"new": threading.Semaphore(2), "anew": threading.Semaphore(2)}
-    numbered = {"new": iter(range(cells, cells + passes)), "anew": iter(range(passes))}
+    @contextmanager
+    def replaced_meanwhile(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scandir(folder) as entries:
+            names = list(entries)
+        if any(entry.name.endswith(".parquet") for entry in names) and not replaced:
+            replaced.append(1)
+            if read_first:
+                [entry.stat() for entry in names]
+            compute(store, range(1), DAY.format(1))
+        yield iter(names)
 
-    def thread(work: Callable[[Store], None]) -> threading.Thread:
+    monkeypatch.setattr(os, "scandir", replaced_meanwhile)
+    assert numbers(store) == expected(range(1))
+    assert replaced
+
+
+def test_a_link_to_nothing_in_a_store_is_no_file(tmp_path: Path) -> None:
+    compute(store := Store(tmp_path), range(1))
+    (tmp_path / "tasks" / "link").symlink_to(tmp_path / "nothing")
+    assert numbers(store) == expected(range(1))
+
+
+def test_many_that_compute_the_same_tasks_disturb_no_reader(tmp_path: Path) -> None:
+    """The tests above try every moment at which one of them acts; this one lets all of them act at once."""
+    rounds, tasks = 30, 5
+    compute(Store(tmp_path), range(tasks))
+    failures = list[BaseException]()
+
+    def thread(job: Callable[[Store, int], None]) -> threading.Thread:
         def call() -> None:
-            store = Store(tmp_path)
             try:
-                while not ended.is_set() and not failures:
-                    work(store)
-                    ended.wait(0.01)
+                for turn in range(rounds):
+                    job(Store(tmp_path), turn)
             except BaseException as error:
                 failures.append(error)
 
         return threading.Thread(target=call)
 
-    def write(store: Store) -> None:
-        if turns["new"].acquire(timeout=0.1) and (n := next(numbered["new"])) % 10 == 0:
-            compute(store, range(n, n + 1))
+    def write(store: Store, turn: int) -> None:
+        compute(store, range(turn % tasks, turn % tasks + 1), DAY.format(1 + turn % 28))
 
-    def write_anew(store: Store) -> None:
-        if turns["anew"].acquire(timeout=0.1):
-            n = next(numbered["anew"])
-            compute(store, range(n % cells, n % cells + 1), DAY.format(1 + n // cells))
-
-    def read(store: Store) -> None:
-        found, wanted = numbers(store), expected(range(cells))
-        assert {key: found.get(key) for key in wanted} == wanted
+    def read(store: Store, turn: int) -> None:
+        assert numbers(store) == expected(range(tasks))
         assert list(verify(store)) == []
 
-    def ask(store: Store) -> None:
-        fresh, wanted = Store(tmp_path), list(expected(range(cells)))
-        assert fresh.finished(wanted) == (set(wanted), [])
-        records = [own for _, own in store.records(wanted) if isinstance(own, TaskRecord)]
-        assert scores(ResultQuery(store, records)) == sorted(x for n in range(cells) for x in (n, n + 0.5))
+    def ask(store: Store, turn: int) -> None:
+        wanted = list(expected(range(tasks)))
+        assert store.finished(wanted) == (set(wanted), [])
+        records = [record for _, record in store.records(wanted) if isinstance(record, TaskRecord)]
+        assert scores(ResultQuery(store, records)) == sorted(x for n in range(tasks) for x in (n, n + 0.5))
 
-    threads, packed = [thread(work) for work in (write, write_anew, read, ask)], 0
-    for own in threads:
-        own.start()
-    try:
-        for _ in range(passes - 5):
-            if failures:
-                break
-            packed += compact(Store(tmp_path))
-            for turn in turns.values():
-                turn.release()
-    finally:
-        ended.set()
-        for own in threads:
-            own.join()
+    threads = [thread(job) for job in (write, write, read, ask)]
+    for started_thread in threads:
+        started_thread.start()
+    for started_thread in threads:
+        started_thread.join()
     if failures:
         raise failures[0]
-    assert packed > passes / 2
-    kept = numbers(Store(tmp_path))
-    assert kept == {record(n).key: [n, n + 0.5] for n in range(cells + passes) if record(n).key in kept}
-    assert len(kept) > cells
-    assert list(verify(Store(tmp_path))) == []
+    Store(tmp_path).finished(expected(range(tasks)))
+    assert len(files_of(tmp_path)) == tasks
 
 
 @pytest.mark.parametrize("address", ["", " ", "\t"])
 def test_a_blank_address_is_no_store(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for command in (["results", "list"], ["results", "rank"], ["results", "compact"], ["run", "--track", "iqa"]):
+    for command in (["results", "list"], ["results", "rank"], ["run", "--track", "iqa"]):
         ended = CliRunner().invoke(cli, [*command, "--store", address])
         assert ended.exit_code != 0
-        said = str(ended.exception) if not isinstance(ended.exception, SystemExit) else ended.output
-        assert "address" in said, said
+        message = str(ended.exception) if not isinstance(ended.exception, SystemExit) else ended.output
+        assert "address" in message, message
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from pathlib import Path
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef
 from imharness.results.tasks import TaskSpec
-from imharness.running.schedule.estimates import Estimate, Times
+from imharness.running.schedule.estimates import Estimate, Running, Times, step_of
 from imharness.running.schedule.order import expected, priorities, samples
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -30,41 +30,43 @@ BESIDE_S = 0.03
 class Recording:
     """Tasks in the order of the plan, the seconds that each took, and the tasks of the first tables.
 
-    `told`: key -> the seconds after which a task told its share, and the share; an old recording has none.
+    `shares`: key -> the seconds after which a task told its share, and the share; an old recording has none.
     """
 
     tasks: Mapping[str, Task]
     seconds: Mapping[str, float]
-    told: Mapping[str, list[tuple[float, float]]]
+    shares: Mapping[str, list[tuple[float, float]]]
     first: tuple[frozenset[str], ...]
 
     def of(self, track: str) -> "Recording":
         """Return the part of a track, which is what a run of this track alone would be."""
-        own = {key: task for key, task in self.tasks.items() if task.spec.track == track}
-        return replace(self, tasks=own, first=tuple(found for keys in self.first if (found := keys & own.keys())))
+        own_tasks = {key: task for key, task in self.tasks.items() if task.spec.track == track}
+        return replace(
+            self, tasks=own_tasks, first=tuple(subset for keys in self.first if (subset := keys & own_tasks.keys()))
+        )
 
 
 @cache
 def recording(name: str) -> Recording:
     """Return a recorded run, which nobody changes."""
-    found = json.loads((FOLDER / f"{name}.json").read_text())
-    tasks, seconds, refs = dict[str, Task](), dict[str, float](), [_ref(label) for label in found["labels"]]
-    told = dict[str, list[tuple[float, float]]]()
-    for number, (step, parts, needs, took, *shares) in enumerate(found["tasks"]):
-        track, _, own = found["steps"][step].partition(" ")
+    content = json.loads((FOLDER / f"{name}.json").read_text())
+    tasks, seconds, refs = dict[str, Task](), dict[str, float](), [_ref(label) for label in content["labels"]]
+    marks = dict[str, list[tuple[float, float]]]()
+    for number, (step, indices, needs, took, *shares) in enumerate(content["tasks"]):
+        track, _, step_name = content["steps"][step].partition(" ")
         spec = TaskSpec.model_construct(
             track=track,
-            step=own,
+            step=step_name,
             version="1",
-            components={f"c{i}": refs[part] for i, part in enumerate(parts)},
+            components={f"c{i}": refs[index] for i, index in enumerate(indices)},
             options={},
             limit=None,
             seed=0,
             needs={str(need): f"{need}" for need in needs},
         )
-        tasks[f"{number}"], seconds[f"{number}"] = Task(f"{number}", own, spec), took
-        told[f"{number}"] = [(after, share) for own in shares for after, share in own]
-    return Recording(tasks, seconds, told, tuple(frozenset(map(str, keys)) for keys in found["first"]))
+        tasks[f"{number}"], seconds[f"{number}"] = Task(f"{number}", step_name, spec), took
+        marks[f"{number}"] = [(after, share) for task_marks in shares for after, share in task_marks]
+    return Recording(tasks, seconds, marks, tuple(frozenset(map(str, keys)) for keys in content["first"]))
 
 
 def _ref(label: str) -> ComponentRef:
@@ -98,7 +100,7 @@ def replay(run: Recording, workers: int, times: Times, looks: int = 100) -> list
     wall = max(end for _, _, end in whole)
     estimate, running, points = Estimate(times), dict[str, tuple[float, float]](), list[Point]()
     ends = list[float]()
-    estimate.expect(run.tasks)
+    estimate.expect(run.tasks.values())
     at = [wall * look / looks for look in range(1, looks)]
     for key, start, end in whole:
         while at and at[0] < start:
@@ -116,18 +118,20 @@ def replay(run: Recording, workers: int, times: Times, looks: int = 100) -> list
 def _look(
     run: Recording, estimate: Estimate, times: Times, running: dict[str, tuple[float, float]], now: float, wall: float
 ) -> Point:
-    for key in sorted((own for own in running if running[own][1] <= now), key=lambda own: running[own][1]):
+    for key in sorted(
+        (task_key for task_key in running if running[task_key][1] <= now),
+        key=lambda finished_key: running[finished_key][1],
+    ):
         start, end = running.pop(key)
-        computed = run.seconds[key] - estimate.prepared(key)
-        times.add(run.tasks[key].spec, computed)
-        estimate.lasted(end - start, computed)
-        estimate.ended(key)
-    for key, (start, end) in running.items():
-        for after, share in run.told[key]:
-            if start + after <= min(now, end):
-                estimate.told(key, share, after)
-    said = estimate.left({key: now - start for key, (start, _) in running.items()})
-    return Point(now, wall - now, *(said or (None, False)))
+        times.add(run.tasks[key].spec, end - start)
+        estimate.ended(run.tasks[key].spec)
+    estimated = estimate.remaining([_running(run, key, start, now) for key, (start, _) in running.items()])
+    return Point(now, wall - now, *(estimated or (None, False)))
+
+
+def _running(run: Recording, key: str, start: float, now: float) -> Running:
+    shares = [share for after, share in run.shares[key] if start + after <= now]
+    return Running(step_of(run.tasks[key].spec), now - start, shares[-1] if shares else 0.0)
 
 
 def _simulated(run: Recording, workers: int, numbers: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
@@ -174,23 +178,25 @@ def main(name: str, file: str, *tracks: str) -> None:
 
     def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
         for key, share in outcome.shares.items():
-            own = marks.setdefault(key, [])
-            if key in running and share not in {before for _, before in own}:
-                own.append((round(time.monotonic() - running[key], 2), round(share, 4)))
+            task_marks = marks.setdefault(key, [])
+            if key in running and share not in {before for _, before in task_marks}:
+                task_marks.append((round(time.monotonic() - running[key], 2), round(share, 4)))
 
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         start = partial(open_executor, folder, devices=["cpu"], workers=2, batch_size=profile.batch_size)
         execute(graphs, store, start, order=order, watch=watch)
-        places, steps, labels = {key: place for place, key in enumerate(tasks)}, dict[str, int](), dict[str, int]()
+        places, steps, labels = {key: index for index, key in enumerate(tasks)}, dict[str, int](), dict[str, int]()
         rows = list[object]()
         for key, task in tasks.items():
             record = store.record(key)
             assert record is not None, f"{task.address} has not been computed"
-            parts = [labels.setdefault(f"{ref.kind} {ref.label}", len(labels)) for ref in task.spec.named().values()]
+            label_indices = [
+                labels.setdefault(f"{ref.kind} {ref.label}", len(labels)) for ref in task.spec.named().values()
+            ]
             step = steps.setdefault(f"{task.spec.track} {task.spec.step}", len(steps))
             needs = [places[need] for need in task.spec.needs.values()]
-            rows.append([step, parts, needs, round(record.seconds, 3), marks.get(key, [])])
+            rows.append([step, label_indices, needs, round(record.seconds, 3), marks.get(key, [])])
     first = [sorted(places[key] for key in keys) for keys in sets.values()]
     facts = {"steps": list(steps), "labels": list(labels), "first": first, "tasks": rows}
     Path(file).write_text(json.dumps(facts, separators=(",", ":")))

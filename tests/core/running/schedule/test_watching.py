@@ -60,12 +60,12 @@ class Storing:
         self.pending.append(Task(key, key, spec))
 
     def reports(self, seconds: float):
-        own = self.pending.pop(0)
-        if any(ref.id == "a/bad" for ref in own.spec.components.values()):
-            yield TaskResult(own.key, "failed", "it is bad")
+        item = self.pending.pop(0)
+        if any(ref.id == "a/bad" for ref in item.spec.components.values()):
+            yield TaskResult(item.key, "failed", "it is bad")
             return
-        stored(self.store, own, 2.0)
-        yield TaskResult(own.key, "done")
+        stored(self.store, item, 2.0)
+        yield TaskResult(item.key, "done")
 
     def close(self) -> None:
         pass
@@ -73,27 +73,27 @@ class Storing:
 
 def graph(track: str = "a/t", count: int = 10, bad: int = 0) -> Graph:
     tasks = [task("clean", f"metric:a/m{i}") for i in range(count)] + [task("clean", "metric:a/bad")] * bad
-    made = Graph(SimpleNamespace(info=SimpleNamespace(id=track), steps=()), "configuration")  # type: ignore[arg-type]
-    made.tasks = {own.key: own for own in tasks}
-    return made
+    result = Graph(SimpleNamespace(info=SimpleNamespace(id=track), steps=()), "configuration")  # type: ignore[arg-type]
+    result.tasks = {item.key: item for item in tasks}
+    return result
 
 
-def watched(store: Store, own: Graph, **settings) -> tuple[RunResult, Recording]:
+def watched(store: Store, run_graph: Graph, **settings) -> tuple[RunResult, Recording]:
     view = Recording()
-    with RunWatch([own], store, view, Times("cpu"), **settings) as watch:
-        result = execute([own], store, lambda: Storing(store), order=watch.order, watch=watch.watch)
+    with RunWatch([run_graph], store, view, Times("cpu"), **settings) as watch:
+        result = execute([run_graph], store, lambda: Storing(store), order=watch.order, watch=watch.watch)
     return result, view
 
 
 def test_a_run_tells_how_far_it_is_and_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "NOTICED_S", float("inf"))
-    store, own = Store(tmp_path), graph(bad=1)
-    result, view = watched(store, own)
+    store, run_graph = Store(tmp_path), graph(bad=1)
+    result, view = watched(store, run_graph)
     assert len(result.done) == 10
     counts = [state.done for state in view.states]
     assert counts == sorted(counts)
     assert {len(state.running) for state in view.states} == {0, 1, 2}
-    (last,) = run_states(store)
+    (last,) = run_states(store, pytest.fail)
     assert last == view.states[-1]
     assert (last.state, last.done, last.total, last.failed) == ("finished", 10, 11, 1)
     assert list(last.failing.values()) == ["it is bad"]
@@ -112,46 +112,46 @@ def test_a_run_of_very_many_tasks_is_not_held_up_by_saying_how_far_it_is(
 
 
 def test_what_a_run_learns_is_there_for_the_next(tmp_path: Path) -> None:
-    store, own = Store(tmp_path), graph()
-    watched(store, own)
-    known = learnt_times(store, "cpu")
-    assert len(known.kinds) > 1
-    assert {second for kind in known.kinds.values() for second in kind.seconds} == {2.0}
+    store, run_graph = Store(tmp_path), graph()
+    watched(store, run_graph)
+    times = learnt_times(store, "cpu")
+    assert len(times.earlier) > 1
+    assert {total.seconds / total.tasks for total in times.earlier.values()} == {2.0}
 
 
 def test_a_run_that_is_broken_off_says_so(tmp_path: Path) -> None:
-    store, own = Store(tmp_path), graph()
+    store, run_graph = Store(tmp_path), graph()
     with (
         pytest.raises(KeyboardInterrupt),
-        RunWatch([own], store, Nothing(), Times("cpu")) as watch,
+        RunWatch([run_graph], store, Nothing(), Times("cpu")) as watch,
     ):
-        execute([own], store, lambda: Storing(store, stop_at=5), order=watch.order, watch=watch.watch)
-    (state,) = run_states(store)
+        execute([run_graph], store, lambda: Storing(store, stop_at=5), order=watch.order, watch=watch.watch)
+    (state,) = run_states(store, pytest.fail)
     assert state.state == "interrupted"
     assert 0 < state.done < 10
 
 
 def test_the_first_tables_start_first(tmp_path: Path) -> None:
-    store, own = Store(tmp_path), graph()
-    first, executor = list(own.tasks)[7:9], Storing(store)
-    with RunWatch([own], store, Nothing(), Times("cpu"), first=[first]) as watch:
-        execute([own], store, lambda: executor, order=watch.order, watch=watch.watch)
+    store, run_graph = Store(tmp_path), graph()
+    first, executor = list(run_graph.tasks)[7:9], Storing(store)
+    with RunWatch([run_graph], store, Nothing(), Times("cpu"), first=[first]) as watch:
+        execute([run_graph], store, lambda: executor, order=watch.order, watch=watch.watch)
     assert executor.order[:2] == first
-    assert executor.order[2:] == [key for key in own.tasks if key not in first]
+    assert executor.order[2:] == [key for key in run_graph.tasks if key not in first]
 
 
 def state(**changes: object) -> RunState:
     tracks = {"a/t": Part(done=1200, total=5000), "b/u": Part(done=4, total=42)}
-    made = new_state("harness run --all", tracks, 3)
-    later = datetime.fromisoformat(made.started) + timedelta(seconds=754)
+    run_state = new_state("harness run --all", tracks, 3)
+    later = datetime.fromisoformat(run_state.started) + timedelta(seconds=754)
     facts = {"updated": later.isoformat(), "left_s": 1260.0, "failed": 2, **changes}
-    return made.model_copy(update=facts)
+    return run_state.model_copy(update=facts)
 
 
 def test_a_line_says_what_a_log_should_hold() -> None:
     busy = (Busy(track="a/t", task="attack cnn uap", seconds=12.4),)
     assert line_of(state(running=busy)) == (
-        "12:34: 1,204 of 5,042 cells (t 1,200/5,000, u 4/42), about 21 min left, 2 failed, now attack cnn uap (12 s)"
+        "12:34: 1,204 of 5,042 tasks (t 1,200/5,000, u 4/42), about 21 min left, 2 failed, now attack cnn uap (12 s)"
     )
     assert "time left not known yet, 2 failed" in line_of(state(left_s=None))
     assert "time left not known yet, at least 21 min, 2 failed" in line_of(state(at_least=True))
@@ -182,8 +182,8 @@ def status(store: Store, *words: str) -> str:
 
 def test_status_shows_runs_that_go_on_and_names_those_that_fell_silent(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    (tmp_path / "boards").mkdir()
-    (tmp_path / "boards" / "x.json").write_text("{}")
+    (tmp_path / "leaderboards").mkdir()
+    (tmp_path / "leaderboards" / "x.json").write_text("{}")
     assert "no run" in status(store)
     now = datetime.now(UTC)
     going = state(id="1", updated=now.isoformat(), rate=31.0, failing={"clean metric=a/bad": "it is bad"})
@@ -192,11 +192,11 @@ def test_status_shows_runs_that_go_on_and_names_those_that_fell_silent(tmp_path:
     assert "no word for 10 min" in status(store)
     going.save(store)
     text = status(store)
-    for part in ("1,204 of 5,042", "31 cells per minute", "it is bad", "about 21 min left"):
-        assert part in text
+    for phrase in ("1,204 of 5,042", "31 tasks per minute", "it is bad", "about 21 min left"):
+        assert phrase in text
     assert "lost" not in text
     facts = json.loads(status(store, "--json"))["runs"]
-    assert [own["alive"] for own in facts] == [True, False]
+    assert [run_facts["alive"] for run_facts in facts] == [True, False]
     (tmp_path / "runs" / "3.json").write_text("{")
     assert "1,204" in status(store)
 
@@ -207,7 +207,7 @@ def test_status_knows_of_a_run_of_this_machine_whose_process_is_gone(tmp_path: P
     ended.wait()
     killed = state(id="1", updated=now.isoformat(), pid=ended.pid)
     killed.save(store)
-    assert [own["alive"] for own in json.loads(status(store, "--json"))["runs"]] == [False]
+    assert [run_facts["alive"] for run_facts in json.loads(status(store, "--json"))["runs"]] == [False]
     assert "no word for" in status(store)
     killed.model_copy(update={"pid": 10**30}).save(store)
     assert "no word for" in status(store)
@@ -218,7 +218,7 @@ def test_status_knows_of_a_run_of_this_machine_whose_process_is_gone(tmp_path: P
     assert "finished" in status(store)  # a later run, though the first is taken to go on
 
 
-def test_a_line_names_a_few_cells() -> None:
+def test_a_line_names_a_few_tasks() -> None:
     busy = tuple(Busy(track="a/t", task=f"attack {n}", seconds=n) for n in range(40))
     assert line_of(state(running=busy)).endswith(
         "now attack 39 (39 s); attack 38 (38 s); attack 37 (37 s); attack 36 (36 s); 36 more"
@@ -233,16 +233,16 @@ def test_what_an_executor_holds_back_does_not_run(tmp_path: Path) -> None:
         """Takes everything at once, and ends one task at a time."""
 
         def __init__(self) -> None:
-            self.given = list[str]()
+            self.submitted = list[str]()
 
         idle = property(lambda self: 8)
-        waiting = property(lambda self: self.given[1:])
+        waiting = property(lambda self: self.submitted[1:])
 
         def submit(self, key: str, spec: TaskSpec) -> None:
-            self.given.append(key)
+            self.submitted.append(key)
 
         def reports(self, seconds: float) -> list[TaskResult]:
-            return [TaskResult(self.given.pop(0), "done")]
+            return [TaskResult(self.submitted.pop(0), "done")]
 
         def close(self) -> None:
             pass
@@ -253,7 +253,7 @@ def test_what_an_executor_holds_back_does_not_run(tmp_path: Path) -> None:
     assert begun == [0, 1, 1, 1, 1, 0]
 
 
-def board(waiting: int, rows: int = 1) -> SimpleNamespace:
+def leaderboard(waiting: int, rows: int = 1) -> SimpleNamespace:
     column = ColumnSpec(key="v", label="v", description="v")
     some = tuple(Row(label=str(i), values={}) for i in range(rows))
     table = Table(id="t", title="t", caption="t", entry="e", columns=(column,), rows=some)
@@ -263,133 +263,133 @@ def board(waiting: int, rows: int = 1) -> SimpleNamespace:
 class Publishing:
     """What is asked of a publisher, and when."""
 
-    def __init__(self, tmp_path: Path, own: Graph, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, tmp_path: Path, run_graph: Graph, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(publishing, "LOOK_S", 0.0)
         monkeypatch.setattr(publishing, "AFTER_S", 0.0)
-        self.boards: list[int] = []
+        self.leaderboards: list[int] = []
         self.built = threading.Semaphore(0)
         self.fails: Exception | None = None
-        self.keys = list(own.tasks)
+        self.keys = list(run_graph.tasks)
         self.noted, self.warned = list[str](), list[str]()
         self.tables = TablesMeanwhile(
-            [own],
+            [run_graph],
             Store(tmp_path),
             tmp_path / "site",
             first={"a/t": set(self.keys[:first])},
-            board_of=self.make,
+            leaderboard_of=self.make,
             build=lambda store, site: self.built.release(),
             note=self.noted.append,
             warn=self.warned.append,
         )
 
-    def make(self, own: Graph, outcome: RunResult) -> SimpleNamespace:
+    def make(self, run_graph: Graph, outcome: RunResult) -> SimpleNamespace:
         if self.fails is not None:
             raise self.fails
-        self.boards.append(len(outcome.done))
-        return board(len(self.keys) - len(outcome.done))
+        self.leaderboards.append(len(outcome.done))
+        return leaderboard(len(self.keys) - len(outcome.done))
 
     def offer(self, done: int, left_s: float | None = None) -> None:
         self.tables.offer(RunResult(set(self.keys[:done])), left_s)
         self.tables.finish()
 
 
-def test_the_first_tables_are_made_when_their_cells_are_done_and_later_ones_cost_little(
+def test_the_first_tables_are_made_when_their_tasks_are_done_and_later_ones_cost_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
-    asked.offer(0)
-    asked.offer(2)
-    assert asked.boards == []
-    assert asked.tables.page == ""
-    asked.offer(3)
-    assert asked.boards == [3]
-    assert asked.noted == [f"first tables of t: {tmp_path / 'site' / 'index.html'}"]
-    asked.offer(5, left_s=1e6)
-    assert asked.boards == [3]  # neither a minute later nor 10 % more
-    asked.tables.spent_s = 100.0
-    asked.offer(20, left_s=100.0)
-    assert asked.boards == [3]  # 100 s of 100 s
-    asked.offer(20, left_s=1e6)
-    assert asked.boards == [3, 20]
-    assert len(asked.noted) == 1
+    publisher = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
+    publisher.offer(0)
+    publisher.offer(2)
+    assert publisher.leaderboards == []
+    assert publisher.tables.page == ""
+    publisher.offer(3)
+    assert publisher.leaderboards == [3]
+    assert publisher.noted == [f"first tables of t: {tmp_path / 'site' / 'index.html'}"]
+    publisher.offer(5, left_s=1e6)
+    assert publisher.leaderboards == [3]  # neither a minute later nor 10 % more
+    publisher.tables.spent_s = 100.0
+    publisher.offer(20, left_s=100.0)
+    assert publisher.leaderboards == [3]  # 100 s of 100 s
+    publisher.offer(20, left_s=1e6)
+    assert publisher.leaderboards == [3, 20]
+    assert len(publisher.noted) == 1
 
 
 def test_a_run_that_is_over_at_once_makes_its_tables_at_its_end_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
+    publisher = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
     monkeypatch.setattr(publishing, "AFTER_S", 1e6)
     for done in (0, 3, 100):
-        asked.offer(done)
-    assert asked.boards == []
-    assert asked.tables.whole == {}
-    assert asked.tables.page == ""
+        publisher.offer(done)
+    assert publisher.leaderboards == []
+    assert publisher.tables.whole == {}
+    assert publisher.tables.page == ""
 
 
 def test_tables_of_a_track_that_has_ended_are_made_while_others_compute_and_its_pages_when_time_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
-    asked.offer(3)
-    asked.tables.spent_s = 100.0
-    asked.offer(99, left_s=100.0)
-    asked.offer(100, left_s=100.0)
-    asked.offer(100, left_s=100.0)
-    assert asked.boards == [3, 100]
-    assert asked.tables.whole.keys() == {"a/t"}
-    assert asked.built.acquire(timeout=120)
-    assert not asked.built.acquire(blocking=False)  # one build, of the first tables
+    publisher = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
+    publisher.offer(3)
+    publisher.tables.spent_s = 100.0
+    publisher.offer(99, left_s=100.0)
+    publisher.offer(100, left_s=100.0)
+    publisher.offer(100, left_s=100.0)
+    assert publisher.leaderboards == [3, 100]
+    assert publisher.tables.whole.keys() == {"a/t"}
+    assert publisher.built.acquire(timeout=120)
+    assert not publisher.built.acquire(blocking=False)  # one build, of the first tables
 
 
 def test_tables_that_are_not_possible_yet_are_tried_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
-    asked.fails = HarnessError("too few")
-    asked.offer(3, left_s=1e6)
-    assert asked.tables.page == ""
-    asked.fails = None
-    asked.offer(4, left_s=1e6)
-    assert asked.boards == []
-    asked.offer(13, left_s=1e6)
-    assert asked.boards == [13]
-    assert asked.tables.page
+    publisher = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
+    publisher.fails = HarnessError("too few")
+    publisher.offer(3, left_s=1e6)
+    assert publisher.tables.page == ""
+    publisher.fails = None
+    publisher.offer(4, left_s=1e6)
+    assert publisher.leaderboards == []
+    publisher.offer(13, left_s=1e6)
+    assert publisher.leaderboards == [13]
+    assert publisher.tables.page
 
 
 def test_pages_that_cannot_be_written_end_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
+    publisher = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
 
     def full(store: Path, site: Path) -> None:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(asked.tables, "_build", full)
-    asked.offer(3)
-    assert asked.warned == ["the pages could not be renewed: the disk is full"]
-    assert asked.tables.page == ""
+    monkeypatch.setattr(publisher.tables, "_build", full)
+    publisher.offer(3)
+    assert publisher.warned == ["the pages could not be renewed: the disk is full"]
+    assert publisher.tables.page == ""
 
 
-def test_a_track_that_names_no_first_cells_is_published_after_a_tenth(
+def test_a_track_that_names_no_first_tasks_is_published_after_a_tenth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Publishing(tmp_path, graph(count=100), 0, monkeypatch)
-    asked.offer(9, left_s=1e6)
-    asked.offer(10, left_s=1e6)
-    assert asked.boards == [10]
-    assert asked.tables.whole == {}
-    asked.offer(100, left_s=1e6)
-    assert asked.tables.whole.keys() == {"a/t"}
+    publisher = Publishing(tmp_path, graph(count=100), 0, monkeypatch)
+    publisher.offer(9, left_s=1e6)
+    publisher.offer(10, left_s=1e6)
+    assert publisher.leaderboards == [10]
+    assert publisher.tables.whole == {}
+    publisher.offer(100, left_s=1e6)
+    assert publisher.tables.whole.keys() == {"a/t"}
 
 
 def test_a_broken_store_hides_no_other_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, own = Store(tmp_path), graph()
+    store, run_graph = Store(tmp_path), graph()
 
     def broken(self: RunState, store: Store) -> None:
         raise StoreError("the disk is full")
 
     def broken_off() -> None:
-        with RunWatch([own], store, Nothing(), Times("cpu")) as watch:
+        with RunWatch([run_graph], store, Nothing(), Times("cpu")) as watch:
             watch.watch(RunResult(), {})
             monkeypatch.setattr(RunState, "save", broken)
             raise KeyboardInterrupt

@@ -6,7 +6,7 @@ import torch
 
 from imharness.data import ImageDataset
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Info, hookimpl
-from imharness.tables import Column, Wins, ranking
+from imharness.leaderboard import Column, Wins, ranking
 from imharness.tracks import Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
 
@@ -33,15 +33,15 @@ class Flips(Track):
     steps = (flip,)
     own_objects = {"metric": FullReferenceMetric}
     folder_dataset = "harness/folder"
-    takes_bare_images = True
+    accepts_unlabelled = True
     vertical: bool = False
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         judge = planner.component("metric", "harness/linf")
         for dataset in selection.of(ImageDataset):
-            own = planner.within({"vertical": self.vertical}, dataset=dataset)
+            inner_planner = planner.within({"vertical": self.vertical}, dataset=dataset)
             for metric in selection.of(FullReferenceMetric):
-                own.task(flip, {"metric": metric}, measures={"judged": {"linf": judge}})
+                inner_planner.task(flip, {"metric": metric}, measures={"judged": {"linf": judge}})
 
     def report(self, query: Query) -> TrackReport:
         sql = "SELECT f.*, c.higher_means FROM flip f JOIN components c ON c.kind = 'metric' AND c.label = f.metric"

@@ -72,7 +72,7 @@ class Patterns(ImageDataset):
         mos = stack.flatten(1).mean(dim=1).numpy()
         columns = {"mos": mos, "photograph": np.array([f"p{k // 2}" for k in range(len(stack))])}
         names = tuple(f"pattern-{k:02d}" for k in range(len(stack)))
-        return ImageSet(names, (tuple(stack.shape[2:]),) * len(stack), lambda own: stack[list(own)], columns)
+        return ImageSet(names, (tuple(stack.shape[2:]),) * len(stack), lambda indices: stack[list(indices)], columns)
 
 
 def _patterns() -> torch.Tensor:
@@ -180,8 +180,8 @@ class Picture(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             height, width = images.shape[2:]
             pattern = 0.3 + 0.4 * ((torch.arange(height)[:, None] + torch.arange(width)) % 2).to(images.device)
-            told = 0.01 * (images.flatten(1).mean(dim=1).view(-1, 1, 1, 1) - 0.5)
-            return (pattern + told).expand_as(images)
+            offset = 0.01 * (images.flatten(1).mean(dim=1).view(-1, 1, 1, 1) - 0.5)
+            return (pattern + offset).expand_as(images)
 
         return purify
 

@@ -1,0 +1,70 @@
+"""Finds images that were made from one photograph, such as distorted versions of it, by their thumbnails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+import torch
+import torch.nn.functional as F
+
+SIDE = 16
+"""The side of the grey thumbnails, px."""
+ALIKE = 0.97
+"""The least correlation of two thumbnails that count as one photograph: blur, noise and compression of usual strength
+keep it, and two photographs of the same place at the same time may have it, too."""
+COPY = 0.999
+"""The least correlation of thumbnails of one undistorted picture, saved twice: small patches of different photographs,
+such as two of a sky, are often more alike than `ALIKE`."""
+FLAT = 1 / 255
+"""Thumbnails with a smaller standard deviation are alike to none."""
+AT_ONCE = 512
+MOST = 20_000
+"""The most images that are compared, each with each; among more, chains join what is not alike."""
+
+
+def thumbnails(images: Iterable[torch.Tensor]) -> np.ndarray:
+    """Return grey thumbnails of images ``(1, 3, H, W)`` in [0, 1], float32 ``(n, SIDE * SIDE)``."""
+    small = [F.interpolate(x.mean(dim=1, keepdim=True), (SIDE, SIDE), mode="area").flatten() for x in images]
+    return torch.stack(small).numpy().astype(np.float32)
+
+
+def groups(small: np.ndarray, least: float = ALIKE) -> np.ndarray:
+    """Return the number of the group of each thumbnail ``(n,)``: those that a chain of ones joins which are alike.
+
+    `least`: the least correlation of two that are.
+    """
+    centred = small - small.mean(axis=1, keepdims=True)
+    size = np.linalg.norm(centred, axis=1, keepdims=True)
+    unit = np.where(size >= FLAT * SIDE, centred / np.maximum(size, 1e-9), 0.0)
+    blocks = range(0, len(unit), AT_ONCE)
+    alike = scipy.sparse.vstack([scipy.sparse.csr_matrix(unit[i : i + AT_ONCE] @ unit.T >= least) for i in blocks])
+    return np.asarray(scipy.sparse.csgraph.connected_components(alike, directed=False)[1])
+
+
+class Looks(NamedTuple):
+    """The photograph of each image, which is the name of the first image that looks like it, and a sentence on it."""
+
+    photographs: list[str]
+    sentence: str
+
+
+def by_looks(names: Sequence[str], find: Callable[[], np.ndarray], least: float = ALIKE) -> Looks:
+    """Return what images were made from by their thumbnails; nothing is said if all differ.
+
+    `find` returns the thumbnails ``(n, SIDE * SIDE)``, and is called unless there are more than `MOST` images, which
+    count as so many photographs.
+    """
+    if len(names) > MOST:
+        return Looks(list(names), f"{len(names)} images are too many to be compared, and count as so many photographs")
+    numbers = groups(find(), least)
+    first: dict[int, str] = {}
+    photographs = [first.setdefault(group, name) for group, name in zip(numbers.tolist(), names, strict=True)]
+    twins = [(name, photograph) for name, photograph in zip(names, photographs, strict=True) if name != photograph]
+    if not twins:
+        return Looks(photographs, "")
+    twin, like = twins[0]
+    many = f"{len(first)} photographs, and count as so many" if len(first) > 1 else "one photograph, and count as one"
+    return Looks(photographs, f"{len(names)} images look like {many}, such as {twin} like {like}")

@@ -1,0 +1,74 @@
+"""The columns of a ranking's table."""
+
+from __future__ import annotations
+
+from imharness.ranking.rules import Contest
+from imharness.results.tables import ColumnSpec
+
+UNAWARE, AWARE = "attacker does not know the defense", "attacker knows the defense"
+
+
+def columns_of(rules: Contest) -> tuple[ColumnSpec, ...]:
+    """Return the columns of every ranking, in the words of its measures."""
+    protection, utility = rules.protection.spec, rules.utility.spec
+    named = protection.cluster_unit or protection.unit or "unit"
+    one = rules.chosen is not None
+    counts = "The strongest attack on each entry counts." if one else "The worst of all attacks counts for each unit."
+    those = "The strongest attack" if one else "Mean over the attacks that were run both ways"
+
+    def of(key: str, label: str, text: str, **changes: object) -> ColumnSpec:
+        return protection.model_copy(update={"key": key, "label": label, "description": text, **changes})
+
+    return (
+        ColumnSpec(
+            key="rank",
+            label="rank",
+            better="lower",
+            decimals=0,
+            description="One plus the number of entries that may win and are ahead, each by the mean difference over "
+            "what both have. Controls, and entries that cannot win, have no rank. Its 95% interval is by simultaneous "
+            f"intervals of the differences between all entries, over {named}s. A winner's rank is 1.",
+        ),
+        of("worst", f"{protection.label}, worst attack", f"{protection.description} {counts}"),
+        of(
+            "unaware",
+            f"{protection.label}, {UNAWARE}",
+            f"{protection.description} {those}, without knowledge of the defense.",
+        ),
+        of(
+            "aware", f"{protection.label}, {AWARE}", f"{protection.description} {those}, with knowledge of the defense."
+        ),
+        of(
+            "gain",
+            "against no defense",
+            f"{protection.label} less that of {rules.compared_with}, over {named}s. Its ends hold at once for all "
+            "entries: of "
+            "the 5 %, 4 are spent on “better” and 1 on “worse”.",
+            limits=None,
+        ),
+        ColumnSpec(
+            key="p",
+            label="p (Holm)",
+            better="lower",
+            decimals=4,
+            description="Wilcoxon signed-rank test, one-sided: is the entry better than no defense? Exact up to 50 "
+            f"{named}s, ties included; differences of 0 are left out. Its hypothesis is that the differences are "
+            "symmetric about 0. Corrected over the entries of the ranking by Holm.",
+        ),
+        utility.model_copy(update={"key": "utility"}),
+        of(
+            "behind",
+            "behind",
+            f"{protection.label} lost to the best other entry that may win, with its simultaneous interval.",
+            better="lower",
+            limits=None,
+        ),
+        ColumnSpec(
+            key="coverage",
+            label="coverage",
+            decimals=0,
+            better="higher",
+            description="Share of units and settings that an entry met, %. Only entries that met all of them "
+            "can win; the others have no place.",
+        ),
+    )

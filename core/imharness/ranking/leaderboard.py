@@ -1,0 +1,263 @@
+"""From finished tasks to tables: merge a run into its configuration, let the track make tables, keep them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from imharness.errors import HarnessError, StoreError
+from imharness.ranking.comparisons import not_worse
+from imharness.ranking.failing import failures_of, with_failed
+from imharness.ranking.judges import Judges, beside
+from imharness.ranking.ranking import winner
+from imharness.ranking.tables import win_table
+from imharness.reading.fields import explain
+from imharness.results.comparisons import Comparison
+from imharness.results.identity import canonical_json, version_of
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.query import ResultQuery
+from imharness.results.rankings import Ranking
+from imharness.results.report import TrackReport
+from imharness.results.store import Store
+from imharness.results.sweeps import Missing, RunFacts, Sweep
+from imharness.results.tables import Table, several
+from imharness.results.tasks import SECRET, TaskRecord
+from imharness.statistics.win_rates import MATRIX
+
+if TYPE_CHECKING:
+    from imharness.components.entries import KnownEntries
+    from imharness.contracts.track import Track
+
+
+GONE = "no longer in the store"
+"""Why tables lack results that were there once."""
+Progress = AbstractContextManager[Callable[[int, int], None]]
+Place = tuple[str, str]
+"""What has a version of its own: kind and id of a component, or twice the name of a step."""
+_distributions = functools.cache(importlib.metadata.packages_distributions)
+
+
+def quiet(_: str) -> Progress:
+    """Show nothing."""
+    return nullcontext(lambda done, total: None)
+
+
+def make_leaderboard(
+    store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, progress: Callable[[str], Progress] = quiet
+) -> Leaderboard:
+    """Compute the tables of a configuration and keep them, with the scores behind them; see `made_leaderboard`."""
+    return store.save_leaderboard(*made_leaderboard(store, track, sweep, catalogue, progress))
+
+
+def made_leaderboard(
+    store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, progress: Callable[[str], Progress] = quiet
+) -> tuple[Leaderboard, dict[str, npt.NDArray[np.floating]]]:
+    """Return the tables of a configuration, and by comparison the scores behind them.
+
+    While tasks are waiting, nothing is marked, and no ranking says who wins. `progress`: opens what shows how far a
+    part of the work is.
+    """
+    with progress(f"{track.info.id}: reading results") as advance:
+        all_records = records_of(store, sweep, advance)
+    standing, withdrawn = _standing(all_records, catalogue.withdrawn)
+    records, outdated = newest_only(one_split(standing, sweep.secret), installed_versions(track, catalogue))
+    try:
+        with progress(f"{track.info.id}: making tables"):
+            report = _report(store, as_set_up(track, sweep), records, catalogue)
+    except HarnessError:
+        raise
+    except Exception as error:
+        raise HarnessError(f"tables of {track.info.id} failed: {type(error).__name__}: {error}") from error
+    stored = [paired.stored() for paired in report.comparisons]
+    wins = [win_table(paired) for paired in report.comparisons if len(paired.entries) <= MATRIX]
+    marked = [table if sweep.waiting else _marked(table, stored, report.rankings) for table in (*report.tables, *wins)]
+    tables, rankings = with_failed(marked, report.rankings, failures_of(sweep, records))
+    gaps = (*sweep.missing, *outdated, *withdrawn, *_discarded(store, sweep, all_records))
+    facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
+    leaderboard = Leaderboard(
+        **facts,
+        question=track.question,
+        missing=gaps,
+        tasks_done=len(records),
+        tasks_failed=len(sweep.failed),
+        tasks_missing=len(gaps),
+        tables=tuple(tables),
+        versions=_versions(records),
+        entries=catalogue.of(records),
+        comparisons=tuple(comparison for comparison, _ in stored),
+        rankings=() if sweep.waiting else tuple(rankings),
+        charts=tuple(report.charts),
+        examples=tuple(report.examples),
+        sources=store.sources(sweep),
+        scored_by=_scorers(track, catalogue),
+        decided=catalogue.decided,
+    )
+    return leaderboard, {comparison.id: numbers for comparison, numbers in stored}
+
+
+def as_set_up(track: Track, sweep: Sweep) -> Track:
+    """Return a track with the options of the run whose results are ranked; raises `HarnessError` if it refuses them."""
+    options = sweep.set_up.get("options", {})
+    try:
+        return track.with_parameters(**options) if options else track
+    except ValidationError as error:
+        message = f"options of {track.info.id} in the run: {explain(error, type(track))}"
+        raise HarnessError(f"{message}; run it again, or rank it with the version that ran it") from None
+
+
+def _report(store: Store, track: Track, records: list[TaskRecord], catalogue: KnownEntries) -> TrackReport:
+    """Return the track's report of the records that decide, with what else is shown beside it; see `Judges`."""
+
+    def made(chosen: list[TaskRecord]) -> TrackReport:
+        return track.report(ResultQuery(store, chosen, catalogue.facts(chosen))) if chosen else TrackReport()
+
+    deciding, note = Judges.of(track, catalogue.standing, catalogue.examined).apart(records)
+    return beside(made(deciding), made(records), note) if note else made(records)
+
+
+def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
+    """Leave out what was withdrawn; "owner/" stands for all of an owner."""
+
+    def why(id: str) -> str:
+        return gone.get(id) or gone.get(f"{id.partition('/')[0]}/", "")
+
+    remaining = [r for r in records if not any(why(ref.id) for ref in r.spec.components.values())]
+    used = sorted({ref.id for r in records for ref in r.spec.components.values()})
+    gaps = [Missing(what=id, reason=f"withdrawn: {why(id)}", remedy="") for id in used if why(id)]
+    return remaining, gaps
+
+
+def _discarded(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) -> list[Missing]:
+    """Return the gap that results leave which were there once, such as damaged ones that were discarded."""
+    count = len({*store.keys_of(sweep)} - {record.key for record in records})
+    what = f"{several(count, 'task')} of {sweep.title}"
+    return [Missing(what=what, reason=GONE, remedy=sweep.command)] if count else []
+
+
+def _scorers(track: Track, catalogue: KnownEntries) -> dict[str, str]:
+    names = set(_distributions().get("imharness", ()))
+    with suppress(KeyError):
+        names.add(catalogue.registry.provenance(track).provenance.distribution)
+    return {name: version for name in sorted(names) if (version := version_of(name))}
+
+
+def _marked(
+    table: Table, stored: list[tuple[Comparison, npt.NDArray[np.floating]]], rankings: Sequence[Ranking]
+) -> Table:
+    """Add which rows are not shown to be worse than the best, in columns that a comparison stands behind.
+
+    Where the table is a ranking, the best is one of its complete entries, and no control.
+    """
+    places = next((ranking.places for ranking in rankings if ranking.table == table.id), {})
+    apart = {label for label, position in places.items() if position.control or not position.complete}
+    those = table.model_copy(update={"rows": tuple(row for row in table.rows if row.label not in apart)})
+    tied = {
+        comparison.column: not_worse(comparison, numbers, best)
+        for comparison, numbers in stored
+        if comparison.table == table.id and (best := winner(those, comparison.column)) in comparison.entries
+    }
+    return table.model_copy(update={"not_worse": tied}) if tied else table
+
+
+def records_of(
+    store: Store, sweep: Sweep, advance: Callable[[int, int], None] = lambda done, total: None
+) -> list[TaskRecord]:
+    """Return the records of a configuration, and those that were imported; `advance` is told how many were read."""
+    keys, records_by_key = store.keys_of(sweep), dict[str, TaskRecord]()
+    for done, (key, record) in enumerate(store.records(keys), start=1):
+        if isinstance(record, StoreError):
+            raise record
+        records_by_key[key] = record
+        advance(done, len(keys))
+    return [records_by_key[key] for key in keys if key in records_by_key]
+
+
+def installed_versions(track: Track, catalogue: KnownEntries) -> Callable[[Place], str]:
+    """Return a function that returns the version, with the code, of what is installed here; "" where it is not."""
+    registry, steps = catalogue.registry, {f"step {step.name}": step for step in track.steps}
+
+    @functools.cache
+    def version(component: Place) -> str:
+        if component[0] in steps:
+            return registry.numbered(track, steps[component[0]].version)
+        return registry.version(*component)
+
+    return version
+
+
+def newest_only(
+    records: list[TaskRecord], installed: Callable[[Place], str] = lambda component: ""
+) -> tuple[list[TaskRecord], list[Missing]]:
+    """Return the records whose step and components have the newest version there is, and what was left out.
+
+    Numbers of two versions never share a table. The version that is installed counts as the newest.
+    """
+    newest: dict[Place, tuple[bool, tuple[int, ...], str, str]] = {}
+    for record in records:
+        for component, version in _versioned(record):
+            age = (installed(component) == version, _numbers(version), record.started, version)
+            newest[component] = max(newest.get(component, (False, (), "", "")), age)
+    current, dropped = [], dict[tuple[str, str], int]()
+    for record in records:
+        old = [candidate for candidate, version in _versioned(record) if newest[candidate][-1] != version]
+        if not old:
+            current.append(record)
+        for component in old[:1]:
+            dropped[component] = dropped.get(component, 0) + 1
+    gaps = [
+        Missing(
+            what=f"{count} task{'s' if count > 1 else ''} of {label or kind}",
+            reason=f"computed by an older version; version {newest[kind, label][-1]} is ranked",
+            remedy="harness run --all",
+        )
+        for (kind, label), count in sorted(dropped.items())
+    ]
+    return current, gaps
+
+
+def one_split(records: list[TaskRecord], secret: str) -> list[TaskRecord]:
+    """Return the records without those of which another one differs in its split alone.
+
+    What strangers' evaluators are measured on may be of another split than the run. `secret`: the digest of the run's
+    split, "" for the public one. Its own records stay; among others, the newest one stays.
+    """
+    if all(record.spec.split == secret for record in records):
+        return records
+    tasks: dict[str, list[TaskRecord]] = {}
+    for record in records:
+        rest = {name: value for name, value in record.spec.options.items() if name != SECRET}
+        labels = {role: ref.label for role, ref in record.spec.components.items()}
+        tasks.setdefault(canonical_json([record.spec.step, labels, rest]), []).append(record)
+    task_splits = {
+        key: secret if secret in splits else max(repeats, key=lambda record: record.started).spec.split
+        for key, repeats in tasks.items()
+        if len(splits := {record.spec.split for record in repeats}) > 1
+    }
+    gone = {record.key for key, split in task_splits.items() for record in tasks[key] if record.spec.split != split}
+    return [record for record in records if record.key not in gone]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers in a version without its code; they say more than clocks, which may go back."""
+    return tuple(map(int, re.findall(r"[0-9]+", version.rpartition("+")[0] or version)))
+
+
+def _versioned(record: TaskRecord) -> list[tuple[Place, str]]:
+    versions = {(ref.kind, ref.id): ref.version for ref in record.spec.components.values()}
+    return [((f"step {record.spec.step}", f"step {record.spec.step}"), record.spec.version), *versions.items()]
+
+
+def _versions(records: list[TaskRecord]) -> dict[str, str]:
+    named_versions: dict[str, set[str]] = {}
+    for record in records:
+        for name, version in record.versions.items():
+            named_versions.setdefault(name, set()).add(version)
+    return {name: ", ".join(sorted(versions)) for name, versions in sorted(named_versions.items())}

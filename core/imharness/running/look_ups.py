@@ -1,0 +1,104 @@
+"""Tells who looks images up from who takes changes back whatever the image is, such as a codec or a quantiser.
+
+JPEG of quality 50 takes a change of 4/255 back, bit by bit, on a photograph that was stored at quality 50, and so does
+who answers with a stored copy. The one does so on any image that is made like it, the other on those that it has. So
+the same change is asked about on an image that nobody has stored: the tiles of this one in a drawn order, each mirrored
+or not. Tiles are whole blocks of codecs (16 px where chroma is halved), so that what codecs and quantisers left of the
+image stays what they leave. The two questions go to two builds, because one that remembers its first answer would
+repeat it.
+
+A defense of which nothing of the image is seen takes every change back, too. So the answer counts only where it shows
+the image that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch.linalg import vector_norm
+
+from imharness.contracts.randomness import ImageRng
+from imharness.contracts.values import Images, double
+
+BLOCK, TILES = 16, 4
+"""Tiles have sides of a multiple of BLOCK px, and there are at least TILES of them along a side that has room."""
+TAKEN_BACK = 0.02
+"""The largest answer that takes a change back: what is rounded at the edge of a tile is no more."""
+SHOWN = 0.4
+"""The least correlation with the image, and the least share of its contrast, of an answer that shows it."""
+TRIES = 3
+"""How many orders of the tiles are tried: an edge between two tiles may be what a codec did not leave as it is."""
+
+
+def elsewhere(
+    purify: Callable[[Images], Images],
+    fresh: Callable[[Images], Images],
+    images: Images,
+    changed: Images,
+    drawn: ImageRng,
+) -> torch.Tensor:
+    """Return how much of a change a defense lets through where it cannot know the image, float64 ``(N,)``.
+
+    0 where it takes the change back, about 1 where it leaves the image, infinite where it does not show the image: the
+    least ``|D(s(x')) - D(s(x))| / |x' - x|`` over `TRIES` orders s of the tiles of x.
+
+    Args:
+        purify: the defense, ``(N, 3, H, W)`` -> ``(N, 3, H, W)``; of results of another size the answer is infinite.
+        fresh: the same defense, built anew; both draw the same random numbers at each call.
+        images: x, float32 ``(N, 3, H, W)`` in [0, 1].
+        changed: x', of that shape, different from x.
+        drawn: draws the orders, from one stream for each image.
+    """
+    answers = []
+    with torch.no_grad():
+        for _ in range(TRIES):
+            moved, plain = _exchanged((changed, images), drawn)
+            first, second = purify(moved), fresh(plain)
+            if first.shape != moved.shape or second.shape != plain.shape:
+                return torch.full((len(images),), torch.inf, dtype=torch.float64)
+            answer = answered(second, first, plain, moved)
+            answers.append(answer.masked_fill(_likeness(first, moved) < SHOWN, torch.inf))
+    return torch.stack(answers).amin(dim=0)
+
+
+def answered(before: Images, after: Images, images: Images, changed: Images) -> torch.Tensor:
+    """Return ``|after - before| / |changed - images|`` of each image, root mean squares, float64 ``(N,)``."""
+    moved, change = (vector_norm(double(b - a).flatten(1), dim=1) for a, b in ((before, after), (images, changed)))
+    share: torch.Tensor = (moved / change.clamp(min=1e-12)).cpu()
+    return share
+
+
+def _likeness(answer: Images, images: Images) -> torch.Tensor:
+    """Return the lesser of the correlation with the images and the share of their contrast, float64 ``(N,)``."""
+    a, b = (double(x - x.mean(dim=(2, 3), keepdim=True)).flatten(1) for x in (answer, images))
+    share = (a * b).sum(dim=1) / b.square().sum(dim=1).clamp(min=1e-12)
+    return torch.minimum(F.cosine_similarity(a, b, dim=1), share).cpu()
+
+
+def _exchanged(stacks: tuple[Images, Images], drawn: ImageRng) -> tuple[Images, Images]:
+    """Return both stacks with the tiles of each image in the same new order; what fills no tile stays in its place."""
+    like = stacks[0]
+    (down, high), (across, wide) = (_grid(side) for side in like.shape[2:])
+    order = drawn.uniform(down * across).argsort(dim=1).to(like.device)
+    mirrored = drawn.integers(0, 2, 2, down * across).bool().to(like.device)
+
+    def exchanged(images: Images) -> Images:
+        inner = images[:, :, : down * high, : across * wide]
+        tiles = inner.reshape(-1, 3, down, high, across, wide).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
+        tiles = tiles[torch.arange(len(tiles), device=tiles.device)[:, None], order]
+        for axis, turn in zip((-2, -1), mirrored.unbind(dim=1), strict=True):
+            tiles = torch.where(turn[..., None, None, None], tiles.flip(axis), tiles)
+        result = images.clone()
+        back = tiles.reshape(-1, down, across, 3, high, wide).permute(0, 3, 1, 4, 2, 5)
+        result[:, :, : down * high, : across * wide] = back.reshape(inner.shape)
+        return result
+
+    return exchanged(stacks[0]), exchanged(stacks[1])
+
+
+def _grid(side: int) -> tuple[int, int]:
+    """Return how many tiles there are along a side, and how long they are, px."""
+    length = max(BLOCK, side // TILES // BLOCK * BLOCK)
+    return (side // length, length) if side >= length else (1, side)

@@ -1,0 +1,23 @@
+"""Tries the data sets of a season on photographs before it opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from imharness.components.registry import Registry
+from imharness.contracts.image_dataset import ImageDataset
+from imharness.planning.profile import Profile
+from imharness.results.seasons import Photographs
+
+
+def check_readable(folder: Path, profile: Profile, photographs: Photographs, registry: Registry) -> None:
+    """Raise what a data set raises that cannot be made of a folder; messages have the names of its files."""
+    for name, track in profile.tracks.items():
+        reader = registry.track(name).season_datasets.get(photographs.labels, "")
+        if reader:
+            (dataset, *_) = registry.find("dataset", reader)
+            changes = {**track.parameters.get(reader, {}), dataset.address: str(folder)}
+            cast("ImageDataset", dataset.with_parameters(**changes)).build(torch.device("cpu"))

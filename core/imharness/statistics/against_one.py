@@ -1,0 +1,190 @@
+"""Many entries against one, and one against the best of the others: simultaneous intervals of paired differences.
+
+Two questions are narrower than "who is better than whom among all pairs", and each has more power alone:
+
+- *Which entries are better than this one?* (no defense). The largest t of all entries, resampled together, gives ends
+  that all hold at once (Dunnett, "A multiple comparison procedure for comparing several treatments with a control",
+  JASA 1955; resampled as in Romano and Wolf, Econometrica 2005). Of the 5 %, 4 are spent on "better" and 1 on "worse".
+  Step-down: once some entries are shown to be better, the others are asked among themselves.
+- *Which entries may be the best?* An entry is ruled out if another one is better by more than the largest t that any
+  other reaches against the best one by chance (Hsu, "Simultaneous confidence intervals for all distances from the
+  'best'", Annals of Statistics 1981). The best one stays in the set in 95 % of studies.
+
+A third question needs no correction: is the entry that is ahead better than each other one? Of two that are equally
+good, the one that happens to be ahead is shown to be better, falsely, in at most as many studies as a two-sided test of
+the two rejects; with more of them it happens less often, as it has to be shown against each (Gutmann and Maymin, "Is
+the selected population the best?", Annals of Statistics 1987). See `shown_alone`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from imharness.statistics.bootstrap import LEVEL
+from imharness.statistics.clusters import FEWEST
+from imharness.statistics.differences import (
+    BATCHES,
+    MANY,
+    RESAMPLES,
+    Floats,
+    Intervals,
+    Mask,
+    batched,
+    centred,
+    largest_ahead,
+    moments,
+    quantile,
+    smoothed,
+    unseen,
+)
+from imharness.statistics.means import skewed_ends
+
+BETTER, WORSE = 0.04, 0.01
+"""How the 5 % of the family are spent: on entries said to be better, and on entries said to be worse."""
+
+
+@dataclass(frozen=True)
+class AgainstOne:
+    """How much better each of m entries is than one, with ends that hold at once; NaN where nothing was measured.
+
+    All arrays are ``(m,)``. `alphas`: the one-sided levels of a single lower and a single upper end at which those of
+    all entries hold at once, in `BETTER` and `WORSE` short of all studies.
+    """
+
+    value: Floats
+    error: Floats
+    units: npt.NDArray[np.int64]
+    value_range: float
+    alphas: tuple[float, float]
+    better: Mask
+    """Which entries are shown to be better, step by step."""
+    worse: Mask
+    """Which entries are shown to be worse."""
+
+    @cached_property
+    def low(self) -> Floats:
+        """Lower ends; of an entry that is shown to be better otherwise, such as by a later step, 0 at least."""
+        single = self.value - self._half(self.alphas[0])
+        return np.asarray(np.where(self.better, np.maximum(single, 0.0), single))
+
+    @cached_property
+    def high(self) -> Floats:
+        """Upper ends; of an entry that is shown to be worse otherwise, 0 at most."""
+        single = self.value + self._half(self.alphas[1])
+        return np.asarray(np.where(self.worse, np.minimum(single, 0.0), single))
+
+    def joined(self, better: Mask, worse: Mask) -> AgainstOne:
+        """Return the same with what intervals of all pairs show: with few entries they may be the shorter ones."""
+        return replace(self, better=self.better | better, worse=self.worse | worse)
+
+    def needed(self, i: int) -> int | None:
+        """Return how many units show an entry to be better in four of five studies; None where it is not ahead."""
+        ahead = self.value[i] > 0
+        return (
+            Intervals(self.value, self.error, self.units, 2 * self.alphas[0], self.value_range).needed_for(i)
+            if ahead
+            else None
+        )
+
+    def _half(self, alpha: float) -> Floats:
+        return Intervals(self.value, self.error, self.units, 2 * alpha, self.value_range).half
+
+
+def against_one(unit_values: Floats, value_range: float, *, resamples: int = RESAMPLES) -> AgainstOne:
+    """Return m entries against one. `unit_values` ``(m, k)``: what each independent unit adds to the advantage of each.
+
+    They are `contributions` of differences. A unit that a pair lacks is NaN; in resamples it counts as the pair's mean.
+    `value_range`: the largest difference of two numbers of one unit, as in `Intervals`.
+    """
+    value, error, units = moments(unit_values)
+    rows = np.flatnonzero((units >= FEWEST) & (error > 0))
+    drawn = _Resampled.of(unit_values[rows], resamples)
+    alphas = drawn.alpha(BETTER, range(len(rows))), drawn.alpha(WORSE, range(len(rows)), sign=-1)
+    none = np.zeros(len(unit_values), dtype=bool)
+    first = AgainstOne(value, error, units, value_range, alphas, none, none)
+    first = replace(first, worse=np.nan_to_num(first.high, nan=1.0) < 0)
+    better = np.nan_to_num(first.low, nan=-1.0) > 0
+    while True:
+        others = [i for i in range(len(rows)) if not better[rows[i]]]
+        alpha = drawn.alpha(BETTER, others)
+        ends = {i: value[row] - quantile(2 * alpha, int(units[row])) * error[row] for i in others for row in [rows[i]]}
+        further = [rows[i] for i, end in ends.items() if end > 0]
+        if not further:
+            return replace(first, better=better)
+        better[further] = True
+
+
+def best_alpha(unit_values: Floats, *, resamples: int = RESAMPLES) -> float:
+    """Return the one-sided level at which an entry is ruled out as the best if another one is ahead by so much.
+
+    `unit_values` ``(m, k)``: `contributions` of entries. It is the smallest of the levels that belong to each entry as
+    the best one, so that one number serves all, in tables as on pages.
+    """
+    measured = unit_values[~np.isnan(unit_values).all(axis=1)]
+    m, k = measured.shape
+    alone: float = 1 - LEVEL
+    bonferroni: float = alone / max(m - 1, 1)
+    if m < 2 or m > MANY or k < FEWEST:
+        return bonferroni
+    off = centred(measured)
+    if not off.any():
+        return bonferroni
+    off = batched(off) if k > BATCHES else off
+    count, size = m * (m - 1) // 2, off.shape[1]
+    largest = np.concatenate([largest_ahead(draw) for draw in smoothed(off.T, count, resamples)])
+    reached = np.quantile(largest, LEVEL, axis=0)
+    return max(float(scipy.special.stdtr(size - 1, -reached.max())), bonferroni / 4)
+
+
+def shown_alone(unit_values: Floats, value_range: float) -> Mask:
+    """Return where a mean is shown to be above zero by itself, at the two-sided level of 5 %: ``(m,)``.
+
+    `unit_values` ``(m, k)``: what each unit adds to each mean, NaN where it lacks one; `value_range` as in
+    `Intervals`. The lower end is the farther one of Student's t and of the t corrected for skewness (see
+    `imharness.statistics.means`), of which only what exceeds the standard error of the skewness of normal numbers
+    counts: with 12 units, the full correction costs a fifth of the clear differences, and normal ones need none.
+    """
+    value, error, units = moments(unit_values)
+    significant = np.zeros(len(unit_values), dtype=bool)
+    for i in np.flatnonzero(units >= FEWEST):
+        k = int(units[i])
+        if error[i] > 0:
+            finite = unit_values[i][~np.isnan(unit_values[i])]
+            bound = quantile(1 - LEVEL, k)
+            significant[i] = value[i] > bound * error[i] and skewed_ends(finite, bound, sure=True)[0] > 0
+        else:
+            significant[i] = value[i] > unseen(1 - LEVEL, k) * (value_range + abs(value[i]))
+    return significant
+
+
+@dataclass(frozen=True)
+class _Resampled:
+    """The t of entries in resamples ``(r, m)`` of k units; None instead where Bonferroni has to do."""
+
+    t: Floats | None
+    k: int
+
+    @classmethod
+    def of(cls, unit_values: Floats, resamples: int) -> _Resampled:
+        m, k = unit_values.shape
+        if not m or m > MANY:
+            return cls(None, k)
+        off = np.nan_to_num(unit_values - np.nanmean(unit_values, axis=1, keepdims=True))
+        off = batched(off) if k > BATCHES else off
+        draws = smoothed(off.T, m, resamples)
+        t = [draw.mean(axis=1) / draw.std(axis=1, ddof=1) * np.sqrt(draw.shape[1]) for draw in draws]
+        return cls(np.concatenate(t), off.shape[1])
+
+    def alpha(self, level: float, which: Sequence[int], sign: int = 1) -> float:
+        """Return the one-sided level of one end at which those of some entries hold at once, short of `level`."""
+        bonferroni = level / max(len(which), 1)
+        if self.t is None or not len(which):
+            return bonferroni
+        reached = np.quantile((sign * self.t[:, list(which)]).max(axis=1), 1 - level)
+        return min(max(float(scipy.special.stdtr(self.k - 1, -reached)), bonferroni / 4), level)

@@ -1,0 +1,87 @@
+"""The title of the whole site: what one of its leaderboards shows before all. Headlines of rankings are the core's own.
+
+The findings of a leaderboard are sorted by what a reader must know first. The first rule that applies leads:
+
+1. fails: of the entries that are shown to be better than no defense while the attacker does not know them, at least
+   two, and at least half, are shown to do worse once the attacker knows them, and to keep less than half of that
+   advantage against the worst attack;
+2. wins: one entry wins;
+3. moves: at least half of the entries are shown to do worse once the attacker knows them;
+4. costs: at least half of the entries are shown to cost too much;
+5. better: some entry is shown to be better than no defense; the one that gains most leads;
+6. open: nothing of this is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from imharness.results.findings import Finding
+from imharness.results.rankings import Ranking
+
+Kind = Literal["fails", "wins", "moves", "costs", "better", "open"]
+
+
+@dataclass(frozen=True)
+class Lead:
+    """What leads a leaderboard: of how many entries it is true, and the title that it would give the site."""
+
+    kind: Kind
+    count: int
+    title: str
+
+
+def first_of(leads: Sequence[Lead]) -> int:
+    """Return which of several leads gives the site its title: that of the first rule, with the most entries."""
+    order = get_args(Kind)
+    return min(range(len(leads)), key=lambda i: (order.index(leads[i].kind), -leads[i].count, i))
+
+
+def lead_of(ranking: Ranking, entry: str, names: Mapping[str, str]) -> Lead:
+    """Return what a ranking found before all; `entry`: what a row is, `names`: label -> what it is called."""
+    return next(_leads(_Leaderboard(ranking, entry, names)))
+
+
+class _Leaderboard:
+    def __init__(self, ranking: Ranking, entry: str, names: Mapping[str, str]) -> None:
+        self.ranking, self.names, self.entry = ranking, names, entry
+        self.own = [label for label, position in ranking.places.items() if not position.control]
+
+    def of(self, kind: str, tier: str) -> list[Finding]:
+        return [finding for finding in self.ranking.findings if (finding.kind, finding.tier) == (kind, tier)]
+
+    def fails(self) -> tuple[list[str], list[str]]:
+        """Return the entries that look strong, and those of them that are shown to move and to be broken."""
+        strong = [
+            label
+            for label in self.own
+            if (broken := self.ranking.places[label].broken) is not None and (broken.seems.low or 0.0) > 0
+        ]
+        moving = {finding.entry for finding in self.of("moves", "shown")}
+        failing = moving & {finding.entry for finding in self.of("broken", "ruled out")}
+        return strong, [label for label in strong if label in failing]
+
+
+def _leads(leaderboard: _Leaderboard) -> Iterator[Lead]:
+    entry, entries = leaderboard.entry, f"{leaderboard.entry}s"
+    strong, failed = leaderboard.fails()
+    n, of = len(failed), len(strong)
+    if n >= 2 and 2 * n >= of:
+        title = f"{entries.capitalize()} that look strong often fail once the attacker knows them"
+        yield Lead("fails", n, title)
+    if leaderboard.ranking.winner:
+        title = f"{leaderboard.names[leaderboard.ranking.winner]} holds, even against attackers who know it"
+        yield Lead("wins", 1, title)
+    moves = leaderboard.of("moves", "shown")
+    both = [label for label in leaderboard.own if leaderboard.ranking.places[label].moved is not None]
+    if moves and 2 * len(moves) >= len(both):
+        yield Lead("moves", len(moves), f"Most {entries} do worse once the attacker knows them")
+    costs = list(dict.fromkeys(finding.entry for finding in leaderboard.of("costs", "ruled out")))
+    if costs and 2 * len(costs) >= len(leaderboard.own):
+        yield Lead("costs", len(costs), f"Most {entries} cost too much")
+    better = leaderboard.of("better", "shown")
+    if better:
+        yield Lead("better", len(better), f"{leaderboard.names[better[0].entry]} is better than no defense")
+    yield Lead("open", 0, f"No {entry} is shown yet to be better than no defense")

@@ -1,0 +1,87 @@
+"""An attack whose images exist: it returns the one that was made from an original for the metric and the strength."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from imharness.data import asset_path
+from imharness.errors import ContractError, Unavailable
+from imharness.files import files_digest, read_pixels
+from imharness.images import Attack, AttackInfo, ImageRng, Images, Perturb, Target, hookimpl
+from imharness_iqa.attacked_folder import HOW, AttackedFolder, Condition, attacked_folder
+
+
+class Recorded(Attack):
+    """Images that somebody attacked, of one attack in a folder; it knows no defense and asks the metric nothing."""
+
+    info = AttackInfo(
+        id="harness/recorded", version="1", access="black_box", norm="unrestricted", distortion="linf", strengths={}
+    )
+    address = "path"
+    opt_in = True
+    path: str = Field(default="", description="Folder with index.csv, here or among the assets.")
+    method: str = Field(default="", description="The attack, as the index names it, with (...) for [...].")
+    metric: str = Field(default="", description="The attacked metric; a run sets it.")
+    strength: str = Field(default="", description="The strength; a run sets it.")
+
+    def at(self, strength: str) -> Self:
+        """Return the attack at a strength of the index."""
+        return self.with_parameters(strength=strength)
+
+    def listed(self) -> AttackedFolder:
+        """Return what the folder holds; raises `Unavailable` without one."""
+        if not self.path:
+            raise Unavailable("no folder of attacked images is named", HOW)
+        return attacked_folder(asset_path(self.path))
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the folder has images of the attack."""
+        listed = self.listed()
+        if self.method not in (names := {condition.attack for condition in listed.attacked}):
+            raise Unavailable(f"{self.path} has no attack {self.method!r}", f"name one of {', '.join(sorted(names))}")
+
+    def content(self) -> str:
+        """Return a digest of the images for the metric and the strength."""
+        folder = asset_path(self.path)
+        return files_digest(folder, [folder / file for pair in self._pairs().items() for file in pair])
+
+    def build(self, device: torch.device) -> Perturb:
+        folder = asset_path(self.path)
+        by_pixels = {_digest(read_pixels(folder / original)): file for original, file in self._pairs().items()}
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            pixels = images.mul(255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
+            stack = np.stack([self._made(image, folder, by_pixels) for image in pixels])
+            return torch.from_numpy(stack).permute(0, 3, 1, 2).to(images.device) / 255
+
+        return perturb
+
+    def _pairs(self) -> Mapping[str, str]:
+        """Return original file -> attacked file."""
+        return self.listed().attacked.get(Condition(self.metric, self.method, self.strength), {})
+
+    def _made(self, original: np.ndarray, folder: Path, by_pixels: Mapping[str, str]) -> np.ndarray:
+        file = by_pixels.get(_digest(original))
+        if file is None:
+            raise ContractError(f"{self.label}: {self.path} has no image that was made from one of the images")
+        attacked = read_pixels(folder / file)
+        if attacked.shape != original.shape:
+            raise ContractError(
+                f"{self.label}: {file} has {attacked.shape[1]}x{attacked.shape[0]} px, its original "
+                f"{original.shape[1]}x{original.shape[0]}"
+            )
+        return attacked
+
+
+def _digest(pixels: np.ndarray) -> str:
+    return hashlib.sha256(repr(pixels.shape).encode() + np.ascontiguousarray(pixels).tobytes()).hexdigest()
+
+
+@hookimpl
+def components() -> list[Attack]:
+    return [Recorded()]

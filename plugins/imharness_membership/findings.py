@@ -1,0 +1,162 @@
+"""What an audit of one model finds out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+from imharness.membership import BalancedAccuracy, Estimate
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one evaluator finds out about the target; a rate is None if there are too few non-members to define it.
+
+    `on_shadow` is its balanced accuracy on the rows with known membership, each half after it learnt on the other half;
+    `told` is a sentence that says how it guesses.
+    """
+
+    evaluator: str
+    on_shadow: float
+    accuracy: BalancedAccuracy
+    auc: Estimate
+    tpr_at_01: Estimate | None
+    tpr_at_1: Estimate | None
+    roc: tuple[list[float], list[float]] = field(repr=False)
+    by_class: Mapping[int, float | None] = field(repr=False)
+    told: str = ""
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Privacy risk scores of the target's rows, and how well they are calibrated."""
+
+    thresholds: tuple[float, ...]
+    precision: list[float | None]
+    recall: list[float]
+    rmse: float
+    said: list[float]
+    real: list[float]
+    rows: list[int]
+    member_quantiles: list[float]
+    by_class: Mapping[int, tuple[float | None, float | None]]
+    """Class -> (mean risk score of its members, training minus test accuracy)."""
+    correlation: float | None
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How a model that the adversary trained compares with the target in one respect.
+
+    Args:
+        what: what was measured, in words.
+        of: "shadow model" or "reference models"; `other` is its number, the mean of several.
+        differs: whether the difference is larger than chance and than what attacks bear; they then may show less than
+            an adversary who trains a better copy.
+    """
+
+    of: str
+    what: str
+    target: float
+    other: float
+    differs: bool
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.target:.4g} (target), {self.other:.4g} ({self.of})"
+
+
+@dataclass(frozen=True)
+class ModelAudit:
+    """Everything that an audit found.
+
+    Args:
+        train_accuracy, test_accuracy: of the target on members and on others; None without labels.
+        known: rows from which evaluators learnt, whose membership they knew.
+        has_shadow: whether these are rows of a shadow model, and not other rows of the same model.
+        untested: evaluator -> why it took no part.
+        digests: "target" and "shadow" -> sha256 of the bytes of its probabilities (float32), labels (int64) and
+            membership (one byte each), one after the other, in the order in which the rows were given.
+        references: number of reference models.
+        likeness: how shadow model and reference models compare with the target.
+        has_labels: whether the rows have labels; without them the class that the target predicts stands for it.
+        labels_alone: the balanced accuracy of calling rows members that the model predicts right, which is what an
+            attacker reaches who sees predicted classes alone; None without labels.
+        notes: what was done to outputs that were rounded or cut to the top classes.
+    """
+
+    members: int
+    nonmembers: int
+    classes: int
+    train_accuracy: float | None
+    test_accuracy: float | None
+    findings: list[Finding]
+    risk: Risk
+    known: int
+    has_shadow: bool
+    untested: Mapping[str, str]
+    digests: Mapping[str, str]
+    references: int = 0
+    likeness: Sequence[Likeness] = ()
+    has_labels: bool = True
+    labels_alone: BalancedAccuracy | None = None
+    notes: Sequence[str] = ()
+
+    def mismatches(self) -> list[str]:
+        """Return in words where shadow model or reference models differ from the target."""
+        return [str(likeness) for likeness in self.likeness if likeness.differs]
+
+    def ordered(self) -> list[Finding]:
+        """Return all findings, that of the evaluator first that was most accurate on the rows with known membership.
+
+        The order is not by the target: the largest of many accuracies there would be too large by chance.
+        """
+        return sorted(self.findings, key=lambda f: -f.on_shadow)
+
+    def worst(self) -> Finding:
+        """Return the first of `ordered`, which is the result of the audit."""
+        return self.ordered()[0]
+
+    def doubts(self) -> Sequence[str]:
+        """Return in sentences why no number of this audit is shown to be small, whatever the limit."""
+        return self.worst().accuracy.concerns
+
+    def not_tested(self) -> list[str]:
+        """Return for each reason the evaluators that took no part, and the reason.
+
+        Settings are named only where the same evaluator took part with others.
+        """
+        used = {_id(finding.evaluator) for finding in self.findings}
+        by_reason: dict[str, dict[str, None]] = {}
+        for label, why in self.untested.items():
+            by_reason.setdefault(why, {})[label if _id(label) in used else _id(label)] = None
+        return [f"{', '.join(names)}, {why}" for why, names in by_reason.items()]
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything as plain data in full precision."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class AuditSubject:
+    """What a report says beside the numbers of an audit.
+
+    Args:
+        name: the model's name.
+        repeat: the command, or the lines of Python, that repeat the audit.
+        fail_above: the balanced accuracy that must not be exceeded; None: no limit was set.
+        files: what was read -> its sha256.
+        day: the day of the audit.
+    """
+
+    name: str
+    repeat: str
+    fail_above: float | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    day: date = field(default_factory=lambda: datetime.now(UTC).date())
+
+
+def _id(label: str) -> str:
+    """Return a label without its settings."""
+    return label.partition("[")[0]

@@ -1,0 +1,72 @@
+"""Reads what people give as reference models of `ih.audit`, or trains these with a function that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.data import derive_seed
+from imharness.errors import UsageError
+from imharness.extending import array_of, shown_progress, whole, wrong
+from imharness_membership.audit_references import FEWEST, GivenReferences
+from imharness_membership.notebook.trained import Trainer, Training, Workers
+
+COUNT, MOST = 16, 4096
+"""The number of reference models that are trained by default, and the largest."""
+KINDS = ("log_odds", "probabilities")
+
+
+def references_of(value: Any) -> GivenReferences:
+    """Return the answers and the membership of reference models; raises `UsageError`."""
+    if isinstance(value, Mapping):
+        kinds = [name for name in KINDS if value.get(name) is not None]
+        if len(kinds) != 1 or value.get("member") is None:
+            raise wrong("references", "a mapping with member, and log_odds or probabilities", sorted(map(str, value)))
+        answers, called = value[kinds[0]], (f"references: {kinds[0]}", "references: member")
+        return GivenReferences(array_of(called[0], answers), array_of(called[1], value["member"]), called)
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return GivenReferences(array_of("references: answers", value[0]), array_of("references: member", value[1]))
+    raise wrong("references", "a pair (answers, member) or a mapping; a number only with train=", value)
+
+
+def trained_for(
+    target: Any, trainer: Trainer, references: Any, seed: int, workers: Workers, progress: bool
+) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
+    """Return the target, which is trained where it is None, and the answers of trained reference models.
+
+    Args:
+        references: their number; None means 16.
+    """
+    count = COUNT if references is None else whole("references", references)
+    if not FEWEST <= count <= MOST:
+        raise UsageError(f"references: expected a number from {FEWEST} to {MOST}, got {count}.")
+    masks = halves(len(trainer.labels), count, seed)
+    models = [] if target is not None else [_training(_half(len(trainer.labels), "target", seed), "target", seed)]
+    models += [_training(mask, f"reference {number}", seed) for number, mask in enumerate(masks)]
+    with shown_progress("trained models", progress) as advance:
+        answers = workers.answers(trainer, models, advance)
+    if target is None:
+        target = {"probabilities": answers.pop(0), "labels": trainer.labels, "member": models[0].chosen}
+    return target, {"probabilities": np.stack(answers), "member": masks}
+
+
+def halves(rows: int, count: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Return the rows on which each reference model is trained, bool ``(count, rows)``: pairs of complementary halves.
+
+    So half of the models were trained on each row, if their number is even (Zarifzadeh, Liu & Shokri, ICML 2024).
+    """
+    firsts = [_half(rows, f"pair {number}", seed) for number in range((count + 1) // 2)]
+    return np.stack([mask for first in firsts for mask in (first, ~first)])[:count]
+
+
+def _half(rows: int, name: str, seed: int) -> npt.NDArray[np.bool_]:
+    order = np.random.default_rng(derive_seed("half", name, seed)).permutation(rows)
+    return np.asarray(order < rows // 2)
+
+
+def _training(mask: npt.NDArray[np.bool_], name: str, seed: int) -> Training:
+    """Return the training of a model; every model has a seed of its own, small enough for any library."""
+    return Training(mask, derive_seed("training", name, seed) % 2**31, name)

@@ -1,0 +1,139 @@
+"""One rule for what a model answers: whether it is probabilities or logits, and what is done to rounded and cut ones.
+
+Numbers in [0, 1] are never logits, however their rows sum. An interface that rounds, or names the top classes alone,
+answers with rows that do not sum to 1; a softmax of these would turn 0.99 into 0.23.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.errors import UsageError
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float32]
+BEYOND = 1e-3
+"""How far the arithmetic of a model may carry a probability out of [0, 1]."""
+CLOSE = 1e-4
+"""Rows whose sums are so near to 1 are left as they are."""
+NEARLY = 1e-3
+"""Rows of unrounded answers sum to 1 up to this."""
+COARSE = 2.0**-4
+"""The relative error of the coarsest floating-point numbers in use, of 8 bits with 3 for the mantissa."""
+DECIMALS = (1, 2, 3, 4)
+ALIKE = 0.02
+"""Sums that differ by no more than this share of their mean are those of shares in another unit."""
+
+
+def probabilities_of(outputs: Array, where: str, logits: bool | None = None) -> tuple[Floats, str]:
+    """Return probabilities float32 ``(n, classes)`` that sum to 1, and what was done to them in a sentence, or "".
+
+    Args:
+        outputs: ``(n, classes)``, numbers.
+        where: their name in messages.
+        logits: whether they are said to be logits; None: a model's answers, which may be either.
+
+    Raises:
+        UsageError: they can be neither; the message names the row.
+    """
+    return summing_to_1(shares_of(outputs, where, logits), where)
+
+
+def shares_of(outputs: Array, where: str, logits: bool | None = None) -> Floats:
+    """Return numbers in [0, 1], float32 ``(n, classes)``: as they are, or of logits by softmax."""
+    if outputs.ndim != 2 or outputs.shape[1] < 2 or outputs.dtype.kind not in "iuf":
+        raise UsageError(
+            f"{where} must be numbers (rows, classes) with at least 2 classes, got {outputs.dtype} {outputs.shape}."
+        )
+    if len(outputs) == 0:
+        raise UsageError(f"{where} has no rows.")
+    exact = outputs.astype(np.float64)
+    refuse_rows(f"{where}, row", (np.isnan(exact) | (exact == np.inf)).any(axis=1), "holds NaN or infinity")
+    outside = ((exact < -BEYOND) | (exact > 1 + BEYOND)).any(axis=1)
+    if not outside.any():
+        if logits:
+            raise UsageError(
+                f"{where} lie in [0, 1], which logits do not: they are probabilities, so leave --logits out."
+            )
+        return np.clip(outputs, 0, 1).astype(np.float32)
+    totals = exact.sum(axis=1)
+    if (exact >= 0).all() and np.ptp(totals) <= ALIKE * totals.mean():
+        raise UsageError(
+            f"{where}: all rows sum to about {totals.mean():.3g}; divide them by it, so that they sum to 1."
+        )
+    if logits is False:
+        refuse_rows(
+            f"{where}, row",
+            outside,
+            "is outside [0, 1]; if these are logits, apply a softmax first (the command has --logits)",
+        )
+    refuse_rows(f"{where}, row", (exact == -np.inf).all(axis=1), "holds no finite number")
+    weights = np.exp(exact - exact.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+def summing_to_1(shares: Floats, where: str) -> tuple[Floats, str]:
+    """Return probabilities of numbers in [0, 1], and what was done to them, in a sentence or "".
+
+    What is missing in a row that is cut to its top classes is spread evenly over the classes with 0, so that those that
+    were answered keep their probabilities. Other rows are divided by their sum, if rounding explains it.
+    """
+    totals, classes = shares.sum(axis=1, dtype=np.float64), shares.shape[1]
+    off = np.abs(totals - 1) > CLOSE
+    if not off.any():
+        return shares, ""
+    step = _step(shares)
+    rounding = max(NEARLY, _relative_step(shares), min(classes * step / 2, 1.0))
+    zeros = (shares == 0).sum(axis=1)
+    missing = (1 - totals) / np.maximum(zeros, 1)
+    least = np.where(shares > 0, shares, np.inf).min(axis=1)
+    most = np.where(np.isfinite(least), least, 0) + step + NEARLY  # that a class with 0 can have
+    cut = off & (totals < 1) & (zeros > 0) & (missing <= most)
+    refuse_rows(
+        f"{where}, row",
+        off & ~cut & ((totals > 1 + rounding) | (totals < 1 - 2 * rounding) | (totals == 0)),  # some cut decimals off
+        "does not sum to 1, nor as rounded probabilities or the top classes do; give a probability of each class",
+        totals,
+    )
+    whole = np.where((off & ~cut)[:, None], shares / np.where(totals > 0, totals, 1)[:, None], shares)
+    whole = np.where(cut[:, None] & (shares == 0), missing[:, None], whole).astype(np.float32)
+    done = [
+        f"{count} were {how}"
+        for count, how in (
+            (int((off & ~cut).sum()), "divided by their sum"),
+            (int(cut.sum()), "completed: what was missing was spread evenly over the classes with 0"),
+        )
+        if count
+    ]
+    return whole, (
+        f"{where}: {off.sum()} of {len(shares)} rows sum to {totals[off].min():.4g} to {totals[off].max():.4g} and not "
+        f"to 1, as rounded answers and those of the top classes do; {' and '.join(done)}."
+    )
+
+
+def _step(shares: Floats) -> float:
+    """Return the step of decimals to which all numbers are rounded, 0 if they are not."""
+    inner = shares[(shares > 0) & (shares < 1)].astype(np.float64)
+    for decimals in DECIMALS:
+        scaled = inner * 10**decimals
+        if len(inner) and bool((np.abs(scaled - np.rint(scaled)) < 1e-2).all()):
+            return float(10.0**-decimals)
+    return 0.0
+
+
+def _relative_step(shares: Floats) -> float:
+    """Return the step of the mantissas of all numbers, as of bfloat16 (2^-7), at most `COARSE`."""
+    bits = int(np.bitwise_or.reduce(shares.ravel().view(np.uint32)) & 0x7FFFFF)
+    return min(COARSE, (bits & -bits) / 2**23 if bits else 1.0)
+
+
+def refuse_rows(where: str, bad: npt.ArrayLike, what: str, values: Array | None = None) -> None:
+    """Raise `UsageError` that names the first bad row, its value, and how many more there are."""
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        value = "" if values is None else f": {values[rows[0]]:g}"
+        more = f" (and {len(rows) - 1} more rows)" if len(rows) > 1 else ""
+        raise UsageError(f"{where} {rows[0]} {what}{value}{more}.")

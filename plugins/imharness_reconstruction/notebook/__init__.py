@@ -1,0 +1,1 @@
+"""What the package adds to `import imharness as ih`."""

@@ -1,0 +1,74 @@
+"""Whether anything can be said of defenses, or of metrics: an attack has to rebuild something where nobody defends.
+
+The mean of the training images is a guess for which no gradient is needed. Where no attack comes closer to the images
+of an undefended model, a defense behind which attacks fail as well has shown nothing, and a metric that orders such
+reconstructions as people do has not shown that it sees what leaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from imharness.leaderboard import Blocks, Contest, mean_value
+from imharness_reconstruction.resolution import PSNR
+from imharness_reconstruction.scores import BASELINE, FLOOR
+from imharness_reconstruction.units import repeated
+
+FLAG = "no attack rebuilds more than the mean image without a defense"
+
+
+def with_positive_control(rules: Contest) -> Contest:
+    """Return the contest as it is, or one that judges nobody, because no undefended model is attacked with success.
+
+    With success: the mean over the private images is closer than that of the mean image, by the interval of the
+    difference, or by the mean alone where there are too few images for one.
+    """
+    common = rules.on_common_units()
+    entries = list(common.scores.entries)
+    plain = [i for i, entry in enumerate(entries) if entry.endswith(f" + {BASELINE}")]
+    if FLOOR not in entries or not plain:
+        return rules
+    guess = common.worst[entries.index(FLOOR)]
+    leads = {i: common.mean(guess - common.worst[i]) for i in plain}
+    measured = {i: lead.value for i, lead in leads.items() if lead.value is not None}
+    if any((leads[i].low if leads[i].low is not None else value) > 0 for i, value in measured.items()):
+        return rules
+    verdict = "No attack converges without a defense"
+    if measured:
+        best = max(measured, key=lambda i: measured[i])
+        both = np.isfinite(guess) & np.isfinite(common.worst[best])
+        reached, guessed = (
+            rules.words.amount(float(rules.sign * numbers[both].mean())) for numbers in (common.worst[best], guess)
+        )
+        verdict = (
+            f"The attack rebuilds nothing without a defense ({reached}, the mean image has {guessed})"
+            if measured[best] <= 0
+            else f"Nothing is shown to be rebuilt without a defense ({reached}, mean image {guessed})"
+        )
+    flags = {entry: (*rules.flags.get(entry, ()), FLAG) for entry in entries if entry not in rules.controls}
+    return replace(rules, flags={**rules.flags, **flags}, void=f"{verdict}: no defense can be judged.")
+
+
+def uncontrolled(scores: Blocks, guesses: Mapping[str, float]) -> str:
+    """Return `FLAG` if no undefended model gives more away than the mean image, or "" if one does or it is not known.
+
+    Args:
+        scores: what `tables.leakages` returns, of one data set, attack and state.
+        guesses: image -> PSNR of the mean image, dB.
+    """
+    for c, condition in enumerate(scores.conditions):
+        guess = np.array([guesses.get(str(image), np.nan) for image in scores.units[c]], dtype=np.float64)
+        plain = [i for i, entry in enumerate(scores.entries) if entry.endswith(f" + {BASELINE}")]
+        if condition["metric"] != PSNR or not plain or not np.isfinite(guess).any():
+            continue
+        failed = scores.values["converged"][c] == 0
+        leads = np.where(failed, np.nan, scores.values["score"][c] - guess)[plain]
+        sources = repeated(scores.about["source"][c])
+        measured = [value for row in leads if (value := mean_value(row, sources)).value is not None]
+        if any((value.value if value.low is None else value.low) > 0 for value in measured):
+            return ""
+        return FLAG
+    return ""

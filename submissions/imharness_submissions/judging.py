@@ -1,0 +1,81 @@
+"""Judges the entries of a submission: the conformance suite, and attacks that do without their gradients."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+
+from imharness.contracts.component import Component
+from imharness.contracts.purification import Purification
+from imharness.contracts.track import Progress
+from imharness.testing import CheckResult, check_component
+from imharness_submissions.gradient_audit import TrialAttacks, examine
+from imharness_submissions.metric_audit import claims_a_gradient, examine_metric
+from imharness_submissions.report import Checked, GradientAudit
+from imharness_submissions.run import Run
+
+SLOW_IMPORT_S = 10.0
+"""A package that takes longer to import is flagged, s."""
+
+
+def conformance(run: Run, advance: Progress) -> tuple[int, list[Checked]]:
+    """Run the conformance suite on each entry with fresh inputs; return the seed of the inputs and the results.
+
+    The suite runs in this process and calls the entries in the sandbox.
+    """
+    seed, checks = secrets.randbelow(2**31), list[Checked]()
+    for number, component in enumerate(run.opened.components):
+        with run.time_of_a_task():
+            checks += map(reported, check_component(component, seed))
+        advance(number + 1, len(run.opened.components))
+    run.end_task()
+    return seed, [*checks, _imports(run)]
+
+
+def reported(outcome: CheckResult) -> Checked:
+    """Return what a check found; one that was given up, because the package took its time, did not pass."""
+    status = "failed" if outcome.late else outcome.status
+    return Checked(component=outcome.component, check=outcome.check, status=status, message=outcome.message)
+
+
+def _imports(run: Run) -> Checked:
+    package = run.opened.description
+    slow = package.import_s > SLOW_IMPORT_S
+    return Checked(
+        component=package.distribution,
+        check="is imported quickly",
+        status="failed" if slow else "passed",
+        message=f"{package.import_s:.2f} s" + (f"; at most {SLOW_IMPORT_S:g}: load weights in build" if slow else ""),
+    )
+
+
+def audit_gradients(run: Run, advance: Progress) -> list[GradientAudit]:
+    """Compare the gradients of purifications with attacks that do without them, those of metrics with queries."""
+    examinations = list(_examinations(run))
+    if examinations:
+        run.opened.guest.kill()  # one that starts again is no older than those of tasks
+    audits = list[GradientAudit]()
+    for number, (component, examination) in enumerate(examinations):
+        try:
+            with run.time_of_a_task():
+                audit = examination()
+            audits += [audit] if audit is not None else []
+        except Exception as error:  # an output that no contract allows breaks what is computed from it, too
+            run.note(f"{component.label}: could not be attacked", error)
+        advance(number + 1, len(examinations))
+    if examinations:
+        run.end_task()
+    return audits
+
+
+def _examinations(run: Run) -> Iterator[tuple[Component, Callable[[], GradientAudit | None]]]:
+    registry, device = run.opened.registry, torch.device(run.device)
+    defenses = [c for c in run.opened.components if isinstance(c, Purification)]
+    if defenses:
+        trial = TrialAttacks(registry, run.profile, device)
+        yield from ((c, partial(examine, c, trial, run.seed)) for c in defenses)
+    for metric in filter(claims_a_gradient, run.opened.components):
+        yield metric, partial(examine_metric, metric, registry, run.profile, device)

@@ -1,0 +1,146 @@
+"""Records a run of a submission: the sealed report, what the store keeps of the package, and the ledger."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import torch
+
+from imharness.planning.plan import Graph
+from imharness.results.identity import digest
+from imharness.results.leaderboards import Leaderboard
+from imharness.running.device import device_name
+from imharness.running.sweep import RunResult
+from imharness_submissions.ledger import Decision, Ledger
+from imharness_submissions.manifest import Claim
+from imharness_submissions.report import (
+    ChanceLevel,
+    Checked,
+    ClaimResult,
+    GradientAudit,
+    ReportedTask,
+    SubmissionReport,
+)
+from imharness_submissions.run import Run
+from imharness_submissions.sandbox.stored import SUBMISSIONS, StoredSubmission
+
+
+@dataclass
+class Findings:
+    """The results of a run before its tables are made; what broke off is empty."""
+
+    started: datetime
+    seconds: float = 0.0
+    suite_seed: int = 0
+    conformance: Sequence[Checked] = ()
+    gradient_audits: Sequence[GradientAudit] = ()
+    chance_level: Sequence[ChanceLevel] = ()
+    graphs: Sequence[Graph] = ()
+    outcome: RunResult = field(default_factory=RunResult)
+
+
+def report_of(run: Run, findings: Findings, leaderboards: Sequence[Leaderboard] = ()) -> SubmissionReport:
+    """Return the sealed report."""
+    package, outcome = run.opened.description, findings.outcome
+    addresses = {key: task.address for graph in findings.graphs for key, task in graph.tasks.items()}
+    gaps = {f"{gap.what}: {gap.reason}" for graph in findings.graphs for gap in graph.missing.values()}
+    return SubmissionReport(
+        name=run.name,
+        manifest=digest(run.submission.model_dump(mode="json")),
+        environment=package.environment,
+        package=f"{package.distribution} {package.version}",
+        isolation=run.opened.guest.level,
+        started=findings.started.isoformat(timespec="seconds"),
+        seconds=findings.seconds,
+        profile=run.profile.name,
+        limit=run.limit,
+        seed=run.seed,
+        suite_seed=findings.suite_seed,
+        device=device_name(torch.device(run.device)),
+        versions=_versions(),
+        entries=tuple(component.label for component in run.opened.components),
+        import_s=package.import_s,
+        conformance=tuple(findings.conformance),
+        gradient_audits=tuple(findings.gradient_audits),
+        chance_level=tuple(findings.chance_level),
+        attempts=tuple(dict.fromkeys([*run.look_alikes, *run.opened.guest.attempts, *_noted(run, findings)])),
+        tasks=tuple(_tasks(run, findings)),
+        failed={address: outcome.failed[key] for key, address in addresses.items() if key in outcome.failed},
+        unavailable=tuple(sorted(gaps)),
+        claims=tuple(measured(claim, leaderboards) for claim in run.submission.claims),
+    ).sealed()
+
+
+def _noted(run: Run, findings: Findings) -> Iterator[str]:
+    """Yield the forbidden things that the package tried while tasks were computed."""
+    ended = findings.outcome.done | findings.outcome.failed.keys()
+    for graph in findings.graphs:
+        for key in sorted(graph.tasks.keys() & ended):
+            record = run.store.record(key)
+            yield from record.notes if record is not None else ()
+
+
+def _tasks(run: Run, findings: Findings) -> Iterator[ReportedTask]:
+    ids = set(run.opened.ids)
+    for graph in findings.graphs:
+        for key, task in graph.tasks.items():
+            submitted = any(ref.id in ids for ref in task.spec.components.values())
+            record = run.store.record(key) if submitted and key in findings.outcome.done else None
+            if record is not None:
+                yield ReportedTask(address=f"{graph.track.info.id} {task.address}", key=key, seal=record.seal)
+
+
+def measured(claim: Claim, leaderboards: Sequence[Leaderboard]) -> ClaimResult:
+    """Return a claim with the number that the tables hold; the claim does not hold where there is none."""
+    tables = [table for each in leaderboards if each.track == claim.track for table in each.tables]
+    rows = [row for table in tables if table.id == claim.table for row in table.rows if row.label == claim.row]
+    value = next((row.values[claim.column].value for row in rows if claim.column in row.values), None)
+    return ClaimResult(
+        what=f"{claim.row}: {claim.column} of {claim.table} ({claim.track})",
+        claimed=claim.value,
+        measured=value,
+        tolerance=claim.tolerance,
+        holds=value is not None and abs(value - claim.value) <= claim.tolerance,
+    )
+
+
+def _versions() -> dict[str, str]:
+    names = ("image-privacy-harness", "torch", "numpy", "scipy", "pydantic", "safetensors")
+    return {name: importlib.metadata.version(name) for name in names}
+
+
+def store_submission(run: Run, report: SubmissionReport) -> None:
+    """Write manifest, package description and report into the store; the tables need the description."""
+    stored = StoredSubmission(
+        name=run.name,
+        manifest=run.submission.model_dump(mode="json"),
+        lock=run.lock,
+        folder=str(run.folder.resolve()),
+        description=run.opened.description,
+        report=report.model_dump(mode="json"),
+    )
+    run.store.replace(f"{SUBMISSIONS}/{run.name}.json", stored)
+
+
+def write_ledger(run: Run, report: SubmissionReport) -> None:
+    """Write the outcome into the ledger: added or re-scored, and flagged where there are reasons."""
+    ledger = Ledger(run.store.address)
+    earlier = any(line.name == run.name and line.decision == "added" for line in ledger.lines())
+    decision: Decision = "re-scored" if earlier else "added"
+    if run.broken and not report.tasks:
+        decision = "refused"
+    manifest = run.submission.model_dump(mode="json")
+    if run.submission.package.file:
+        manifest["package"]["file"] = str((run.folder / run.submission.package.file).resolve())
+    text = f"{len(report.tasks)} tasks, isolation {report.isolation}"
+    strongest = [audit.worst for audit in report.gradient_audits if audit.worst is not None]
+    if strongest:
+        worst = max(strongest, key=lambda gain: gain.gain)
+        text += f"; strongest trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
+    ledger.append(run.name, run.opened.ids, decision, text, report=report.seal, manifest=manifest, lock=run.lock)
+    flags = report.flags()
+    if flags:
+        ledger.append(run.name, run.opened.ids, "flagged", "; ".join(flags)[:1500], report=report.seal)

@@ -1,0 +1,156 @@
+"""One run of one submission: the opened package, its plan, and the computation of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from imharness.contracts.membership_evaluator import MembershipEvaluator
+from imharness.errors import HarnessError, StoreError, Unavailable
+from imharness.planning.plan import Graph
+from imharness.planning.profile import Profile
+from imharness.planning.secret import digest_of
+from imharness.reading.text import plain
+from imharness.results.identity import ComponentRef
+from imharness.results.store import Store
+from imharness.running.session import Session
+from imharness.running.sweep import RunResult
+from imharness.running.views import Nothing, View
+from imharness_submissions.deadline import Deadline
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.manifest import read_lock, read_manifest
+from imharness_submissions.opening import RunningSubmission, open_submission
+from imharness_submissions.owners import look_alikes
+from imharness_submissions.planned import by_kind, ids_of, only_with, split_of, with_tasks
+from imharness_submissions.sandbox.worker import guest_beside
+from imharness_submissions.store_secret import secret_of
+
+
+class Run:
+    """One run of one submission into a store: the opened package, and the sessions that compute its tasks."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        profile: Profile,
+        *,
+        device: str = "cpu",
+        workers: int = 0,
+        seed: int = 0,
+        limit: int | None = None,
+        trusted: bool = False,
+        command: str = "",
+        executor: str = "local",
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.folder, self.store, self.profile, self.seed, self.limit = folder, store, profile, seed, limit
+        self.name = folder.resolve().name
+        self.submission = read_manifest(folder)
+        self.device = device if self.submission.hardware.gpu else "cpu"
+        self.lock = tuple(read_lock(folder))
+        self.hides = profile.secret or secret_of(store)
+        """From what the streams of the package follow, and the split of its evaluators."""
+        self.broken = False
+        """Whether a stage of the run broke off."""
+        self._controls: dict[tuple[str, str], bool] = {}
+        self.look_alikes, self.opened = self._open(trusted)
+        self.evaluators = [c for c in self.opened.components if isinstance(c, MembershipEvaluator)]
+        """The entries that are measured on the split of the store's secret."""
+        registry, devices = self.opened.registry, [self.device]
+        self.session = Session(store, profile, registry, seed, limit, command, executor, devices, workers, settings)
+        self.sessions = [self.session]
+        """The session of the profile, and then, for evaluators, that of the store's secret."""
+        if self.evaluators and not profile.secret:
+            hidden = profile.model_copy(update={"secret": self.hides})
+            self.sessions.append(replace(self.session, profile=hidden))
+
+    def _open(self, trusted: bool) -> tuple[list[str], RunningSubmission]:
+        """Return the names that are like others, and the opened package; the ledger says why one is refused."""
+        ledger = Ledger(self.store.address)
+        try:
+            names = list(look_alikes(self.submission, ledger, self.name))
+            opened = open_submission(
+                self.folder, self.submission, trusted=trusted, secret=self.profile.secret, hides=self.hides
+            )
+        except Unavailable:
+            raise
+        except Exception as error:  # whatever a package makes of its opening
+            reason = f"the package cannot be used: {_line(error)}"
+            ledger.append(self.name, (), "refused", reason)
+            if isinstance(error, HarnessError):
+                raise
+            raise HarnessError(reason) from error
+        return names, opened
+
+    @contextmanager
+    def noting(self, stage: str) -> Iterator[None]:
+        """Note an error of the package's making, so that the report names it; the store's own errors go through."""
+        try:
+            yield
+        except (StoreError, Unavailable):
+            raise
+        except Exception as error:  # a stranger's outputs may break whatever is computed from them
+            self.broken = True
+            self.note(f"{stage} broke off", error)
+
+    def note(self, what: str, error: Exception) -> None:
+        """Let the report say what an error of the package's making prevented."""
+        self.opened.guest.note([f"{what}: {_line(error)}"])
+
+    def time_of_a_task(self) -> Deadline:
+        """Let an entry take as long as a task may: each of its calls has a limit, and their number has none."""
+        return Deadline(self.opened.guest, self.profile.time_limit_s)
+
+    def end_task(self) -> None:
+        """End what the guest does as if it were a task."""
+        try:
+            self.opened.guest.end_task(False)
+        except HarnessError as error:
+            self.opened.guest.note([str(error)])
+
+    def plan(self) -> list[Graph]:
+        """Return the graphs of the tasks that use the entries, with the tasks that these tasks need.
+
+        Tasks of evaluators, and what they need, are those of the store's secret (`imharness_submissions.store_secret`).
+        """
+        others = [c for c in self.opened.components if c not in self.evaluators]
+        graphs = [
+            only_with(graph, ids_of(others), self._is_control) for graph in self.session.plan(further=by_kind(others))
+        ]
+        if self.evaluators:
+            hidden = self.sessions[-1].plan(further=by_kind(self.evaluators))
+            selections = [only_with(graph, ids_of(self.evaluators), None) for graph in hidden]
+            graphs = [with_tasks(*pair) for pair in zip(graphs, selections, strict=True)]
+        return [graph for graph in graphs if graph.tasks or graph.missing]
+
+    def _is_control(self, ref: ComponentRef) -> bool:
+        key = (ref.kind, ref.label)
+        if key not in self._controls:
+            self._controls[key] = bool(self.opened.registry.revive(ref).control)
+        return self._controls[key]
+
+    def compute(self, graphs: Sequence[Graph], view: Callable[[], View] = Nothing) -> RunResult:
+        """Compute the tasks that the store lacks. Each worker starts the package in a sandbox of its own.
+
+        It is like the one that has run until now, which has learnt what the package imports. `view` opens what shows
+        how far the computation is; tasks on the store's secret split are shown after the others.
+        """
+        prepare = [guest_beside(self.opened.guest, self.opened.description, self.profile.secret)]
+        total = RunResult()
+        for session in self.sessions:
+            session.prepare = prepare
+            split_graphs = [split_of(graph, digest_of(session.profile.secret)) for graph in graphs]
+            result = session.compute(split_graphs, view(), noted=True)
+            total.done |= result.done
+            total.failed |= result.failed
+            total.reused += result.reused
+            total.warnings += result.warnings
+        return total
+
+
+def _line(error: Exception) -> str:
+    return f"{plain(str(error)) or type(error).__name__:.300}"

@@ -1,0 +1,55 @@
+"""Leaderboards for the tests of exports: one with every kind of mark, and one whose texts try to break out."""
+
+from tests.leaderboard import contested
+
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+
+EVIL = (
+    '=HYPERLINK("http://evil.test") </table> \\end{table}\\input{/etc/passwd} %$#_^~{}& `x` [a](http://b.test) '
+    '| "]) #panic() *x* __y__ $z$ --- @ <script> ::error::'
+)
+
+
+def leaderboard(**changes: object) -> Leaderboard:
+    """Return a leaderboard that the policy ranks: see `tests.leaderboard.contested`."""
+    report = contested.report()
+    facts: dict[str, object] = {
+        "track": "acme/contest",
+        "title": "Contest",
+        "measures": "",
+        "profile": "p",
+        "seed": 0,
+        "limit": 12,
+        "command": "harness run",
+        "finished": "2026-01-02T03:04:05+00:00",
+        "missing": (),
+        "tasks_done": 7,
+        "tasks_failed": 0,
+        "tasks_missing": 0,
+        "tables": report.tables,
+        "rankings": report.rankings,
+        "versions": {},
+        "sources": "0" * 64,
+    }
+    return Leaderboard(**(facts | changes))
+
+
+def evil() -> Leaderboard:
+    """Return a leaderboard in which every text is evil."""
+    columns = (
+        ColumnSpec(key="d", label=EVIL, description=EVIL, better="lower"),
+        ColumnSpec(key="e", label="second", description="", better="higher", decimals=2),
+    )
+    rows = tuple(
+        Row(
+            label=f"{lead}{EVIL}",
+            values={"d": Value(value=-1.25, low=-2.0, high=0.0, n=3), "e": Value(missing=EVIL)},
+            facets={EVIL: f"{lead}{i}"},
+        )
+        for i, lead in enumerate(["", "", "[x]", "*", "-", "+", "@", "\t", "＝", "--", "a\nb"])
+    )
+    table = Table(
+        id="m]a/i\\n", title=EVIL, caption=EVIL, entry=EVIL, columns=columns, rows=rows, ranked_by="d", note=EVIL
+    )
+    return leaderboard(title=EVIL, tables=(table,), rankings=(), tasks_failed=1)

@@ -1,0 +1,158 @@
+"""Numbers of two versions never share a table, and a run that goes on names no winner."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pydantic import Field
+from tests.core.ranking.sweeping import catalogue, sweep_of
+
+from imharness.components.registry import installed
+from imharness.contracts.component import Info
+from imharness.contracts.track import Track
+from imharness.errors import HarnessError
+from imharness.ranking.entries import other_code
+from imharness.ranking.leaderboard import make_leaderboard, newest_only
+from imharness.results.entries import Entry
+from imharness.results.identity import ComponentRef, digest
+from imharness.results.leaderboards import Leaderboard
+from imharness.results.rankings import Ranking
+from imharness.results.report import TrackReport
+from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tasks import TaskRecord, TaskSpec
+
+
+def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:
+    refs = {
+        kind: ComponentRef(kind=kind, id=f"acme/{kind}", version=version, label=f"acme/{kind}", parameters={})
+        for kind, version in (("metric", metric), ("defense", defense))
+    }
+    spec = TaskSpec(
+        track="acme/t", step="evaluate", version=step, components=refs, options={}, limit=None, seed=0, needs={}
+    )
+    return TaskRecord(
+        key=digest([metric, defense, step, started]),
+        spec=spec,
+        status="done",
+        started=started,
+        seconds=0.0,
+        device="cpu",
+        versions={},
+    )
+
+
+def test_records_of_one_version_all_stay() -> None:
+    records = [record("1", "1"), record("1", "1", started="2026-01-02")]
+    assert newest_only(records) == (records, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (record("1", "1"), record("2", "1", started="2026-02-01"), "1 task of acme/metric"),
+        (record("1", "1"), record("1", "2", started="2026-02-01"), "1 task of acme/defense"),
+        (record("1", "1", step="1"), record("1", "1", step="2", started="2026-02-01"), "1 task of step evaluate"),
+    ],
+)
+def test_tasks_of_an_older_version_are_left_out_and_named(old: TaskRecord, new: TaskRecord, what: str) -> None:
+    retained, gaps = newest_only([old, new])
+    assert retained == [new]
+    (gap,) = gaps
+    assert gap.what == what
+    assert "older version" in gap.reason
+    assert gap.remedy == "harness run --all"
+
+
+@pytest.mark.parametrize("old", ["1", "1+9f2b7c001122", "0"])
+def test_of_two_codes_the_installed_one_is_ranked_and_else_the_later_one(old: str) -> None:
+    earlier, later = record("1", old), record("1", "1+000000000001", started="2026-02-01")
+    assert newest_only([earlier, later])[0] == [later]
+    restored = {("metric", "acme/metric"): "1", ("defense", "acme/defense"): old}
+    assert newest_only([later, earlier], lambda code: restored.get(code, ""))[0] == [earlier]
+
+
+def test_results_of_other_code_than_is_installed_are_named() -> None:
+    def leaderboard(version: str) -> Leaderboard:
+        entry = Entry(kind="defense", label="harness/jpeg", id="harness/jpeg", version=version, tasks=1, seconds=1.0)
+        gone = Entry(kind="defense", label="acme/gone", id="acme/gone", version="1", tasks=1, seconds=1.0)
+        return Leaderboard.model_construct(entries=(entry, entry, gone))
+
+    version = installed().version("defense", "harness/jpeg")
+    assert list(other_code(leaderboard(version), installed())) == []
+    (line,) = other_code(leaderboard("0"), installed())
+    assert line.startswith(f"harness/jpeg: its results are of version 0, and {version} is installed")
+
+
+class Reporting:
+    """A track with one ranked table."""
+
+    info, kind, steps = SimpleNamespace(id="acme/t"), "track", ()
+    question = "Which defense is best?"
+    ranks = ("defense",)
+
+    def report(self, query: object) -> TrackReport:
+        columns = (ColumnSpec(key="v", label="v", description="v", better="higher"),)
+        rows = (Row(label="acme/defense", values={"v": Value(value=1.0)}),)
+        table = Table(id="main", title="t", caption="c", entry="defense", columns=columns, rows=rows, ranked_by="v")
+        ranking = Ranking(
+            table="main",
+            comparison="",
+            over=(),
+            attack="attack",
+            attacker="attacker",
+            unaware="no",
+            undefended="",
+            gate=None,
+            share=0.05,
+            places={},
+            winner="acme/defense",
+            claim="acme/defense wins",
+        )
+        return TrackReport(tables=[table], rankings=[ranking])
+
+
+def test_while_tasks_wait_nobody_wins(tmp_path: Path) -> None:
+    store, done = Store(tmp_path), record("1", "1")
+    store.commit(done, {"x": [1.0]}, {})
+    partial = make_leaderboard(store, Reporting(), sweep_of("acme/t", [done], waiting=41), catalogue())
+    assert (partial.tasks_done, partial.waiting) == (1, 41)
+    assert partial.rankings == ()
+    assert partial.tables[0].rows
+    whole = make_leaderboard(store, Reporting(), sweep_of("acme/t", [done]), catalogue())
+    assert whole.rankings[0].winner == "acme/defense"
+
+
+class Optioned(Track):
+    """A track whose table has the value of its option."""
+
+    info = Info(id="acme/t", version="1")
+    title = "t"
+    measures = "m"
+    steps = ()
+    halves_from: int = Field(default=10, ge=2, description="An option of tables.")
+
+    def plan(self, planner: object, selection: object) -> None:
+        """Plan nothing."""
+
+    def report(self, query: object) -> TrackReport:
+        original = Reporting().report(query)
+        row = original.tables[0].rows[0].model_copy(update={"values": {"v": Value(value=float(self.halves_from))}})
+        return TrackReport(tables=[original.tables[0].model_copy(update={"rows": (row,)})])
+
+
+def test_tables_made_again_have_the_options_of_the_run(tmp_path: Path) -> None:
+    store, done = Store(tmp_path), record("1", "1")
+    store.commit(done, {"x": [1.0]}, {})
+    for options, value in (({"halves_from": 72}, 72.0), ({}, 10.0)):
+        sweep = sweep_of("acme/t", [done]).model_copy(update={"set_up": {"options": options, "parameters": {}}})
+        assert make_leaderboard(store, Optioned(), sweep, catalogue()).tables[0].rows[0].values["v"].value == value
+
+
+def test_an_option_that_the_track_no_longer_takes_is_said_in_one_line(tmp_path: Path) -> None:
+    store, done = Store(tmp_path), record("1", "1")
+    store.commit(done, {"x": [1.0]}, {})
+    sweep = sweep_of("acme/t", [done]).model_copy(update={"set_up": {"options": {"halves_from": 1}}})
+    with pytest.raises(HarnessError, match="options of acme/t in the run: halves_from") as refused:
+        make_leaderboard(store, Optioned(), sweep, catalogue())
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,112 @@
+"""Photographs are read as they are shown: turned, with all of their bits, and one picture from a file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imharness.errors import UsageError
+from imharness.files import image_shape, read_image, read_pixels, said_of_bits
+
+TURNS = {
+    1: lambda x: x,
+    2: lambda x: x[:, ::-1],
+    3: lambda x: x[::-1, ::-1],
+    4: lambda x: x[::-1],
+    5: lambda x: x.transpose(1, 0, 2),
+    6: lambda x: np.rot90(x, 1),
+    7: lambda x: np.rot90(x, 2).transpose(1, 0, 2),
+    8: lambda x: np.rot90(x, 3),
+}
+"""Orientation -> how a camera held so stores a picture: showing it undoes this."""
+LOSSLESS = {"png": {}, "webp": {"lossless": True}, "tiff": {}}
+
+
+def scene(height: int = 24, width: int = 40) -> np.ndarray:
+    y, x = np.mgrid[:height, :width]
+    return np.stack([y * 6, x * 5, (x + y) * 3], -1).astype(np.uint8)
+
+
+def turned(orientation: int) -> tuple[Image.Image, Image.Exif]:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return Image.fromarray(np.ascontiguousarray(TURNS[orientation](scene()))), exif
+
+
+@pytest.mark.parametrize("orientation", TURNS)
+@pytest.mark.parametrize("ending", [*LOSSLESS, "jpg", "mpo", "avif"])
+def test_what_a_phone_stores_turned_is_read_upright(ending: str, orientation: int, tmp_path: Path) -> None:
+    path = tmp_path / f"photo.{ending}"
+    image, exif = turned(orientation)
+    extra = {"save_all": True, "append_images": [image.resize((8, 8))]} if ending == "mpo" else {}
+    image.save(path, exif=exif, **({"quality": 98} | LOSSLESS.get(ending, {}) | extra))
+    assert image_shape(path) == (24, 40)
+    upright = read_pixels(path)
+    np.testing.assert_array_equal(upright, np.asarray(read_image(path)))
+    away = np.abs(upright.astype(int) - scene()).max()
+    assert away == 0 if ending in LOSSLESS else away < 16
+
+
+@pytest.mark.parametrize("ending", ["gif", "jp2", "avif", "jfif", "bmp", "ppm"])
+def test_formats_of_today_are_read(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"photo.{ending}"
+    form = {"jfif": "JPEG"}.get(ending)
+    Image.fromarray(scene()).save(path, form)
+    assert np.abs(read_pixels(path).astype(int) - scene()).mean() < 8
+
+
+def grey(path: Path, values: np.ndarray) -> Path:
+    Image.fromarray(values).save(path)
+    return path
+
+
+def test_a_picture_of_32_bits_is_refused_and_never_black(tmp_path: Path) -> None:
+    path = grey(tmp_path / "deep.tif", scene()[..., 0].astype(np.int32))
+    for read in (read_image, read_pixels, image_shape):
+        with pytest.raises(UsageError, match=r"deep\.tif holds whole numbers of 32 bits.* save it with 8 or 16 bits"):
+            read(path)
+
+
+@pytest.mark.parametrize("ending", ["png", "tif"])
+@pytest.mark.parametrize("bits", [8, 10, 12])
+def test_few_bits_in_sixteen_are_refused_and_never_black(bits: int, ending: str, tmp_path: Path) -> None:
+    low = (scene()[..., 0].astype(np.uint16) << 8) >> (16 - bits)
+    with pytest.raises(UsageError, match=r"16 bits for each value, but none above .* read as black; save it with 8"):
+        read_image(grey(tmp_path / f"low.{ending}", low))
+    np.testing.assert_array_equal(
+        read_pixels(grey(tmp_path / f"full.{ending}", scene()[..., 0].astype(np.uint16) << 8))[..., 0], scene()[..., 0]
+    )
+
+
+@pytest.mark.parametrize("ending", ["png", "tif"])
+@pytest.mark.parametrize("bits", [14, 16])
+def test_fourteen_bits_in_sixteen_are_said(bits: int, ending: str, tmp_path: Path) -> None:
+    deep = (scene()[..., 0].astype(np.uint16) << 8) >> (16 - bits)
+    paths = [grey(tmp_path / f"raw.{ending}", deep), grey(tmp_path / "plain.png", scene()[..., 0] // 8)]
+    line = said_of_bits(paths)
+    assert line.startswith("1 of 2 images have 16 bits for each value, but none above 16383" if bits == 14 else "")
+    assert (f"raw.{ending}: if they hold 14 bits, they are read four times too dark" in line) == (bits == 14)
+
+
+def test_colours_of_few_bits_in_sixteen_are_refused(tmp_path: Path) -> None:
+    import cv2
+
+    for shift, fits in ((0, False), (4, False), (8, True)):
+        path = tmp_path / f"{shift}.png"
+        cv2.imwrite(str(path), scene()[..., ::-1].astype(np.uint16) << shift)
+        if fits:
+            np.testing.assert_array_equal(read_pixels(path), scene())
+        else:
+            with pytest.raises(UsageError, match="read as black"):
+                read_pixels(path)
+
+
+@pytest.mark.parametrize("ending", ["gif", "webp", "png", "tiff"])
+def test_a_file_of_several_pictures_is_refused(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"moving.{ending}"
+    frames = [Image.fromarray(scene() // (1 + i)) for i in range(3)]
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    for read in (image_shape, read_pixels):
+        with pytest.raises(UsageError, match=rf"moving\.{ending} holds several pictures"):
+            read(path)

@@ -1,0 +1,176 @@
+"""Whatever is read of a store is what was written: one bit is enough to be named, and nothing comes of it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.core.results.records import record
+from tests.core.results.test_store import ARRAYS, ROWS
+from tests.rows_of import files_of
+
+from imharness.cli.stores import copy, verify
+from imharness.errors import DamagedError, StoreError
+from imharness.results.entries import Examined
+from imharness.results.query import ResultQuery
+from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
+from imharness_submissions.ledger import Ledger
+
+DOCUMENT = "examined/e.json"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    store.prepare()
+    for number in range(2):
+        store.commit(record(number), ROWS, ARRAYS)
+    store.replace(DOCUMENT, Examined(kind="defense", label="acme/x", code="0" * 64, failed=("fails",)))
+    for name in ("acme/x", "acme/y"):
+        Ledger(store.address).append(name, (name,), "flagged", "why")
+    return store
+
+
+def flipped(content: bytes, position: int) -> bytes:
+    changed = bytearray(content)
+    changed[position // 8] ^= 1 << position % 8
+    return bytes(changed)
+
+
+def each_flip(path: Path) -> Iterator[None]:
+    """Flip each bit of a file in turn."""
+    content = path.read_bytes()
+    for position in range(8 * len(content)):
+        path.write_bytes(flipped(content, position))
+        yield
+    path.write_bytes(content)
+
+
+def test_no_bit_of_a_document_can_be_flipped_unnoticed(store: Store) -> None:
+    for _ in each_flip(store.root / DOCUMENT):
+        with pytest.raises(DamagedError, match=r"examined/e\.json was changed"):
+            store.current(DOCUMENT, Examined)
+
+
+def test_no_bit_of_a_record_can_be_flipped_unnoticed(store: Store) -> None:
+    key = record().key
+    (path,) = files_of(store.root, key)
+    for _ in each_flip(path):
+        with pytest.raises(DamagedError, match=f"{path.name} is damaged"):
+            store.record(key)
+
+
+def test_no_bit_of_the_ledger_takes_a_decision_away_or_changes_one(store: Store) -> None:
+    """Above all not of the last line, which is forgotten where its writing was cut off."""
+    ledger = Ledger(store.address, key="")
+    before = ledger.lines()
+    for _ in each_flip(store.root / "ledger.jsonl"):
+        with suppress(DamagedError):
+            assert ledger.lines() == before
+
+
+def test_a_last_line_that_was_cut_off_anywhere_is_no_decision(store: Store) -> None:
+    path = store.root / "ledger.jsonl"
+    content, ledger = path.read_bytes(), Ledger(store.address)
+    first = content.index(b"\n") + 1
+    for end in range(first, len(content) - 1):
+        path.write_bytes(content[:end])
+        assert len(ledger.lines()) == 1
+
+
+def damaged(store: Store, folder: str) -> tuple[Path, bytes]:
+    """Flip a bit in a file of the first task, whose size and time stay; return the file and what was in it."""
+    key = record().key
+    (path,) = (store.root / folder).rglob(f"{key}.*")
+    content, facts = path.read_bytes(), path.stat()
+    path.write_bytes(flipped(content, 4 * len(content)))
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    return path, content
+
+
+@pytest.mark.parametrize("folder", ["artifacts", "tasks"])
+@pytest.mark.parametrize("verified", [True, False])
+def test_what_is_damaged_counts_as_missing_and_comes_back_as_it_was(store: Store, folder: str, verified: bool) -> None:
+    key, other = record(0).key, record(1).key
+    path, content = damaged(store, folder)
+    if verified:
+        (line,) = verify(store)
+        assert str(path) in line
+        assert store.finished([key, other]) == ({other}, [])
+    else:
+        done, (line,) = store.finished([key, other])
+        assert done == {other}
+        assert str(path) in line
+        assert store.record(key) is None
+    again = store.commit(record(0), ROWS, ARRAYS)
+    assert content in [file.read_bytes() for file in (store.path_of(again.arrays), *files_of(store.root, key))]
+    assert list(verify(store)) == []
+
+
+def readers(store: Store) -> dict[str, Callable[[], object]]:
+    records = [entry for _, entry in store.records() if isinstance(entry, TaskRecord)]
+    first = next(entry for entry in records if entry.key == record().key)
+    return {
+        "rows": lambda: store.rows(first),
+        "a record": lambda: store.record(first.key),
+        "its path": lambda: store.row_files([first]),
+        "a query": lambda: ResultQuery(store, records),
+        "a copy": lambda: copy(store, Store(store.root / ".." / "copy")),
+    }
+
+
+def test_rows_are_hashed_by_whatever_reads_them(store: Store) -> None:
+    questions = readers(store)
+    path, _ = damaged(store, "tasks")
+    for name, ask in questions.items():
+        with pytest.raises(DamagedError, match="is damaged") as raised:
+            ask()
+        assert path.name in str(raised.value), name
+
+
+def test_what_is_changed_while_tables_are_made_is_named_and_not_in_the_words_of_a_library(store: Store) -> None:
+    records = [record for _, record in store.records() if isinstance(record, TaskRecord)]
+    query = ResultQuery(store, records)
+    path, content = damaged(store, "tasks")
+    path.write_bytes(b"\0" * len(content))
+    with pytest.raises(DamagedError, match=f"{path.name} is damaged"):
+        query("SELECT avg(score) AS s FROM score")
+
+
+def test_a_copy_replaces_what_is_damaged_in_its_target(store: Store, tmp_path: Path) -> None:
+    target = Store(tmp_path / "copy")
+    copy(store, target)
+    paths = [damaged(target, folder)[0] for folder in ("tasks", "artifacts")]
+    document = target.root / DOCUMENT
+    document.write_bytes(flipped(document.read_bytes(), 77))
+    copy(store, target)
+    for path in (*paths, document):
+        assert path.read_bytes() == (store.root / path.relative_to(target.root)).read_bytes()
+
+
+def test_a_damaged_document_or_ledger_is_not_copied(store: Store, tmp_path: Path) -> None:
+    path = store.root / DOCUMENT
+    path.write_bytes(flipped(content := path.read_bytes(), 77))
+    with pytest.raises(DamagedError, match=r"examined/e\.json"):
+        copy(store, Store(tmp_path / "copy"))
+    path.write_bytes(content)
+    ledger = store.root / "ledger.jsonl"
+    ledger.write_bytes(flipped(ledger.read_bytes(), 800))
+    with pytest.raises(DamagedError, match=r"ledger\.jsonl: line"):
+        copy(store, Store(tmp_path / "copy"))
+    (line,) = verify(store)
+    assert "ledger.jsonl: line" in line
+
+
+def test_results_that_cannot_be_discarded_are_named_all_the_same(store: Store, monkeypatch) -> None:
+    path, _ = damaged(store, "tasks")
+
+    def refused(self, name: str) -> None:
+        raise StoreError(f"cannot remove {name}")
+
+    monkeypatch.setattr(type(store.backend), "delete", refused)
+    (line,) = verify(store)
+    assert str(path) in line
+    assert "it is still there: cannot remove" in line

@@ -1,0 +1,168 @@
+"""Where rows of a ranking stand, what they say beside their numbers, and several rankings as tabs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from imharness.results.entries import Entry
+from imharness.results.rankings import Against, Place, Ranking
+from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness_leaderboard.pages import build_site
+from imharness_leaderboard.ranking_rows import groups_of, unseparated, year_of
+from imharness_leaderboard.rankings import RankingView, ranking_views, worst_words
+from imharness_leaderboard.scores import Scores, worst_case
+
+from .browsing import opened, served, settled, watched
+from .conftest import leaderboard
+from .contested import FLIP, JPEG, NONE, report, without_pictures
+
+
+def ranked(verdicts: dict[str, str], near: tuple[str, ...] = ()) -> tuple[Table, Ranking]:
+    """Return a ranking with a verdict of each entry: better, undecided, worse, barred or control."""
+    places = {
+        label: Place(
+            control="no defense" if verdict == "control" else "",
+            complete=True,
+            gate="fails" if verdict == "barred" else "passes",
+            front=False,
+            broken_by={},
+            against=Against(value=0.0, units=12, verdict=verdict)
+            if verdict in ("better", "undecided", "worse")
+            else None,
+        )
+        for label, verdict in verdicts.items()
+    }
+    column = ColumnSpec(key="worst", label="D", description="D", better="lower")
+    rows = tuple(Row(label=label, values={"worst": Value(value=1.0)}) for label in verdicts)
+    table = Table(id="t", title="t", caption="c", entry="defense", columns=(column,), rows=rows)
+    ranking = Ranking(
+        table="t",
+        comparison="c",
+        over=(),
+        attack="attack",
+        attacker="attacker",
+        unaware="fixed",
+        undefended="none",
+        gate=None,
+        share=0.05,
+        places=places,
+        first=next(iter(verdicts)),
+        winner="",
+        not_behind=near,
+        claim="It leads.",
+    )
+    return table, ranking
+
+
+def test_a_group_of_those_shown_to_be_worse_never_breaks_the_order_of_ranks() -> None:
+    verdicts = {"a": "better", "b": "worse", "c": "undecided", "d": "worse", "e": "worse", "f": "barred"}
+    groups = groups_of(*ranked({**verdicts, "none": "control"}))
+    assert [groups[label] for label in "abcdef"] == ["eligible"] * 3 + ["worse", "worse", "barred"]
+    assert groups["none"] == "control"
+    assert set(groups_of(*ranked({"a": "worse", "b": "worse"})).values()) == {"worse"}
+    assert set(groups_of(*ranked({"a": "barred"})).values()) == {"barred"}
+
+
+def test_the_bracket_holds_those_that_may_win_and_are_not_separated_from_the_first() -> None:
+    _, ranking = ranked({"a": "better", "b": "undecided", "c": "barred", "none": "control"}, ("b", "none"))
+    assert unseparated(ranking) == ("a", "b")
+    assert unseparated(ranking.model_copy(update={"first": ""})) == ()
+
+
+def test_a_row_has_the_year_of_its_paper() -> None:
+    def entry(paper: str) -> Entry:
+        return Entry(kind="defense", id="a/b", label="a/b", version="1", paper=paper)
+
+    assert year_of([entry("Nie et al.: Diffusion Models for Adversarial Purification (2022)")]) == "2022"
+    assert year_of([entry("LeCun (1998)"), entry("Abadi et al.: Deep Learning (2016)")]) == "2016"
+    assert year_of([entry(""), entry("In preparation")]) == ""
+
+
+def test_what_no_attack_changes_survives() -> None:
+    assert worst_words("no attack", 0.84) == "84% survive"
+    assert worst_words("I-FGSM", 0.5) == "I-FGSM, 50%"
+
+
+def test_a_further_measure_has_a_column_of_its_worst_case() -> None:
+    original = report()
+    comparison, numbers = original.comparisons[0].stored()
+    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    further = comparison.model_copy(update={"id": "other", "measure": "share recognised"})
+    ranking = original.rankings[0].model_copy(update={"secondary_measures": (comparison.id, "other")})
+    board = board.model_copy(update={"rankings": (ranking,)})
+    scores = [Scores(board, comparison, numbers), Scores(board, further, numbers)]
+    (view,) = ranking_views(board, scores, (), "")
+    (column,) = view.further
+    means = worst_case(comparison, numbers, ranking, range(len(comparison.conditions)))
+    wanted = {label: f"{mean:.2f}" for label, mean in zip(comparison.entries, means, strict=True)}
+    assert column.label == "share recognised"
+    assert {label: column.texts[label] for label in (JPEG, FLIP, NONE)} == {
+        label: wanted[label] for label in (JPEG, FLIP, NONE)
+    }
+    spec = ColumnSpec(key="tpr", label="TPR", description="d", better="lower", decimals=1)
+    table = original.tables[0]
+    wide = table.model_copy(update={"columns": (*table.columns, spec)})
+    view = RankingView(board, ranking, wide, None, (), "")
+    assert [column.label for column in view.further] == ["TPR"]
+    assert view.further[0].texts[JPEG] == "–"
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a site of a track with two rankings."""
+    folder = tmp_path_factory.mktemp("twice")
+    store, original = Store(folder / "store"), report()
+    table, ranking = original.tables[0], original.rankings[0]
+    other = table.model_copy(update={"id": "other", "title": "Defenses against a malicious server"})
+    second = ranking.model_copy(update={"table": "other", "claim": "Nothing is shown yet."})
+    comparison, numbers = original.comparisons[0].stored()
+    board = leaderboard(
+        track="harness/twice",
+        title="Twice",
+        tables=(table, other),
+        rankings=(ranking, second),
+        comparisons=(comparison,),
+        charts=(),
+    )
+    store.save_leaderboard(board, {comparison.id: numbers})
+    with without_pictures():
+        build_site(Path(folder / "store"), folder / "site")
+    with served(folder / "site") as address:
+        yield address
+
+
+def test_rankings_are_tabs_with_their_headlines(browser: Browser, twice: str) -> None:
+    for opened_page in opened(browser, twice):
+        for page in watched(opened_page, twice):
+            settled(page, "twice.html")
+            tabs = page.get_by_role("tab")
+            expect(tabs).to_have_count(2)
+            assert "Nothing is shown yet." in tabs.nth(1).inner_text()
+            assert shown_tables(page) == ["ranking-contest"]
+            tabs.nth(1).click()
+            assert shown_tables(page) == ["ranking-other"]
+            assert page.locator("#ranking-other").bounding_box()["y"] < 900, "nothing lies far below"
+            page.keyboard.press("ArrowLeft")
+            assert shown_tables(page) == ["ranking-contest"]
+            page.go_back()
+            assert shown_tables(page) == ["ranking-other"]
+            settled(page, "about:blank")
+            settled(page, "twice.html#ranking-other")
+            assert shown_tables(page) == ["ranking-other"]
+
+
+def shown_tables(page: Page) -> list[str]:
+    return page.locator("table.ranking:visible").evaluate_all("(all) => all.map((one) => one.id)")
+
+
+def test_without_scripts_the_tabs_are_links_to_rankings_below_each_other(browser: Browser, twice: str) -> None:
+    context = browser.new_context(java_script_enabled=False, base_url=twice)
+    page = context.new_page()
+    page.goto("twice.html")
+    assert shown_tables(page) == ["ranking-contest", "ranking-other"]
+    page.locator(".tabs a").nth(1).click()
+    assert page.url.endswith("#table-other")
+    context.close()

@@ -1,0 +1,217 @@
+"""`ih.audit` with reference models: given, read from a file, or trained by a function; what does not fit is named."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import imharness as ih
+from imharness.cli import cli
+from imharness.errors import UsageError
+from imharness_membership.audit_report import page
+from imharness_membership.findings import AuditSubject
+from imharness_membership.notebook.references import halves
+from imharness_membership.reference_models import ReferenceModels
+
+CLASSES, ROWS, COUNT = 4, 240, 6
+ATTACKS = ["lira", "rmia", "attack-r"]
+
+
+def world(seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Return a target, and probabilities and membership of references."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, CLASSES, ROWS)
+    masks = rng.random((COUNT + 1, ROWS)).argsort(axis=1) < ROWS // 2
+    masks[0] = np.arange(ROWS) < ROWS // 2  # members first, as in files
+    logits = rng.normal(size=(COUNT + 1, ROWS, CLASSES)) + rng.normal(0, 2, (ROWS, 1)) * np.eye(CLASSES)[labels]
+    logits[:, np.arange(ROWS), labels] += 1 + 2 * masks
+    shares = np.exp(logits).astype(np.float32)
+    shares /= shares.sum(axis=2, keepdims=True)
+    return {"probabilities": shares[0], "labels": labels, "member": masks[0]}, shares[1:], masks[1:]
+
+
+def odds_of(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    true = probabilities[:, np.arange(len(labels)), labels].astype(np.float64)
+    return np.log(true) - np.log1p(-true)
+
+
+def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path: Path) -> None:
+    target, probabilities, member = world()
+    shadow, _, _ = world(1)
+    odds = odds_of(probabilities, target["labels"])
+    arrays = {
+        f"{model}_{side}_{kind}": answers[name][answers["member"] == (side == "member")]
+        for model, answers in (("target", target), ("shadow", shadow))
+        for side in ("member", "nonmember")
+        for kind, name in (("outputs", "probabilities"), ("labels", "labels"))
+    }
+    np.savez(tmp_path / "outputs.npz", **arrays)
+    np.savez(tmp_path / "refs.npz", log_odds=odds, member=member)
+    positions = {"reference": np.repeat(np.arange(COUNT), ROWS), "row": np.tile(np.arange(ROWS), COUNT)}
+    frame = pd.DataFrame({**positions, "member": member.ravel().astype(int), "log_odds": odds.ravel()})
+    frame.sample(frac=1, random_state=0).to_parquet(tmp_path / "refs.parquet")
+    wide = pd.DataFrame({**positions, "member": member.ravel().astype(int)})
+    wide[[f"p{c}" for c in range(CLASSES)]] = probabilities.reshape(-1, CLASSES)
+    wide.to_csv(tmp_path / "refs.csv", index=False)
+    expected = ih.audit(target, shadow, references=(odds, member), evaluators=ATTACKS).found
+    for name in ("refs.npz", "refs.parquet", "refs.csv"):
+        words = ["membership", "audit", "outputs.npz", "--references", name, "--json", "a.json", "--html", "a.html"]
+        paths = [str(tmp_path / word) if "." in word else word for word in words]
+        ran = CliRunner().invoke(
+            cli, [*paths, *(w for a in ATTACKS for w in ("--evaluator", a))], catch_exceptions=False
+        )
+        assert ran.exit_code == 0, ran.output
+        facts = json.loads((tmp_path / "a.json").read_text())
+        assert facts["references"] == COUNT
+        areas = {finding["evaluator"]: finding["auc"]["value"] for finding in facts["findings"]}
+        assert areas == pytest.approx({finding.evaluator: finding.auc.value for finding in expected.findings}, abs=1e-4)
+        assert "6 reference models answered" in (tmp_path / "a.html").read_text()
+
+
+def test_a_file_of_references_needs_no_shadow(tmp_path: Path) -> None:
+    target, probabilities, member = world()
+    sides = {"member": target["member"], "nonmember": ~target["member"]}
+    outputs = {f"target_{side}_outputs": target["probabilities"][mask] for side, mask in sides.items()}
+    np.savez(tmp_path / "a.npz", **outputs, **{f"target_{s}_labels": target["labels"][m] for s, m in sides.items()})
+    np.savez(tmp_path / "refs.npz", probabilities=probabilities, member=member)
+    np.savez(tmp_path / "outside.npz", probabilities=probabilities, member=np.zeros_like(member))
+    for name, members in (("refs.npz", 120), ("outside.npz", 60)):
+        words = ["membership", "audit", "a.npz", "--references", name, "--json", "b.json"]
+        paths = [str(tmp_path / word) if "." in word else word for word in words]
+        ran = CliRunner().invoke(cli, [*paths, "--evaluator", "rmia"], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        assert json.loads((tmp_path / "b.json").read_text())["members"] == members
+    with pytest.raises(UsageError, match="has no array shadow_member_outputs"):
+        CliRunner().invoke(cli, ["membership", "audit", str(tmp_path / "a.npz")], catch_exceptions=False)
+
+
+def report_of(audit_result: ih.Audit) -> str:
+    return page(audit_result.found, AuditSubject("model", "repeat"), ReferenceModels((), "There are none."))
+
+
+def test_the_report_says_what_references_there_were_and_where_they_differ() -> None:
+    target, probabilities, member = world()
+    result = ih.audit(target, references=(probabilities, member), evaluators=ATTACKS)
+    text = report_of(result)
+    assert "6 <b>reference models</b>" in text
+    assert "These models differ" not in text
+    assert result.call.startswith("ih.audit(target, references=references, evaluators=")
+    changed = {**target, "probabilities": np.full((ROWS, CLASSES), 1 / CLASSES)}
+    other = report_of(ih.audit(changed, references=(probabilities, member), evaluators=ATTACKS))
+    assert "These models differ from the tested one" in other
+
+
+def test_without_labels_the_predicted_class_stands_for_the_true_one(tmp_path: Path) -> None:
+    target, probabilities, member = world()
+    unlabelled = {name: target[name] for name in ("probabilities", "member")}
+    result = ih.audit(unlabelled, references=(probabilities, member), evaluators=[*ATTACKS, "confidence"])
+    assert (result.rows()["auc"] > 0.55).all()
+    assert "without labels" in result.measured
+    assert result.found.train_accuracy is None
+    assert "The true classes were not given" in report_of(result)
+    result.to_html(tmp_path / "all.html")
+    assert "Without labels" in (tmp_path / "all.html").read_text()
+    alone = ih.audit(unlabelled, evaluators=["entropy", "confidence"])
+    assert "correctness, as it says nothing without the true classes" in repr(alone)
+    with pytest.raises(UsageError, match="correctness cannot take part, as it says nothing"):
+        ih.audit(unlabelled, evaluators=["correctness"])
+    with pytest.raises(UsageError, match="without labels, give probabilities"):
+        ih.audit(unlabelled, references=(odds_of(probabilities, target["labels"]), member))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda odds, member: (odds[:, :9], member), "references: answers must be log odds"),
+        (lambda odds, member: (odds[:3], member[:3]), "references: answers: at least 4 reference models"),
+        (lambda odds, member: (odds, member[:, :9]), "references: member must hold true and false with shape"),
+        (lambda odds, member: (odds, member + 2), "references: member must hold true and false"),
+        (lambda odds, member: (odds * np.nan, member), "references: answers holds NaN or infinity"),
+        (lambda odds, member: (1 / (1 + np.exp(-odds)), member), "lie in .0, 1.; log odds are needed"),
+        (
+            lambda odds, member: (odds, member * (np.arange(6) > 0)[:, None]),
+            "reference 0 was trained on all or on none",
+        ),
+        (lambda odds, member: {"log_odds": odds}, "references: expected a mapping with member"),
+        (lambda odds, member: 16, "a number only with train="),
+    ],
+)
+def test_references_that_do_not_fit_are_named(change, message: str) -> None:
+    target, probabilities, member = world()
+    with pytest.raises(UsageError, match=message):
+        ih.audit(target, references=change(odds_of(probabilities, target["labels"]), member))
+
+
+def test_a_shadow_is_refused_beside_references_of_other_rows_and_online_lira_too() -> None:
+    target, probabilities, member = world()
+    outside = {"probabilities": probabilities, "member": np.zeros_like(member)}
+    with pytest.raises(UsageError, match="shadow: leave it out"):
+        ih.audit(target, world(1)[0], references=outside)
+    with pytest.raises(UsageError, match="lira cannot take part, as no reference model was trained"):
+        ih.audit(target, references=outside, evaluators=["lira"])
+    with pytest.raises(UsageError, match="white-box needs gradients; an audit has outputs and references only"):
+        ih.audit(target, references=outside, evaluators=["white-box"])
+
+
+def nearest(inputs: np.ndarray, labels: np.ndarray, stop_after: list[int]):
+    """A training function whose model answers by the distance to the training rows; it may be interrupted."""
+
+    def train(indices: np.ndarray, seed: int):
+        stop_after[0] -= 1
+        if stop_after[0] < 0:
+            raise KeyboardInterrupt
+
+        def model(rows: np.ndarray) -> np.ndarray:
+            near = np.exp(-4 * np.abs(rows[:, None, 0] - inputs[None, indices, 0]))
+            return (near @ np.eye(3)[labels[indices]] + 0.01) / (near.sum(axis=1, keepdims=True) + 0.03)
+
+        return model
+
+    return train
+
+
+def test_an_interrupted_training_goes_on_and_a_repeated_one_trains_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.random((300, 1)) * 300, rng.integers(0, 3, 300)
+    options = {"data": (inputs, labels), "references": 8, "cache": tmp_path, "progress": False, "evaluators": ATTACKS}
+    remaining = [5]
+    with pytest.raises(KeyboardInterrupt):
+        ih.audit(train=nearest(inputs, labels, remaining), **options)
+    assert len(list(tmp_path.iterdir())) == 5
+    result = ih.audit(train=nearest(inputs, labels, [5]), **options)  # five trainings would not do for nine models
+    assert len(list(tmp_path.iterdir())) == 9
+    assert result.found.members == 150
+    assert result.found.references == 8
+    assert result.call.startswith("ih.audit(train=train, data=data, references=8, evaluators=")
+    assert result.found.mismatches() == []
+    assert result.worst.auc.value > 0.8
+
+
+def test_the_halves_are_complementary_pairs_that_follow_from_the_seed() -> None:
+    masks = halves(101, 7, 0)
+    assert masks.shape == (7, 101)
+    assert (masks[0] == ~masks[1]).all()
+    assert set(masks[::2].sum(axis=1)) == {50}
+    assert 0.3 < (masks[0] == masks[2]).mean() < 0.7
+    assert (masks == halves(101, 7, 0)).all()
+    assert (masks != halves(101, 7, 1)).any()
+
+
+def test_a_given_target_is_compared_with_trained_references(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    inputs, labels = rng.random((200, 1)) * 200, rng.integers(0, 3, 200)
+    train = nearest(inputs, labels, [99])
+    member = np.arange(200) % 2 == 0
+    target = {"probabilities": train(np.flatnonzero(member), 0)(inputs), "labels": labels, "member": member}
+    result = ih.audit(
+        target, train=train, data=(inputs, labels), references=4, cache=tmp_path, progress=False, evaluators=ATTACKS
+    )
+    assert result.found.references == 4
+    assert result.worst.auc.value > 0.8
+    with pytest.raises(UsageError, match="target: give the outputs of a model, or a training function"):
+        ih.audit()
+    with pytest.raises(UsageError, match="references: expected a number from 4"):
+        ih.audit(train=train, data=(inputs, labels), references=2)

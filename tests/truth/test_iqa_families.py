@@ -1,0 +1,49 @@
+"""Rankings by family: how often certificates that promise the same are told from each other."""
+
+import numpy as np
+import pytest
+
+from imharness.leaderboard import Blocks
+from imharness.statistics.against_one import shown_alone
+from imharness_iqa.tables.families import promised
+from imharness_iqa.tables.part import Part
+
+from .studies import most
+
+STUDIES, IMAGES = 150, 24
+
+
+def certificates(seed: int, widths: tuple[float, float]) -> np.ndarray:
+    """What each image adds to the share of promised pairs of two certificates, whose intervals are about so wide."""
+    rng = np.random.default_rng(seed)
+    score = rng.normal(0, 1, IMAGES)
+    shape = (2, IMAGES)
+    middle = score + rng.normal(0, 0.2, shape)
+    half = np.abs(rng.normal(np.array(widths)[:, None], 0.1, shape)) / 2
+    names = np.array([f"i{k:02d}" for k in range(IMAGES)], dtype=object)
+    values = {"score": middle, "low": middle - half, "high": middle + half}
+    blocks = Blocks(
+        ("a", "b"),
+        ({"dataset": "d", "metric": "m"},),
+        (names,),
+        {
+            **{name: (numbers,) for name, numbers in values.items()},
+            "reach": (np.ones(shape),),
+            "abstained": (np.zeros(shape),),
+        },
+        {"mos": (score,), "sign": (np.ones(IMAGES),)},
+    )
+    scores = promised(Part.whole(blocks, {name: (name, "d") for name in names}))
+    return np.asarray(scores.values["promised"][0])
+
+
+@pytest.mark.parametrize(("widths", "least", "largest"), [((0.6, 0.6), 0, most(STUDIES)), ((0.4, 1.2), 120, STUDIES)])
+def test_certificates_are_separated_apart_where_one_promises_more_and_else_in_5_percent(
+    widths: tuple[float, float], least: int, largest: int
+) -> None:
+    separated = 0
+    for seed in range(STUDIES):
+        a, b = certificates(seed, widths)
+        either = shown_alone(np.stack([a - b, b - a]), 100.0)
+        separated += bool(either.any() if widths[0] == widths[1] else either[0])
+    assert least <= separated <= largest

@@ -1,0 +1,84 @@
+"""How often "explained" is right: on gradients of the original, and on those of other images, by simulation.
+
+Photographs at random places, networks with random weights; each draw has an image of its own.
+"""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from imharness.components.registry import installed
+from imharness.gradients import Gradients
+from imharness_reconstruction.answering import verdict
+from imharness_reconstruction.convergence import Shared, matching
+from imharness_reconstruction.per_image import image_gradients
+
+DRAWS, SIDE, CLASSES = 60, 16, 10
+
+
+@pytest.fixture(scope="module")
+def crops() -> torch.Tensor:
+    """Crops of photographs, `DRAWS` of 16 px, of which many are of the same photograph."""
+    photographs = installed().one("dataset", "harness/thumbnails[size=32]").build(torch.device("cpu"))
+    images = photographs.load(list(range(min(len(photographs), DRAWS))))
+    stream = torch.Generator().manual_seed(0)
+    places = torch.randint(0, 32 - SIDE, (DRAWS, 2), generator=stream).tolist()
+    rows = torch.arange(DRAWS) % len(images)
+    return torch.stack([images[r, :, y : y + SIDE, x : x + SIDE] for r, (y, x) in zip(rows, places, strict=True)])
+
+
+def network(kind: str) -> nn.Module:
+    bent = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU}[kind.partition(" ")[0]]
+    deep = kind.endswith("deep")
+    layers = [nn.Conv2d(3, 8, 5, 2, 2), bent(), *([nn.Conv2d(8, 8, 3, 1, 1), bent()] if deep else [])]
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(8 * 64, CLASSES)).eval().requires_grad_(False)
+
+
+def verdicts(model: nn.Module, shared: Gradients, images: torch.Tensor, labels: torch.Tensor, noise: float):
+    """The share of images of which it is said that they explain gradients, and of which it is denied."""
+    count = len(images)
+    behind = Shared(shared, images, F.one_hot(labels, CLASSES).float(), torch.arange(count), torch.eye(count))
+    fit = matching(model, behind, images)
+    explained, lines = verdict(fit, shared, noise)
+    denied = [line for line in lines if "not explain" in line]
+    matched = re.match(r"(\d+) of \d+ originals do not explain", denied[0]) if denied else None
+    return int(explained.sum()), int(matched.group(1)) if matched else 0
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "relu", "relu deep"])
+def test_what_is_said_of_originals_holds_of_them_and_of_other_images(crops: torch.Tensor, kind: str) -> None:
+    model, labels = network(kind), torch.arange(DRAWS) % CLASSES
+    shared = image_gradients(model, crops, labels)
+    others = image_gradients(model, crops.roll(1, 0), labels)
+    batch = {name: (values + others[name]) / 2 for name, values in shared.items()}
+    stream = torch.Generator().manual_seed(2)
+    size = 0.1 * float(torch.cat([values.flatten(1) for values in shared.values()], dim=1).square().mean().sqrt())
+
+    def noisy(gradients: Gradients, factor: float = 1) -> Gradients:
+        return {n: v + factor * size * torch.randn(v.shape, generator=stream) for n, v in gradients.items()}
+
+    def verdict_on(gradients: Gradients, noise: float = 0.0) -> tuple[int, int]:
+        return verdicts(model, gradients, crops, labels, noise)
+
+    rounded = {name: values.bfloat16().float() for name, values in shared.items()}
+    assert verdict_on(shared) == (DRAWS, 0)
+    assert verdict_on(rounded)[0] >= 0.8 * DRAWS
+    assert verdict_on(rounded)[1] == 0
+    explained, denied = verdict_on(noisy(shared), size)
+    assert explained >= 0.6 * DRAWS  # elsewhere a flat image leaves no more than noise
+    assert denied == 0
+    for wrong in (others, batch):
+        assert verdict_on(wrong)[0] == 0
+        assert (
+            verdict_on(wrong)[1] >= 0.9 * DRAWS
+        )  # of a mean with a small gradient, the original nearly explains the rest
+        assert (
+            verdict_on(noisy(wrong), size)[0] <= 0.1 * DRAWS
+        )  # noise hides in what two images differ before it hides more
+    for noise in (0.0, 100 * size):
+        assert verdict_on(noisy(shared, 100), noise)[0] == 0
