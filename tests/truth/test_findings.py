@@ -123,6 +123,13 @@ def test_jackknifed_correlations_cover_as_often_as_stated() -> None:
     assert missed <= most(studies)
 
 
+@pytest.mark.parametrize(("photographs", "state"), [(13, "undecided"), (14, "passes")])
+def test_fewer_than_14_photographs_show_nothing_of_a_correlation(photographs: int, state: str) -> None:
+    plain = 0.8 + 0.01 * np.random.default_rng(0).normal(size=photographs)
+    gate = share_of("SROCC", "none", 0.05, partial(_beside, {"same": plain}, plain), jackknifed=True)
+    assert kept([gate], ["same"], "none")["same"][0].state == state
+
+
 def test_every_kind_of_sentence_follows_from_the_numbers_that_a_reader_downloads() -> None:
     """Three leaderboards that together have every kind; ties, an incomplete and a flagged entry among them."""
     none = levels(0, 20, 20, 20)

@@ -102,8 +102,7 @@ def reading(path: Path) -> Iterator[None]:
     except NotADirectoryError as error:
         raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
     except OSError as error:
-        reason = error.strerror or error
-        raise StoreError(f"cannot read {path}: {reason}; what is stored was left as it is") from None
+        raise StoreError(f"cannot read {path}: {error.strerror}; what is stored was left as it is") from None
 
 
 def prepare(root: Path) -> None:

@@ -141,6 +141,19 @@ def test_what_breaks_while_a_track_is_planned_is_left_out_and_named(bad: Purific
     assert gap.reason.isprintable()
 
 
+def test_whoever_does_not_break_is_planned_in_whatever_order_names_are_given(alone: frozenset[str]) -> None:
+    some = [defense(method=method) for method in ("first", "second")]
+    broken = [defense(method=method, require=breaks) for method in ("bad", "worse")]
+    registry = installed().joined(offered(*broken, *some).entries.values())
+    names = ["acme/bad", "acme/first", "acme/worse", "acme/second"]
+    graphs = [plan(registry, *names), plan(registry, *reversed(names))]
+    for method in ("first", "second"):
+        assert any(f"acme/{method}" in task.address for task in graphs[0].tasks.values())
+    assert alone < graphs[0].tasks.keys()
+    assert [*graphs[0].tasks] == [*graphs[1].tasks]
+    assert [*graphs[0].missing] == [*graphs[1].missing]
+
+
 def test_a_track_that_cannot_be_planned_without_strangers_says_why() -> None:
     registry = installed().joined(offered(defense()).entries.values())
     track_settings = {"select": {**SELECT, "defense": ["none", "acme/bad"]}, "options": {"shown": ["nobody"]}}

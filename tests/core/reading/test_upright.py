@@ -1,6 +1,9 @@
 """Photographs are read as they are shown: turned, with all of their bits, and one picture from a file."""
 
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from PIL import Image
 
 from imharness.errors import UsageError
 from imharness.files import image_shape, read_image, read_pixels, said_of_bits
+from imharness.reading.images import formats
 
 TURNS = {
     1: lambda x: x,
@@ -54,6 +58,16 @@ def test_formats_of_today_are_read(ending: str, tmp_path: Path) -> None:
     form = {"jfif": "JPEG"}.get(ending)
     Image.fromarray(scene()).save(path, form)
     assert np.abs(read_pixels(path).astype(int) - scene()).mean() < 8
+
+
+def test_heic_is_read_where_its_package_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("pillow_heif")
+    package.__spec__ = ModuleSpec("pillow_heif", None)
+    package.register_heif_opener = lambda: Image.register_open("HEIF", Image.Image)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pillow_heif", package)
+    for register in ("OPEN", "ID"):
+        monkeypatch.setattr(Image, register, getattr(Image, register).copy())
+    assert formats.__wrapped__()[-1] == "HEIF"
 
 
 def grey(path: Path, values: np.ndarray) -> Path:

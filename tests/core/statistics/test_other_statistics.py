@@ -60,14 +60,19 @@ def test_kendall_of_many_rows_equals_scipy() -> None:
     assert np.isnan(kendall_rows(np.ones((1, 40)), Y)[0])
 
 
-def test_williams_holds_its_level_and_finds_a_difference() -> None:
+@pytest.mark.parametrize(("shared", "noise"), [(0.0, 1.4), (0.3, 0.1)])
+def test_williams_holds_its_level(shared: float, noise: float) -> None:
+    """Both where the two say little of the truth, and where they say nearly all of it together."""
     rng, p_values = np.random.default_rng(1), []
-    for _ in range(400):
-        truth = rng.normal(size=30)
-        one, other = (0.7 * truth + rng.normal(size=30) for _ in range(2))
-        r = np.corrcoef([truth, one, other])
+    for _ in range(600):
+        both, one, other, rest = rng.normal(size=(4, 30))
+        one, other = (np.sqrt(shared) * both + np.sqrt(1 - shared) * alone for alone in (one, other))
+        r = np.corrcoef([one + other + noise * rest, one, other])
         p_values.append(williams(r[0, 1], r[0, 2], r[1, 2], 30))
-    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.03)
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.025)
+
+
+def test_williams_finds_a_difference() -> None:
     assert williams(0.9, 0.1, 0.2, 30) < 1e-4
     assert williams(0.5, 0.5, 0.3, 30) == pytest.approx(1)
     for bad in ((0.5, 0.4, 1.0, 30), (0.5, 0.4, 0.3, 3), (np.nan, 0.4, 0.3, 30)):
@@ -127,5 +132,6 @@ def test_balanced_accuracy_by_hand() -> None:
 def test_kruskal_wallis_equals_scipy() -> None:
     groups = [RNG.normal(size=n).round(1) for n in (10, 12, 9)]
     assert kruskal_wallis(groups).p_value == pytest.approx(stats.kruskal(*groups).pvalue, abs=1e-12)
-    with pytest.raises(NotTestable):
-        kruskal_wallis([[1.0, 1.0], [1.0]])
+    for bad in ([[1.0, 1.0], [1.0]], [[1.0, 2.0]], [[1.0, 2.0], []]):
+        with pytest.raises(NotTestable):
+            kruskal_wallis(bad)

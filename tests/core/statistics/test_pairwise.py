@@ -95,3 +95,9 @@ def test_bradley_terry_solves_the_score_equations() -> None:
 def test_bradley_terry_without_a_finite_solution_says_so() -> None:
     with pytest.raises(NotTestable, match="never"):
         bradley_terry([[0, 3], [0, 0]])
+
+
+@pytest.mark.parametrize("wins", [[[0, 3, 1], [2, 0, 4]], [[0, 3], [-1, 0]], [[0, 3], [np.inf, 0]], [1, 2]])
+def test_bradley_terry_takes_counts_of_all_pairs_alone(wins: list) -> None:
+    with pytest.raises(NotTestable, match="expected a square matrix of counts"):
+        bradley_terry(wins)
