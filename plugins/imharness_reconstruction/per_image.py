@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.func import functional_call, grad, vmap
+from torch.nn.modules.batchnorm import _NormBase
 
 from imharness.gradients import Gradients
 from imharness_reconstruction.output_layer import output_layer
@@ -55,12 +56,13 @@ def _way(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Way:
 
     Its negative beside it shows whether images of a batch change each other's gradients.
     """
-    if (way := _trusted.get(model)) is not None and (way is not _by_layers or _all_supported(model)):
+    ways = [way for way, fits in ((_by_layers, _all_supported), (_mapped, keeps_slopes)) if fits(model)]
+    if (way := _trusted.get(model)) in (*ways, _by_autograd):
         return way
     first = images[:1].detach()
     image, target = torch.cat([first, 1 - first]), targets[:1].repeat_interleave(2, dim=0)
     plain = _by_autograd(model, image, target)
-    for faster in (_by_layers, _mapped) if _all_supported(model) else (_mapped,):
+    for faster in ways:
         try:
             agrees = _agree(faster(model, image, target), plain)
         except RuntimeError:  # of torch, about operations that have no batched form
@@ -139,6 +141,19 @@ def _entering(model: nn.Module, images: torch.Tensor, layer: nn.Module) -> torch
 
 def _layers(model: nn.Module) -> list[nn.Module]:
     return [module for module in model.modules() if list(module.parameters(recurse=False))]
+
+
+def keeps_slopes(model: nn.Module) -> bool:
+    """Return whether gradients of a network under `vmap` have the right slopes.
+
+    There torch takes mean and variance for constants where layer norm, instance norm or batch norm in training mode
+    compute them.
+    """
+    return not any(
+        isinstance(layer, nn.LayerNorm)
+        or (isinstance(layer, _NormBase) and (layer.training or layer.running_mean is None))
+        for layer in model.modules()
+    )
 
 
 def _all_supported(model: nn.Module) -> bool:

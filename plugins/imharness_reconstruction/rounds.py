@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.func import functional_call, grad, vmap
 
 from imharness.gradients import Gradients, Round
-from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
+from imharness_reconstruction.per_image import averaged, image_gradients, keeps_slopes, mean_of
 
 MEAN, VARIANCE = "running_mean", "running_var"
 """The buffers of a layer of batch norm."""
@@ -71,11 +71,16 @@ def shared_in(
 
     try:
         rates = images.new_full((several,), federated_round.learning_rate) if rate is None else rate
-        if several == 1:  # weights of its own for each participant make grouped convolutions, which are slower
-            result = one(images[0], targets[0], rates[0])
-            return {n: v[None] for n, v in result[0].items()}, {n: v[None] for n, v in result[1].items()}
-        both: tuple[Gradients, Gradients] = vmap(one)(images, targets, rates)
-        return both
+        if several > 1 and keeps_slopes(network):
+            both: tuple[Gradients, Gradients] = vmap(one)(images, targets, rates)
+            return both
+        # of one alone, too: weights of its own for each participant make grouped convolutions, which are slower
+        results = [one(*participant) for participant in zip(images, targets, rates, strict=True)]
+        gradients, statistics = (
+            {name: torch.stack([values[name] for values in parts]) for name in parts[0]}
+            for parts in zip(*results, strict=True)
+        )
+        return gradients, statistics
     finally:
         for hook in hooks:
             hook.remove()

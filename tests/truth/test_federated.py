@@ -84,6 +84,18 @@ def test_an_update_of_several_steps_is_that_of_gradient_descent(training_mode: b
             assert torch.allclose(values[b], update, atol=1e-5)
 
 
+def test_slopes_of_several_participants_are_those_of_each_alone() -> None:
+    setting = Round(images=4, batch=2, training_mode=True)
+    model, targets = network(norm=True).double(), one_hot([[0, 1, 1, 3], [4, 4, 2, 0]]).double()
+    images = drawn(2, 4, *SHAPE).double().requires_grad_(True)
+
+    def slope(rows: slice) -> torch.Tensor:
+        gradients, _ = shared_in(setting, model, images[rows], targets[rows])
+        return torch.autograd.grad(sum(values.square().sum() for values in gradients.values()), images)[0]
+
+    torch.testing.assert_close(slope(slice(2)), slope(slice(1)) + slope(slice(1, 2)))
+
+
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_statistics_are_those_that_the_buffers_of_a_participant_reveal(momentum: float | None) -> None:
     setting = Round(images=4, batch=2, epochs=2, learning_rate=0.2, training_mode=True, statistics_known=True)

@@ -40,7 +40,7 @@ FASTEST = 10.0
 class FederatedInversion(GradientInversion):
     """Signed Adam changes all images of a participant until a simulated round shares the direction that was shared."""
 
-    info = Info(id="harness/federated", version="2", paper="geiping2020")
+    info = Info(id="harness/federated", version="3", paper="geiping2020")
     images: int = Field(default=4, ge=1, le=4096, description="Images of a participant, which the attacker knows.")
     batch: int = Field(default=0, ge=0, description="Images of a local step; 0: all.")
     epochs: int = Field(default=1, ge=1, le=100, description="How often a participant uses each image.")

@@ -357,6 +357,7 @@ def test_batch_norm_statistics_of_an_image_are_held_against_the_running_ones() -
         )
         assert float(distances[i]) == pytest.approx(float(expected), rel=1e-4)
     assert statistics_distance(torch.nn.Conv2d(3, 4, 3), images).tolist() == [0, 0]
+    assert not any(layer._forward_pre_hooks for layer in layers)
 
 
 def test_gradattack_uses_the_statistics(setting) -> None:

@@ -79,12 +79,22 @@ def standardised() -> nn.Module:
     return nn.Sequential(Standardised(3, 8, 3), nn.Sigmoid(), nn.Flatten(), nn.Linear(32, 4))
 
 
+def normed(norm: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.Sigmoid(), nn.Flatten(), nn.Linear(32, 4))
+
+
 @pytest.mark.parametrize(
     ("make", "way"),
     [
         (Tied, per_image._by_layers),
         (Reused, per_image._mapped),
         (standardised, per_image._mapped),
+        (lambda: normed(nn.BatchNorm2d(8)), per_image._by_layers),
+        (lambda: normed(nn.BatchNorm2d(8, track_running_stats=False)), per_image._by_autograd),
+        (lambda: normed(nn.LayerNorm([8, 2, 2])), per_image._by_autograd),
+        (lambda: normed(nn.GroupNorm(2, 8)), per_image._mapped),
+        (lambda: normed(nn.InstanceNorm2d(8, affine=True)), per_image._by_autograd),
+        (lambda: normed(nn.RMSNorm([8, 2, 2])), per_image._mapped),
         (Branching, per_image._by_autograd),
         (Coupled, per_image._mapped),
     ],

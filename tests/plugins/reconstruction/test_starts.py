@@ -54,6 +54,15 @@ def test_a_round_keeps_the_best_of_its_starts(monkeypatch: pytest.MonkeyPatch) -
         torch.testing.assert_close(rebuilt[row], torch.full(SHAPE, 0.1 * best))
 
 
+def test_the_steps_of_all_starts_of_a_round_are_counted() -> None:
+    model, seen = network(), list[tuple[int, int]]()
+    attack = FederatedInversion(images=1, starts=2, steps=8)
+    gradients, streams = shared(model, torch.rand(2, *SHAPE)), ImageRng(range(2))
+    attack.build(CPU)(gradients, model, SHAPE, streams, lambda *done: seen.append(done))
+    total = 2 * attack.worth()
+    assert seen == [(done, total) for done in range(1, total + 1)]
+
+
 def test_matching_keeps_the_best_of_its_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     ends: Iterator[int] = iter(range(3))
 
