@@ -64,6 +64,15 @@ def test_an_entry_is_shown_in_every_track_that_it_takes_part_in() -> None:
     assert [result.leaderboard.title for result in view.results] == ["Evil track", "Other"]
 
 
+def test_an_entry_of_several_rankings_appears_once_for_a_track() -> None:
+    board = contest_leaderboard()
+    tables = (*board.tables, board.tables[0].model_copy(update={"id": "family"}))
+    rankings = (*board.rankings, board.rankings[0].model_copy(update={"table": "family"}))
+    view = entry_views([board.model_copy(update={"tables": tables, "rankings": rankings})], {})["defense", JPEG]
+    assert len(view.appearances) == 1
+    assert len(view.results) == 2
+
+
 def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_its_images(page: Page) -> None:
     for target, wanted in (
         ("What broke it", "I-FGSM"),

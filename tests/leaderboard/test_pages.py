@@ -24,7 +24,7 @@ from imharness_leaderboard.folder import SiteFolder
 from imharness_leaderboard.numbers import write_comparisons
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.scores import Scores
-from imharness_leaderboard.tables import headline, marks_of
+from imharness_leaderboard.tables import headline, marks_of, shade
 
 from .browsing import words_of
 from .conftest import ENTRIES, EVIL, leaderboard, many, paired, save
@@ -93,6 +93,20 @@ def test_ids_are_unique_and_links_lead_somewhere(built: Path) -> None:
         for link in re.findall(r'(?:href|src)="([^"#]+)"', text):
             if not link.startswith("https://"):  # of entries, and of pages of the documentation
                 assert ((built / name).parent / link.partition("?")[0]).exists(), f"{name}: {link}"
+
+
+@pytest.mark.parametrize(
+    ("value", "step"),
+    [
+        *((Value(value=x), step) for x, step in ((-1, 0), (0, 0), (5, 2), (10, 5), (20, 10), (60, 10))),
+        (Value(), 0),
+        (None, 0),
+    ],
+)
+def test_a_heat_map_has_ten_steps_of_colour_up_to_its_largest_number(value: Value | None, step: int) -> None:
+    table = report().tables[0].model_copy(update={"shading": 20.0})
+    assert shade(value, table) == step
+    assert shade(value, table.model_copy(update={"shading": None})) == 0
 
 
 def test_numbers_come_with_interval_n_and_reasons(built: Path) -> None:

@@ -12,7 +12,7 @@ from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.ranking_rows import groups_of, unseparated, year_of
-from imharness_leaderboard.rankings import RankingView, ranking_views, worst_words
+from imharness_leaderboard.rankings import BAR, RankingView, ranking_views, worst_words
 from imharness_leaderboard.scores import Scores, worst_case
 
 from .browsing import opened, served, settled, watched
@@ -108,6 +108,16 @@ def test_a_further_measure_has_a_column_of_its_worst_case() -> None:
     view = RankingView(board, ranking, wide, None, (), "")
     assert [column.label for column in view.further] == ["TPR"]
     assert view.further[0].texts[JPEG] == "–"
+
+
+def test_bars_of_all_rows_are_as_long_as_their_numbers_are_large() -> None:
+    original = report()
+    comparison, numbers = original.comparisons[0].stored()
+    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    (view,) = ranking_views(board, [Scores(board, comparison, numbers)], (), "")
+    bars = [bar for row in view.rows for bar in row.bars]
+    longest = max(float(bar.value) for bar in bars)
+    assert [bar.length for bar in bars] == pytest.approx([BAR * float(bar.value) / longest for bar in bars], abs=0.3)
 
 
 @pytest.fixture(scope="module")
