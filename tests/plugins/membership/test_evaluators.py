@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from imharness.components.registry import installed
-from imharness.contracts.randomness import generator
+from imharness.contracts.randomness import generator, seeded_init
 from imharness.errors import HarnessError
 from imharness.leaderboard import auc
 from imharness.membership import (
@@ -25,6 +26,7 @@ from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.evaluators.bavaria import Bavaria
 from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.evaluators.neural import AttackNet, NeuralRobust
 from imharness_membership.evaluators.rmia import Rmia
 from imharness_membership.likelihood import log_odds
 from imharness_membership.queries import known_halves
@@ -61,7 +63,7 @@ def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
     )
     factors = []
     for outputs, labels, member in (shadow, target):
-        factors += [outputs - torch.nn.functional.one_hot(labels, CLASSES), torch.rand(n, 5, generator=rng)]
+        factors += [outputs - F.one_hot(labels, CLASSES), torch.rand(n, 5, generator=rng)]
         factors[-1][:, 0] += member
     layers = LayerGradients(
         torch.tensor([[7, 5], [5, CLASSES]]),
@@ -171,7 +173,7 @@ def test_a_leak_is_found(name: str) -> None:
 
 def test_probabilities_of_0_and_1_and_classes_without_shadow_rows_are_no_trouble() -> None:
     n = 12
-    outputs = torch.nn.functional.one_hot(torch.arange(n) % CLASSES, CLASSES).float()
+    outputs = F.one_hot(torch.arange(n) % CLASSES, CLASSES).float()
     labels = torch.zeros(n, dtype=torch.int64)
     request, _ = query(n)
     edge = MembershipQuery(
@@ -187,6 +189,22 @@ def test_probabilities_of_0_and_1_and_classes_without_shadow_rows_are_no_trouble
     )
     for evaluator in EVALUATORS:
         assert torch.isfinite(small(evaluator, epochs=30).build(CPU)(edge)).all(), evaluator.label
+
+
+def test_a_robust_network_is_trained_where_its_loss_is_larger_and_near_its_rows() -> None:
+    request, member = query(50)
+    with seeded_init(generator(0)):
+        network = AttackNet(CLASSES, 16)
+    evaluator, truth = NeuralRobust(), member.float()
+    moved, labels = evaluator.hardened(network, (request.target_outputs, request.target_labels), truth)
+    before, after = (
+        F.binary_cross_entropy_with_logits(network(outputs, labels), truth)
+        for outputs in (request.target_outputs, moved)
+    )
+    assert after > before
+    assert 0.5 * evaluator.epsilon < (moved - request.target_outputs).abs().max() <= evaluator.epsilon + 1e-6
+    assert moved.min() >= 0
+    assert moved.max() <= 1
 
 
 def test_log_odds_are_exact_near_certainty() -> None:
