@@ -196,7 +196,7 @@ def read_references(path: Path) -> GivenReferences:
         arrays = read_arrays(path)
         kinds = [name for name in ("log_odds", "probabilities") if name in arrays]
         if "member" not in arrays or len(kinds) != 1:
-            have = ", ".join(sorted(arrays)) or "nothing"
+            have = ", ".join(arrays) or "nothing"
             raise UsageError(
                 f"{path} must have the arrays member and log_odds, or member and probabilities; has: {have}."
             )

@@ -134,6 +134,14 @@ def test_every_format_and_logits_say_the_same(arrays, tmp_path: Path) -> None:
             np.testing.assert_array_equal(loaded[model].member, whole[model].member)
 
 
+def test_a_table_may_lack_the_shadow_where_none_is_asked_for(arrays, tmp_path: Path) -> None:
+    table = as_table(arrays)
+    pa.csv.write_csv(table.filter(pa.array(np.array(table["model"]) == "target")), tmp_path / "t.csv")
+    assert read_audit(tmp_path / "t.csv", logits=False, shadow=False).keys() == {"target"}
+    with pytest.raises(UsageError, match="shadow_member_outputs"):
+        read_audit(tmp_path / "t.csv", logits=False)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [

@@ -25,6 +25,7 @@ def test_products_with_patches_are_the_gradients_of_grouped_convolutions(monkeyp
         return {name: values.detach() for name, values in gradients.items()}, slope
 
     grouped, of_grouped = gradients_and_slopes()
+    assert per_image._trusted[network] is per_image._by_layers
     monkeypatch.setattr(per_image, "BLOCK", 10**9)  # no layer has so many channels, as if this were a GPU
     products, of_products = gradients_and_slopes()
     for name, values in grouped.items():
