@@ -33,8 +33,9 @@ def membership() -> None:
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Answers of K reference models on the n rows of the target, members first: an npz with member (K, n) and "
-    "log_odds (K, n) or probabilities (K, n, classes), or a csv or parquet table with the columns reference, row, "
-    "member, and log_odds or p0, p1, ... Default: none.",
+    "log_odds (K, n) or probabilities (K, n, classes), and for v views of each row views (K, v, n) and target_views "
+    "(v, n), log odds; or a csv or parquet table with the columns reference, row, member, and log_odds or p0, p1, ... "
+    "Default: none.",
 )
 @click.option("--logits", is_flag=True, help="The outputs are logits, not probabilities.")
 @click.option(

@@ -88,6 +88,26 @@ def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_o
     assert prior > max(one, each) + 0.01
 
 
+def test_three_views_of_a_row_are_worth_four_answers() -> None:
+    """Answers to views leak as much, each with noise of its own: online LiRA finds Phi(leak sqrt 4 / sqrt 2)."""
+    world, leak, count, views = World(6000, 5), 0.8, 64, 3
+    target, (odds, member) = world.target(leak), world.references(count, leak)
+    further = np.stack([[world.odds(mask, leak) for _ in range(views)] for mask in (target["member"], *member)])
+    given = {"log_odds": odds, "member": member, "views": further[1:], "target_views": further[0]}
+    names = ["lira[global_variance=True]", "rmia[mode=online]"]
+    audit = ih.audit(target, references=given, evaluators=names)
+    alone = areas(ih.audit(target, references=(odds, member), evaluators=names))
+    assert alone[names[0]] == pytest.approx(norm.cdf(leak / np.sqrt(2)), abs=0.02)
+    assert areas(audit)[names[0]] == pytest.approx(norm.cdf(leak * np.sqrt(1 + views) / np.sqrt(2)), abs=0.02)
+    assert areas(audit)["rmia[mode=online]"] > alone["rmia[mode=online]"] + 0.04
+    assert "asked about views of each row: 3" in repr(audit)
+    rows = audit.rows()
+    accuracy = norm.cdf(leak * np.sqrt(1 + views) / 2)
+    assert rows["accuracy_where_learned"][list(rows["evaluator"]).index(f"harness/{names[0]}")] == pytest.approx(
+        accuracy, abs=0.03
+    )
+
+
 @pytest.mark.parametrize("share", [0.5, 0.0])
 def test_without_a_leak_nothing_is_found(share: float) -> None:
     world = World(3000, 1)
@@ -107,7 +127,8 @@ def test_references_of_other_rows_find_as_much_without_an_inside_and_learn_thres
     table, truth = areas(audit), norm.cdf(1.5 / np.sqrt(2))
     assert table["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
     assert "lira" not in table
-    assert ": bavaria, lira, lira[global_variance=False], as no reference model was trained" in repr(audit)
+    left_out = "bavaria, lira, lira[global_variance=False], rmia[mode=online], rmia[mode=tuned]"
+    assert f": {left_out}, as no reference model was trained" in repr(audit)
     assert audit.found.members == 1500
     best = audit.worst.accuracy
     assert best.low < norm.cdf(1.5 / 2) < best.high + 0.02
