@@ -88,12 +88,12 @@ class KnownReferences:
 
 def checked_references(references: GivenReferences, target: Outputs) -> KnownReferences:
     """Return the checked answers on the target's rows; raises `UsageError` that names the argument."""
-    known = _checked_answers(references, target)
+    rows = _checked_answers(references, target)
     if references.views is None and references.target_views is None:
-        return known
+        return rows
     if references.views is None or references.target_views is None:
         raise UsageError("references: give views of the references and target_views of the target, or neither.")
-    pair, (count, n) = (references.views, references.target_views), known.log_odds.shape
+    pair, (count, n) = (references.views, references.target_views), rows.log_odds.shape
     for name, each, shape in zip(("views", "target_views"), pair, ((count, -1, n), (-1, n)), strict=True):
         fits = each.ndim == len(shape) and (*each.shape[:-2], -1, each.shape[-1]) == shape
         if not fits or each.dtype.kind not in "iuf" or not np.isfinite(each).all():
@@ -103,7 +103,7 @@ def checked_references(references: GivenReferences, target: Outputs) -> KnownRef
     if views.shape[1] != len(theirs) or len(theirs) == 0:
         raise UsageError(f"references: views holds {views.shape[1]} views of each row and target_views {len(theirs)}.")
     note = f"Reference models and the target were also asked about views of each row: {len(theirs)}"
-    return replace(known, notes=(*known.notes, note), views=views, target_views=theirs)
+    return replace(rows, notes=(*rows.notes, note), views=views, target_views=theirs)
 
 
 def _checked_answers(references: GivenReferences, target: Outputs) -> KnownReferences:

@@ -88,14 +88,32 @@ def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_o
     assert prior > max(one, each) + 0.01
 
 
+def test_the_share_of_right_accusations_is_that_among_records_of_which_few_are_members() -> None:
+    """An adversary who asks about 20 times as many non-members, and accuses 1% of them."""
+    world, leak, prior = World(6000, 6), 2.0, 0.05
+    audit = ih.audit(
+        world.target(leak), references=world.references(64, leak), evaluators=["lira[global_variance=True]"]
+    )
+    rng = np.random.default_rng(7)
+    member = rng.random(400_000) < prior
+    accused = leak * member + rng.normal(size=len(member)) > norm.ppf(0.99)
+    truth, ppv = member[accused].mean(), audit.ppv(prior)
+    assert ppv is not None
+    assert ppv.low - 0.02 < truth < ppv.high + 0.02
+    assert ppv.high - ppv.low < 0.1
+    assert audit.ppv(0.5).value > 0.97  # type: ignore[union-attr]
+    with pytest.raises(UsageError, match="prior: expected a share above 0 and below 1"):
+        audit.ppv(1.0)
+
+
 def test_three_views_of_a_row_are_worth_four_answers() -> None:
     """Answers to views leak as much, each with noise of its own: online LiRA finds Phi(leak sqrt 4 / sqrt 2)."""
     world, leak, count, views = World(6000, 5), 0.8, 64, 3
     target, (odds, member) = world.target(leak), world.references(count, leak)
     further = np.stack([[world.odds(mask, leak) for _ in range(views)] for mask in (target["member"], *member)])
-    given = {"log_odds": odds, "member": member, "views": further[1:], "target_views": further[0]}
+    answers = {"log_odds": odds, "member": member, "views": further[1:], "target_views": further[0]}
     names = ["lira[global_variance=True]", "rmia[mode=online]"]
-    audit = ih.audit(target, references=given, evaluators=names)
+    audit = ih.audit(target, references=answers, evaluators=names)
     alone = areas(ih.audit(target, references=(odds, member), evaluators=names))
     assert alone[names[0]] == pytest.approx(norm.cdf(leak / np.sqrt(2)), abs=0.02)
     assert areas(audit)[names[0]] == pytest.approx(norm.cdf(leak * np.sqrt(1 + views) / np.sqrt(2)), abs=0.02)

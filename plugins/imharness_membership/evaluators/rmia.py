@@ -66,9 +66,9 @@ class Rmia(ReferenceEvaluator):
     def _constant(self, references: References, inside: torch.Tensor, outside: torch.Tensor) -> float:
         """Return a of ``inside = a outside + 1 - a``: as given, tuned, or, online, fitted to the references' rows."""
         if self.mode == "online":
-            known = ~inside.isnan()
-            room = (1 - outside[known]).sum()
-            return 1 - float(((inside - outside)[known].sum() / room.clamp(min=1e-30)).clamp(0, 1))
+            seen = ~inside.isnan()
+            room = (1 - outside[seen]).sum()
+            return 1 - float(((inside - outside)[seen].sum() / room.clamp(min=1e-30)).clamp(0, 1))
         member = references.member[0]
         if self.mode == "offline" or len(references.member) < 2 or member.all() or not member.any():
             return self.offline

@@ -73,6 +73,20 @@ class Audit(Result):
         """
         return self.found.worst()
 
+    def ppv(self, prior: float) -> Estimate | None:
+        """Return the share of right accusations (positive predictive value) of `worst`, with a 95% interval.
+
+        Args:
+            prior: the share of members among the records that an adversary asks about, above 0 and below 1.
+
+        The adversary accuses 1% of the non-members, and of the members those above the same threshold. None where
+        there are too few non-members to define that rate. Raises `UsageError` for another prior.
+        """
+        share = real("prior", prior)
+        if not 0 < share < 1:
+            raise wrong("prior", "a share above 0 and below 1", share)
+        return self.worst.ppv(share)
+
     def report(self, path: str | Path, *, model: str = "model", fail_above: float | None = None) -> None:
         """Write one printable page for readers who are no statisticians.
 

@@ -248,20 +248,37 @@ def test_trained_models_are_asked_about_views_and_the_answers_are_kept(tmp_path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda given: given.pop("target_views"), "views of the references and target_views of the target, or neither"),
-        (lambda given: given.update(views=given["views"][:, :, :-1]), r"views must be finite log odds with shape \(6"),
-        (lambda given: given.update(views=given["views"][:, :1]), "views holds 1 views of each row and target_views 2"),
-        (lambda given: given["target_views"].__setitem__((0, 0), np.nan), "target_views must be finite log odds"),
-        (lambda given: given.update(target_views=given["target_views"][0]), "target_views must be finite log odds"),
+        (
+            lambda answers: answers.pop("target_views"),
+            "views of the references and target_views of the target, or neither",
+        ),
+        (
+            lambda answers: answers.update(views=answers["views"][:, :, :-1]),
+            r"views must be finite log odds with shape \(6",
+        ),
+        (
+            lambda answers: answers.update(views=answers["views"][:, :1]),
+            "views holds 1 views of each row and target_views 2",
+        ),
+        (lambda answers: answers["target_views"].__setitem__((0, 0), np.nan), "target_views must be finite log odds"),
+        (
+            lambda answers: answers.update(target_views=answers["target_views"][0]),
+            "target_views must be finite log odds",
+        ),
     ],
 )
 def test_views_that_do_not_fit_are_named(change, message: str) -> None:
     target, probabilities, member = world()
     odds = odds_of(probabilities, target["labels"])
-    given = {"log_odds": odds, "member": member, "views": np.stack([odds, odds], axis=1), "target_views": odds[:2] + 1}
-    change(given)
+    answers = {
+        "log_odds": odds,
+        "member": member,
+        "views": np.stack([odds, odds], axis=1),
+        "target_views": odds[:2] + 1,
+    }
+    change(answers)
     with pytest.raises(UsageError, match=message):
-        ih.audit(target, references=given, evaluators=["lira"])
+        ih.audit(target, references=answers, evaluators=["lira"])
 
 
 def test_views_need_a_training_function_and_a_target_that_it_trains() -> None:
