@@ -1,5 +1,6 @@
 """Every reader of users' files refuses what is not what it says: in one line, within two seconds, in little memory."""
 
+import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from imharness.cli.commands import component
 from imharness.errors import HarnessError
 from imharness.planning.profiles import load_profile
 from imharness.reading.images import read_pixels
+from imharness.reading.opening import GIB
 from imharness_iqa.calibration import read_presets
 from imharness_iqa.external import read_external
 from imharness_membership.audit_inputs import read_audit
@@ -172,8 +174,6 @@ def test_a_line_separator_in_a_name_leaves_the_ledger_readable(tmp_path: Path) -
 
 
 def test_a_pipe_or_a_device_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
-    import os
-
     for name in ("audit.npz", "rows.csv", "presets.json", "requirements.txt", "ledger.jsonl"):
         os.mkfifo(tmp_path / name)
     for read in (
@@ -185,6 +185,13 @@ def test_a_pipe_or_a_device_in_place_of_a_file_is_refused(tmp_path: Path) -> Non
     ):
         with pytest.raises(HarnessError):
             read()
+
+
+def test_a_file_that_is_too_large_is_refused_by_its_size(tmp_path: Path) -> None:
+    (tmp_path / "audit.npz").touch()
+    os.truncate(tmp_path / "audit.npz", 4 * GIB + 1)  # without contents, so that it takes no room
+    with pytest.raises(HarnessError, match="has 4294967297 bytes; at most 4294967296 are read"):
+        read_audit(tmp_path / "audit.npz", False)
 
 
 def test_a_pipe_in_a_folder_of_images_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from imharness_reconstruction import inversion
 from imharness_reconstruction.attacks.gradattack import statistics_distance
 from imharness_reconstruction.convergence import Shared, matching
 from imharness_reconstruction.inversion import CosineDistance, directions, flat
-from imharness_reconstruction.per_image import averaged, image_gradients, labels_from_gradients, mean_of
+from imharness_reconstruction.per_image import (
+    averaged,
+    gradients_and_inputs,
+    image_gradients,
+    labels_from_gradients,
+    mean_of,
+)
 from imharness_vision.lbfgs import minimise
 
 CPU = torch.device("cpu")
@@ -343,6 +349,21 @@ def test_cafe_comes_nearer_than_its_start(setting) -> None:
     near, far = (attack.with_parameters(steps=steps).build(CPU) for steps in (100, 1))
     values = [psnr(a(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), images) for a in (near, far)]
     assert values[0] > values[1] + 1
+
+
+def test_cafe_brings_the_inputs_of_the_linear_layer_nearer_the_more_they_weigh(setting) -> None:
+    network, images, labels = setting
+    attack = installed().one("attack", "cafe").with_parameters(steps=20)
+    shared = averaged(image_gradients(network, images, labels), mean_of(attack.batches(3), 3))
+    layer = next(layer for layer in network.modules() if isinstance(layer, torch.nn.Linear))
+    inputs = gradients_and_inputs(network, images, labels, layer)[1]
+
+    def away(weight: float) -> float:
+        run = attack.with_parameters(inputs=weight).build(CPU)
+        rebuilt = run(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet)
+        return float((gradients_and_inputs(network, rebuilt, labels, layer)[1] - inputs).square().mean())
+
+    assert away(100.0) < 0.9 * away(0.0)
 
 
 def test_batch_norm_statistics_of_an_image_are_held_against_the_running_ones() -> None:
