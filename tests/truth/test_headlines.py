@@ -223,12 +223,13 @@ def test_a_control_beats_all_that_may_win_only_where_it_is_shown_to_be_better_th
 
 
 def test_measures_that_disagree_take_the_crown_and_one_that_shows_nothing_does_not() -> None:
-    """By D "good" is the best; by E it is worse than "late", or all are equal, or no unit can tell anything."""
+    """By D "good" is the best; by E it is worse than another or than none, or all are equal, or no unit tells."""
     first = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)}
     worse = {"none": levels(7, 20, 20, 20), "good": levels(8, 12, 12, 12), "late": levels(9, 5, 5, 5)}
+    harmful = {"none": levels(7, 5, 5, 5), "good": levels(8, 12, 12, 12), "late": levels(9, 20, 20, 20)}
     deaf = {label: levels(27 + i, 20, 20, 20) for i, label in enumerate(first)}
     flat = {label: np.zeros((3, 30)) for label in first}
-    for second, winner in ((worse, ""), (deaf, "good"), (flat, "good")):
+    for second, winner in ((worse, ""), (harmful, ""), (deaf, "good"), (flat, "good")):
         further = SecondaryMeasure(
             blocks(second, 10), replace(PROTECTION, key="e", of="d", label="E", wins=Wins("e", "", ""))
         )

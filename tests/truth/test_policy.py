@@ -75,6 +75,8 @@ def test_a_defense_that_one_adaptive_attack_breaks_does_not_win() -> None:
     assert rows["late"]["worst"].value == pytest.approx(worst)
     assert rows["late"]["aware"].value == pytest.approx(scores["late"][2].mean())
     assert rows["late"]["unaware"].value == pytest.approx(scores["late"][1].mean())
+    gain = rows["good"]["gain"]
+    assert gain.low < gain.value < gain.high < 0
     assert [row.label for row in result.tables[0].rows] == ["good", "late", "none"]
     assert list(ranking.places["late"].broken_by) == ["pgd"]
     assert rows["good"]["rank"] == Value(value=1, low=1, high=1)
