@@ -85,7 +85,8 @@ def test_the_command_says_how_many_accusations_are_right_at_a_prior_and_reads_vi
     def answer(prior: str, **references: np.ndarray) -> str:
         np.savez(tmp_path / "refs.npz", member=member, **references)
         words = ["membership", "audit", str(tmp_path / "outputs.npz"), "--references", str(tmp_path / "refs.npz")]
-        return " ".join(CliRunner().invoke(cli, [*words, "--evaluator", "lira", "--prior", prior]).output.split())
+        ran = CliRunner().invoke(cli, [*words, "--evaluator", "lira", "--prior", prior])
+        return " ".join(f"{ran.output} {ran.exception}".split())
 
     references = {"probabilities": probabilities, **views}
     share = ih.audit(target, references={"member": member, **references}, evaluators=["lira"]).ppv(0.01)
