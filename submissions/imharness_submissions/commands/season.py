@@ -163,7 +163,8 @@ def close(archive: Path, reason: str, secret: Path, photographs: Path | None, ad
     """Close the season of a store: check everything, reveal the seed, and write the archive.
 
     Afterwards nothing is decided in this store. With the seed, anybody can compute the numbers again. Photographs that
-    nobody had published are in the archive, and the season lists them.
+    nobody had published are in the archive, and the season lists them. The archive is written to FOLDER.part first: the
+    same command goes on after an interruption, and writes the archive of a closed season again.
     """
     from imharness.cli.stores import copy, verify
     from imharness.results.store import Store
@@ -178,12 +179,17 @@ def close(archive: Path, reason: str, secret: Path, photographs: Path | None, ad
     if damaged:
         raise HarnessError(f"{len(damaged)} files of {address} are damaged, such as: {damaged[0]}")
     season = closed_season(store, secret, len(lines), reason, photographs)
+    unfinished = archive.absolute().with_name(f"{archive.absolute().name}.part")
     with console.progress("archiving") as advance:
-        copied = copy(store, Store(archive), advance)
+        copy(store, Store(unfinished), advance)
     if photographs is not None:
-        publish(photographs, season, archive / PHOTOGRAPHS)
-    digest = summed(archive)
-    console.say(f"season {season.name} closed: {copied} tasks, {len(lines)} decisions, seed revealed")
+        publish(photographs, season, unfinished / PHOTOGRAPHS)
+    digest = summed(unfinished)
+    if archive.exists():
+        archive.rmdir()
+    unfinished.replace(archive)
+    tasks = len(store.survey().tasks)
+    console.say(f"season {season.name} closed: {tasks} tasks, {len(lines)} decisions, seed revealed")
     console.say(f"archive {archive}; sha256 of its SHA256SUMS: {digest}")
 
 
