@@ -98,7 +98,7 @@ def status(address: str, as_json: bool) -> None:
 
 def _facts(store: Store, season: Season) -> dict[str, Any]:
     from imharness.planning.profiles import load_profile
-    from imharness.results.entries import flags_in
+    from imharness.results.entries import NOT_JUDGED, flags_in
     from imharness_submissions.ledger import Ledger
     from imharness_submissions.seasons import changed
 
@@ -121,7 +121,11 @@ def _facts(store: Store, season: Season) -> dict[str, Any]:
         else f"{season.photographs.files} unpublished files, root {season.photographs.root[:16]}",
         "protocol changed since": ", ".join(other) or "no",
         "entered": len(ledger.active()),
-        "flagged, for a person to look at": ", ".join(id for id, standing in standings.items() if flags_in(standing))
+        "flagged, for a person to look at": ", ".join(
+            id
+            for id, standing in standings.items()
+            if any(not flag.startswith(NOT_JUDGED) for flag in flags_in(standing))
+        )
         or "none",
         "evidence accepted": counts["evidence"],
         "decisions": len(lines),

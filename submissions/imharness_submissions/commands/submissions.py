@@ -158,7 +158,7 @@ def run(
     as_json: bool,
     **_others: Any,
 ) -> None:
-    """Run the submission in FOLDER in the sandbox, judge and rank it; exit 1 when it is flagged."""
+    """Run the submission in FOLDER in the sandbox, judge and rank it; exit 1 when it is flagged or not judged yet."""
     from imharness.cli.commands import build_site
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
@@ -194,7 +194,7 @@ def run(
     _show(report, as_json)
     if not as_json:
         console.say(f"{site_dir / 'index.html'}")
-    sys.exit(1 if report.flags() else 0)
+    sys.exit(1 if report.flags() or report.unjudged else 0)
 
 
 @contextmanager
@@ -240,6 +240,10 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
         console.table("Claims", ["what", "claimed", "measured", ""], claim_rows)
     if flags:
         console.table("Flagged", ["why"], [(flag,) for flag in flags])
+    if report.unjudged:
+        console.table(
+            "Not judged yet: run it again, with a higher time_limit_s", ["why"], [(x,) for x in report.unjudged]
+        )
 
 
 @submissions.command()
