@@ -16,6 +16,7 @@ from imharness.results.leaderboards import Leaderboard
 from imharness.results.tables import several
 from imharness.running.device import device_name
 from imharness.running.sweep import RunResult
+from imharness_submissions.copies import near_copies
 from imharness_submissions.ledger import Decision, Ledger
 from imharness_submissions.manifest import Claim
 from imharness_submissions.report import (
@@ -75,6 +76,13 @@ def report_of(run: Run, findings: Findings, leaderboards: Sequence[Leaderboard] 
         failed={address: outcome.failed[key] for key, address in addresses.items() if key in outcome.failed},
         unavailable=tuple(sorted(gaps)),
         unjudged=tuple(_unjudged(run, findings)),
+        copies=tuple(
+            dict.fromkeys(
+                line
+                for leaderboard in leaderboards
+                for line in near_copies(leaderboard, run.store.numbers(leaderboard), run.opened.ids)
+            )
+        ),
         claims=tuple(measured(claim, leaderboards) for claim in run.submission.claims),
     ).sealed()
 

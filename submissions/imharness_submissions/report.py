@@ -134,6 +134,8 @@ class SubmissionReport(_Frozen):
     tasks: tuple[ReportedTask, ...] = ()
     failed: Mapping[str, str] = Field(default_factory=dict)
     unavailable: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    """Entries whose numbers are those of others, within noise."""
     unjudged: tuple[str, ...] = ()
     """What took too long twice, tasks and checks included: until it is tried again, the entries are not judged."""
     claims: tuple[ClaimResult, ...] = ()
@@ -145,7 +147,9 @@ class SubmissionReport(_Frozen):
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        later = {name for name in ("chance_level", "unjudged") if not getattr(self, name)}  # older reports lack them
+        later = {
+            name for name in ("chance_level", "copies", "unjudged") if not getattr(self, name)
+        }  # older reports lack them
         return digest(self.model_dump(mode="json", exclude={"seal", *later}))
 
     def suite(self) -> str:
@@ -166,7 +170,9 @@ class SubmissionReport(_Frozen):
         claims = [
             f"{c.what}: claimed {c.claimed:g}, measured {_number(c.measured)}" for c in self.claims if not c.holds
         ]
-        return tuple(" ".join(text.split())[:400] for text in [*audits, *claims, *tasks, *failed, *self.attempts])
+        return tuple(
+            " ".join(text.split())[:400] for text in [*audits, *self.copies, *claims, *tasks, *failed, *self.attempts]
+        )
 
 
 def _number(value: float | None) -> str:

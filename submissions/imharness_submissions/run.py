@@ -16,6 +16,7 @@ from imharness.planning.secret import digest_of
 from imharness.reading.text import plain
 from imharness.results.identity import ComponentRef
 from imharness.results.store import Store
+from imharness.results.tables import joined, several
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
 from imharness.running.views import Nothing, View
@@ -24,7 +25,7 @@ from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import read_lock, read_manifest
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.owners import look_alikes
-from imharness_submissions.planned import by_kind, ids_of, only_with, split_of, with_tasks
+from imharness_submissions.planned import by_kind, concerns, ids_of, only_with, split_of, with_tasks
 from imharness_submissions.report import is_late
 from imharness_submissions.sandbox.worker import guest_beside
 from imharness_submissions.store_secret import secret_of
@@ -123,15 +124,29 @@ class Run:
 
         Tasks of evaluators, and what they need, are those of the store's secret (`imharness_submissions.store_secret`).
         """
-        others = [c for c in self.opened.components if c not in self.evaluators]
-        graphs = [
-            only_with(graph, ids_of(others), self._is_control) for graph in self.session.plan(further=by_kind(others))
-        ]
+        registry = self.opened.registry
+        tracks = [registry.track(name) for name in self.profile.tracks]
+        graphs = []
+        for name, track in zip(self.profile.tracks, tracks, strict=True):
+            others = [c for c in self.opened.components if c not in self.evaluators and concerns(track, c, tracks)]
+            (graph,) = self.session.plan([name], further=by_kind(others))
+            graphs.append(only_with(graph, ids_of(others), self._is_control))
         if self.evaluators:
             hidden = self.sessions[-1].plan(further=by_kind(self.evaluators))
             selections = [only_with(graph, ids_of(self.evaluators), None) for graph in hidden]
             graphs = [with_tasks(*pair) for pair in zip(graphs, selections, strict=True)]
         return [graph for graph in graphs if graph.tasks or graph.missing]
+
+    def bound(self, graphs: Sequence[Graph]) -> str:
+        """Say how many tasks there are to compute, and how long these and the judging may take in one process."""
+        tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
+        waiting = len(tasks) - len(self.store.finished(tasks)[0])
+        seconds = (1 + PATIENCE) * self.profile.time_limit_s * (waiting + 2 * len(self.opened.components))
+        return (
+            f"{several(waiting, 'task')} to compute, then to judge {joined(self.opened.ids)}: "
+            f"{seconds / 3600:.1f} h at most in one process, {self.profile.time_limit_s:g} s each and "
+            f"{PATIENCE} times as long for what needs a second try"
+        )
 
     def _is_control(self, ref: ComponentRef) -> bool:
         key = (ref.kind, ref.label)

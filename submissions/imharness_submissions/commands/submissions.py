@@ -187,7 +187,7 @@ def run(
         settings=settings,
     )
     with _stages(visible=not as_json) as (watch, view):
-        report = run_submission(submission_run, watch, view)
+        report = run_submission(submission_run, watch, view, lambda line: None if as_json else console.say(line))
     if summary is not None:
         summary.write_text(markdown(report), encoding="utf-8")
     build_site(address, site_dir)
