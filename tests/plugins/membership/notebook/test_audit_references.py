@@ -215,3 +215,78 @@ def test_a_given_target_is_compared_with_trained_references(tmp_path: Path) -> N
         ih.audit()
     with pytest.raises(UsageError, match="references: expected a number from 4"):
         ih.audit(train=train, data=(inputs, labels), references=2)
+
+
+def test_trained_models_are_asked_about_views_and_the_answers_are_kept(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    inputs, labels = rng.random((80, 3)), np.arange(80) % 2
+    seen: list[int] = []
+
+    def train(indices: np.ndarray, seed: int):
+        seen.append(seed)
+        mine, classes = inputs[indices], labels[indices]
+
+        def answer(rows: np.ndarray) -> np.ndarray:
+            distances = ((rows[:, None] - mine[None]) ** 2).sum(axis=2)
+            weights = np.exp(-20 * distances)
+            share = (weights * classes).sum(axis=1) / weights.sum(axis=1)
+            return np.stack([1 - share, share], axis=1)
+
+        return answer
+
+    words = {"references": 4, "evaluators": ["lira"], "progress": False, "cache": tmp_path}
+    with_views = ih.audit(train=train, data=(inputs, labels), views=[inputs + 0.01, inputs - 0.01], **words)
+    assert len(seen) == 5
+    again = ih.audit(train=train, data=(inputs, labels), views=[inputs + 0.01, inputs - 0.01], **words)
+    assert len(seen) == 5
+    assert again.rows()["auc"].tolist() == with_views.rows()["auc"].tolist()
+    alone = ih.audit(train=train, data=(inputs, labels), **words)
+    assert len(seen) == 10
+    assert alone.rows()["auc"].tolist() != with_views.rows()["auc"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda answers: answers.pop("target_views"),
+            "views of the references and target_views of the target, or neither",
+        ),
+        (
+            lambda answers: answers.update(views=answers["views"][:, :, :-1]),
+            r"views must be finite log odds with shape \(6",
+        ),
+        (
+            lambda answers: answers.update(views=answers["views"][:, :1]),
+            "views holds 1 views of each row and target_views 2",
+        ),
+        (lambda answers: answers["target_views"].__setitem__((0, 0), np.nan), "target_views must be finite log odds"),
+        (
+            lambda answers: answers.update(target_views=answers["target_views"][0]),
+            "target_views must be finite log odds",
+        ),
+    ],
+)
+def test_views_that_do_not_fit_are_named(change, message: str) -> None:
+    target, probabilities, member = world()
+    odds = odds_of(probabilities, target["labels"])
+    answers = {
+        "log_odds": odds,
+        "member": member,
+        "views": np.stack([odds, odds], axis=1),
+        "target_views": odds[:2] + 1,
+    }
+    change(answers)
+    with pytest.raises(UsageError, match=message):
+        ih.audit(target, references=answers, evaluators=["lira"])
+
+
+def test_views_need_a_training_function_and_a_target_that_it_trains() -> None:
+    target, _, _ = world()
+    inputs = np.zeros((ROWS, 2))
+    with pytest.raises(UsageError, match="views: are inputs for a training function"):
+        ih.audit(target, views=[inputs])
+    with pytest.raises(UsageError, match="views: the target's answers to them are needed"):
+        ih.audit(target, train=lambda i, s: None, data=(inputs, target["labels"]), views=[inputs], references=4)
+    with pytest.raises(UsageError, match="views: each must hold as many inputs"):
+        ih.audit(train=lambda i, s: None, data=(inputs, target["labels"]), views=[inputs[:3]], references=4)
