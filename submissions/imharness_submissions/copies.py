@@ -16,8 +16,8 @@ from imharness.results.leaderboards import Leaderboard
 
 NEAR = 0.01
 """The root mean square of the differences of a copy, as a share of how much the numbers vary."""
-FEWEST = 20
-"""Of fewer numbers, equal ones may be chance."""
+FEWEST, VALUES = 20, 10
+"""Of fewer numbers, or of fewer different values, such as right and wrong choices, equal ones may be chance."""
 
 
 def near_copies(
@@ -30,7 +30,7 @@ def near_copies(
     for ranking in leaderboard.rankings:
         comparison = next(each for each in leaderboard.comparisons if each.id == ranking.comparison)
         rows = dict(zip(comparison.entries, np.asarray(numbers[comparison.id], dtype=np.float64), strict=True))
-        entered = [label for label in rows if any(id_of(part) in ids for part in label.split(" + "))]
+        entered = [label for label in rows if any(id_of(component) in ids for component in label.split(" + "))]
         others = [label for label in rows if label not in entered]
         for label in entered:
             for other in others:
@@ -46,7 +46,7 @@ def near_copies(
 def _distance(row: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
     """Return the root mean square difference of two rows as a share of the other's spread; infinite if unknown."""
     finite = np.isfinite(other)
-    if finite.sum() < FEWEST or not np.array_equal(finite, np.isfinite(row)):
+    if finite.sum() < FEWEST or len(np.unique(other[finite])) < VALUES or not np.array_equal(finite, np.isfinite(row)):
         return float("inf")
     spread = float(other[finite].std())
     return float(np.sqrt(((row - other)[finite] ** 2).mean())) / spread if spread else float("inf")

@@ -179,10 +179,10 @@ class Run:
         """Compute the tasks once more whose time was over, and write the outcome into the result."""
         limit = PATIENCE * session.profile.time_limit_s
         patient = replace(session, profile=session.profile.model_copy(update={"time_limit_s": limit}))
-        parts = [
+        subsets = [
             replace(graph, tasks={key: task for key, task in graph.tasks.items() if key in late}) for graph in graphs
         ]
-        second = patient.compute(parts, view, noted=True)
+        second = patient.compute(subsets, view, noted=True)
         result.done |= second.done
         result.failed = {key: line for key, line in result.failed.items() if key not in late} | second.failed
         result.warnings += second.warnings

@@ -54,7 +54,9 @@ def test_numbers_that_are_equal_within_noise_are_those_of_a_copy() -> None:
     assert lines({f"m + {label}": row for label, row in rows.items()}, "evil/copy")
     few = {label: row[:12] for label, row in rows.items()}
     assert lines(few, "evil/copy") == []
-    assert lines({**rows, "good/leader": np.full(UNITS, 7.0), "evil/flat": np.full(UNITS, 7.0)}, "evil/flat") == []
+    flat, right = np.full(UNITS, 7.0), np.arange(UNITS) % 9 / 8
+    assert lines({**rows, "good/leader": flat, "evil/flat": flat}, "evil/flat") == []
+    assert lines({**rows, "good/leader": right, "evil/right": right}, "evil/right") == []
 
 
 def test_neither_a_manifest_nor_a_contact_has_room_for_a_crowd(tmp_path: Path) -> None:

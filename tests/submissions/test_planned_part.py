@@ -41,6 +41,6 @@ def test_an_entry_is_planned_in_the_contests_of_its_like(
     kind: str, name: str, every: tuple[str, ...], tracks: list[str]
 ) -> None:
     """A distance is attacked behind every defense of another contest only where no contest of distances is run."""
-    component, known = installed().one(kind, name), [installed().track(track) for track in every]
-    wanted = [track for track, loaded in zip(every, known, strict=True) if concerns(loaded, component, known)]
+    component, loaded = installed().one(kind, name), [installed().track(track) for track in every]
+    wanted = [label for label, track in zip(every, loaded, strict=True) if concerns(track, component, loaded)]
     assert wanted == tracks

@@ -130,7 +130,7 @@ def test_while_tasks_wait_nobody_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "outcome", "said"),
+    ("dataset", "outcome", "ending"),
     [
         ("severity-ladder", "winner", " (on public photographs)"),
         ("severity-ladder", "leader", " (on public photographs)"),
@@ -140,7 +140,7 @@ def test_while_tasks_wait_nobody_wins(tmp_path: Path) -> None:
     ],
 )
 def test_a_first_place_on_photographs_that_entries_could_know_says_so(
-    tmp_path: Path, dataset: str, outcome: str, said: str
+    tmp_path: Path, dataset: str, outcome: str, ending: str
 ) -> None:
     store, done = Store(tmp_path), record("1", "1")
     if dataset == "local/mine":
@@ -150,13 +150,13 @@ def test_a_first_place_on_photographs_that_entries_could_know_says_so(
     components = {**done.spec.components, "dataset": ref}
     done = done.model_copy(update={"spec": done.spec.model_copy(update={"components": components})})
     store.commit(done, {"x": [1.0]}, {})
-    track, known = Reporting(), catalogue()
-    track.outcome, known.registry = outcome, installed()
-    (ranking,) = make_leaderboard(store, track, sweep_of("acme/t", [done]), known).rankings
-    assert ranking.claim == f"acme/defense wins{said}."
+    track, entries = Reporting(), catalogue()
+    track.outcome, entries.registry = outcome, installed()
+    (ranking,) = make_leaderboard(store, track, sweep_of("acme/t", [done]), entries).rankings
+    assert ranking.claim == f"acme/defense wins{ending}."
     assert ranking.places["acme/defense"].headline == (ranking.claim, "It costs.")
     track.season_datasets = {}
-    (ranking,) = make_leaderboard(store, track, sweep_of("acme/t", [done]), known).rankings
+    (ranking,) = make_leaderboard(store, track, sweep_of("acme/t", [done]), entries).rankings
     assert ranking.claim == "acme/defense wins."
 
 
