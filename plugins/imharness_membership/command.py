@@ -108,6 +108,8 @@ def audit(
     from imharness_membership.audit_report import report
     from imharness_membership.findings import AuditSubject
 
+    if prior is not None and not 0 < prior < 1:
+        raise UsageError("--prior: give a share above 0 and below 1.")
     for output in filter(None, (json_file, html_file)):
         writable(output)
     report_file = report_file and page_file(report_file)
@@ -196,8 +198,6 @@ def _accusations(result: ModelAudit, prior: float) -> str:
     """Return how many accusations are right at a prior."""
     from imharness_membership.audit import brief
 
-    if not 0 < prior < 1:
-        raise UsageError("--prior: give a share above 0 and below 1.")
     ppv = result.worst().ppv(prior)
     name = brief(result.worst().evaluator)
     if ppv is None:

@@ -71,6 +71,34 @@ def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path
         assert "6 reference models answered" in (tmp_path / "a.html").read_text()
 
 
+def test_the_command_says_how_many_accusations_are_right_at_a_prior_and_reads_views(tmp_path: Path) -> None:
+    target, probabilities, member = world()
+    odds = odds_of(probabilities, target["labels"])
+    arrays = {
+        f"target_{side}_{kind}": target[name][target["member"] == (side == "member")]
+        for side in ("member", "nonmember")
+        for kind, name in (("outputs", "probabilities"), ("labels", "labels"))
+    }
+    np.savez(tmp_path / "outputs.npz", **arrays)
+    views = {"views": odds[:, None] + 0.1, "target_views": odds_of(target["probabilities"][None], target["labels"])}
+
+    def answer(prior: str, **references: np.ndarray) -> str:
+        np.savez(tmp_path / "refs.npz", member=member, **references)
+        words = ["membership", "audit", str(tmp_path / "outputs.npz"), "--references", str(tmp_path / "refs.npz")]
+        ran = CliRunner().invoke(cli, [*words, "--evaluator", "lira", "--prior", prior])
+        return " ".join(f"{ran.output} {ran.exception}".split())
+
+    references = {"probabilities": probabilities, **views}
+    share = ih.audit(target, references={"member": member, **references}, evaluators=["lira"]).ppv(0.01)
+    assert share is not None
+    text = answer("0.01", **references)
+    assert "If 0.01 of the records asked about are members, and 1 % of the others are accused" in text
+    assert f"{100 * share.value:.0f} of 100 accusations are right" in text
+    assert "asked about views of each row: 1" in text
+    assert "too few non-members to say how many accusations of lira are right" in answer("0.01", log_odds=odds)
+    assert "--prior: give a share above 0 and below 1" in answer("0", log_odds=odds)
+
+
 def test_a_file_of_references_needs_no_shadow(tmp_path: Path) -> None:
     target, probabilities, member = world()
     sides = {"member": target["member"], "nonmember": ~target["member"]}
