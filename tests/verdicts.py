@@ -8,6 +8,7 @@ import numpy as np
 from imharness.cli.standings import names_in
 from imharness.exports.dataset import rankings_of
 from imharness.exports.sheets import sheet_of
+from imharness.ranking.leaderboard import PUBLIC
 from imharness.results.comparisons import Comparison
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.naming import in_names
@@ -149,7 +150,7 @@ def _of_entry(ranking: Ranking, label: str, position: Place, row: Row) -> Iterat
         yield f"its headline is {position.headline}"
     if position.control:
         return
-    for text in position.headline:
+    for text in (line.replace(f" ({PUBLIC})", "") for line in position.headline):
         if len(text.split()) > LONGEST + 10 * ("threshold" in text or "settings that count" in text):
             yield f"its headline has {len(text.split())} words: {text}"
     text, verdict = " ".join(position.headline), position.against.verdict if position.against else ""
@@ -187,8 +188,9 @@ def _of_headline(ranking: Ranking, table: Table) -> Iterator[str]:
             most = min(most, column.limits[1] - plain if column.better == "higher" else plain - column.limits[0])
         if scale * most > float(number[1]) * (1 + 1e-6):
             yield f"the bound {number[1]} is less than the end of an interval, {scale * most}"
-    if not ranking.claim or len(ranking.claim.split()) > LONGEST:
-        yield f"the headline has {len(ranking.claim.split())} words"
+    words = ranking.claim.replace(f" ({PUBLIC})", "").split()
+    if not words or len(words) > LONGEST:
+        yield f"the headline has {len(words)} words"
 
     def named(*labels: str) -> bool:
         numbers = [scale * number for label in labels if (number := worst.get(label)) is not None]

@@ -88,7 +88,7 @@ def barred_words(position: Place) -> str:
     if position.control:
         return ""
     reasons = [] if position.complete else ["lacks settings that others have"]
-    reasons += ["is flagged: its protection is an upper bound"] if position.flags else []
+    reasons += [f"is {position.doubt}: its protection is an upper bound"] if position.flags else []
     costs = {
         "fails": "costs too much",
         "doubtful": "costs too much, tested alone",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from imharness.results.entries import Entry
+from imharness.results.entries import NOT_JUDGED, Entry
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Place, Ranking, p_text
 from imharness.results.tables import Row, Table
@@ -62,7 +62,9 @@ def badges_of(ranking: Ranking, label: str, attack_names: Mapping[str, str]) -> 
     if position.broken is not None and (attack := position.broken.attack):
         why = "The worst attack is shown to leave less than half of what it seems to protect"
         badges.append(Badge("broken", f"broken by {attack_names[attack]}", why))
-    badges += [Badge("flagged", "flagged", f"{flag}: its protection is an upper bound") for flag in position.flags]
+    for flag in position.flags:
+        text = NOT_JUDGED if flag.startswith(NOT_JUDGED) else "flagged"
+        badges.append(Badge("flagged", text, f"{flag}: its protection is an upper bound"))
     if ranking.proxies:
         badges.append(Badge("proxy", "proxy", "; ".join(ranking.proxies)))
     return badges

@@ -8,14 +8,13 @@ from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
-from imharness.errors import SandboxViolation
-from imharness_submissions.sandbox.host import LATE, Guest
+from imharness_submissions.sandbox.host import LATE, Guest, OutOfTime
 
 
 class Deadline(TorchFunctionMode):
     """Within it neither a guest nor this thread works longer than `seconds`.
 
-    Raises `SandboxViolation`: a metric may take long for what a defense made of an image, and no request to the guest
+    Raises `OutOfTime`: a metric may take long for what a defense made of an image, and no request to the guest
     comes in between.
     """
 
@@ -39,5 +38,5 @@ class Deadline(TorchFunctionMode):
         named: Mapping[str, Any] | None = None,
     ) -> Any:
         if time.monotonic() > self._guest.until:
-            raise SandboxViolation(LATE)
+            raise OutOfTime(LATE)
         return function(*arguments, **(named or {}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -11,11 +12,12 @@ import torch
 from imharness.contracts.component import Component
 from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
-from imharness.testing import CheckResult, check_component
+from imharness.testing import CheckResult, trials
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.metric_audit import claims_a_gradient, examine_metric
-from imharness_submissions.report import Checked, GradientAudit
-from imharness_submissions.run import Run
+from imharness_submissions.report import LATE, Checked, GradientAudit, is_late
+from imharness_submissions.run import PATIENCE, Run
+from imharness_submissions.sandbox.host import OutOfTime
 
 SLOW_IMPORT_S = 10.0
 """A package that takes longer to import is flagged, s."""
@@ -24,20 +26,26 @@ SLOW_IMPORT_S = 10.0
 def conformance(run: Run, advance: Progress) -> tuple[int, list[Checked]]:
     """Run the conformance suite on each entry with fresh inputs; return the seed of the inputs and the results.
 
-    The suite runs in this process and calls the entries in the sandbox.
+    The suite runs in this process and calls the entries in the sandbox. Checks that took too long are tried once more.
     """
     seed, checks = secrets.randbelow(2**31), list[Checked]()
     for number, component in enumerate(run.opened.components):
+        every = trials(component, seed)
         with run.time_of_a_task():
-            checks += map(reported, check_component(component, seed))
+            outcomes = [reported(trial.run()) for trial in every]
+        with run.time_of_a_task(PATIENCE):
+            checks += [
+                reported(replace(trial, limit=PATIENCE * trial.limit).run()) if outcome.status == LATE else outcome
+                for trial, outcome in zip(every, outcomes, strict=True)
+            ]
         advance(number + 1, len(run.opened.components))
     run.end_task()
     return seed, [*checks, _imports(run)]
 
 
 def reported(outcome: CheckResult) -> Checked:
-    """Return what a check found; one that was given up, because the package took its time, did not pass."""
-    status = "failed" if outcome.late else outcome.status
+    """Return what a check found; one that was given up, because it took too long, says nothing of the entry."""
+    status = LATE if outcome.late or (outcome.status == "failed" and is_late(outcome.message)) else outcome.status
     return Checked(component=outcome.component, check=outcome.check, status=status, message=outcome.message)
 
 
@@ -60,8 +68,7 @@ def audit_gradients(run: Run, advance: Progress) -> list[GradientAudit]:
     audits = list[GradientAudit]()
     for number, (component, examination) in enumerate(examinations):
         try:
-            with run.time_of_a_task():
-                audit = examination()
+            audit = _patiently(run, component, examination)
             audits += [audit] if audit is not None else []
         except Exception as error:  # an output that no contract allows breaks what is computed from it, too
             run.note(f"{component.label}: could not be attacked", error)
@@ -69,6 +76,18 @@ def audit_gradients(run: Run, advance: Progress) -> list[GradientAudit]:
     if examinations:
         run.end_task()
     return audits
+
+
+def _patiently(run: Run, component: Component, examination: Callable[[], GradientAudit | None]) -> GradientAudit | None:
+    """Return what an examination finds; one that takes too long is tried once more, and then not judged yet."""
+    for patience in (1, PATIENCE):
+        try:
+            with run.time_of_a_task(patience):
+                return examination()
+        except OutOfTime:
+            limit = patience * run.profile.time_limit_s
+    run.unjudged.append(f"{component.label}: attacks on it took longer than {limit:g} s, in the second try")
+    return None
 
 
 def _examinations(run: Run) -> Iterator[tuple[Component, Callable[[], GradientAudit | None]]]:

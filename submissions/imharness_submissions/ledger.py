@@ -42,6 +42,7 @@ Decision = Literal[
     "withdrawn",
     "reproduced",
     "not reproduced",
+    "not judged yet",
     "refused",
     "evidence",
     "opened",

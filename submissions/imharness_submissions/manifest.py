@@ -21,6 +21,8 @@ from imharness.results.labels import label_of
 FILE = "submission.toml"
 LOCK = "requirements.txt"
 LONGEST = 1_000
+MOST_ENTRIES = 8
+"""The most entries of a submission; a study of a parameter belongs into a paper."""
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,60}$"
 PLACEHOLDERS = {"contact": "you@example.org", "author": "The author", "licence": "name the licence"}
 """What `harness submissions new` and `harness plugins new` write where nothing is known; no manifest may keep it."""
@@ -101,7 +103,7 @@ class Submission(_Strict):
     paper: str = Field(default="", pattern=r"^(https://\S+)?$")
     extra_training_data: str = Field(min_length=4, description="Training data beyond what the harness has, or none.")
     package: Package
-    entries: tuple[SubmittedEntry, ...] = Field(min_length=1, max_length=50)
+    entries: tuple[SubmittedEntry, ...] = Field(min_length=1, max_length=MOST_ENTRIES)
     claims: tuple[Claim, ...] = ()
     hardware: Hardware = Hardware()
 

@@ -9,6 +9,8 @@ from imharness.results.identity import DISTRIBUTION, HARNESS
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 
+MOST_OF_A_CONTACT = 16
+"""Each further entry makes the intervals of all pairs longer."""
 _ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"), ("3", "e"), ("4", "a"))
 
 
@@ -37,8 +39,16 @@ def check_registered(submission: Submission, ids: Iterable[str]) -> None:
 def look_alikes(submission: Submission, ledger: Ledger, name: str = "") -> Iterator[str]:
     """Yield a line for each owner that looks like one of an earlier submission by somebody else.
 
-    Raises `UsageError` for an owner, or for the `name` of a submission, that belongs to another contact.
+    Raises `UsageError` for an owner, or for the `name` of a submission, that belongs to another contact, and for more
+    entries of one contact than a leaderboard takes.
     """
+    manifests = [line.manifest for line in ledger.active() if line.name != name and line.manifest is not None]
+    others = sum(len(facts["entries"]) for facts in manifests if str(facts.get("contact", "")) == submission.contact)
+    if others + len(submission.entries) > MOST_OF_A_CONTACT:
+        raise UsageError(
+            f"{submission.contact} would have {others + len(submission.entries)} entries, and a leaderboard takes "
+            f"{MOST_OF_A_CONTACT} of one contact; withdraw some."
+        )
     registered: dict[str, tuple[str, str]] = {}
     for line in ledger.lines():
         if line.manifest is not None and line.decision in ("added", "re-scored"):

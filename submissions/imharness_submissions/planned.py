@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from imharness.contracts.component import Component
+from imharness.contracts.track import Track
 from imharness.planning.plan import Graph
 from imharness.results.identity import ComponentRef
 
@@ -41,6 +42,18 @@ def only_with(graph: Graph, ids: Collection[str], is_control: Callable[[Componen
         waiting += needs
     gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
     return replace(graph, tasks={key: t for key, t in graph.tasks.items() if key in wanted}, missing=gaps)
+
+
+def concerns(track: Track, component: Component, tracks: Sequence[Track]) -> bool:
+    """Say whether a component is planned in a track: not where others of its kind stand and another track has its own.
+
+    So a distance of a stranger is not attacked behind every defense of no-reference metrics, where it decides nothing.
+    """
+
+    def has(other: Track) -> bool:
+        return isinstance(component, other.own_objects.get(component.kind, ()))
+
+    return component.kind not in track.own_objects or has(track) or not any(map(has, tracks))
 
 
 def ids_of(components: Sequence[Component]) -> set[str]:

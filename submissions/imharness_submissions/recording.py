@@ -10,19 +10,24 @@ from datetime import datetime
 import torch
 
 from imharness.planning.plan import Graph
+from imharness.results.entries import NOT_JUDGED
 from imharness.results.identity import digest
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.tables import several
 from imharness.running.device import device_name
 from imharness.running.sweep import RunResult
+from imharness_submissions.copies import near_copies
 from imharness_submissions.ledger import Decision, Ledger
 from imharness_submissions.manifest import Claim
 from imharness_submissions.report import (
+    LATE,
     ChanceLevel,
     Checked,
     ClaimResult,
     GradientAudit,
     ReportedTask,
     SubmissionReport,
+    is_late,
 )
 from imharness_submissions.run import Run
 from imharness_submissions.sandbox.stored import SUBMISSIONS, StoredSubmission
@@ -70,8 +75,25 @@ def report_of(run: Run, findings: Findings, leaderboards: Sequence[Leaderboard] 
         tasks=tuple(_tasks(run, findings)),
         failed={address: outcome.failed[key] for key, address in addresses.items() if key in outcome.failed},
         unavailable=tuple(sorted(gaps)),
+        unjudged=tuple(_unjudged(run, findings)),
+        copies=tuple(
+            dict.fromkeys(
+                line
+                for leaderboard in leaderboards
+                for line in near_copies(leaderboard, run.store.numbers(leaderboard), run.opened.ids)
+            )
+        ),
         claims=tuple(measured(claim, leaderboards) for claim in run.submission.claims),
     ).sealed()
+
+
+def _unjudged(run: Run, findings: Findings) -> Iterator[str]:
+    """Yield what took too long twice."""
+    yield from run.unjudged
+    yield from (f"{c.component}: {c.check}: {c.message}" for c in findings.conformance if c.status == LATE)
+    late = [line for line in findings.outcome.failed.values() if is_late(line)]
+    if late:
+        yield f"{several(len(late), 'task')}: {late[0]}"
 
 
 def _noted(run: Run, findings: Findings) -> Iterator[str]:
@@ -142,5 +164,7 @@ def write_ledger(run: Run, report: SubmissionReport) -> None:
         text += f"; strongest trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
     ledger.append(run.name, run.opened.ids, decision, text, report=report.seal, manifest=manifest, lock=run.lock)
     flags = report.flags()
+    if report.unjudged:
+        ledger.append(run.name, run.opened.ids, NOT_JUDGED, "; ".join(report.unjudged)[:1500], report=report.seal)
     if flags:
         ledger.append(run.name, run.opened.ids, "flagged", "; ".join(flags)[:1500], report=report.seal)

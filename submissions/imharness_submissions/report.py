@@ -6,7 +6,18 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from imharness.results.entries import NOT_JUDGED
 from imharness.results.identity import digest
+
+LATE = "late"
+"""The status of a check that took too long twice, which may be the machine's doing."""
+TOO_LONG = ("than a task may take", "took longer than the time limit of")
+"""By what the line of a task, or of a check, says that its time was over."""
+
+
+def is_late(line: str) -> bool:
+    """Say whether a task or a check failed because its time was over."""
+    return any(words in line for words in TOO_LONG)
 
 
 class _Frozen(BaseModel):
@@ -14,7 +25,7 @@ class _Frozen(BaseModel):
 
 
 class Checked(_Frozen):
-    """The result of one check of the conformance suite; `status` is passed, failed or skipped."""
+    """The result of one check of the conformance suite; `status` is passed, failed, skipped or `LATE`."""
 
     component: str
     check: str
@@ -123,6 +134,10 @@ class SubmissionReport(_Frozen):
     tasks: tuple[ReportedTask, ...] = ()
     failed: Mapping[str, str] = Field(default_factory=dict)
     unavailable: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    """Entries whose numbers are those of others, within noise."""
+    unjudged: tuple[str, ...] = ()
+    """What took too long twice, tasks and checks included: until it is tried again, the entries are not judged."""
     claims: tuple[ClaimResult, ...] = ()
     seal: str = ""
 
@@ -132,27 +147,32 @@ class SubmissionReport(_Frozen):
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        later = () if self.chance_level else ("chance_level",)  # reports that were sealed before it lack it
+        later = {
+            name for name in ("chance_level", "copies", "unjudged") if not getattr(self, name)
+        }  # older reports lack them
         return digest(self.model_dump(mode="json", exclude={"seal", *later}))
 
     def suite(self) -> str:
         """Return how many checks of the conformance suite passed, failed and were skipped, as text."""
-        counts = {s: sum(c.status == s for c in self.conformance) for s in ("passed", "failed", "skipped")}
-        return ", ".join(f"{n} {status}" for status, n in counts.items())
+        counts = {s: sum(c.status == s for c in self.conformance) for s in ("passed", "failed", "skipped", LATE)}
+        return ", ".join(f"{n} {status}" for status, n in counts.items() if n or status != LATE)
 
     def flags(self) -> tuple[str, ...]:
         """Return every reason to flag the entries, one line each; empty when there is none.
 
-        What the package can make as long as it likes stands last.
+        What took too long is none: see `unjudged`. What the package can make as long as it likes stands last.
         """
         failed = [f"{c.component}: {c.check}: {c.message}" for c in self.conformance if c.status == "failed"]
         audits = [f"{audit.component}: {flag}" for audit in self.gradient_audits for flag in audit.flags]
         audits += [f"{guess.component}: {guess.flag}" for guess in self.chance_level if guess.knows]
-        tasks = [f"{len(self.failed)} tasks failed: {next(iter(self.failed.values()))}"] if self.failed else []
+        lines = [line for line in self.failed.values() if not is_late(line)]
+        tasks = [f"{len(lines)} tasks failed: {lines[0]}"] if lines else []
         claims = [
             f"{c.what}: claimed {c.claimed:g}, measured {_number(c.measured)}" for c in self.claims if not c.holds
         ]
-        return tuple(" ".join(text.split())[:400] for text in [*audits, *claims, *tasks, *failed, *self.attempts])
+        return tuple(
+            " ".join(text.split())[:400] for text in [*audits, *self.copies, *claims, *tasks, *failed, *self.attempts]
+        )
 
 
 def _number(value: float | None) -> str:
@@ -163,7 +183,7 @@ def markdown(report: SubmissionReport) -> str:
     """Return a summary in Markdown, for a pull request."""
     flags = report.flags()
     lines = [
-        f"## {report.name}: {'flagged' if flags else 'no objections'}",
+        f"## {report.name}: {'flagged' if flags else NOT_JUDGED if report.unjudged else 'no objections'}",
         "",
         f"{report.package}, isolation {report.isolation}, profile {report.profile}, "
         f"{len(report.tasks)} tasks in {report.seconds:.0f} s, {len(report.failed)} failed, "
@@ -172,6 +192,9 @@ def markdown(report: SubmissionReport) -> str:
     ]
     if flags:
         lines += ["**Flags**", "", *(f"- {plain(flag)}" for flag in flags), ""]
+    if report.unjudged:
+        lines += ["**Not judged yet: run it again on a quieter machine, or with a higher `time_limit_s`**", ""]
+        lines += [*(f"- {plain(line)}" for line in report.unjudged), ""]
     lines += [f"Conformance: {report.suite()}.", ""]
     for audit in report.gradient_audits:
         worst = audit.worst

@@ -16,6 +16,7 @@ from imharness.planning.secret import digest_of
 from imharness.reading.text import plain
 from imharness.results.identity import ComponentRef
 from imharness.results.store import Store
+from imharness.results.tables import joined, several
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
 from imharness.running.views import Nothing, View
@@ -24,9 +25,13 @@ from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import read_lock, read_manifest
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.owners import look_alikes
-from imharness_submissions.planned import by_kind, ids_of, only_with, split_of, with_tasks
+from imharness_submissions.planned import by_kind, concerns, ids_of, only_with, split_of, with_tasks
+from imharness_submissions.report import is_late
 from imharness_submissions.sandbox.worker import guest_beside
 from imharness_submissions.store_secret import secret_of
+
+PATIENCE = 4
+"""How many times as long the second try of what took too long may take: a busy machine makes honest entries slow."""
 
 
 class Run:
@@ -56,6 +61,8 @@ class Run:
         """From what the streams of the package follow, and the split of its evaluators."""
         self.broken = False
         """Whether a stage of the run broke off."""
+        self.unjudged: list[str] = []
+        """What took too long twice, with the limit, so that the entries are not judged yet."""
         self._controls: dict[tuple[str, str], bool] = {}
         self.look_alikes, self.opened = self._open(trusted)
         self.evaluators = [c for c in self.opened.components if isinstance(c, MembershipEvaluator)]
@@ -101,9 +108,9 @@ class Run:
         """Let the report say what an error of the package's making prevented."""
         self.opened.guest.note([f"{what}: {_line(error)}"])
 
-    def time_of_a_task(self) -> Deadline:
-        """Let an entry take as long as a task may: each of its calls has a limit, and their number has none."""
-        return Deadline(self.opened.guest, self.profile.time_limit_s)
+    def time_of_a_task(self, patience: int = 1) -> Deadline:
+        """Let an entry take `patience` times as long as a task may: calls have limits, and their number has none."""
+        return Deadline(self.opened.guest, patience * self.profile.time_limit_s)
 
     def end_task(self) -> None:
         """End what the guest does as if it were a task."""
@@ -117,15 +124,29 @@ class Run:
 
         Tasks of evaluators, and what they need, are those of the store's secret (`imharness_submissions.store_secret`).
         """
-        others = [c for c in self.opened.components if c not in self.evaluators]
-        graphs = [
-            only_with(graph, ids_of(others), self._is_control) for graph in self.session.plan(further=by_kind(others))
-        ]
+        registry = self.opened.registry
+        tracks = [registry.track(name) for name in self.profile.tracks]
+        graphs = []
+        for name, track in zip(self.profile.tracks, tracks, strict=True):
+            others = [c for c in self.opened.components if c not in self.evaluators and concerns(track, c, tracks)]
+            (graph,) = self.session.plan([name], further=by_kind(others))
+            graphs.append(only_with(graph, ids_of(others), self._is_control))
         if self.evaluators:
             hidden = self.sessions[-1].plan(further=by_kind(self.evaluators))
             selections = [only_with(graph, ids_of(self.evaluators), None) for graph in hidden]
             graphs = [with_tasks(*pair) for pair in zip(graphs, selections, strict=True)]
         return [graph for graph in graphs if graph.tasks or graph.missing]
+
+    def bound(self, graphs: Sequence[Graph]) -> str:
+        """Say how many tasks there are to compute, and how long these and the judging may take in one process."""
+        tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
+        waiting = len(tasks) - len(self.store.finished(tasks)[0])
+        seconds = (1 + PATIENCE) * self.profile.time_limit_s * (waiting + 2 * len(self.opened.components))
+        return (
+            f"{several(waiting, 'task')} to compute, then to judge {joined(self.opened.ids)}: "
+            f"{seconds / 3600:.1f} h at most in one process, {self.profile.time_limit_s:g} s each and "
+            f"{PATIENCE} times as long for what needs a second try"
+        )
 
     def _is_control(self, ref: ComponentRef) -> bool:
         key = (ref.kind, ref.label)
@@ -145,11 +166,26 @@ class Run:
             session.prepare = prepare
             split_graphs = [split_of(graph, digest_of(session.profile.secret)) for graph in graphs]
             result = session.compute(split_graphs, view(), noted=True)
+            late = {key for key, line in result.failed.items() if is_late(line)}
+            if late:
+                self._again(session, split_graphs, late, result, view())
             total.done |= result.done
             total.failed |= result.failed
             total.reused += result.reused
             total.warnings += result.warnings
         return total
+
+    def _again(self, session: Session, graphs: Sequence[Graph], late: set[str], result: RunResult, view: View) -> None:
+        """Compute the tasks once more whose time was over, and write the outcome into the result."""
+        limit = PATIENCE * session.profile.time_limit_s
+        patient = replace(session, profile=session.profile.model_copy(update={"time_limit_s": limit}))
+        subsets = [
+            replace(graph, tasks={key: task for key, task in graph.tasks.items() if key in late}) for graph in graphs
+        ]
+        second = patient.compute(subsets, view, noted=True)
+        result.done |= second.done
+        result.failed = {key: line for key, line in result.failed.items() if key not in late} | second.failed
+        result.warnings += second.warnings
 
 
 def _line(error: Exception) -> str:

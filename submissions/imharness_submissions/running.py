@@ -19,27 +19,36 @@ from imharness_submissions.run import Run
 from imharness_submissions.standings import refresh_standing
 
 
-def run_submission(run: Run, watch: Callable[[str], Progress], view: Callable[[], View] = Nothing) -> SubmissionReport:
+def run_submission(
+    run: Run,
+    watch: Callable[[str], Progress],
+    view: Callable[[], View] = Nothing,
+    say: Callable[[str], None] = lambda line: None,
+) -> SubmissionReport:
     """Run a submission, write the ledger, and return the report; the sandbox is ended whatever happens.
 
     A stage that breaks off stands in the report and is flagged. `watch` takes the title of a stage and returns the
-    function that shows its progress; `view` opens what shows that of the tasks. Raises `HarnessError` when no track of
+    function that shows its progress; `view` opens what shows that of the tasks; `say` is told before it starts how much
+    there is to do, and how long that may take. Raises `HarnessError` when no track of
     the profile takes any of the entries.
     """
     try:
-        return _record(run, _judge(run, watch, view))
+        return _record(run, _judge(run, watch, view, say))
     finally:
         run.opened.guest.kill()
 
 
-def _judge(run: Run, watch: Callable[[str], Progress], view: Callable[[], View]) -> Findings:
+def _judge(
+    run: Run, watch: Callable[[str], Progress], view: Callable[[], View], say: Callable[[str], None]
+) -> Findings:
     clock, findings = time.perf_counter(), Findings(datetime.now(UTC))
-    with run.noting("the conformance suite"):
-        findings.suite_seed, findings.conformance = conformance(run, watch("conformance"))
     with run.noting("the plan"):
         findings.graphs = run.plan()
     if not findings.graphs and not run.broken:
         raise HarnessError(f"no track of profile {run.profile.name} takes {', '.join(run.opened.ids)}")
+    say(run.bound(findings.graphs))
+    with run.noting("the conformance suite"):
+        findings.suite_seed, findings.conformance = conformance(run, watch("conformance"))
     with run.noting("the computation of tasks"):
         findings.outcome = run.compute(findings.graphs, view)
     with run.noting("the test of guesses"):

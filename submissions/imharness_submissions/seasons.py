@@ -96,13 +96,13 @@ def closed_season(
 ) -> Season:
     """Close the season of a store, reveal its seed and the list of its `photographs`, and return it.
 
-    Raises `UsageError` without an open season, with another seed, with tasks that still wait, before its last day
-    unless a `reason` is given, and unless the folder `photographs` is given for a season on one, as it was.
+    One that is closed stays as it is: its archive can be written again. Raises `UsageError` without a season, with
+    another seed, with tasks that still wait, before its last day unless a `reason` is given, and unless the folder
+    `photographs` is given for a season on one, as it was.
     """
     season = season_of(store)
     if season is None:
         raise UsageError(f"store {store.address} has no season; `harness season open` opens one.")
-    check_open(store)
     seed = read_seed(secret)
     if digest_of(seed) != season.secret:
         raise UsageError(f"the seed in {secret} is not that of season {season.name}.")
@@ -110,6 +110,8 @@ def closed_season(
         needs = "needs" if photographs is None else "has no"
         raise UsageError(f"season {season.name} {needs} --photographs FOLDER.")
     listed = {} if photographs is None else checked(photographs, season)
+    if season.closed:
+        return season
     now = datetime.now(UTC)
     if now.date() < season.until and not reason:
         raise UsageError(f"season {season.name} lasts until {season.until}; say by --reason why it closes before.")

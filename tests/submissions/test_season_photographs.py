@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from tests.submissions.test_evidence import PROFILE
 from imharness.cli import cli
 from imharness.components.loading import load_plugins
 from imharness.components.registry import build_registry, installed
+from imharness.contracts.assets import asset_path
 from imharness.errors import UsageError
 from imharness.planning.photographs import (
     check_prepared,
@@ -33,7 +35,7 @@ from imharness.planning.photographs import (
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
-from imharness.planning.secret import digest_of
+from imharness.planning.secret import digest_of, read_seed
 from imharness.ranking.entries import StoreEntries
 from imharness.ranking.leaderboard import make_leaderboard
 from imharness.results.entries import Standing
@@ -41,6 +43,8 @@ from imharness.results.seasons import Season, season_of
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.merging import merged_sweep
+from imharness_submissions import seasons
+from imharness_submissions.evidence.checking import check
 from imharness_submissions.ledger import Ledger
 
 LATER = datetime.now(UTC).date() + timedelta(days=90)
@@ -99,6 +103,13 @@ def season_on(folder: Path) -> Season:
         secret=digest_of(SEED),
         photographs=commitment(folder),
     )
+
+
+def interrupting(target: Path) -> None:
+    """Stop a season that closes when one of its photographs is in the archive, cut off."""
+    target.mkdir()
+    (target / NAMES[0]).write_bytes(b"half")
+    raise KeyboardInterrupt
 
 
 NAMES = tuple(f"{animal}-by-the-lake.png" for animal in ("heron", "otter", "vole", "newt", "toad", "stork"))
@@ -184,7 +195,7 @@ def test_a_copy_that_is_not_what_was_committed_to_is_not_computed_on(tmp_path: P
     assert prepared(folder, season, SEED) == copy
 
 
-def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path) -> None:
+def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = photographs(tmp_path / "lake", NAMES)
     (tmp_path / "tiny.toml").write_text(PROFILE.replace('"jpeg", "flip", "random-noise"', '"flip"'))
     store, seed, archive, site = (tmp_path / name for name in ("store", "seed", "archive", "site"))
@@ -220,15 +231,31 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path) -> N
     assert "unpublished photographs of season 2027a" in refused("results", "copy", store, tmp_path / "copy")
     assert "unpublished photographs" in refused("results", "export", "--format", "csv", "--rows", "--store", store)
 
+    copied = next(asset_path(season.photographs.folder).glob("*.png"))
+    before = copied.read_bytes()
+    copied.write_bytes(before + b" ")
+    task = {"method": "harness/square[queries=2]", "strength": "strong"}
+    manifest = SimpleNamespace(track="harness/iqa", entry="harness/flip", task=task)
+    with pytest.raises(UsageError, match=f"{copied.name} was changed"):
+        check(SimpleNamespace(manifest=manifest, digest=""), Store(store), secret=read_seed(seed))
+    copied.write_bytes(before)
+
     close = ("season", "close", "--archive", archive, "--secret", seed, "--store", store, "--reason", "a test")
     assert "needs --photographs FOLDER" in refused(*close)
     before = (folder / NAMES[1]).read_bytes()
     (folder / NAMES[1]).write_bytes((folder / NAMES[2]).read_bytes() + b" ")
     assert f"{NAMES[1]} was changed" in refused(*close, "--photographs", folder)
     (folder / NAMES[1]).write_bytes(before)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(seasons, "publish", lambda folder, season, target: interrupting(target))
+        assert invoke(*close, "--photographs", folder).exit_code != 0
+    assert not archive.exists()
+    closed_at = season_of(Store(store)).closed
     closed = invoke(*close, "--photographs", folder)
     assert closed.exit_code == 0, closed.output
     season = season_of(Store(archive))
+    assert season.closed == closed_at
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("archive")) == ["archive"]
     assert season.photographs.listed == listed(folder) == listed(archive / "photographs")
     assert "photographs/heron-by-the-lake.png" in (archive / "SHA256SUMS").read_text()
 

@@ -186,6 +186,10 @@ def test_the_headline_of_an_entry_without_a_full_number_says_why() -> None:
     (ranking,) = ranked(scores, flags=flags, unknown={"a-odd": "its module cannot be loaded"}).rankings
     (flagged,), (late,), (odd,) = (ranking.places[label].headline for label in ("good", "late", "a-odd"))
     assert flagged.startswith("good is flagged, and its number is only an upper bound: ")
+    (waiting,) = ranked(scores, flags={"good": ("not judged yet: it took too long",)}).rankings
+    assert (
+        waiting.places["good"].headline[0].startswith("good is not judged yet, and its number is only an upper bound")
+    )
     assert late == "late is incomplete: it was measured in 83 % of the settings that count."
     assert odd == "a-odd is not ranked: its module cannot be loaded."
 

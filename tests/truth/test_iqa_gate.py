@@ -7,6 +7,7 @@ import pytest
 from imharness.leaderboard import Blocks, Gate, share_of
 from imharness.ranking.gates import kept
 from imharness_iqa.tables.part import Part
+from imharness_iqa.tables.suspected import may_know_labels
 
 from .studies import most
 
@@ -77,3 +78,35 @@ def _lost(seed: int, severities: int, damage: float) -> float:
     scores = clean_scores(seed, severities, damage)
     damaged, none = (scores.of(label).correlation().value for label in ("damaged", "none"))
     return 1 - damaged / none
+
+
+def test_who_writes_the_labels_is_suspected_and_who_is_as_good_as_the_metric_or_a_little_better_is_not() -> None:
+    suspects = {"as good": 0, "a little better": 0, "knows": 0}
+    for seed in range(STUDIES):
+        study = scored_alike(seed)
+        lines = dict(may_know_labels(suspects, lambda label, study=study: study.correlations_beside(label, "none")))
+        for label in lines:
+            suspects[label] += 1
+        assert all("it may know the labels" in line for line in lines.values())
+    assert suspects["as good"] == suspects["a little better"] == 0
+    assert suspects["knows"] >= 0.9 * STUDIES
+
+
+def scored_alike(seed: int) -> Part:
+    """Scores of every severity without a defense, and behind three: as noisy, and with a little or much of the label.
+
+    Their correlations are .73, .72, .76 and .90 on average.
+    """
+    rng = np.random.default_rng(seed)
+    severity = np.tile(np.array(SEVERITIES, dtype=float), PHOTOGRAPHS)
+    true = rng.normal(0, 1.6, PHOTOGRAPHS).repeat(len(SEVERITIES)) - severity
+    none, equal = true + rng.normal(0, 1.0, (2, len(severity)))
+    names = np.array([f"p{p:02d}-{s}" for p in range(PHOTOGRAPHS) for s in SEVERITIES], dtype=object)
+    blocks = Blocks(
+        ("a little better", "as good", "knows", "none"),
+        ({"dataset": "d", "metric": "m"},),
+        (names,),
+        {"score": (np.stack([none - 0.1 * severity, equal, none - severity, none]),)},
+        {"mos": (-severity,), "sign": (np.ones(len(severity)),)},
+    )
+    return Part.whole(blocks, {name: (name[:3], "d") for name in names})

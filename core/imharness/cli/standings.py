@@ -12,6 +12,7 @@ from typing import NamedTuple
 from imharness.exports.bars import Scale, text_bar
 from imharness.exports.marks import proxies_of
 from imharness.ranking.headline import bar_of
+from imharness.results.entries import NOT_JUDGED
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.naming import brief, display_names, in_names
 from imharness.results.rankings import Place, Ranking, p_text
@@ -31,6 +32,7 @@ BOLD, WON, DIM = "bold", "bold green", "dim"
 WHY: Mapping[str, str] = {
     "incomplete": "incomplete",
     "flagged": "flagged",
+    NOT_JUDGED: NOT_JUDGED,
     "fails": "costs too much",
     "doubtful": "costs too much, alone",
     "not measured": "utility not measured",

@@ -13,6 +13,7 @@ from typing import Literal
 
 from imharness.ranking.headline import BARS
 from imharness.ranking.ranking import ranked
+from imharness.results.entries import NOT_JUDGED
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, several
@@ -125,7 +126,9 @@ def standing_of(standing: Place) -> str:
     remarks = [f"control: {standing.control}"] if standing.control else []
     remarks += [] if standing.complete else ["incomplete"]
     remarks += [] if standing.able or standing.control else [BARS[standing.gate][0]]
-    return "; ".join([*remarks, *(f"flagged: {flag}" for flag in standing.flags)])
+    return "; ".join(
+        [*remarks, *(flag if flag.startswith(NOT_JUDGED) else f"flagged: {flag}" for flag in standing.flags)]
+    )
 
 
 def _most_of(table: Table, column: ColumnSpec) -> tuple[int, str] | None:

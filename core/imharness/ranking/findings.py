@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from imharness.ranking.headline import distance, specs_of, withheld
+from imharness.ranking.headline import BARS, distance, specs_of, withheld
 from imharness.ranking.rules import Contest
 from imharness.ranking.standing import Standing
 from imharness.results.findings import Finding, Kind, Measured, Tier
@@ -228,9 +228,8 @@ class _Sentences:
             yield self.made("open", "incomplete", i, text, why=self.rules.unknown.get(label, ""))
         if position.flags:
             flags = "; ".join(position.flags)
-            yield self.made(
-                "open", "flagged", i, f"is flagged, and its number is only an upper bound: {flags}", why=flags
-            )
+            text = f"{BARS[position.doubt][0]}, and its number is only an upper bound: {flags}"
+            yield self.made("open", "flagged", i, text, why=flags)
 
 
 def _size(measured: Measured, decimals: int) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from imharness.ranking.rules import Contest, Words
 from imharness.ranking.standing import Disagreement, Standing
+from imharness.results.entries import NOT_JUDGED
 from imharness.results.rankings import Kept, Outcome, Place
 from imharness.results.tables import ColumnSpec, Table, Value, joined, several, too_few
 
@@ -26,6 +27,7 @@ Values = Mapping[str, Mapping[str, Value]]
 BARS: Mapping[str, tuple[str, str]] = {
     "incomplete": ("is incomplete", "are incomplete"),
     "flagged": ("is flagged", "are flagged"),
+    NOT_JUDGED: ("is not judged yet", "are not judged yet"),
     "fails": ("costs too much", "cost too much"),
     "doubtful": ("costs too much if tested alone", "cost too much if tested alone"),
     "not measured": ("was not measured on all that has to be kept", "were not measured on all that has to be kept"),
@@ -70,7 +72,7 @@ def headline_of_entry(rules: Contest, i: int, standing: Standing, position: Plac
     if not position.complete:
         return (f"{label} {withheld(rules, label, values)}.",)
     if position.flags:
-        return (_about(rules, label, "is flagged, and its number is only an upper bound: ", values),)
+        return (_about(rules, label, f"{BARS[position.doubt][0]}, and its number is only an upper bound: ", values),)
     cost = _cost(rules, label, position, values)
     if i == standing.winner:
         return (f"{_leading(rules, i, values)}.", *cost)
@@ -339,7 +341,7 @@ def bar_of(position: Place) -> str:
     if not position.complete:
         return "incomplete"
     if position.flags:
-        return "flagged"
+        return position.doubt
     return "" if position.able else position.gate
 
 

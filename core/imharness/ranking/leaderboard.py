@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from imharness.errors import HarnessError, StoreError
+from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.failing import failures_of, with_failed
 from imharness.ranking.judges import Judges, beside
@@ -21,7 +21,7 @@ from imharness.ranking.ranking import winner
 from imharness.ranking.tables import win_table
 from imharness.reading.fields import explain
 from imharness.results.comparisons import Comparison
-from imharness.results.identity import canonical_json, version_of
+from imharness.results.identity import LOCAL, canonical_json, owner_of, version_of
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
 from imharness.results.rankings import Ranking
@@ -34,11 +34,14 @@ from imharness.statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
     from imharness.components.entries import KnownEntries
+    from imharness.components.registry import Registry
     from imharness.contracts.track import Track
 
 
 GONE = "no longer in the store"
 """Why tables lack results that were there once."""
+PUBLIC = "on public photographs"
+"""What a first place says where entries could know the photographs."""
 Progress = AbstractContextManager[Callable[[int, int], None]]
 Place = tuple[str, str]
 """What has a version of its own: kind and id of a component, or twice the name of a step."""
@@ -80,6 +83,8 @@ def made_leaderboard(
     wins = [win_table(paired) for paired in report.comparisons if len(paired.entries) <= MATRIX]
     marked = [table if sweep.waiting else _marked(table, stored, report.rankings) for table in (*report.tables, *wins)]
     tables, rankings = with_failed(marked, report.rankings, failures_of(sweep, records))
+    if _is_public(track, records, catalogue.registry):
+        rankings = [_said_on_public(ranking) for ranking in rankings]
     gaps = (*sweep.missing, *outdated, *withdrawn, *_discarded(store, sweep, all_records))
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     leaderboard = Leaderboard(
@@ -121,6 +126,37 @@ def _report(store: Store, track: Track, records: list[TaskRecord], catalogue: Kn
 
     deciding, note = Judges.of(track, catalogue.standing, catalogue.examined).apart(records)
     return beside(made(deciding), made(records), note) if note else made(records)
+
+
+def _is_public(track: Track, records: Sequence[TaskRecord], registry: Registry) -> bool:
+    """Say whether a track that has seasons on unpublished photographs was computed on published ones.
+
+    These are data sets that a package names; files of the user's own, and objects of notebooks, need not be published.
+    """
+    if not track.season_datasets:
+        return False
+    datasets = {ref.label: ref for record in records for ref in record.spec.components.values()}
+    for ref in datasets.values():
+        if ref.kind == "dataset" and owner_of(ref.id) != LOCAL:
+            with suppress(PluginError, ValidationError):
+                dataset = registry.revive(ref)
+                if not dataset.address or not getattr(dataset, dataset.address):
+                    return True
+    return False
+
+
+def _said_on_public(ranking: Ranking) -> Ranking:
+    """Return a ranking of which a headline that names a first place says that photographs are public."""
+    if ranking.outcome not in ("winner", "leader"):
+        return ranking
+    claim = f"{ranking.claim.removesuffix('.')} ({PUBLIC})."
+    places = {
+        label: position.model_copy(
+            update={"headline": tuple(claim if line == ranking.claim else line for line in position.headline)}
+        )
+        for label, position in ranking.places.items()
+    }
+    return ranking.model_copy(update={"claim": claim, "places": places})
 
 
 def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:

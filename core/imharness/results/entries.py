@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pydantic import BaseModel, Field
 
@@ -10,6 +11,9 @@ ACCEPTED = "accepted"
 """The decision by which a component of a stranger judges the entries of others."""
 FLAGGED, NOT_REPRODUCED = "flagged", "not reproduced"
 """Decisions that keep an entry from winning; see `flags_in`."""
+NOT_JUDGED: Final = "not judged yet"
+"""The decision that keeps an entry from winning until it is scored again: what judges it took too long, which may be
+the machine's doing."""
 REPRODUCED = "reproduced"
 EVIDENCE = "evidence"
 """The decision by which somebody's evidence lowers an entry's best-known value; it says nothing else of the entry."""
@@ -38,11 +42,11 @@ def flags_in(standing: Sequence[Standing]) -> tuple[str, ...]:
     """Return why an entry is flagged now; `standing`: what was decided about it, oldest first.
 
     A flag stays until the entry is scored again, or a person adds, accepts or withdraws it. What was not reproduced is
-    flagged until it is reproduced, too.
+    flagged until it is reproduced, too. What is not judged yet says so in its first words.
     """
     flags: dict[str, str] = {}
     for decision in standing:
-        if decision.decision in (FLAGGED, NOT_REPRODUCED):
+        if decision.decision in (FLAGGED, NOT_REPRODUCED, NOT_JUDGED):
             flags[decision.decision] = f"{decision.decision}: {decision.reason}"
         elif decision.decision == REPRODUCED:
             flags.pop(NOT_REPRODUCED, None)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from imharness.results.entries import FLAGGED, NOT_JUDGED
 from imharness.results.findings import Finding, Measured
 
 State = Literal["passes", "fails", "doubtful", "undecided", "not measured"]
@@ -123,6 +124,13 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     def able(self) -> bool:
         """Whether the gate lets it win: it passes, or the data do not show whether it does."""
         return self.gate in ("passes", "undecided")
+
+    @property
+    def doubt(self) -> str:
+        """Why its number is only an upper bound, in a word or two: it is flagged, or only not judged yet; else ""."""
+        if not self.flags:
+            return ""
+        return NOT_JUDGED if all(flag.startswith(NOT_JUDGED) for flag in self.flags) else FLAGGED
 
     @property
     def eligible(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from imharness_iqa.tables.fidelity import Fidelity
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
+from imharness_iqa.tables.suspected import Beside, may_know_labels
 from imharness_iqa.tables.unmoved import looked_up
 
 OVER = ("attack", "attacker", "strength", "type")
@@ -108,6 +109,11 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
     undefended = [label for label in (BASELINE, *IMPORTED_BASELINES) if label in scores.entries] or [BASELINE]
     plain = undefended[0]
     controls = {**dict.fromkeys(undefended, "no defense"), **controls_of(query)}
+
+    @cache
+    def beside(label: str) -> tuple[np.ndarray, np.ndarray] | None:
+        return study.graded.correlations_beside(label, plain)
+
     rule_set = Contest(
         scores=scores,
         protection=protection,
@@ -117,7 +123,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         over=OVER,
         share=share,
         controls=controls,
-        flags=flags_of(query, scores.entries, _flags(query, study, controls)),
+        flags=flags_of(query, scores.entries, _flags(query, study, controls, beside)),
         proxies=_proxies(query),
         unknown=_without_order(scores),
         gates=(
@@ -125,7 +131,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
                 utility.label,
                 plain,
                 share,
-                lambda label: study.graded.correlations_beside(label, plain),
+                beside,
                 jackknifed=True,
             ),
             Fidelity.of(query, study, least).gate,
@@ -184,13 +190,22 @@ def gradients(query: Query) -> dict[str, str]:
     }
 
 
-def _flags(query: Query, study: Study, controls: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return why the protection of defenses is an upper bound; a control is no look-up, whatever it answers."""
-    audited = {
-        label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
-    }
-    unmoved = {label: flags for label, flags in looked_up(study).items() if label not in controls}
-    return {label: (*audited.get(label, ()), *unmoved.get(label, ())) for label in audited | unmoved}
+def _flags(query: Query, study: Study, controls: Mapping[str, str], beside: Beside) -> dict[str, tuple[str, ...]]:
+    """Return why the protection of defenses is an upper bound; a control is no look-up, whatever it answers.
+
+    A metric that was trained again may agree better with labels, and nobody knows those of a folder of one's own.
+    """
+    reasons: dict[str, list[str]] = {}
+    for label, failed in flags(query).items():
+        reasons.setdefault(label, []).extend(f"audit of gradients: {check}" for check in failed)
+    for label, unmoved in looked_up(study).items():
+        if label not in controls:
+            reasons.setdefault(label, []).extend(unmoved)
+    if any("/folder" not in dataset for dataset in study.graded.values("dataset")):
+        entries = (label for label in study.graded.blocks.entries if label not in {*controls, *study.trained})
+        for label, why in may_know_labels(entries, beside):
+            reasons.setdefault(label, []).append(why)
+    return {label: tuple(lines) for label, lines in reasons.items()}
 
 
 def _proxies(query: Query) -> tuple[str, ...]:

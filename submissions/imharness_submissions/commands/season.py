@@ -98,7 +98,7 @@ def status(address: str, as_json: bool) -> None:
 
 def _facts(store: Store, season: Season) -> dict[str, Any]:
     from imharness.planning.profiles import load_profile
-    from imharness.results.entries import flags_in
+    from imharness.results.entries import NOT_JUDGED, flags_in
     from imharness_submissions.ledger import Ledger
     from imharness_submissions.seasons import changed
 
@@ -121,7 +121,11 @@ def _facts(store: Store, season: Season) -> dict[str, Any]:
         else f"{season.photographs.files} unpublished files, root {season.photographs.root[:16]}",
         "protocol changed since": ", ".join(other) or "no",
         "entered": len(ledger.active()),
-        "flagged, for a person to look at": ", ".join(id for id, standing in standings.items() if flags_in(standing))
+        "flagged, for a person to look at": ", ".join(
+            id
+            for id, standing in standings.items()
+            if any(not flag.startswith(NOT_JUDGED) for flag in flags_in(standing))
+        )
         or "none",
         "evidence accepted": counts["evidence"],
         "decisions": len(lines),
@@ -163,7 +167,8 @@ def close(archive: Path, reason: str, secret: Path, photographs: Path | None, ad
     """Close the season of a store: check everything, reveal the seed, and write the archive.
 
     Afterwards nothing is decided in this store. With the seed, anybody can compute the numbers again. Photographs that
-    nobody had published are in the archive, and the season lists them.
+    nobody had published are in the archive, and the season lists them. The archive is written to FOLDER.part first: the
+    same command goes on after an interruption, and writes the archive of a closed season again.
     """
     from imharness.cli.stores import copy, verify
     from imharness.results.store import Store
@@ -178,12 +183,17 @@ def close(archive: Path, reason: str, secret: Path, photographs: Path | None, ad
     if damaged:
         raise HarnessError(f"{len(damaged)} files of {address} are damaged, such as: {damaged[0]}")
     season = closed_season(store, secret, len(lines), reason, photographs)
+    unfinished = archive.absolute().with_name(f"{archive.absolute().name}.part")
     with console.progress("archiving") as advance:
-        copied = copy(store, Store(archive), advance)
+        copy(store, Store(unfinished), advance)
     if photographs is not None:
-        publish(photographs, season, archive / PHOTOGRAPHS)
-    digest = summed(archive)
-    console.say(f"season {season.name} closed: {copied} tasks, {len(lines)} decisions, seed revealed")
+        publish(photographs, season, unfinished / PHOTOGRAPHS)
+    digest = summed(unfinished)
+    if archive.exists():
+        archive.rmdir()
+    unfinished.replace(archive)
+    tasks = len(store.survey().tasks)
+    console.say(f"season {season.name} closed: {tasks} tasks, {len(lines)} decisions, seed revealed")
     console.say(f"archive {archive}; sha256 of its SHA256SUMS: {digest}")
 
 

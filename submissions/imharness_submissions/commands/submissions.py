@@ -158,7 +158,7 @@ def run(
     as_json: bool,
     **_others: Any,
 ) -> None:
-    """Run the submission in FOLDER in the sandbox, judge and rank it; exit 1 when it is flagged."""
+    """Run the submission in FOLDER in the sandbox, judge and rank it; exit 1 when it is flagged or not judged yet."""
     from imharness.cli.commands import build_site
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
@@ -187,14 +187,14 @@ def run(
         settings=settings,
     )
     with _stages(visible=not as_json) as (watch, view):
-        report = run_submission(submission_run, watch, view)
+        report = run_submission(submission_run, watch, view, lambda line: None if as_json else console.say(line))
     if summary is not None:
         summary.write_text(markdown(report), encoding="utf-8")
     build_site(address, site_dir)
     _show(report, as_json)
     if not as_json:
         console.say(f"{site_dir / 'index.html'}")
-    sys.exit(1 if report.flags() else 0)
+    sys.exit(1 if report.flags() or report.unjudged else 0)
 
 
 @contextmanager
@@ -240,6 +240,10 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
         console.table("Claims", ["what", "claimed", "measured", ""], claim_rows)
     if flags:
         console.table("Flagged", ["why"], [(flag,) for flag in flags])
+    if report.unjudged:
+        console.table(
+            "Not judged yet: run it again, with a higher time_limit_s", ["why"], [(x,) for x in report.unjudged]
+        )
 
 
 @submissions.command()

@@ -22,12 +22,14 @@ import numpy as np
 
 from imharness.contracts.track import Track
 from imharness.errors import UsageError, unknown_name
+from imharness.planning.photographs import check_prepared
 from imharness.planning.profile import Profile
 from imharness.ranking.entries import StoreEntries, known_entries
 from imharness.ranking.leaderboard import made_leaderboard
 from imharness.results.entries import EVIDENCE
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.seasons import season_of
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec
@@ -192,12 +194,16 @@ def verdict(
 ) -> Verdict:
     """Compute evidence again and return what it shows; raises `UsageError` with one line where it does not count.
 
-    `workspace`: a folder for the results. `secret`: the seed of the secret split that the store is of.
+    `workspace`: a folder for the results. `secret`: the seed of the secret split that the store is of. In a season on
+    unpublished photographs, these must be here as they were committed to.
     """
     manifest = handed.manifest
     if any(line.decision == EVIDENCE and line.report == handed.digest for line in Ledger(store.address).lines()):
         raise UsageError("this evidence was accepted before.")
     listing = listed(store, manifest.track, manifest.entry, manifest.task)
+    season = season_of(store)
+    if season is not None and season.photographs is not None:
+        check_prepared(season, secret)
     fresh = Store(workspace)
     name, running = _submission_of(store, listing.entry.id, trusted)
     by_its_author = running is not None and running.submission.contact == manifest.contact

@@ -35,6 +35,10 @@ _KNOWN: dict[str, type[Exception]] = {
 Answer = Callable[[Message], Message]
 
 
+class OutOfTime(SandboxViolation):
+    """Judging an entry took longer than a task may take, which may be the machine's doing."""
+
+
 class GuestError(HarnessError):
     """An error that the plugin's own code raised."""
 
@@ -316,9 +320,10 @@ class Session:
         except (Closed, WireError, SandboxViolation) as error:
             line = self._named(error)
             self.close()
-            self._guest.note([line])
+            late = isinstance(error, OutOfTime)
+            self._guest.note([] if late else [line])
             self._guest.kill()
-            raise SandboxViolation(f"{line}; it was ended") from None
+            raise (OutOfTime if late else SandboxViolation)(f"{line}; it was ended") from None
         except BaseException:  # interrupted before the reply: the next request would read the wrong one
             self.close()
             self._guest.kill()
@@ -346,7 +351,7 @@ class Session:
 
     def _check_deadline(self) -> None:
         if time.monotonic() > self._guest.until:
-            raise SandboxViolation(LATE)
+            raise OutOfTime(LATE)
         if time.monotonic() > self._deadline:
             raise SandboxViolation(f"did not answer within {self._guest.spec.limits.answer_s:g} s")
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ class Track:
 
     info, steps = SimpleNamespace(id="harness/fifth"), ()
     question = ""
+    season_datasets: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, kind: str, ranks: tuple[str, ...] = ("defense",)) -> None:
         self.kind, self.ranks = kind, ranks

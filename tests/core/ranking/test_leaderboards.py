@@ -16,7 +16,7 @@ from imharness.ranking.leaderboard import make_leaderboard, newest_only
 from imharness.results.entries import Entry
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Ranking
+from imharness.results.rankings import Place, Ranking
 from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Row, Table, Value
@@ -84,12 +84,17 @@ def test_results_of_other_code_than_is_installed_are_named() -> None:
     assert line.startswith(f"harness/jpeg: its results are of version 0, and {version} is installed")
 
 
+WINS = Place(complete=True, gate="passes", front=True, broken_by={}, headline=("acme/defense wins.", "It costs."))
+
+
 class Reporting:
     """A track with one ranked table."""
 
     info, kind, steps = SimpleNamespace(id="acme/t"), "track", ()
     question = "Which defense is best?"
     ranks = ("defense",)
+    season_datasets = {"ladder": "harness/folder-ladder"}
+    outcome = "winner"
 
     def report(self, query: object) -> TrackReport:
         columns = (ColumnSpec(key="v", label="v", description="v", better="higher"),)
@@ -105,9 +110,10 @@ class Reporting:
             undefended="",
             gate=None,
             share=0.05,
-            places={},
+            places={"acme/defense": WINS},
             winner="acme/defense",
-            claim="acme/defense wins",
+            outcome=self.outcome,
+            claim="acme/defense wins.",
         )
         return TrackReport(tables=[table], rankings=[ranking])
 
@@ -121,6 +127,37 @@ def test_while_tasks_wait_nobody_wins(tmp_path: Path) -> None:
     assert partial.tables[0].rows
     whole = make_leaderboard(store, Reporting(), sweep_of("acme/t", [done]), catalogue())
     assert whole.rankings[0].winner == "acme/defense"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "outcome", "ending"),
+    [
+        ("severity-ladder", "winner", " (on public photographs)"),
+        ("severity-ladder", "leader", " (on public photographs)"),
+        ("severity-ladder", "bound", ""),
+        ("folder-ladder:photographs-5eed", "winner", ""),
+        ("local/mine", "winner", ""),
+    ],
+)
+def test_a_first_place_on_photographs_that_entries_could_know_says_so(
+    tmp_path: Path, dataset: str, outcome: str, ending: str
+) -> None:
+    store, done = Store(tmp_path), record("1", "1")
+    if dataset == "local/mine":
+        ref = ComponentRef(kind="dataset", id=dataset, version="1", label=dataset, parameters={})
+    else:
+        ref = installed().one("dataset", dataset).ref()
+    components = {**done.spec.components, "dataset": ref}
+    done = done.model_copy(update={"spec": done.spec.model_copy(update={"components": components})})
+    store.commit(done, {"x": [1.0]}, {})
+    track, entries = Reporting(), catalogue()
+    track.outcome, entries.registry = outcome, installed()
+    (ranking,) = make_leaderboard(store, track, sweep_of("acme/t", [done]), entries).rankings
+    assert ranking.claim == f"acme/defense wins{ending}."
+    assert ranking.places["acme/defense"].headline == (ranking.claim, "It costs.")
+    track.season_datasets = {}
+    (ranking,) = make_leaderboard(store, track, sweep_of("acme/t", [done]), entries).rankings
+    assert ranking.claim == "acme/defense wins."
 
 
 class Optioned(Track):

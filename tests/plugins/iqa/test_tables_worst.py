@@ -319,3 +319,21 @@ def test_rows_say_how_the_gradient_of_a_defense_was_had(finished: Finished) -> N
         "x/b": "that of the identity in its place (BPDA)",
         "x/c": "that of harness/diffjpeg in its place (BPDA); queries alone",
     }
+
+
+@pytest.mark.parametrize(
+    ("dataset", "trained", "flagged"),
+    [("d", False, True), ("d", True, False), ("harness/folder[path=photographs-5eed]", False, False)],
+)
+def test_who_agrees_with_public_labels_far_better_than_the_metric_is_suspected_of_knowing_them(
+    finished: Finished, dataset: str, trained: bool, flagged: bool
+) -> None:
+    mixed = [13 * i % 40 + i / 2 for i in range(40)]
+    clean = {NONE: mixed, "x/knows": [float(i) for i in range(40)], "x/mirror": [score + 0.1 for score in mixed]}
+    scores = {(label, "a", "weak", False): [s + 1 for s in values] for label, values in clean.items()}
+    columns = attacked(scores, clean, dataset=[dataset] * 120)
+    study = written(finished, columns, trained=frozenset({"x/knows"} if trained else ()))
+    flags = worst.rules(finished.query(), study, 0.05).flags
+    assert {label for label, lines in flags.items() if any("may know the labels" in line for line in lines)} == (
+        {"x/knows"} if flagged else set()
+    )
