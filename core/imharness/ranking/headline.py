@@ -59,7 +59,7 @@ def headline_of(
         return "worse", _worse(rules, entry, first, values)
     ends = against.high[list(standing.candidates)]
     if np.isnan(ends).any():
-        return "bound", f"{_few(rules, standing, first)} to compare any {entry} with no defense."
+        return "bound", f"{_few(rules, standing, first)} to compare any {entry} with {rules.baseline_name}."
     return "bound", _bound(rules, entry, float(ends.max()), values)
 
 
