@@ -33,11 +33,9 @@ def columns_of(rules: Contest) -> tuple[ColumnSpec, ...]:
         of(
             "unaware",
             f"{protection.label}, {UNAWARE}",
-            f"{protection.description} {those}, without knowledge of the defense.",
+            f"{protection.description} {those}, without knowledge of the entry.",
         ),
-        of(
-            "aware", f"{protection.label}, {AWARE}", f"{protection.description} {those}, with knowledge of the defense."
-        ),
+        of("aware", f"{protection.label}, {AWARE}", f"{protection.description} {those}, with knowledge of the entry."),
         of(
             "gain",
             f"against {rules.baseline_name}",
