@@ -23,7 +23,7 @@ from imharness_leaderboard.drawing import LINE, width_of
 from imharness_leaderboard.interval_rows import HEIGHT, WIDTH
 from imharness_leaderboard.names import plural
 from imharness_leaderboard.published import Slopes
-from imharness_leaderboard.ranking_rows import GROUPS, RankedRow
+from imharness_leaderboard.ranking_rows import RankedRow, group_titles
 from imharness_leaderboard.rankings import RankingView, row_text
 from imharness_leaderboard.tables import shown
 from imharness_leaderboard.wording import brief
@@ -144,7 +144,7 @@ def _placed(view: RankingView) -> Iterator[Placed]:
     for row in view.parts[0].rows:
         if row.group != group:
             group = row.group
-            yield Placed(y, GROUPS[row.group], None, "", "", "")
+            yield Placed(y, group_titles(view.ranking)[row.group], None, "", "", "")
             y += GROUP
         value = row.row.values.get("worst")
         ends = row_text(value, worst)
@@ -256,7 +256,7 @@ def heat_note(view: RankingView) -> str:
 def chart_note(view: RankingView) -> str:
     """Return what the marks of the rows are."""
     hollow = f" Hollow dot: {view.hollow}." if view.hollow else ""
-    plain = ", the solid one no defense" if view.lanes.plain is not None else ""
+    plain = f", the solid one {view.ranking.baseline_name}" if view.lanes.plain is not None else ""
     return (
         f"Dot and line: mean over {view.column('worst').unit or 'unit'}s under the worst attack on each, 95% interval."
         f"{hollow} Vertical lines: controls{plain}. {view.bracketed}"

@@ -25,7 +25,7 @@ from imharness_leaderboard.adaptive_effect import COSTS
 from imharness_leaderboard.entries import ranked_variants, standing_word
 from imharness_leaderboard.numbers import forms_of
 from imharness_leaderboard.picture import THEMES
-from imharness_leaderboard.ranking_rows import GROUPS
+from imharness_leaderboard.ranking_rows import group_titles
 
 
 class Compiled(BytecodeCache):
@@ -91,7 +91,7 @@ def environment(**shared: object) -> jinja2.Environment:
         standing_in_words=marks.standing_of,
         shown_value=tables.shown,
         costs_words=COSTS,
-        groups=GROUPS,
+        group_titles=group_titles,
         **shared,
     )
     return templates

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple, get_args
 
 from imharness.results.findings import LEADING, Finding, Kind, Tier, by_tier
+from imharness.results.rankings import Ranking
 from imharness_leaderboard.names import in_names
 
 KINDS: Mapping[Kind, str] = {
-    "better": "Better than no defense",
+    "better": "Better than {baseline}",
     "moves": "Once attackers know it",
-    "worse": "Worse than no defense, or than a control",
+    "worse": "Worse than {baseline}, or than a control",
     "broken": "Broken by an attack",
     "costs": "Utility",
     "may be best": "Who may be the best",
-    "undecided": "Not separated from no defense",
+    "undecided": "Not separated from {baseline}",
     "gate": "Utility undecided",
     "incomplete": "Incomplete",
     "flagged": "Flagged",
@@ -37,11 +38,11 @@ class TierView(NamedTuple):
         return self.sentences - sum(len(texts) for _, texts in self.groups)
 
 
-def tiers_of(findings: Iterable[Finding], names: Mapping[str, str], most: int | None = LEADING) -> list[TierView]:
+def tiers_of(ranking: Ranking, names: Mapping[str, str], most: int | None = LEADING) -> list[TierView]:
     """Return the tiers of findings, with at most so many sentences each; `names`: label -> what it is called."""
     return [
-        TierView(tier, len(members), _groups(members if most is None else leading(members, most), names))
-        for tier, members in by_tier(findings).items()
+        TierView(tier, len(members), _groups(ranking, members if most is None else leading(members, most), names))
+        for tier, members in by_tier(ranking.findings).items()
     ]
 
 
@@ -55,8 +56,14 @@ def leading(findings: Sequence[Finding], most: int) -> list[Finding]:
     return [findings[index] for index in sorted(index for _, index in sorted(ranked)[:most])]
 
 
-def _groups(findings: Sequence[Finding], names: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+def _groups(ranking: Ranking, findings: Sequence[Finding], names: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     kinds = get_args(Kind)
     ordered = sorted(findings, key=lambda finding: kinds.index(finding.kind))
     grouped = groupby(ordered, key=lambda finding: finding.kind)
-    return [(KINDS[kind], [in_names(finding.text, names) for finding in members]) for kind, members in grouped]
+    return [
+        (
+            KINDS[kind].format(baseline=ranking.baseline_name),
+            [in_names(finding.text, names) for finding in members],
+        )
+        for kind, members in grouped
+    ]

@@ -141,7 +141,7 @@ GUIDES = (
             ("Make a package of it, which is needed for this leaderboard", "harness plugins new defense acme/mine"),
             ("Rank it on everything that ships", "harness run --track iqa"),
         ),
-        "What it would stand beside",
+        "The rankings it would enter",
         (),
         "docs/tutorials/my-defense.md",
     ),

@@ -65,7 +65,7 @@ class _Leaderboard:
 
 
 def _leads(leaderboard: _Leaderboard) -> Iterator[Lead]:
-    entry, entries = leaderboard.entry, f"{leaderboard.entry}s"
+    entry, entries, plain = leaderboard.entry, f"{leaderboard.entry}s", leaderboard.ranking.baseline_name
     strong, failed = leaderboard.fails()
     n, of = len(failed), len(strong)
     if n >= 2 and 2 * n >= of:
@@ -83,5 +83,5 @@ def _leads(leaderboard: _Leaderboard) -> Iterator[Lead]:
         yield Lead("costs", len(costs), f"Most {entries} cost too much")
     better = leaderboard.of("better", "shown")
     if better:
-        yield Lead("better", len(better), f"{leaderboard.names[better[0].entry]} is better than no defense")
-    yield Lead("open", 0, f"No {entry} is shown yet to be better than no defense")
+        yield Lead("better", len(better), f"{leaderboard.names[better[0].entry]} is better than {plain}")
+    yield Lead("open", 0, f"No {entry} is shown yet to be better than {plain}")

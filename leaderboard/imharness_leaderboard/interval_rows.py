@@ -33,13 +33,14 @@ class Lane(NamedTuple):
 class Lanes:
     """What all lanes of a ranking share.
 
-    `controls`: the lines of the controls, px and whether it is the undefended entry. `ticks`: the numbers above.
-    `plain`: the place of the undefended entry's line, None where it has no number.
+    `controls`: the lines of the controls, px and whether it is the one that entries are compared with. `ticks`: the
+    numbers above.
+    `plain`: the place of that line, None where it has no number.
     """
 
     def __init__(self, scale: Scale, controls: Sequence[tuple[float, bool]]) -> None:
         self.scale, self.controls = scale, controls
-        self.ticks = [Tick(scale(tick), f"{tick:g}") for tick in scale.ticks(8)]
+        self.ticks = [Tick(scale(tick), f"{tick:g}") for tick in scale.ticks()]
         self.plain = next((x for x, plain in controls if plain), None)
 
     def of(self, row: Row) -> Lane:
@@ -54,7 +55,7 @@ def lanes_of(table: Table, ranking: Ranking) -> Lanes:
     numbers = ends(row.values.get("worst") for row in table.rows)
     scale = scale_of([*numbers, *(row.number("unaware") for row in table.rows)], 8, WIDTH - 8, 0.02)
     controls = [
-        (scale(number), row.label == ranking.undefended)
+        (scale(number), row.label == (ranking.baseline or ranking.undefended))
         for row in table.rows
         if row.label in ranking.places
         and ranking.places[row.label].control

@@ -26,11 +26,11 @@ from imharness_leaderboard.wording import brief
 Group = Literal["eligible", "worse", "barred", "control"]
 GROUPS: Mapping[Group, str] = {
     "eligible": "May win",
-    "worse": "Shown to be worse than no defense",
+    "worse": "Shown to be worse than {baseline}",
     "barred": "Cannot win",
     "control": "Controls: for reference, never win",
 }
-"""The groups of rows in their order, with what stands above each."""
+"""The groups of rows in their order, with what is above each."""
 _YEAR = re.compile(r"\((\d{4})\)")
 
 SHOWN = 50
@@ -70,10 +70,16 @@ def badges_of(ranking: Ranking, label: str, attack_names: Mapping[str, str]) -> 
     return badges
 
 
+def group_titles(ranking: Ranking) -> dict[Group, str]:
+    """Return the groups in their order, with what is above each."""
+    return {group: title.format(baseline=ranking.baseline_name) for group, title in GROUPS.items()}
+
+
 def groups_of(table: Table, ranking: Ranking) -> dict[str, Group]:
     """Return the group of each row, such that ranks run 1, 2, 3 down the page.
 
-    Entries that are shown to be worse than no defense have a group of their own where all that rank below them are.
+    Entries that are shown to be worse than what all are compared with have a group of their own where all that rank
+    below them are.
     """
     labels = [row.label for row in table.rows if row.label in ranking.places]
     ranked = [label for label in labels if ranking.places[label].eligible]

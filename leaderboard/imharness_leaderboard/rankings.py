@@ -39,6 +39,7 @@ from imharness_leaderboard.ranking_rows import (
     Picker,
     RankedRow,
     badges_of,
+    group_titles,
     groups_of,
     parts_of,
     pickers_of,
@@ -245,7 +246,8 @@ class RankingView:
         return {
             **{key: getattr(self.ranking, key) for key in keys},
             **self._about_rows,
-            "groups": list(GROUPS.items()),
+            "groups": list(group_titles(self.ranking).items()),
+            "compared_with": self.ranking.baseline_name,
             "rows": self.rows_file,
             "count": len(self.rows),
             "secondary_measures": [
@@ -297,12 +299,12 @@ class RankingView:
     @cached_property
     def findings(self) -> list[TierView]:
         """What is shown, ruled out and open, in a few sentences."""
-        return tiers_of(self.ranking.findings, {**self.attack_names, **self.names})
+        return tiers_of(self.ranking, {**self.attack_names, **self.names})
 
     @property
     def all_findings(self) -> list[TierView]:
         """The same in all sentences."""
-        return tiers_of(self.ranking.findings, {**self.attack_names, **self.names}, None)
+        return tiers_of(self.ranking, {**self.attack_names, **self.names}, None)
 
     @property
     def claim(self) -> str:

@@ -31,13 +31,15 @@ def _not_shown(audit: ModelAudit, limit: float) -> str:
     needed = accuracy.rows_needed(limit)
     until = "Until then, treat the threshold as exceeded."
     if accuracy.concerns:
-        return f"Mend what stands under the verdict, and audit again. {until}"
+        return f"Mend what is named under the verdict, and audit again. {until}"
     if accuracy.reached[0] > limit:
         return f"Audit again with a shadow model that answers like this one, from which attacks learn better. {until}"
     if needed is None or round(accuracy.value, 3) == round(limit, 3):
-        return "The number is at the threshold, where more records do not tell soon. Treat the threshold as exceeded."
+        return (
+            "The number is at the threshold, where more records do not settle it soon. Treat the threshold as exceeded."
+        )
     rows = -(-needed // 100) * 100
-    return f"About {rows} tested records, half of them members, would tell if the number stays as it is. {until}"
+    return f"About {rows} tested records, half of them members, would settle it if the number stays as it is. {until}"
 
 
 def _without_probabilities(audit: ModelAudit, limit: float | None) -> str:

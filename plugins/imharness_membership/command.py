@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,11 @@ from imharness.errors import UsageError
 
 if TYPE_CHECKING:
     from imharness.membership import Estimate, Progress
-    from imharness_membership.findings import ModelAudit
+    from imharness_membership.findings import Finding, ModelAudit
 
-
+WIDE = 118
+"""On terminals of fewer columns an audit shows `FIRST_MEASURES` alone."""
+FIRST_MEASURES = ("balanced accuracy", "TPR at 1% FPR")
 TRACK, RISK = "harness/membership", "harness/privacy-risk"
 
 
@@ -217,12 +219,26 @@ def _print(result: ModelAudit, per_class: bool) -> None:
         f"{result.members} members, {result.nonmembers} non-members, {result.classes} classes; accuracy "
         f"{result.train_accuracy:.3f} on members, {result.test_accuracy:.3f} on non-members"
     )
+    findings = result.ordered()
+    measures: dict[str, Callable[[Finding], Estimate | None]] = {
+        "balanced accuracy": lambda finding: finding.accuracy,
+        "AUC": lambda finding: finding.auc,
+        "TPR at 0.1% FPR": lambda finding: finding.tpr_at_01,
+        "TPR at 1% FPR": lambda finding: finding.tpr_at_1,
+    }
+    undefined = [name for name, of in measures.items() if all(of(finding) is None for finding in findings)]
+    narrow = console.out.is_terminal and console.out.width < WIDE
+    names = [name for name in measures if name not in undefined and (name in FIRST_MEASURES or not narrow)]
+    chosen = [] if narrow else ["when chosen"]
     rows = [
-        (brief(f.evaluator), f"{f.on_shadow:.3f}", *map(_shown, (f.accuracy, f.auc, f.tpr_at_01, f.tpr_at_1)))
-        for f in result.ordered()
+        (brief(f.evaluator), *(f"{f.on_shadow:.3f}" for _ in chosen), *(_shown(measures[name](f)) for name in names))
+        for f in findings
     ]
-    columns = ["evaluator", "when chosen", "balanced accuracy", "AUC", "TPR at 0.1% FPR", "TPR at 1% FPR"]
-    console.table("What an adversary finds out (95% intervals)", columns, rows)
+    console.table("What an adversary finds out (95% intervals)", ["evaluator", *chosen, *names], rows)
+    for name in undefined:
+        console.say(f"{name} is not defined: too few non-members")
+    if narrow:
+        console.say(f"A terminal of {WIDE} columns, a pipe and --json FILE have all measures.")
     if len(rows) > 1:
         console.say(
             "The first row is the result: its evaluator was the most accurate on rows whose membership the adversary "

@@ -107,8 +107,9 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
             "agrees best under attack" if balls else "agrees best",
             lambda share: f"{share:.2f}",
             f"of {'what people agree on' if human else 'the order of severities'}",
-            "beats {without} by more than {bound}; that has {plain}",
-            "plain pixel distance",
+            "beats plain pixel distance by more than {bound}; that has {plain}",
+            "for plain pixel distance",
+            "for L2",
         ),
     )
     contest_report = contest(

@@ -32,10 +32,12 @@ def test_of_many_the_first_of_each_kind_come_first_and_stay_in_their_order() -> 
 
 
 def test_sentences_are_grouped_by_what_they_are_about() -> None:
-    (tier,) = tiers_of(findings("better", "moves", "better", *["broken"] * 5), {})
+    sentences = tuple(findings("better", "moves", "better", *["broken"] * 5))
+    ranking = report().rankings[0].model_copy(update={"findings": sentences, "baseline_name": "L2"})
+    (tier,) = tiers_of(ranking, {})
     assert (tier.tier, tier.sentences, tier.more) == ("shown", 8, 3)
-    assert [about for about, _ in tier.groups] == [KINDS["better"], KINDS["moves"], KINDS["broken"]]
-    assert dict(tier.groups)[KINDS["better"]] == ["better 0.", "better 2."]
+    assert [about for about, _ in tier.groups] == ["Better than L2", KINDS["moves"], KINDS["broken"]]
+    assert dict(tier.groups)["Better than L2"] == ["better 0.", "better 2."]
 
 
 def test_a_page_shows_five_of_a_tier_and_leads_to_all_of_them(page: Page, built: Path) -> None:

@@ -122,12 +122,22 @@ def test_bars_of_all_rows_are_as_long_as_their_numbers_are_large() -> None:
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a site of a track with two rankings."""
+    """The address of a site of a track with two rankings; the second compares with L2, and has one more column."""
     folder = tmp_path_factory.mktemp("twice")
     store, original = Store(folder / "store"), report()
     table, ranking = original.tables[0], original.rankings[0]
-    other = table.model_copy(update={"id": "other", "title": "Defenses against a malicious server"})
-    second = ranking.model_copy(update={"table": "other", "claim": "Nothing is shown yet."})
+    further = ColumnSpec(key="tpr", label="TPR at 1% FPR of members", description="d", better="lower", decimals=1)
+    other = table.model_copy(
+        update={
+            "id": "other",
+            "title": "Defenses against a malicious server",
+            "columns": (*table.columns, further),
+            "rows": tuple(
+                row.model_copy(update={"values": {**row.values, "tpr": Value(value=12.5)}}) for row in table.rows
+            ),
+        }
+    )
+    second = ranking.model_copy(update={"table": "other", "claim": "Nothing is shown yet.", "baseline_name": "L2"})
     comparison, numbers = original.comparisons[0].stored()
     board = leaderboard(
         track="harness/twice",
@@ -162,6 +172,31 @@ def test_rankings_are_tabs_with_their_headlines(browser: Browser, twice: str) ->
             settled(page, "about:blank")
             settled(page, "twice.html#ranking-other")
             assert shown_tables(page) == ["ranking-other"]
+
+
+def test_what_entries_are_compared_with_has_its_name_everywhere(browser: Browser, twice: str) -> None:
+    table = report(baseline=JPEG, controls={NONE: "undefended", JPEG: "a plain filter"}).tables[0]
+    assert next(column.label for column in table.columns if column.key == "gain") == "against JPEG"
+    for opened_page in opened(browser, twice):
+        for page in watched(opened_page, twice):
+            settled(page, "twice.html")
+            lines = page.locator("svg.axis text.plain").all_text_contents()
+            assert lines == ["no defense", "L2"]
+            assert "the solid one no defense" in page.locator(".contest:visible").inner_text()
+            page.get_by_role("tab").nth(1).click()
+            assert "the solid one L2" in page.locator(".contest:visible").inner_text()
+
+
+def test_a_ranking_with_a_further_column_is_as_wide_as_its_screen(browser: Browser, twice: str) -> None:
+    for opened_page in opened(browser, twice):
+        for page in watched(opened_page, twice):
+            settled(page, "twice.html#ranking-other")
+            details = page.locator("#ranking-other a.open").first.get_attribute("href")
+            for name in ("twice.html#ranking-other", details):
+                settled(page, name)
+                for width in (320, 768, 1280):
+                    page.set_viewport_size({"width": width, "height": 900})
+                    assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
 
 
 def shown_tables(page: Page) -> list[str]:

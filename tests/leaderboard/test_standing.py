@@ -49,7 +49,7 @@ def test_the_key_of_a_ranking_names_its_measures_and_what_its_hollow_dots_are() 
     original = report()
     board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
     one = RankingView(board, board.rankings[0], original.tables[0], None, (), "")
-    assert one.hollow == "mean over the attacks that were run both ways, without knowledge of the defense"
+    assert one.hollow == "mean over the attacks that were run both ways, without knowledge of the entry"
     assert one.bracketed == "Bracket: the first, and those that may win and are not separated from it."
 
 

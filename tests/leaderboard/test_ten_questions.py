@@ -1,4 +1,4 @@
-"""Ten questions that readers bring, each answered from the home page in at most two clicks."""
+"""Questions that readers bring, each answered from the home page in at most two clicks."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from .browsing import opened, read, served, settled, watched
+from .contested import PROXIES
 
 START = "index.html"
 LEADERBOARD = "Contest track"
@@ -95,6 +96,73 @@ def test_what_does_this_word_mean(reader: Reader) -> None:
     reader.search("gate")
     assert reader.page.url.endswith("glossary.html#gate")
     assert "A test of what a winner must keep" in reader.page.locator("#gate + dd").inner_text()
+
+
+def test_student_how_do_i_read_a_row_and_what_is_measured(reader: Reader) -> None:
+    assert "Filled dot and bar" in reader.page.locator("main").inner_text()
+    reader.click(reader.page.locator("a.term", has_text=re.compile("worst attack", re.IGNORECASE)))
+    assert reader.page.url.endswith("glossary.html#worst-attack")
+    assert reader.page.locator("#worst-attack + dd").is_visible()
+
+
+def test_reviewer_is_it_more_than_chance_and_by_which_test(reader: Reader) -> None:
+    reader.to_ranking()
+    row = reader.page.locator("table.ranking tr.entry", has=reader.page.get_by_role("link", name="JPEG", exact=True))
+    assert re.search(r"p [\d.<e-]+ \([\d.<e-]+\)", row.locator("td.against").inner_text())
+    reader.click(reader.page.get_by_role("link", name="Methods", exact=True))
+    assert {"Wilcoxon", "Holm"} <= set(re.findall(r"\w+", reader.page.locator("main").inner_text()))
+
+
+@pytest.mark.parametrize(
+    ("link", "answer"),
+    [
+        ("which claims of the papers hold", "In part"),
+        ("how the numbers are made", "Controls never win"),
+    ],
+)
+def test_reviewer_what_holds(link: str, answer: str, reader: Reader) -> None:
+    reader.click(reader.page.get_by_role("link", name=link))
+    assert answer in reader.page.locator("main").inner_text()
+
+
+def test_reviewer_what_did_a_study_on_real_data_find(reader: Reader) -> None:
+    reader.click(reader.page.get_by_role("link", name="studies on real data"))
+    reader.click(reader.page.locator("main").get_by_role("link", name="lpips", exact=True))
+    assert "No distance is shown to beat L2 under attack" in reader.page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("May I release my model?", "ih.audit("),
+        ("May I share gradients?", "ih.reconstruct("),
+        ("Where would my method land?", "ih.evaluate("),
+    ],
+)
+def test_practitioner_what_do_i_run_and_what_does_it_give(question: str, command: str, reader: Reader) -> None:
+    reader.click(reader.page.get_by_role("link", name=question))
+    assert any(command in text for text in reader.page.locator("main pre").all_inner_texts())
+    picture = reader.page.locator("main img").first
+    assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 0
+
+
+def test_journalist_may_i_cite_it_and_what_changed(reader: Reader) -> None:
+    strip = reader.page.locator("details.data-strip")
+    assert "not citable" in strip.inner_text()
+    reader.click(strip.locator("summary"))
+    assert PROXIES[0] in strip.inner_text()
+    reader.click(reader.page.get_by_role("link", name="what changed"))
+    assert reader.page.get_by_role("heading", level=1).inner_text() == "What changed"
+
+
+def test_author_what_broke_my_entry(reader: Reader) -> None:
+    reader.search("flip")
+    assert "I-FGSM" in reader.page.get_by_role("region", name="Attacks that broke it").inner_text()
+
+
+def test_author_how_do_i_submit(reader: Reader) -> None:
+    reader.click(reader.page.get_by_role("link", name="Submit", exact=True))
+    assert "harness submissions" in reader.page.locator("main").inner_text()
 
 
 @pytest.fixture

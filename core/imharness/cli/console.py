@@ -75,8 +75,14 @@ def emit_each(facts: Iterable[object]) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table: with borders on a terminal, and elsewhere a line for each row, in columns, for other programs."""
-    if out.is_terminal:
+    """Print a table: with borders on a terminal, and elsewhere a line for each row, in columns, for other programs.
+
+    A terminal that is too narrow for the borders, but not for the lines, shows the lines.
+    """
+    texts = [[" ".join(str(text).split()) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    bordered, bare = sum(widths) + 3 * len(widths) + 1, sum(widths) + 2 * (len(widths) - 1)
+    if out.is_terminal and not bare <= out.width < bordered:
         grid = Table(title=_shown(title), title_justify="left", header_style="bold")
         for column in columns:
             grid.add_column(_shown(column), overflow="fold")
@@ -85,8 +91,6 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
         out.print(grid)
         return
     say(title)
-    texts = [[" ".join(str(text).split()) for text in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     for line in (columns, *texts) if any(columns) else texts:
         say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 

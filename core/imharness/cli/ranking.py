@@ -27,7 +27,7 @@ SHOWN = 40
 @log_option()
 def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
     """Make the tables again from the raw rows, without computing tasks, and print the ranking of each track."""
-    from imharness.cli.standings import LEGEND
+    from imharness.cli.standings import legend, screen_width
     from imharness.cli.stores import existing
     from imharness.components.registry import installed
     from imharness.ranking.entries import other_code
@@ -57,7 +57,7 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
         leaderboards.append(leaderboard)
     if any(leaderboard.rankings for leaderboard in leaderboards):
         console.say("")
-        console.screen((line, "dim") for line in LEGEND)
+        console.screen(legend(leaderboards, screen_width(console.out.width)))
     announce(address, leaderboards, None, listeners, console.warn)
 
 

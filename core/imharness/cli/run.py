@@ -221,7 +221,7 @@ def _report(
     seconds: float,
     as_json: bool,
 ) -> None:
-    from imharness.cli.standings import LEGEND, heading, rule, screen_width, track_lines
+    from imharness.cli.standings import heading, legend, rule, screen_width, track_lines
     from imharness.results.sweeps import causes_of
     from imharness.results.tables import several
 
@@ -248,8 +248,7 @@ def _report(
     for leaderboard in leaderboards:
         console.screen(track_lines(leaderboard, width))
     console.screen([rule(width)])
-    if any(leaderboard.rankings for leaderboard in leaderboards):
-        console.screen((line, "dim") for line in LEGEND)
+    console.screen(legend(leaderboards, width))
     for line in _totals(graphs, leaderboards, result, total, seconds):
         console.say(f" {line}")
     console.screen(_next(graphs, leaderboards, site, address))

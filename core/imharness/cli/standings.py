@@ -14,7 +14,7 @@ from imharness.exports.marks import proxies_of
 from imharness.ranking.headline import bar_of
 from imharness.results.entries import NOT_JUDGED
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief, display_names, in_names
+from imharness.results.naming import NO_DEFENSE, brief, display_names, in_names
 from imharness.results.rankings import Place, Ranking, p_text
 from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
 
@@ -38,10 +38,6 @@ WHY: Mapping[str, str] = {
     "not measured": "utility not measured",
 }
 """What bars an entry, in the few words that a row has room for."""
-LEGEND = (
-    " bar: 95 % interval   │ no defense   x: cannot win   (stand-in): small network",
-    " p: Wilcoxon, better than no defense; ( ) corrected over the table by Holm",
-)
 
 
 class Line(NamedTuple):
@@ -71,6 +67,18 @@ def heading(leaderboards: Sequence[Leaderboard], width: int) -> Iterator[Line]:
         yield Line(title, BOLD)
         yield from _wrapped(f"demo data in {joined(demo)}: try it, do not cite", width, 0, DIM) if demo else ()
     yield rule(width)
+
+
+def legend(leaderboards: Sequence[Leaderboard], width: int) -> Iterator[Line]:
+    """Yield what the marks of all rows mean; nothing where there is no ranking."""
+    names = dict.fromkeys(ranking.baseline_name for one in leaderboards for ranking in one.rankings)
+    if names:
+        plain = sorted(names, key=lambda name: name != NO_DEFENSE)
+        marks = ("bar: 95 % interval", f"│ {', '.join(plain)}", "x: cannot win", "(stand-in): small network")
+        yield from _wrapped("  ".join(marks), width, 1, DIM)
+        yield from _wrapped(
+            f"p: Wilcoxon, better than {' or '.join(plain)}; ( ) corrected over the table by Holm", width, 1, DIM
+        )
 
 
 def track_lines(leaderboard: Leaderboard, width: int, *, whole: bool = False) -> Iterator[Line]:

@@ -33,14 +33,12 @@ def columns_of(rules: Contest) -> tuple[ColumnSpec, ...]:
         of(
             "unaware",
             f"{protection.label}, {UNAWARE}",
-            f"{protection.description} {those}, without knowledge of the defense.",
+            f"{protection.description} {those}, without knowledge of the entry.",
         ),
-        of(
-            "aware", f"{protection.label}, {AWARE}", f"{protection.description} {those}, with knowledge of the defense."
-        ),
+        of("aware", f"{protection.label}, {AWARE}", f"{protection.description} {those}, with knowledge of the entry."),
         of(
             "gain",
-            "against no defense",
+            f"against {rules.baseline_name}",
             f"{protection.label} less that of {rules.compared_with}, over {named}s. Its ends hold at once for all "
             "entries: of "
             "the 5 %, 4 are spent on “better” and 1 on “worse”.",
@@ -51,7 +49,8 @@ def columns_of(rules: Contest) -> tuple[ColumnSpec, ...]:
             label="p (Holm)",
             better="lower",
             decimals=4,
-            description="Wilcoxon signed-rank test, one-sided: is the entry better than no defense? Exact up to 50 "
+            description="Wilcoxon signed-rank test, one-sided: is the entry better than "
+            f"{rules.baseline_name}? Exact up to 50 "
             f"{named}s, ties included; differences of 0 are left out. Its hypothesis is that the differences are "
             "symmetric about 0. Corrected over the entries of the ranking by Holm.",
         ),

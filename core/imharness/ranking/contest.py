@@ -124,6 +124,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         references=tuple(sorted(rules.references & set(entries))),
         undefended=rules.undefended,
         baseline=rules.compared_with,
+        baseline_name=rules.baseline_name,
         gate=None if np.isnan(gate) else _way(rules) * gate,
         share=rules.share,
         places=places,
@@ -249,7 +250,7 @@ def _placed(rules: Contest, standing: Standing, position: Place, i: int) -> dict
     }
     against = position.against
     if against is None:
-        nothing = missing(LINE if position.control else "not compared with no defense")
+        nothing = missing(LINE if position.control else f"not compared with {rules.baseline_name}")
         return {**cells, "gain": nothing, "p": nothing}
     sign, ends = rules.sign, dict[str, float]()
     if against.low is not None and against.high is not None:

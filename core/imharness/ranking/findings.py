@@ -129,7 +129,7 @@ class _Sentences:
         ]
         mine, plain = (_number(number, spec.decimals) for number in numbers)
         gain = f"gain {_signed(comparison, spec.decimals)}, {several(comparison.units, self.unit(spec))}"
-        return f"{spec.label} {mine}, {plain} without; {gain}"
+        return f"{spec.label} {mine}, {plain} {self.rules.words.briefly}; {gain}"
 
     def unit(self, spec: ColumnSpec) -> str:
         return spec.cluster_unit or spec.unit or "unit"

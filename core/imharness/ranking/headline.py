@@ -61,7 +61,7 @@ def headline_of(
         return "worse", _worse(rules, entry, first, values)
     ends = against.high[list(standing.candidates)]
     if np.isnan(ends).any():
-        return "bound", f"{_few(rules, standing, first)} to compare any {entry} with no defense."
+        return "bound", f"{_few(rules, standing, first)} to compare any {entry} with {rules.baseline_name}."
     return "bound", _bound(rules, entry, float(ends.max()), values)
 
 
@@ -165,9 +165,9 @@ def _cost(rules: Contest, label: str, position: Place, values: Values) -> tuple[
     mine, plain = (values.get(name, {}).get("utility", Value()).value for name in (label, rules.undefended))
     if lost.label == spec.label and mine is not None and plain is not None:
         numbers = f"{spec.label} {mine:.{spec.decimals}f}, {plain:.{spec.decimals}f}"
-        return (
-            _fitting(*(f"It {bar}: {numbers} {without}." for without in (rules.words.without, rules.words.briefly))),
-        )
+        words, same = rules.words, rules.undefended == rules.compared_with
+        withouts = (words.without, words.briefly) if same else (f"for {rules.undefended}",)
+        return (_fitting(*(f"It {bar}: {numbers} {without}." for without in withouts)),)
     return (f"It {bar}: {distance(lost)}.",)
 
 

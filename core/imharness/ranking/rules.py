@@ -14,6 +14,7 @@ from imharness.ranking.ranking import Column
 from imharness.ranking.tables import mean_value, value_of
 from imharness.results.blocks import Blocks, Lazy
 from imharness.results.identity import HARNESS, owner_of
+from imharness.results.naming import NO_DEFENSE, display_name
 from imharness.results.tables import Value
 from imharness.statistics.bootstrap import interval
 from imharness.statistics.nested import nested_interval
@@ -123,6 +124,11 @@ class Contest:
     def compared_with(self) -> str:
         """The entry that stands for no defense."""
         return self.baseline or self.undefended
+
+    @property
+    def baseline_name(self) -> str:
+        """What that entry is called: "no defense", or its name where the track compares with another one."""
+        return display_name(self.baseline) if self.baseline else NO_DEFENSE
 
     @property
     def sign(self) -> int:

@@ -178,6 +178,7 @@ def display_names(labels: Sequence[str]) -> dict[str, str]:
 
 
 NO_ATTACK = "no attack"
+NO_DEFENSE = "no defense"
 
 
 def attack_names(labels: Sequence[str]) -> dict[str, str]:

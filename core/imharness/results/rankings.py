@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from imharness.results.entries import FLAGGED, NOT_JUDGED
 from imharness.results.findings import Finding, Measured
+from imharness.results.naming import NO_DEFENSE
 
 State = Literal["passes", "fails", "doubtful", "undecided", "not measured"]
 """Whether an entry keeps what it must keep; only "passes" and "undecided" let it win."""
@@ -186,6 +187,8 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     undefended: str
     baseline: str = ""
     """The entry that all others are compared with in `Place.against`."""
+    baseline_name: str = NO_DEFENSE
+    """What that entry is called: "no defense", or its name if it is another control, such as a pixel-wise distance."""
     gate: float | None
     share: float
     places: Mapping[str, Place]

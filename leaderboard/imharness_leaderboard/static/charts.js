@@ -16,7 +16,7 @@ export function scaled(numbers, start, end, margin = 0.02) {
   const least = finite.length ? Math.min(...finite) : 0, most = finite.length ? Math.max(...finite) : 1;
   const room = margin * (most - least) || margin * Math.max(Math.abs(most), 1), low = least - room, high = most + room;
   const at = (x) => start + (x - low) / (high - low) * (end - start);
-  const rough = (high - low) / 7, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough);
+  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough);
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i++) ticks.push(Number((i * step).toPrecision(10)));
   return { at, ticks };
@@ -36,11 +36,12 @@ export function lane(at, row) {
   return nodes;
 }
 
-export function axis(scale, lines) {
+/** The numbers above the lanes, and what the solid line is. */
+export function axis(scale, lines, baseline) {
   const plain = lines.find((line) => line.plain);
   const ticks = svg("g", { class: "ticks" });
   ticks.append(...scale.ticks.map((t) => svg("text", { x: scale.at(t), y: 28, "text-anchor": "middle" }, String(t))));
-  return [ticks, ...(plain ? [svg("text", { class: "plain", x: Math.min(Math.max(scale.at(plain.value), 32), WIDTH - 32), y: 12, "text-anchor": "middle" }, "no defense")] : [])];
+  return [ticks, ...(plain ? [svg("text", { class: "plain", x: Math.min(Math.max(scale.at(plain.value), 40), WIDTH - 40), y: 12, "text-anchor": "middle" }, baseline)] : [])];
 }
 
 /** Protection against utility: marks move up and down with the numbers of a choice, and stay where they are across. */

@@ -224,9 +224,9 @@ class Ranking {
 
   fill(result, picks) {
     const by = new Map(result.rows.map((entry, i) => [entry.label, { ...entry, order: i }]));
-    const lines = result.rows.filter((entry) => entry.control && entry.worst).map((entry) => ({ value: entry.worst.value, plain: entry.label === this.facts.undefended }));
+    const lines = result.rows.filter((entry) => entry.control && entry.worst).map((entry) => ({ value: entry.worst.value, plain: entry.label === this.facts.baseline }));
     const scale = scaled(result.rows.flatMap(({ worst, unaware }) => [worst?.value, worst?.low ?? NaN, worst?.high ?? NaN, unaware?.value]), 8, WIDTH - 8);
-    this.axis.replaceChildren(this.lines.parentElement, ...axis(scale, lines));
+    this.axis.replaceChildren(this.lines.parentElement, ...axis(scale, lines, this.facts.compared_with));
     this.lines.replaceChildren(...linesOf(scale.at, lines));
     Object.assign(this, { result, scale, numbers: by });
     const groups = this.grouped(result);

@@ -121,7 +121,7 @@ def _order(figures: Blocks, kinds: Figures) -> tuple[list[str], str]:
     enough, had = round(EXPECTED / figure.fpr), int(count.max())
     return (
         [ACCURACY, low],
-        f"{figure.label} takes the crown from a winner that it shows to be worse; with {enough:,} non-members in each "
+        f"{figure.label} denies a win only where it shows the opposite; with {enough:,} non-members in each "
         f"split, instead of {had:,}, it would rank.",
     )
 

@@ -9,7 +9,7 @@ from tests.leaderboard.contested import FLIP, JPEG
 
 from imharness.cli import console
 from imharness.cli.run import _report
-from imharness.cli.standings import FIRST, LEGEND, NARROW, WIDE, heading, screen_width, track_lines
+from imharness.cli.standings import FIRST, NARROW, WIDE, heading, legend, screen_width, track_lines
 from imharness.results.leaderboards import Leaderboard
 from imharness.running.sweep import RunResult
 
@@ -67,13 +67,26 @@ def test_a_pipe_has_the_same_lines_as_a_terminal_without_colour(monkeypatch: pyt
 def test_the_last_lines_are_totals_and_commands(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
     _report([], [leaderboard()], RunResult(), tmp_path / "a b", "other store", 62.0, False)
     lines = capsys.readouterr().out.splitlines()
-    legend = lines.index(LEGEND[0])
-    assert lines[legend + 1] == LEGEND[1]
-    assert lines[legend + 2].startswith(" 0 tasks in 1:02, none failed.")
-    commands = [line[6:].split("  ")[0].strip() for line in lines[legend + 3 :]]
+    meaning = [line.text for line in legend([leaderboard()], WIDE)]
+    start = lines.index(meaning[0])
+    assert lines[start + 1] == meaning[1]
+    assert lines[start + 2].startswith(" 0 tasks in 1:02, none failed.")
+    commands = [line[6:].split("  ")[0].strip() for line in lines[start + 3 :]]
     assert commands[0] == f"harness site serve --site '{tmp_path / 'a b'}'"
     assert commands[1] == f"harness results rank --track {leaderboard().track.partition('/')[2]} --store 'other store'"
     assert commands[-1] == "harness plugins new defense acme/mine"
+
+
+def test_the_legend_names_what_entries_are_compared_with() -> None:
+    board = two_rankings()
+    first, second = board.rankings
+    board = board.model_copy(update={"rankings": (second.model_copy(update={"baseline_name": "L2"}), first)})
+    texts = [line.text for line in legend([board], NARROW)]
+    assert "│ no defense, L2  x:" in texts[0]
+    assert "better than no defense or L2;" in texts[1]
+    assert max(map(len, texts)) <= NARROW
+    assert len(texts) == 2
+    assert not list(legend([board.model_copy(update={"rankings": ()})], NARROW))
 
 
 def test_the_head_says_which_tracks_have_demo_data() -> None:

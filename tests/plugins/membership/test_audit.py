@@ -1,5 +1,6 @@
 """The audit of one's own model: what it reads and refuses, its numbers against slow ways, its report."""
 
+import io
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from imharness.cli import cli
+from imharness.cli import cli, console
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.membership import Estimate
@@ -274,6 +275,20 @@ def test_a_rate_needs_as_many_non_members_as_one_over_it(arrays, tmp_path: Path)
     (finding, *_) = json.loads((tmp_path / "a.json").read_text())["findings"]
     assert finding["tpr_at_01"] is None
     assert finding["tpr_at_1"]["low"] <= finding["tpr_at_1"]["value"]
+    assert "TPR at 0.1% FPR is not defined: too few non-members" in result.output
+    assert "when chosen" in result.output
+
+
+def test_a_narrow_terminal_has_a_line_for_each_evaluator(arrays, tmp_path: Path, monkeypatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(console, "out", console.Console(file=shown, width=80, force_terminal=True, highlight=False))
+    run(saved(tmp_path, arrays), "--evaluator", "entropy", "--evaluator", "modified-entropy[per_class=false]")
+    lines = shown.getvalue().splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("evaluator"))
+    assert lines[head].split("  ")[-1].strip() == "TPR at 1% FPR"
+    rows = sorted(line.split()[0] for line in lines[head + 1 : head + 3])
+    assert rows == ["entropy", "modified-entropy[per_class=False]"]
+    assert max(map(len, lines[head : head + 3])) <= 80
 
 
 def test_a_class_without_non_members_or_members_has_no_accuracy_and_the_others_do() -> None:

@@ -285,9 +285,9 @@ def test_advice_follows_from_what_predicted_classes_alone_give_away() -> None:
 
 def test_advice_for_what_is_not_shown_says_what_would_show_it() -> None:
     few = outputs(4, 0.5, 30), outputs(5, 0.5, 30)
-    assert re.search(r"About \d+ tested records, half of them members, would tell", advised(*few, 0.6))
+    assert re.search(r"About \d+ tested records, half of them members, would settle it", advised(*few, 0.6))
     swapped = {**outputs(0, 2), "member": ~outputs(0, 2)["member"]}
     text = advised(swapped, outputs(1, 2), 0.6)
     assert "Mend what stands under the verdict" in text
-    assert "would tell" not in text
+    assert "would settle it" not in text
     assert "Passing holds for these attacks" in advised(outputs(2, 0, 1000), outputs(3, 0, 1000), 0.6)
