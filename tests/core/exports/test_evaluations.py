@@ -23,9 +23,15 @@ from imharness.results.tables import Value
 REPOSITORY = "acme/leaderboard"
 BOARDS = leaderboard(), evil()
 SHAPE = {
-    "schema_version": str, "evaluation_id": str, "evaluation_timestamp": str, "retrieved_timestamp": str,
-    "source_metadata": dict, "eval_library": dict, "model_info": dict, "evaluation_results": list,
-}  # fmt: skip
+    "schema_version": str,
+    "evaluation_id": str,
+    "evaluation_timestamp": str,
+    "retrieved_timestamp": str,
+    "source_metadata": dict,
+    "eval_library": dict,
+    "model_info": dict,
+    "evaluation_results": list,
+}
 """The members of a record of Every Eval Ever, schema 0.3.0, of which no other may be there."""
 
 
