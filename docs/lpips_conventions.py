@@ -2,7 +2,7 @@
 
 python docs/lpips_conventions.py [lpips[net=squeeze]]
 
-SqueezeNet's weights must be among the assets (``harness assets get squeezenet1_1``).
+SqueezeNet's weights must be among the assets (``harness assets get squeezenet1-1-features``).
 """
 
 import sys

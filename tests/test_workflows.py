@@ -167,16 +167,16 @@ def test_the_action_of_an_audit_fails_unless_the_threshold_is_passed(tmp_path: P
     assert read == {*action["inputs"]}
     assert "inputs." not in step["run"]  # what a caller gives is no part of the script
     file = saved(tmp_path, name="all outputs.npz", rows=30)
-    stand_in, given = tmp_path / "harness" / "bin" / "harness", {"FILE": file.name, "RUNNER_TEMP": str(tmp_path)}
+    stand_in, environment = tmp_path / "harness" / "bin" / "harness", {"FILE": file.name, "RUNNER_TEMP": str(tmp_path)}
     stand_in.parent.mkdir(parents=True)
     stand_in.symlink_to(Path(sys.executable).with_name("harness"))
-    done = run(step["run"], tmp_path, **given, REFERENCES="", FAIL_ABOVE="0.6", REPORT="a report.html")
+    done = run(step["run"], tmp_path, **environment, REFERENCES="", FAIL_ABOVE="0.6", REPORT="a report.html")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "threshold 0.6" in (tmp_path / "a report.html").read_text(encoding="utf-8")
     stand_in.unlink()
     stand_in.write_text('#!/bin/bash\nprintf "<%s>" "$@"\n', encoding="utf-8")
     stand_in.chmod(0o755)
-    done = run(step["run"], tmp_path, **given, REFERENCES="r s.npz", FAIL_ABOVE="1", REPORT="r.html")
+    done = run(step["run"], tmp_path, **environment, REFERENCES="r s.npz", FAIL_ABOVE="1", REPORT="r.html")
     words = ("membership", "audit", file.name, "--fail-above", "1", "--report", "r.html", "--references", "r s.npz")
     assert (done.returncode, done.stdout) == (0, "".join(f"<{word}>" for word in words))
 

@@ -14,7 +14,7 @@ SCRIPT = runpy.run_path(str(ROOT / "docs" / "lpips_conventions.py"))
 
 def printed() -> dict[str, list[float]]:
     """The table of the page, convention by convention."""
-    heads, _, *lines = re.findall(r"^\| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    heads, *lines = re.findall(r"^\| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     rows = [[float(number) for number in line.split(" | ")[1:]] for line in lines]
     return dict(zip(heads.split(" | ")[1:], map(list, zip(*rows, strict=True)), strict=True))
 
@@ -31,7 +31,7 @@ def test_each_convention_is_told_from_the_others_by_the_numbers_of_the_page() ->
 def test_the_lines_of_the_page_make_the_pictures_of_the_script() -> None:
     code = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     pairs = []
-    exec(code, {"my_lpips": lambda changed, original: pairs.append((original, changed))})  # noqa: S102
+    exec(code, {"my_lpips": lambda changed, original: pairs.append((original, changed))})
     assert len(pairs) == 10
     for number, images in enumerate(pairs, 1):
         for image, wanted in zip(images, SCRIPT["pair"](number), strict=True):

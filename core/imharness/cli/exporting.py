@@ -88,13 +88,10 @@ def export(
             raise UsageError("--rows does not write tables; leave out --table, --columns, --caption and --published.")
         _export_rows(store, form, tracks, target or Path("export"))
         return
-    if (published is None) == (form in COLLECTIONS):
-        only = f"--published is for {' and '.join(COLLECTIONS)}, not for {form}."
-        raise UsageError(
-            f"say where the leaderboard is published: --published hf://datasets/OWNER/NAME, for {form}."
-            if published is None
-            else only
-        )
+    if published is None and form in COLLECTIONS:
+        raise UsageError(f"say where the leaderboard is published, for {form}: --published hf://datasets/OWNER/NAME.")
+    if published is not None and form not in COLLECTIONS:
+        raise UsageError(f"--published is for {' and '.join(COLLECTIONS)}, not for {form}.")
     leaderboards = _leaderboards(store, tracks)
     sheets = _sheets(leaderboards, tables, columns, caption)
     if published is not None:
