@@ -32,7 +32,14 @@ COLLECTIONS = ("every-eval-ever", "community-evals")
 
 @click.command()
 @store_option("address")
-@click.option("--format", "form", type=Choice([*SUFFIXES, *COLLECTIONS]), required=True, help="Form of the tables.")
+@click.option(
+    "--format",
+    "form",
+    type=Choice([*SUFFIXES, *COLLECTIONS]),
+    required=True,
+    metavar="FORM",
+    help=f"Form of the tables: {', '.join(SUFFIXES)}, or records: {', '.join(COLLECTIONS)}.",
+)
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
 @click.option(
     "--table",
@@ -52,9 +59,9 @@ COLLECTIONS = ("every-eval-ever", "community-evals")
     "--rows", is_flag=True, help="Write the rows of the latest run and of imports, one file per track and step."
 )
 @click.option(
-    "--published",
+    "--hub",
     metavar="hf://datasets/OWNER/NAME",
-    help="Where the leaderboard is published; for every-eval-ever and community-evals.",
+    help="Where the leaderboard is published, which records say. Default: none.",
 )
 @click.option(
     "--to",
@@ -71,7 +78,7 @@ def export(
     columns: Sequence[str],
     caption: str | None,
     rows: bool,
-    published: str | None,
+    hub: str | None,
     target: Path | None,
 ) -> None:
     """Write tables with their intervals, marks and notes, ready to paste; or the rows behind them.
@@ -84,18 +91,18 @@ def export(
 
     store = existing(address)
     if rows:
-        if tables or columns or caption or published:
-            raise UsageError("--rows does not write tables; leave out --table, --columns, --caption and --published.")
+        if tables or columns or caption or hub:
+            raise UsageError("--rows does not write tables; leave out --table, --columns, --caption and --hub.")
         _export_rows(store, form, tracks, target or Path("export"))
         return
-    if published is None and form in COLLECTIONS:
-        raise UsageError(f"say where the leaderboard is published, for {form}: --published hf://datasets/OWNER/NAME.")
-    if published is not None and form not in COLLECTIONS:
-        raise UsageError(f"--published is for {' and '.join(COLLECTIONS)}, not for {form}.")
+    if hub is None and form in COLLECTIONS:
+        raise UsageError(f"say where the leaderboard is published, for {form}: --hub hf://datasets/OWNER/NAME.")
+    if hub is not None and form not in COLLECTIONS:
+        raise UsageError(f"--hub is for {' and '.join(COLLECTIONS)}, not for {form}.")
     leaderboards = _leaderboards(store, tracks)
     sheets = _sheets(leaderboards, tables, columns, caption)
-    if published is not None:
-        _export_records(form, sheets, leaderboards, published, target or Path("export"))
+    if hub is not None:
+        _export_records(form, sheets, leaderboards, hub, target or Path("export"))
         return
     if target is not None and (target.is_dir() or not target.suffix):
         target.mkdir(parents=True, exist_ok=True)
@@ -159,13 +166,13 @@ def _content(form: str, sheets: Sequence[Sheet]) -> bytes:
 
 
 def _export_records(
-    form: str, sheets: Sequence[Sheet], leaderboards: Sequence[Leaderboard], published: str, folder: Path
+    form: str, sheets: Sequence[Sheet], leaderboards: Sequence[Leaderboard], hub: str, folder: Path
 ) -> None:
     from imharness.exports import community_evals, every_eval_ever
     from imharness.exports.dataset import repository_in
 
     write = {"every-eval-ever": every_eval_ever, "community-evals": community_evals}[form]
-    files = write(sheets, {leaderboard.track: leaderboard for leaderboard in leaderboards}, repository_in(published))
+    files = write(sheets, {leaderboard.track: leaderboard for leaderboard in leaderboards}, repository_in(hub))
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

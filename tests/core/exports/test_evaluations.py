@@ -149,12 +149,12 @@ def test_the_command_writes_a_folder_and_asks_where_the_leaderboard_is_published
     store.prepare()
     store.save_leaderboard(leaderboard(track="harness/iqa", run_configuration=""))
     words = ("results", "export", "--format")
-    published = ("--published", f"hf://datasets/{REPOSITORY}")
+    published = ("--hub", f"hf://datasets/{REPOSITORY}")
     for form, many in (("every-eval-ever", 6), ("community-evals", 7)):
         ran = harness_here(*words, form, *published, "--to", form, cwd=tmp_path)
         assert (ran.returncode, ran.stdout) == (0, f"{form}: {many} files\n"), ran.stderr
         assert len([path for path in (tmp_path / form).rglob("*") if path.is_file()]) == many
-        assert "--published hf://datasets/OWNER/NAME" in harness_here(*words, form, cwd=tmp_path).stderr
+        assert "--hub hf://datasets/OWNER/NAME" in harness_here(*words, form, cwd=tmp_path).stderr
     refused = harness_here(*words, "csv", *published, cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "not for csv" in refused.stderr
