@@ -32,5 +32,5 @@ def test_every_locked_package_has_hashes_and_no_place() -> None:
 
 def test_all_holds_every_extra_but_the_tests_and_one_that_holds_others_back() -> None:
     extras = PROJECT["optional-dependencies"]
-    apart = {"all", "docs", "dptest", "exportstest", "s3test", "test", "torchattacks"}
+    apart = {"all", "docs", "dptest", "evalstest", "exportstest", "s3test", "test", "torchattacks"}
     assert Requirement(extras["all"][0]).extras == set(extras) - apart

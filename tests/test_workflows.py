@@ -4,11 +4,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.plugins.membership.test_audit_report import saved
 
 COMMIT = "git -c user.name=a -c user.email=a@b.org commit --quiet --message x"
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,7 +59,7 @@ def test_templates_and_workflows_can_be_read_and_store_no_secret() -> None:
 def test_every_action_of_a_workflow_is_pinned_by_the_hash_of_a_commit_and_says_its_version_and_all_agree() -> None:
     lines = [
         line
-        for file in FOLDER.glob("*.yml")
+        for file in (ROOT / ".github").rglob("*.yml")
         for line in file.read_text(encoding="utf-8").splitlines()
         if "uses:" in line
     ]
@@ -153,6 +155,30 @@ def test_pages_are_added_to_what_was_published_and_an_unreachable_home_stops_the
     cut = script("pages", "keep", "symbolic-ref").replace("fetch --depth 1 origin", "fetch --depth 1 nowhere")
     assert run(cut, clone, RELEASE="release-3", **environment).returncode != 0
     assert run(f"git -C {home} log --format=%s gh-pages", tmp_path).stdout.split() == ["release-2", "release-1"]
+
+
+def test_the_action_of_an_audit_fails_unless_the_threshold_is_passed(tmp_path: Path) -> None:
+    """The step of the audit as a host runs it: with the harness of here, and with one that prints its arguments."""
+    action = yaml.safe_load((ROOT / ".github/actions/membership-audit/action.yml").read_text(encoding="utf-8"))
+    (step,) = [step for step in action["runs"]["steps"] if "membership audit" in step.get("run", "")]
+    assert action["runs"]["using"] == "composite"
+    assert all(step["shell"] == "bash" for step in action["runs"]["steps"] if "run" in step)
+    read = {re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", value)[1] for value in step["env"].values()}
+    assert read == {*action["inputs"]}
+    assert "inputs." not in step["run"]  # what a caller gives is no part of the script
+    file = saved(tmp_path, name="all outputs.npz", rows=30)
+    stand_in, environment = tmp_path / "harness" / "bin" / "harness", {"FILE": file.name, "RUNNER_TEMP": str(tmp_path)}
+    stand_in.parent.mkdir(parents=True)
+    stand_in.symlink_to(Path(sys.executable).with_name("harness"))
+    done = run(step["run"], tmp_path, **environment, REFERENCES="", FAIL_ABOVE="0.6", REPORT="a report.html")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "threshold 0.6" in (tmp_path / "a report.html").read_text(encoding="utf-8")
+    stand_in.unlink()
+    stand_in.write_text('#!/bin/bash\nprintf "<%s>" "$@"\n', encoding="utf-8")
+    stand_in.chmod(0o755)
+    done = run(step["run"], tmp_path, **environment, REFERENCES="r s.npz", FAIL_ABOVE="1", REPORT="r.html")
+    words = ("membership", "audit", file.name, "--fail-above", "1", "--report", "r.html", "--references", "r s.npz")
+    assert (done.returncode, done.stdout) == (0, "".join(f"<{word}>" for word in words))
 
 
 def test_a_submission_is_validated_once_for_each_folder_that_changed(tmp_path: Path) -> None:

@@ -54,6 +54,54 @@ class Scale:
         return [self.mark(tenth / 10, f"{tenth / 10:.1f}") for tenth in range(10 + 1) if tenth / 10 >= self.least]
 
 
+@dataclass(frozen=True)
+class Clause:
+    """What a text asks, where it asks it, and what the audit says to that."""
+
+    source: str
+    asks: str
+    outcome: str
+
+
+def clauses(model_audit: ModelAudit) -> list[Clause]:
+    """Return what the audit answers of two texts that a data protection officer may hold it against.
+
+    EDPB, Opinion 28/2024 of 17 December 2024, its executive summary and paragraph 55 (seen as later texts quote it);
+    OWASP, AI Security Verification Standard 1.0 (2026), section C11.2.
+    """
+    result = model_audit.worst().accuracy
+    if result.concerns:
+        guessing = "Not shown: see what stands under the verdict."
+    elif result.low > CHANCE:
+        guessing = f"Does not hold: {_interval(result)} lies above 0.5."
+    else:
+        guessing = f"Not refuted: {_interval(result)} holds 0.5; up to {result.high:.3f} is not excluded."
+    opinion, standard = "EDPB 28/2024", "AISVS 1.0"
+    return [
+        Clause(
+            f"{opinion}, summary",
+            "Personal data hardly ever leave model or answers.",
+            "Answers: tested for membership. Weights: not tested.",
+        ),
+        Clause(
+            f"{opinion}, para. 55",
+            "Tests with well-known attacks, which speak of these attacks alone.",
+            "Tested: membership inference. Not tested: attribute inference, exfiltration, regurgitation, inversion, "
+            "reconstruction.",
+        ),
+        Clause(
+            f"{standard}, 11.2.5",
+            "Membership inference no better than a guess.",
+            guessing,
+        ),
+        Clause(
+            f"{standard}, 11.2.1 to 11.2.4",
+            "Attributes, query rates, calibration, DP training.",
+            "Not tested.",
+        ),
+    ]
+
+
 def report(model_audit: ModelAudit, subject: AuditSubject) -> str:
     """Return the report as HTML, with models of the embedded profile, which are trained for it, to compare with."""
     track = MembershipTrack().with_parameters(**EMBEDDED["options"])
@@ -90,6 +138,7 @@ def page(model_audit: ModelAudit, subject: AuditSubject, references: ReferenceMo
         verdict=verdict,
         reasons=result.why_not(subject.fail_above) if verdict == "not shown" else result.concerns,
         advice=list(advice(model_audit, subject.fail_above)),
+        clauses=clauses(model_audit),
         versions=f"image-privacy-harness {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
         f"Python {platform.python_version()}",
     )

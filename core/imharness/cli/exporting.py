@@ -1,4 +1,4 @@
-"""`harness results export`: tables for papers and spreadsheets, or the rows behind them."""
+"""`harness results export`: tables for papers, spreadsheets and collections of results, or the rows behind them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,20 @@ ROWS = {"csv": "(FORMAT csv, HEADER)", "json": "(FORMAT json, ARRAY true)", "par
 BINARY = ("parquet", "xlsx")
 SINGLE = ("csv", "parquet")
 """The formats whose files hold only one table."""
+COLLECTIONS = ("every-eval-ever", "community-evals")
+"""The formats of collections of results, which write a folder."""
 
 
 @click.command()
 @store_option("address")
-@click.option("--format", "form", type=Choice(list(SUFFIXES)), required=True, help="Form of the tables.")
+@click.option(
+    "--format",
+    "form",
+    type=Choice([*SUFFIXES, *COLLECTIONS]),
+    required=True,
+    metavar="FORM",
+    help=f"Form of the tables: {', '.join(SUFFIXES)}, or records: {', '.join(COLLECTIONS)}.",
+)
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
 @click.option(
     "--table",
@@ -50,11 +59,16 @@ SINGLE = ("csv", "parquet")
     "--rows", is_flag=True, help="Write the rows of the latest run and of imports, one file per track and step."
 )
 @click.option(
+    "--hub",
+    metavar="hf://datasets/OWNER/NAME",
+    help="Where the leaderboard is published, which records say. Default: none.",
+)
+@click.option(
     "--to",
     "target",
     type=click.Path(path_type=Path),
     metavar="FILE|FOLDER",
-    help="Where to write; a folder gets a file for each table. Default: print tables, write rows to `export/`.",
+    help="Where to write; a folder gets a file for each table. Default: print tables, write all else to `export/`.",
 )
 def export(
     address: str,
@@ -64,22 +78,32 @@ def export(
     columns: Sequence[str],
     caption: str | None,
     rows: bool,
+    hub: str | None,
     target: Path | None,
 ) -> None:
     """Write tables with their intervals, marks and notes, ready to paste; or the rows behind them.
 
     LaTeX needs the packages adjustbox and booktabs, and `xlsx` the extra of this name. A table that does not fit a
-    page is printed smaller or in several parts.
+    page is printed smaller or in several parts. `every-eval-ever` and `community-evals` write records for the
+    collections of these names, in which each entry is a model.
     """
     from imharness.cli.stores import existing
 
     store = existing(address)
     if rows:
-        if tables or columns or caption:
-            raise UsageError("--rows does not write tables; leave out --table, --columns and --caption.")
+        if tables or columns or caption or hub:
+            raise UsageError("--rows does not write tables; leave out --table, --columns, --caption and --hub.")
         _export_rows(store, form, tracks, target or Path("export"))
         return
-    sheets = _sheets(_leaderboards(store, tracks), tables, columns, caption)
+    if hub is None and form in COLLECTIONS:
+        raise UsageError(f"say where the leaderboard is published, for {form}: --hub hf://datasets/OWNER/NAME.")
+    if hub is not None and form not in COLLECTIONS:
+        raise UsageError(f"--hub is for {' and '.join(COLLECTIONS)}, not for {form}.")
+    leaderboards = _leaderboards(store, tracks)
+    sheets = _sheets(leaderboards, tables, columns, caption)
+    if hub is not None:
+        _export_records(form, sheets, leaderboards, hub, target or Path("export"))
+        return
     if target is not None and (target.is_dir() or not target.suffix):
         target.mkdir(parents=True, exist_ok=True)
         for sheet in sheets:
@@ -139,6 +163,20 @@ def _content(form: str, sheets: Sequence[Sheet]) -> bytes:
         return single[form](sheets[0])
     write = {"latex": latex, "typst": typst, "markdown": markdown}[form]
     return "\n".join(map(write, sheets)).encode()
+
+
+def _export_records(
+    form: str, sheets: Sequence[Sheet], leaderboards: Sequence[Leaderboard], hub: str, folder: Path
+) -> None:
+    from imharness.exports import community_evals, every_eval_ever
+    from imharness.exports.dataset import repository_in
+
+    write = {"every-eval-ever": every_eval_ever, "community-evals": community_evals}[form]
+    files = write(sheets, {leaderboard.track: leaderboard for leaderboard in leaderboards}, repository_in(hub))
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    console.say(f"{folder}: {len(files)} files")
 
 
 def _write(path: Path, content: bytes) -> None:

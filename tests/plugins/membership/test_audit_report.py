@@ -158,6 +158,29 @@ def test_digests_and_the_command_repeat_the_page(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "a.html").read_text() == page
 
 
+def test_the_page_says_what_it_answers_of_two_texts() -> None:
+    """A model that leaks is above a guess, one that does not is not, and flags the other way round show nothing."""
+    references = ReferenceModels((), "There are none.")
+    swapped = {**outputs(0, 2), "member": ~outputs(0, 2)["member"]}
+    for target, other, sentence in (
+        (
+            outputs(0, 2),
+            outputs(1, 2),
+            r"11\.2\.5 [^.]+\. Does not hold: 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] lies above 0\.5",
+        ),
+        (outputs(2, 0, 1000), outputs(3, 0, 1000), r"Not refuted: .* holds 0\.5; up to 0\.\d{3} is not excluded"),
+        (swapped, outputs(1, 2), r"11\.2\.5 [^.]+\. Not shown: see what stands under the verdict"),
+    ):
+        result = ih.audit(target, other, evaluators=QUICK).found
+        text = shown(page(result, AuditSubject("m", "repeat"), references))
+        table = text.partition("What it answers of two texts")[2].partition("All attacks")[0]
+        assert re.search(sentence, table), table
+        assert "EDPB 28/2024, para. 55" in table
+        assert "Not tested: attribute inference, exfiltration" in table
+        number = re.search(r"0\.\d{3} \[", table)
+        assert number is None or number[0] in text.partition("All attacks")[2]
+
+
 def test_a_notebook_gives_the_page_of_the_command(tmp_path: Path) -> None:
     result = ih.audit(outputs(0, 2), outputs(1, 2), evaluators=QUICK)
     result.report(tmp_path / "own.html", model="m", fail_above=0.6)
