@@ -216,7 +216,7 @@ def audit(
     if train is not None:
         trainer = trainer_of(train, data, folder, views)
         target, references = trained_for(target, trainer, references, seed, processes, progress)
-    elif len(views):
+    elif len(listed("views", views, "a list of altered copies of the inputs")):
         raise UsageError("views: are inputs for a training function; with references, give their log odds there.")
     elif data is not None:
         raise UsageError("data: is for a training function; give train, too, or leave data out.")
