@@ -77,8 +77,8 @@ def shared_in(
         # of one alone, too: weights of its own for each participant make grouped convolutions, which are slower
         results = [one(*participant) for participant in zip(images, targets, rates, strict=True)]
         gradients, statistics = (
-            {name: torch.stack([values[name] for values in parts]) for name in parts[0]}
-            for parts in zip(*results, strict=True)
+            {name: torch.stack([values[name] for values in participants]) for name in participants[0]}
+            for participants in zip(*results, strict=True)
         )
         return gradients, statistics
     finally:
