@@ -32,11 +32,15 @@ class GivenReferences:
             ``(K, n, classes)``.
         member: should be ``(K, n)``, true where a reference model was trained on a row of the target.
         called: the names of these two in messages.
+        views, target_views: should be log odds of v altered copies of each row, such as its mirror image: those of the
+            references, ``(K, v, n)``, and those of the target, ``(v, n)``; both or neither.
     """
 
     answers: Array
     member: Array
     called: tuple[str, str] = ("references: answers", "references: member")
+    views: Array | None = None
+    target_views: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,16 @@ class KnownReferences:
         member: bool ``(K, n)``, which rows each was trained on.
         outputs: probabilities float32 ``(K, n, classes)``, where they were given.
         notes: what was done to outputs, so that they became probabilities.
+        views, target_views: log odds of altered copies of the rows, float32 ``(K, v, n)`` and ``(v, n)``, where they
+            were given.
     """
 
     log_odds: Array
     member: Array
     outputs: Array | None = None
     notes: tuple[str, ...] = ()
+    views: Array | None = None
+    target_views: Array | None = None
 
     @property
     def outside(self) -> bool:
@@ -63,13 +71,15 @@ class KnownReferences:
     def at(self, chosen: Array) -> "KnownReferences":
         """Return the answers on the chosen rows, by number or by a mask."""
         outputs = None if self.outputs is None else self.outputs[:, chosen]
-        return KnownReferences(self.log_odds[:, chosen], self.member[:, chosen], outputs, self.notes)
+        views, theirs = (None if each is None else each[..., chosen] for each in (self.views, self.target_views))
+        return KnownReferences(self.log_odds[:, chosen], self.member[:, chosen], outputs, self.notes, views, theirs)
 
     def without(self, number: int) -> "KnownReferences":
-        """Return all models but one."""
+        """Return all models but one, which takes the target's place."""
         mask = np.arange(len(self.member)) != number
         outputs = None if self.outputs is None else self.outputs[mask]
-        return KnownReferences(self.log_odds[mask], self.member[mask], outputs)
+        views, theirs = (None, None) if self.views is None else (self.views[mask], self.views[number])
+        return KnownReferences(self.log_odds[mask], self.member[mask], outputs, (), views, theirs)
 
     def shadow(self, labels: Array) -> Outputs | None:
         """Return the first model as a shadow model, whose members are known; None if only log odds were given."""
@@ -78,6 +88,25 @@ class KnownReferences:
 
 def checked_references(references: GivenReferences, target: Outputs) -> KnownReferences:
     """Return the checked answers on the target's rows; raises `UsageError` that names the argument."""
+    rows = _checked_answers(references, target)
+    if references.views is None and references.target_views is None:
+        return rows
+    if references.views is None or references.target_views is None:
+        raise UsageError("references: give views of the references and target_views of the target, or neither.")
+    pair, (count, n) = (references.views, references.target_views), rows.log_odds.shape
+    for name, each, shape in zip(("views", "target_views"), pair, ((count, -1, n), (-1, n)), strict=True):
+        fits = each.ndim == len(shape) and (*each.shape[:-2], -1, each.shape[-1]) == shape
+        if not fits or each.dtype.kind not in "iuf" or not np.isfinite(each).all():
+            wanted = ", ".join("views" if size < 0 else str(size) for size in shape)
+            raise UsageError(f"references: {name} must be finite log odds with shape ({wanted}).")
+    views, theirs = (np.asarray(each, dtype=np.float32) for each in pair)
+    if views.shape[1] != len(theirs) or len(theirs) == 0:
+        raise UsageError(f"references: views holds {views.shape[1]} views of each row and target_views {len(theirs)}.")
+    note = f"Reference models and the target were also asked about views of each row: {len(theirs)}"
+    return replace(rows, notes=(*rows.notes, note), views=views, target_views=theirs)
+
+
+def _checked_answers(references: GivenReferences, target: Outputs) -> KnownReferences:
     answers, mask, labels = references.answers, references.member, target.labels
     where, whose = references.called
     n = len(labels)
@@ -162,11 +191,17 @@ def _threshold(scores: Array, member: Array) -> float:
 def _as_evidence(query: MembershipQuery, references: KnownReferences) -> References:
     """Return the evidence; the rows themselves, whose membership is unknown, stand for the population."""
     odds = torch.from_numpy(references.log_odds)
+    views, theirs = (
+        None if each is None else torch.from_numpy(np.ascontiguousarray(each))
+        for each in (references.views, references.target_views)
+    )
     return References(
         log_odds=odds,
         member=torch.from_numpy(references.member),
         population_log_odds=odds,
         target_population_log_odds=log_odds(query.target_outputs, query.target_labels),
+        view_log_odds=views,
+        target_view_log_odds=theirs,
     )
 
 
@@ -185,8 +220,10 @@ def _as_target(query: MembershipQuery, references: KnownReferences, number: int)
 def read_references(path: Path) -> GivenReferences:
     """Return the references of an npz file, or of a csv or parquet table; raises `UsageError` that names the file.
 
-    An npz has ``member`` ``(K, n)`` and either ``log_odds`` ``(K, n)`` or ``probabilities`` ``(K, n, classes)``. A
-    table has a row for each reference model and each row of the target, with the columns ``reference`` and ``row``,
+    An npz has ``member`` ``(K, n)`` and either ``log_odds`` ``(K, n)`` or ``probabilities`` ``(K, n, classes)``; with
+    v altered copies of each row also their log odds, ``views`` ``(K, v, n)`` and ``target_views`` ``(v, n)``.
+
+    A table has a row for each reference model and each row of the target, with the columns ``reference`` and ``row``,
     numbers from 0, ``member`` (0 or 1), and ``log_odds`` or ``p0``, ``p1``, ... Rows of the target count members
     first, then non-members, each in the order of its file.
     """
@@ -200,7 +237,10 @@ def read_references(path: Path) -> GivenReferences:
             raise UsageError(
                 f"{path} must have the arrays member and log_odds, or member and probabilities; has: {have}."
             )
-        return GivenReferences(arrays[kinds[0]], arrays["member"], (f"{path}: {kinds[0]}", f"{path}: member"))
+        called = (f"{path}: {kinds[0]}", f"{path}: member")
+        return GivenReferences(
+            arrays[kinds[0]], arrays["member"], called, arrays.get("views"), arrays.get("target_views")
+        )
     if path.suffix in (".csv", ".parquet", ".pq"):
         return _from_table(path)
     raise UsageError(f"{path}: the ending must be .npz, .csv or .parquet.")

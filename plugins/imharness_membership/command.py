@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imharness.commands import Group, Share, seed_option, store_option
+from imharness.errors import UsageError
 
 if TYPE_CHECKING:
     from imharness.membership import Estimate, Progress
@@ -35,8 +36,9 @@ def membership() -> None:
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Answers of K reference models on the n rows of the target, members first: an npz with member (K, n) and "
-    "log_odds (K, n) or probabilities (K, n, classes), or a csv or parquet table with the columns reference, row, "
-    "member, and log_odds or p0, p1, ... Default: none.",
+    "log_odds (K, n) or probabilities (K, n, classes), and for v views of each row views (K, v, n) and target_views "
+    "(v, n), log odds; or a csv or parquet table with the columns reference, row, member, and log_odds or p0, p1, ... "
+    "Default: none.",
 )
 @click.option("--logits", is_flag=True, help="The outputs are logits, not probabilities.")
 @click.option(
@@ -45,6 +47,12 @@ def membership() -> None:
     multiple=True,
     metavar="NAME",
     help="Use this evaluator; may be given several times. Default: all that need only outputs and labels.",
+)
+@click.option(
+    "--prior",
+    type=Share(),
+    metavar="SHARE",
+    help="Also say how many accusations are right if this share of the records asked about are members. Default: none.",
 )
 @click.option("--per-class", is_flag=True, help="Also print the attack accuracy within each class.")
 @click.option(
@@ -83,6 +91,7 @@ def audit(
     references_file: Path | None,
     logits: bool,
     names: tuple[str, ...],
+    prior: float | None,
     per_class: bool,
     json_file: Path | None,
     html_file: Path | None,
@@ -101,12 +110,16 @@ def audit(
     from imharness_membership.audit_report import report
     from imharness_membership.findings import AuditSubject
 
+    if prior is not None and not 0 < prior < 1:
+        raise UsageError("--prior: give a share above 0 and below 1.")
     for output in filter(None, (json_file, html_file)):
         writable(output)
     report_file = report_file and page_file(report_file)
     with console.progress("evaluators") as advance:
         result = _audited(file, references_file, logits, names, advance)
     _say_verdict(result, fail_above)
+    if prior is not None:
+        console.say(_accusations(result, prior))
     _print(result, per_class)
     name = model or file.name
     if json_file:
@@ -181,6 +194,21 @@ def _say_verdict(result: ModelAudit, fail_above: float | None) -> None:
     console.say(f"{brief(worst.evaluator)}, balanced accuracy {_shown(accuracy)}")
     for line in accuracy.why_not(fail_above) if verdict == "not shown" else ():
         console.say(line)
+
+
+def _accusations(result: ModelAudit, prior: float) -> str:
+    """Return how many accusations are right at a prior."""
+    from imharness_membership.audit import brief
+
+    ppv = result.worst().ppv(prior)
+    name = brief(result.worst().evaluator)
+    if ppv is None:
+        return f"There are too few non-members to say how many accusations of {name} are right."
+    right, low, high = (f"{100 * share:.0f}" for share in (ppv.value, ppv.low, ppv.high))
+    return (
+        f"If {prior:.3g} of the records asked about are members, and 1 % of the others are accused, {right} of 100 "
+        f"accusations are right (95 % interval: {low} to {high}; {name})."
+    )
 
 
 def _print(result: ModelAudit, per_class: bool) -> None:

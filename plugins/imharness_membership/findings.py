@@ -28,6 +28,21 @@ class Finding:
     by_class: Mapping[int, float | None] = field(repr=False)
     told: str = ""
 
+    def ppv(self, prior: float) -> Estimate | None:
+        """Return the share of members among the accused where 1% of the non-members are accused, by Bayes' rule.
+
+        `prior`: the share of members among the records that are asked about, in (0, 1). None if the rate is not
+        defined. Ends of the interval are those of the true-positive rate.
+        """
+        if self.tpr_at_1 is None:
+            return None
+
+        def share(rate: float) -> float:
+            return prior * rate / (prior * rate + (1 - prior) * 0.01)
+
+        rate = self.tpr_at_1
+        return Estimate(share(rate.value), share(rate.low), share(rate.high))
+
 
 @dataclass(frozen=True)
 class Risk:

@@ -88,6 +88,44 @@ def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_o
     assert prior > max(one, each) + 0.01
 
 
+def test_the_share_of_right_accusations_is_that_among_records_of_which_few_are_members() -> None:
+    """An adversary who asks about 20 times as many non-members, and accuses 1% of them."""
+    world, leak, prior = World(6000, 6), 2.0, 0.05
+    audit = ih.audit(
+        world.target(leak), references=world.references(64, leak), evaluators=["lira[global_variance=True]"]
+    )
+    rng = np.random.default_rng(7)
+    member = rng.random(400_000) < prior
+    accused = leak * member + rng.normal(size=len(member)) > norm.ppf(0.99)
+    truth, ppv = member[accused].mean(), audit.ppv(prior)
+    assert ppv is not None
+    assert ppv.low - 0.02 < truth < ppv.high + 0.02
+    assert ppv.high - ppv.low < 0.1
+    assert audit.ppv(0.5).value > 0.97  # type: ignore[union-attr]
+    with pytest.raises(UsageError, match="prior: expected a share above 0 and below 1"):
+        audit.ppv(1.0)
+
+
+def test_three_views_of_a_row_are_worth_four_answers() -> None:
+    """Answers to views leak as much, each with noise of its own: online LiRA finds Phi(leak sqrt 4 / sqrt 2)."""
+    world, leak, count, views = World(6000, 5), 0.8, 64, 3
+    target, (odds, member) = world.target(leak), world.references(count, leak)
+    further = np.stack([[world.odds(mask, leak) for _ in range(views)] for mask in (target["member"], *member)])
+    answers = {"log_odds": odds, "member": member, "views": further[1:], "target_views": further[0]}
+    names = ["lira[global_variance=True]", "rmia[mode=online]"]
+    audit = ih.audit(target, references=answers, evaluators=names)
+    alone = areas(ih.audit(target, references=(odds, member), evaluators=names))
+    assert alone[names[0]] == pytest.approx(norm.cdf(leak / np.sqrt(2)), abs=0.02)
+    assert areas(audit)[names[0]] == pytest.approx(norm.cdf(leak * np.sqrt(1 + views) / np.sqrt(2)), abs=0.02)
+    assert areas(audit)["rmia[mode=online]"] > alone["rmia[mode=online]"] + 0.04
+    assert "asked about views of each row: 3" in repr(audit)
+    rows = audit.rows()
+    accuracy = norm.cdf(leak * np.sqrt(1 + views) / 2)
+    assert rows["accuracy_where_learned"][list(rows["evaluator"]).index(f"harness/{names[0]}")] == pytest.approx(
+        accuracy, abs=0.03
+    )
+
+
 @pytest.mark.parametrize("share", [0.5, 0.0])
 def test_without_a_leak_nothing_is_found(share: float) -> None:
     world = World(3000, 1)
@@ -107,7 +145,8 @@ def test_references_of_other_rows_find_as_much_without_an_inside_and_learn_thres
     table, truth = areas(audit), norm.cdf(1.5 / np.sqrt(2))
     assert table["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
     assert "lira" not in table
-    assert ": bavaria, lira, lira[global_variance=False], as no reference model was trained" in repr(audit)
+    left_out = "bavaria, lira, lira[global_variance=False], rmia[mode=online], rmia[mode=tuned]"
+    assert f": {left_out}, as no reference model was trained" in repr(audit)
     assert audit.found.members == 1500
     best = audit.worst.accuracy
     assert best.low < norm.cdf(1.5 / 2) < best.high + 0.02

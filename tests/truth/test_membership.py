@@ -145,7 +145,7 @@ def test_references_and_gradients_behind_a_defense_that_does_nothing_are_those_o
         "SELECT a.score AS one, b.score AS other FROM evaluate a JOIN evaluate b USING (evaluator, adaptive, split, "
         f"row) WHERE a.defense = '{PLAIN}' AND b.defense = 'acme/nothing'"
     )
-    variants = 4 + 1 + 1 + 1
+    variants = 4 + 3 + 1 + 1
     assert len(pairs["one"]) == variants * 2 * 2 * 120
     np.testing.assert_allclose(pairs["one"], pairs["other"], rtol=1e-3, atol=1e-4)
 

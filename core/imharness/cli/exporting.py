@@ -148,7 +148,10 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -> None:
-    """Write one file per track and step; each row also has the components and options of its task."""
+    """Write one file per track and step; each row also has the components and options of its task.
+
+    Facts of a task, such as how long it took, are no part of its rows: two runs may differ in them.
+    """
     from imharness.ranking.leaderboard import records_of
     from imharness.results.query import ResultQuery
     from imharness.results.seasons import check_published
@@ -166,5 +169,7 @@ def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -
     for (track, step), records in sorted(groups.items()):
         path = folder / f"{track.partition('/')[2]}-{step}.{form}"
         target, view = str(path).replace("'", "''"), step.replace("-", "_")
-        ResultQuery(store, records)(f"COPY (SELECT * EXCLUDE (filename) FROM \"{view}\") TO '{target}' {ROWS[form]}")
+        facts = dict.fromkeys(["filename", *(name for record in records for name in record.facts)])
+        others = ", ".join('"' + name.replace('"', '""') + '"' for name in facts)
+        ResultQuery(store, records)(f"COPY (SELECT * EXCLUDE ({others}) FROM \"{view}\") TO '{target}' {ROWS[form]}")
         console.say(f"{path}: {sum(record.n_rows for record in records)} rows")

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from imharness.data import asset_path
-from imharness.errors import ContractError, Unavailable
+from imharness.errors import ContractError, Unavailable, UsageError
 from imharness.files import files_digest, read_pixels
 from imharness.images import Attack, AttackInfo, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.attacked_folder import HOW, AttackedFolder, Condition, attacked_folder
@@ -46,9 +46,13 @@ class Recorded(Attack):
             raise Unavailable(f"{self.path} has no attack {self.method!r}", f"name one of {', '.join(sorted(names))}")
 
     def content(self) -> str:
-        """Return a digest of the images for the metric and the strength."""
+        """Return a digest of the images for the metric and the strength; "" where the folder is not here."""
+        try:
+            pairs = self._pairs()
+        except (Unavailable, UsageError):  # `require` says it
+            return ""
         folder = asset_path(self.path)
-        return files_digest(folder, [folder / file for pair in self._pairs().items() for file in pair])
+        return files_digest(folder, [folder / file for pair in pairs.items() for file in pair])
 
     def build(self, device: torch.device) -> Perturb:
         folder = asset_path(self.path)

@@ -1,46 +1,119 @@
 """RMIA: compares the row's likelihood ratio with those of a population of rows.
 
-Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (ICML 2024), equations 2 to 4.
+Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (ICML 2024), equations 2 to 4; the constant
+of offline attacks is tuned as in the authors' Privacy Meter, on a model whose members are known. Ties are broken by the
+row's own ratio, so for one model the order of rows is also that of InfoRMIA (Tao & Shokri, arXiv 2510.05582, of which
+the abstract and summaries were read): its score is the logarithm of that ratio, plus a constant of the population.
 """
+
+from typing import Literal
 
 import torch
 from pydantic import Field
 
+from imharness.leaderboard import auc
 from imharness.membership import Info, MembershipEvaluator, References, hookimpl
 from imharness_membership.likelihood import ReferenceEvaluator
+
+CONSTANTS = tuple(step / 10 for step in range(11))
+"""The constants among which one is tuned."""
 
 
 class Rmia(ReferenceEvaluator):
     """The share of population rows whose likelihood ratio a row exceeds by a factor."""
 
-    info = Info(id="harness/rmia", version="2", paper="zarifzadeh2024")
+    info = Info(id="harness/rmia", version="3", paper="zarifzadeh2024")
+    mode: Literal["offline", "tuned", "online"] = Field(
+        default="offline",
+        description="offline: references without the row; tuned: the same, with the constant that attacks a reference "
+        "best; online: references with and without the row.",
+    )
     gamma: float = Field(default=1.0, gt=0, le=100, description="Factor by which the ratio must be larger.")
     offline: float = Field(
         default=0.3,
         ge=0,
         le=1,
-        description="The constant a of the offline estimate of the mean probability, (1 + a) / 2 p_out + (1 - a) / 2.",
+        description="The constant a: a model trained on a row gives it a p_out + 1 - a, one that was not gives p_out.",
     )
+
+    @property
+    def needs_inside(self) -> bool:
+        """Whether some references must have been trained on the rows."""
+        return self.mode != "offline"
 
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:
         """Return the share of the population that the row exceeds; ties are broken by the row's ratio.
 
-        A row on which every reference was trained is compared with all of them.
+        Where models were asked about several views of a row, a population row is exceeded if most of the views do so;
+        the population itself is asked without views. A row on which every reference was trained is compared with all
+        of them.
         """
-        out = (~references.member).float()
-        out = torch.where(out.sum(dim=0) > 0, out, torch.ones_like(out))
-        outside = (references.log_odds.sigmoid() * out).sum(dim=0) / out.sum(dim=0)
-        ratio = observed.sigmoid() / self._mean_probability(outside)
-        others = population.sigmoid() / self._mean_probability(references.population_log_odds.sigmoid().mean(dim=0))
-        beaten = torch.searchsorted((self.gamma * others).sort().values, ratio.contiguous(), right=True)
-        return (beaten + 0.5 * ratio / (1 + ratio)) / len(others)
+        answers, seen = _all_views(references, observed)
+        inside, outside = _mean_probabilities(answers, references.member)
+        constant = self._constant(references, inside, outside)
+        if self.mode == "online":
+            expected = (torch.where(inside.isnan(), _inside(outside, constant), inside) + outside) / 2
+        else:
+            expected = _expected(outside, constant)
+        ratio = (seen.sigmoid() / expected.clamp(min=1e-30)).median(dim=0).values
+        others = _expected(references.population_log_odds.sigmoid().mean(dim=0), constant)
+        theirs = population.sigmoid() / others.clamp(min=1e-30)
+        beaten = torch.searchsorted((self.gamma * theirs).sort().values, ratio.contiguous(), right=True)
+        return (beaten + 0.5 * ratio / (1 + ratio)) / len(theirs)
 
-    def _mean_probability(self, outside: torch.Tensor) -> torch.Tensor:
-        return ((1 + self.offline) / 2 * outside + (1 - self.offline) / 2).clamp(min=1e-30)
+    def _constant(self, references: References, inside: torch.Tensor, outside: torch.Tensor) -> float:
+        """Return a of ``inside = a outside + 1 - a``: as given, tuned, or, online, fitted to the references' rows."""
+        if self.mode == "online":
+            seen = ~inside.isnan()
+            room = (1 - outside[seen]).sum()
+            return 1 - float(((inside - outside)[seen].sum() / room.clamp(min=1e-30)).clamp(0, 1))
+        member = references.member[0]
+        if self.mode == "offline" or len(references.member) < 2 or member.all() or not member.any():
+            return self.offline
+        answers, seen = _all_views(references, None)
+        _, others = _mean_probabilities(answers[1:], references.member[1:])
+        areas = [
+            auc((seen.sigmoid() / _expected(others, constant)).median(dim=0).values.cpu().numpy(), member.cpu().numpy())
+            for constant in CONSTANTS
+        ]
+        return CONSTANTS[areas.index(max(areas))]
+
+
+def _all_views(references: References, observed: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the answers of references ``(K, 1 + v, m)`` and of the model under attack ``(1 + v, m)``.
+
+    `observed`: its answers ``(m,)`` to the rows themselves; None for an attack on the first reference.
+    """
+    views, theirs = references.view_log_odds, references.target_view_log_odds
+    answers = references.log_odds[:, None]
+    if views is None or theirs is None:
+        return answers, answers[0] if observed is None else observed[None]
+    answers = torch.cat([answers, views], dim=1)
+    return answers, answers[0] if observed is None else torch.cat([observed[None], theirs])
+
+
+def _mean_probabilities(log_odds: torch.Tensor, member: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the mean probabilities ``(1 + v, m)`` of references with a row and without it.
+
+    Without references of one kind they are NaN inside, and those of all references outside.
+    """
+    probabilities, inside = log_odds.sigmoid(), member[:, None].float()
+    outside = 1 - inside
+    outside = torch.where(outside.sum(dim=0) > 0, outside, torch.ones_like(outside))
+    with_row, without = ((probabilities * mask).sum(dim=0) / mask.sum(dim=0) for mask in (inside, outside))
+    return with_row, without
+
+
+def _inside(outside: torch.Tensor, constant: float) -> torch.Tensor:
+    return constant * outside + 1 - constant
+
+
+def _expected(outside: torch.Tensor, constant: float) -> torch.Tensor:
+    return (outside + _inside(outside, constant)) / 2
 
 
 @hookimpl
 def components() -> list[MembershipEvaluator]:
-    return [Rmia()]
+    return [Rmia(), Rmia(mode="tuned"), Rmia(mode="online")]

@@ -73,6 +73,20 @@ class Audit(Result):
         """
         return self.found.worst()
 
+    def ppv(self, prior: float) -> Estimate | None:
+        """Return the share of right accusations (positive predictive value) of `worst`, with a 95% interval.
+
+        Args:
+            prior: the share of members among the records that an adversary asks about, above 0 and below 1.
+
+        The adversary accuses 1% of the non-members, and of the members those above the same threshold. None where
+        there are too few non-members to define that rate. Raises `UsageError` for another prior.
+        """
+        share = real("prior", prior)
+        if not 0 < share < 1:
+            raise wrong("prior", "a share above 0 and below 1", share)
+        return self.worst.ppv(share)
+
     def report(self, path: str | Path, *, model: str = "model", fail_above: float | None = None) -> None:
         """Write one printable page for readers who are no statisticians.
 
@@ -120,6 +134,7 @@ def audit(
     references: Any = None,
     train: Callable[[npt.NDArray[np.int64], int], Any] | None = None,
     data: Any = None,
+    views: Sequence[Any] = (),
     evaluators: Sequence[str | Component | Own] | None = None,
     seed: int = 0,
     workers: int = 1,
@@ -164,6 +179,9 @@ def audit(
             `cache`, the answers of each model are kept when it is trained, so that an audit that was interrupted goes
             on, and one that is repeated trains nothing.
         data: ``(inputs, labels)``, the rows of the target in its order.
+        views: with ``train``: altered copies of the inputs of `data`, such as their mirror images, in the same order.
+            LiRA and RMIA ask every model about them, too, and find more where training altered its rows likewise. With
+            given `references` the mapping has their log odds, ``views`` ``(K, v, n)`` and ``target_views`` ``(v, n)``.
         evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need only
             what was given, without the slow NN attack if there are more than 50,000 rows.
         seed: the seed of halves and trainings.
@@ -196,8 +214,10 @@ def audit(
         f"references={references}": references is not None and train is not None,
     }
     if train is not None:
-        trainer = trainer_of(train, data, folder)
+        trainer = trainer_of(train, data, folder, views)
         target, references = trained_for(target, trainer, references, seed, processes, progress)
+    elif len(listed("views", views, "a list of altered copies of the inputs")):
+        raise UsageError("views: are inputs for a training function; with references, give their log odds there.")
     elif data is not None:
         raise UsageError("data: is for a training function; give train, too, or leave data out.")
     elif target is None:

@@ -162,7 +162,7 @@ def _trained(
     coins = rng.random(len(canaries)) < 0.5
     chosen = np.ones(n, dtype=bool)
     chosen[canaries] = coins
-    answers, done = summing_to_1(trainer.answers(chosen, seed)[canaries], ANSWERS)
+    answers, done = summing_to_1(trainer.answers(chosen, seed)[0, canaries], ANSWERS)
     return log_odds(answers, trainer.labels[canaries]), coins, done
 
 

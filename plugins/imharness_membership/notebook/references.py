@@ -12,7 +12,7 @@ from imharness.data import derive_seed
 from imharness.errors import UsageError
 from imharness.extending import array_of, shown_progress, whole, wrong
 from imharness_membership.audit_references import FEWEST, GivenReferences
-from imharness_membership.notebook.trained import Trainer, Training, Workers
+from imharness_membership.notebook.trained import Trainer, Training, Workers, log_odds
 
 COUNT, MOST = 16, 4096
 """The number of reference models that are trained by default, and the largest."""
@@ -26,7 +26,13 @@ def references_of(value: Any) -> GivenReferences:
         if len(kinds) != 1 or value.get("member") is None:
             raise wrong("references", "a mapping with member, and log_odds or probabilities", sorted(map(str, value)))
         answers, called = value[kinds[0]], (f"references: {kinds[0]}", "references: member")
-        return GivenReferences(array_of(called[0], answers), array_of(called[1], value["member"]), called)
+        views, theirs = (
+            None if value.get(name) is None else array_of(f"references: {name}", value[name])
+            for name in ("views", "target_views")
+        )
+        return GivenReferences(
+            array_of(called[0], answers), array_of(called[1], value["member"]), called, views, theirs
+        )
     if isinstance(value, tuple | list) and len(value) == 2:
         return GivenReferences(array_of("references: answers", value[0]), array_of("references: member", value[1]))
     raise wrong("references", "a pair (answers, member) or a mapping; a number only with train=", value)
@@ -46,11 +52,20 @@ def trained_for(
     masks = halves(len(trainer.labels), count, seed)
     models = [] if target is not None else [_training(_half(len(trainer.labels), "target", seed), "target", seed)]
     models += [_training(mask, f"reference {number}", seed) for number, mask in enumerate(masks)]
+    if target is not None and trainer.views:
+        raise UsageError(
+            "views: the target's answers to them are needed, too; leave target out, so that it is trained."
+        )
     with shown_progress("trained models", progress) as advance:
-        answers = workers.answers(trainer, models, advance)
+        answers = np.stack(workers.answers(trainer, models, advance))  # (models, 1 + v, n, classes)
+    further: dict[str, npt.NDArray[Any]] = {}
+    if trainer.views:
+        odds = np.stack([[log_odds(each, trainer.labels) for each in of_model[1:]] for of_model in answers])
+        further = {"target_views": odds[0], "views": odds[1:]}
     if target is None:
-        target = {"probabilities": answers.pop(0), "labels": trainer.labels, "member": models[0].chosen}
-    return target, {"probabilities": np.stack(answers), "member": masks}
+        target = {"probabilities": answers[0, 0], "labels": trainer.labels, "member": models[0].chosen}
+        answers = answers[1:]
+    return target, {"probabilities": answers[:, 0], "member": masks, **further}
 
 
 def halves(rows: int, count: int, seed: int) -> npt.NDArray[np.bool_]:

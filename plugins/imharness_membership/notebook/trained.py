@@ -36,7 +36,7 @@ from imharness_membership.probabilities import shares_of
 AT_ONCE = 1024
 """The number of rows that a model answers at once."""
 ANSWERS = "train: outputs of the model"
-VERSION = "2"
+VERSION = "3"
 """Of the answers that are kept; a new one trains every model again."""
 MOST_WORKERS = 256
 DEVICE = re.compile(r"cpu|cuda(:\d+)?")
@@ -52,6 +52,7 @@ class Trainer:
         labels: int64 ``(n,)``.
         folder: where the answers of each model are kept; None: nowhere.
         identity: the digest of the data.
+        views: altered copies of the inputs, such as their mirror images, each indexed by row as they are.
     """
 
     train: Callable[[npt.NDArray[np.int64], int], Any]
@@ -59,9 +60,12 @@ class Trainer:
     labels: npt.NDArray[np.int64]
     folder: Path | None
     identity: str
+    views: tuple[Any, ...] = ()
 
     def answers(self, chosen: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[np.float32]:
-        """Return the answers ``(n, classes)``, in [0, 1], for all rows of a model that is trained on the chosen ones.
+        """Return the answers of a model that is trained on the chosen rows, in [0, 1].
+
+        Their shape is ``(1 + v, n, classes)``: for all rows, and for v views of each.
 
         A model whose answers are in the folder, for the same rows and seed, is not trained again.
         One thread trains, as in a worker, because the last bits of a sum depend on the number of threads.
@@ -71,7 +75,10 @@ class Trainer:
             return saved
         with fresh_numerics():
             model = self.train(np.flatnonzero(chosen), seed)
-            probabilities = asked(model, self.inputs, len(self.labels), int(self.labels.max()) + 1)
+            classes = int(self.labels.max()) + 1
+            probabilities = np.stack(
+                [asked(model, inputs, len(self.labels), classes) for inputs in (self.inputs, *self.views)]
+            )
         if self.folder is not None:
             _keep(self._file(self.folder, chosen, seed), probabilities)
         return probabilities
@@ -186,8 +193,8 @@ def folder_of(cache: Any) -> Path | None:
     return None if cache is None else Path(address_of("cache", cache, "a folder"))
 
 
-def trainer_of(train: Any, data: Any, folder: Path | None) -> Trainer:
-    """Return the checked arguments ``train`` and ``data``; raises `UsageError` that names one of them."""
+def trainer_of(train: Any, data: Any, folder: Path | None, views: Any = ()) -> Trainer:
+    """Return the checked arguments ``train``, ``data`` and ``views``; raises `UsageError` that names one of them."""
     if not callable(train):
         raise wrong("train", "a function train(indices, seed) that returns a model", train)
     if not (isinstance(data, tuple | list) and len(data) == 2):
@@ -197,8 +204,12 @@ def trainer_of(train: Any, data: Any, folder: Path | None) -> Trainer:
         raise UsageError(f"data: labels must be whole numbers from 0, shape (n,), got {labels.dtype} {labels.shape}.")
     if not hasattr(inputs, "__getitem__") or len(inputs) != len(labels):
         raise UsageError(f"data: there must be as many inputs as labels, {len(labels)}, indexed by row.")
-    identity = digest([_facts_of(labels), _facts_of(inputs)]) if folder is not None else ""
-    return Trainer(train, inputs, labels.astype(np.int64), folder, identity)
+    copies = tuple(listed("views", views, "a list of altered copies of the inputs"))
+    for copy in copies:
+        if not hasattr(copy, "__getitem__") or len(copy) != len(labels):
+            raise UsageError(f"views: each must hold as many inputs as data, {len(labels)}, in the same order.")
+    identity = digest([_facts_of(each) for each in (labels, inputs, *copies)]) if folder is not None else ""
+    return Trainer(train, inputs, labels.astype(np.int64), folder, identity, copies)
 
 
 def _facts_of(data: Any) -> list[str]:

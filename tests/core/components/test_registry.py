@@ -43,6 +43,11 @@ def test_a_component_comes_back_from_its_reference(registry: Registry) -> None:
     assert registry.revive(component.ref()) == component
 
 
+def test_every_first_party_component_is_data_also_where_its_files_are_missing() -> None:
+    for entry in installed().entries.values():
+        assert installed().revive(entry.component.ref()) == entry.component
+
+
 def test_a_star_in_brackets_means_the_parameter_study_and_a_colon_the_address() -> None:
     components = installed().find("defense", "jpeg[*]")
     assert [c.quality for c in components] == [10, 30, 50, 70, 90]

@@ -95,8 +95,8 @@ FITS: dict[str, dict[str, str]] = {
         "device": "", "store": "None str", "progress": "",
     },
     "audit": {
-        "target": "", "shadow": "None", "references": "None", "train": "None", "data": "None", "evaluators": "None",
-        "seed": "int", "workers": "int", "device": "None", "cache": "None str", "progress": "",
+        "target": "", "shadow": "None", "references": "None", "train": "None", "data": "None", "views": "",
+        "evaluators": "None", "seed": "int", "workers": "int", "device": "None", "cache": "None str", "progress": "",
     },
     "audit_one_run": {
         "scores": "", "included": "", "train": "None", "data": "None", "canaries": "int list", "delta": "",

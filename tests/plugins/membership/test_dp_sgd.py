@@ -11,7 +11,7 @@ from imharness.contracts.randomness import generator
 from imharness.errors import HarnessError
 from imharness.membership import TrainingData, TrainingPlan
 from imharness_membership import accounting
-from imharness_membership.accounting import divergence, epsilon_of
+from imharness_membership.accounting import divergence, epsilon_after_choosing, epsilon_of
 from imharness_membership.defenses import dp_sgd
 from imharness_membership.defenses.dp_sgd import DpSgd, clipped_sum
 
@@ -204,3 +204,32 @@ def test_clipped_gradients_are_those_of_opacus(name: str) -> None:
         torch.testing.assert_close(
             gradient, torch.einsum("n,n...->...", (0.1 / norms).clamp(max=1), g), rtol=1e-4, atol=1e-6
         )
+
+
+@pytest.mark.parametrize(("noise", "trials"), [(1.0, 28.0), (3.0, 28.0), (2.0, 4.0)])
+def test_the_best_of_several_trainings_has_at_most_the_epsilon_after_choosing(noise: float, trials: float) -> None:
+    """Each training answers with a Gaussian number, and the largest of geometrically many is published.
+
+    Its density is that of one training times the derivative of the generating function of their number.
+    """
+    delta, x = 1e-5, np.linspace(-40, 40, 400_001)
+
+    def density(shift: float) -> np.ndarray:
+        share = 1 / trials
+        one, below = scipy.stats.norm.pdf(x, shift, noise), scipy.stats.norm.cdf(x, shift, noise)
+        return one * share / (1 - (1 - share) * below) ** 2
+
+    with_row, without = density(1), density(0)
+    promised = epsilon_after_choosing(noise, 1.0, 1, delta, trials)
+    worst = max(
+        np.trapezoid(np.maximum(p - np.exp(promised) * q, 0), x) for p, q in ((with_row, without), (without, with_row))
+    )
+    assert worst <= delta
+    alone, published = (epsilon_of(noise, 1.0, steps, delta) for steps in (1, round(trials)))
+    assert alone < promised < published
+    lost = np.trapezoid(np.maximum(with_row - np.exp(alone / 2) * without, 0), x)
+    assert lost > delta  # the integral sees what half of the epsilon of one training would hide
+
+
+def test_one_training_costs_nothing_to_choose() -> None:
+    assert epsilon_after_choosing(1.5, 0.1, 60, 1e-5, 1) == pytest.approx(epsilon_of(1.5, 0.1, 60, 1e-5), rel=1e-3)

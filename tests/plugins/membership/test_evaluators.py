@@ -356,20 +356,82 @@ def test_of_equally_good_thresholds_the_order_of_rows_chooses_none() -> None:
     assert torch.equal(scores([0, 1, 2, 3, 4, 5]), scores([5, 4, 3, 2, 1, 0]).flip(0))
 
 
-def test_rmia_equals_a_loop_over_pairs() -> None:
+def with_views(references: References, views: int, seed: int) -> References:
+    rng, shape = generator(seed), references.log_odds.shape
+    return replace(
+        references,
+        view_log_odds=references.log_odds[:, None] + torch.randn(shape[0], views, shape[1], generator=rng),
+        target_view_log_odds=torch.randn(views, shape[1], generator=rng),
+    )
+
+
+@pytest.mark.parametrize("views", [0, 4])
+def test_rmia_equals_a_loop_over_pairs_and_a_vote_of_the_views(views: int) -> None:
     request, _ = query(40)
     r = request.references
     assert r is not None
-    observed, population = torch.linspace(-3, 4, 40), r.target_population_log_odds
-    a = Rmia().offline
+    r = with_views(r, views, 3) if views else r
+    observed, population, a = torch.linspace(-3, 4, 40), r.target_population_log_odds, Rmia().offline
+    others = population.sigmoid() / ((1 + a) / 2 * r.population_log_odds.sigmoid().mean(dim=0) + (1 - a) / 2)
     beaten = []
     for i in range(40):
-        out = r.log_odds[~r.member[:, i], i].sigmoid().mean()
-        ratio = observed[i].sigmoid() / ((1 + a) / 2 * out + (1 - a) / 2)
-        others = population.sigmoid() / ((1 + a) / 2 * r.population_log_odds.sigmoid().mean(dim=0) + (1 - a) / 2)
-        beaten.append(int((ratio >= others).sum()))
+        votes = torch.zeros(len(population))
+        for k in range(1 + views):
+            answers = r.log_odds if k == 0 else r.view_log_odds[:, k - 1]  # type: ignore[index]
+            seen = observed if k == 0 else r.target_view_log_odds[k - 1]  # type: ignore[index]
+            out = answers[~r.member[:, i], i].sigmoid().mean()
+            votes += seen[i].sigmoid() / ((1 + a) / 2 * out + (1 - a) / 2) >= others
+        beaten.append(int((votes > (1 + views) / 2).sum()))
     fast = Rmia().statistic(observed, population, r, 9) * len(population)
     assert fast.floor().int().tolist() == beaten
+
+
+def test_online_rmia_divides_by_the_mean_of_references_with_and_without_the_row() -> None:
+    request, _ = query(40)
+    r = request.references
+    assert r is not None
+    member = r.member.clone()
+    member[:, 0] = False  # no reference was trained on this row: what the others gain stands for it
+    r = replace(r, member=member)
+    inside = torch.stack([r.log_odds[member[:, i], i].sigmoid().mean() for i in range(40)])
+    out = torch.stack([r.log_odds[~member[:, i], i].sigmoid().mean() for i in range(40)])
+    a = 1 - float((inside - out)[1:].sum() / (1 - out)[1:].sum())
+    inside[0] = a * out[0] + 1 - a
+    ratio = torch.linspace(-3, 4, 40).sigmoid() / ((inside + out) / 2)
+    scores = Rmia(mode="online").statistic(torch.linspace(-3, 4, 40), r.target_population_log_odds, r, 9)
+    assert torch.equal(scores.argsort(), ratio.argsort())
+    shares = r.target_population_log_odds.sigmoid() / (
+        (1 + a) / 2 * r.population_log_odds.sigmoid().mean(dim=0) + (1 - a) / 2
+    )
+    assert (scores * 50).floor().int().tolist() == [int((one >= shares).sum()) for one in ratio]
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.5, 0.8])
+def test_the_constant_of_rmia_is_tuned_on_a_reference_and_finds_more_than_another(truth: float) -> None:
+    """Models give a row p, and a p + 1 - a if they were trained on it; target and references alike."""
+    rng = generator(5)
+    rows, count = 3000, 9
+    difficulty = torch.rand(rows, generator=rng)
+    member = torch.rand(count, rows, generator=rng).argsort(dim=1) < rows // 2
+
+    def odds(inside: torch.Tensor) -> torch.Tensor:
+        noisy = (difficulty + 0.05 * torch.randn(inside.shape, generator=rng)).clamp(0.001, 0.999)
+        return torch.where(inside, truth * noisy + (1 - truth) * 0.98, noisy).clamp(0.001, 0.999).logit()
+
+    target_member = torch.rand(rows, generator=rng) < 0.5
+    outside = torch.zeros(count, rows, dtype=torch.bool)
+    r = References(odds(member), member, odds(outside), odds(outside[0]))
+    observed = odds(target_member)
+
+    def area(component: Rmia) -> float:
+        scores = component.statistic(observed, r.target_population_log_odds, r, count)
+        return auc(scores.numpy(), target_member.numpy())
+
+    areas = [area(Rmia(offline=constant / 10)) for constant in range(11)]
+    assert area(Rmia(mode="tuned")) == pytest.approx(max(areas), abs=0.01)
+    alone = replace(r, member=torch.zeros_like(member))
+    untuned = Rmia(mode="tuned").statistic(observed, r.target_population_log_odds, alone, count)
+    assert torch.equal(untuned, Rmia().statistic(observed, r.target_population_log_odds, alone, count))
 
 
 def test_without_references_the_reason_is_given() -> None:

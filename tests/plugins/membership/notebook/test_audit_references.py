@@ -71,6 +71,34 @@ def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path
         assert "6 reference models answered" in (tmp_path / "a.html").read_text()
 
 
+def test_the_command_says_how_many_accusations_are_right_at_a_prior_and_reads_views(tmp_path: Path) -> None:
+    target, probabilities, member = world()
+    odds = odds_of(probabilities, target["labels"])
+    arrays = {
+        f"target_{side}_{kind}": target[name][target["member"] == (side == "member")]
+        for side in ("member", "nonmember")
+        for kind, name in (("outputs", "probabilities"), ("labels", "labels"))
+    }
+    np.savez(tmp_path / "outputs.npz", **arrays)
+    views = {"views": odds[:, None] + 0.1, "target_views": odds_of(target["probabilities"][None], target["labels"])}
+
+    def answer(prior: str, **references: np.ndarray) -> str:
+        np.savez(tmp_path / "refs.npz", member=member, **references)
+        words = ["membership", "audit", str(tmp_path / "outputs.npz"), "--references", str(tmp_path / "refs.npz")]
+        ran = CliRunner().invoke(cli, [*words, "--evaluator", "lira", "--prior", prior])
+        return " ".join(f"{ran.output} {ran.exception}".split())
+
+    references = {"probabilities": probabilities, **views}
+    share = ih.audit(target, references={"member": member, **references}, evaluators=["lira"]).ppv(0.01)
+    assert share is not None
+    text = answer("0.01", **references)
+    assert "If 0.01 of the records asked about are members, and 1 % of the others are accused" in text
+    assert f"{100 * share.value:.0f} of 100 accusations are right" in text
+    assert "asked about views of each row: 1" in text
+    assert "too few non-members to say how many accusations of lira are right" in answer("0.01", log_odds=odds)
+    assert "--prior: give a share above 0 and below 1" in answer("0", log_odds=odds)
+
+
 def test_a_file_of_references_needs_no_shadow(tmp_path: Path) -> None:
     target, probabilities, member = world()
     sides = {"member": target["member"], "nonmember": ~target["member"]}
@@ -215,3 +243,78 @@ def test_a_given_target_is_compared_with_trained_references(tmp_path: Path) -> N
         ih.audit()
     with pytest.raises(UsageError, match="references: expected a number from 4"):
         ih.audit(train=train, data=(inputs, labels), references=2)
+
+
+def test_trained_models_are_asked_about_views_and_the_answers_are_kept(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    inputs, labels = rng.random((80, 3)), np.arange(80) % 2
+    seen: list[int] = []
+
+    def train(indices: np.ndarray, seed: int):
+        seen.append(seed)
+        mine, classes = inputs[indices], labels[indices]
+
+        def answer(rows: np.ndarray) -> np.ndarray:
+            distances = ((rows[:, None] - mine[None]) ** 2).sum(axis=2)
+            weights = np.exp(-20 * distances)
+            share = (weights * classes).sum(axis=1) / weights.sum(axis=1)
+            return np.stack([1 - share, share], axis=1)
+
+        return answer
+
+    words = {"references": 4, "evaluators": ["lira"], "progress": False, "cache": tmp_path}
+    with_views = ih.audit(train=train, data=(inputs, labels), views=[inputs + 0.01, inputs - 0.01], **words)
+    assert len(seen) == 5
+    again = ih.audit(train=train, data=(inputs, labels), views=[inputs + 0.01, inputs - 0.01], **words)
+    assert len(seen) == 5
+    assert again.rows()["auc"].tolist() == with_views.rows()["auc"].tolist()
+    alone = ih.audit(train=train, data=(inputs, labels), **words)
+    assert len(seen) == 10
+    assert alone.rows()["auc"].tolist() != with_views.rows()["auc"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda answers: answers.pop("target_views"),
+            "views of the references and target_views of the target, or neither",
+        ),
+        (
+            lambda answers: answers.update(views=answers["views"][:, :, :-1]),
+            r"views must be finite log odds with shape \(6",
+        ),
+        (
+            lambda answers: answers.update(views=answers["views"][:, :1]),
+            "views holds 1 views of each row and target_views 2",
+        ),
+        (lambda answers: answers["target_views"].__setitem__((0, 0), np.nan), "target_views must be finite log odds"),
+        (
+            lambda answers: answers.update(target_views=answers["target_views"][0]),
+            "target_views must be finite log odds",
+        ),
+    ],
+)
+def test_views_that_do_not_fit_are_named(change, message: str) -> None:
+    target, probabilities, member = world()
+    odds = odds_of(probabilities, target["labels"])
+    answers = {
+        "log_odds": odds,
+        "member": member,
+        "views": np.stack([odds, odds], axis=1),
+        "target_views": odds[:2] + 1,
+    }
+    change(answers)
+    with pytest.raises(UsageError, match=message):
+        ih.audit(target, references=answers, evaluators=["lira"])
+
+
+def test_views_need_a_training_function_and_a_target_that_it_trains() -> None:
+    target, _, _ = world()
+    inputs = np.zeros((ROWS, 2))
+    with pytest.raises(UsageError, match="views: are inputs for a training function"):
+        ih.audit(target, views=[inputs])
+    with pytest.raises(UsageError, match="views: the target's answers to them are needed"):
+        ih.audit(target, train=lambda i, s: None, data=(inputs, target["labels"]), views=[inputs], references=4)
+    with pytest.raises(UsageError, match="views: each must hold as many inputs"):
+        ih.audit(train=lambda i, s: None, data=(inputs, target["labels"]), views=[inputs[:3]], references=4)
