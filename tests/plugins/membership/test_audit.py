@@ -280,10 +280,10 @@ def test_a_rate_needs_as_many_non_members_as_one_over_it(arrays, tmp_path: Path)
 
 
 def test_a_narrow_terminal_has_a_line_for_each_evaluator(arrays, tmp_path: Path, monkeypatch) -> None:
-    shown = io.StringIO()
-    monkeypatch.setattr(console, "out", console.Console(file=shown, width=80, force_terminal=True, highlight=False))
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "out", console.Console(file=screen, width=80, force_terminal=True, highlight=False))
     run(saved(tmp_path, arrays), "--evaluator", "entropy", "--evaluator", "modified-entropy[per_class=false]")
-    lines = shown.getvalue().splitlines()
+    lines = screen.getvalue().splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("evaluator"))
     assert lines[head].split("  ")[-1].strip() == "TPR at 1% FPR"
     rows = sorted(line.split()[0] for line in lines[head + 1 : head + 3])
