@@ -6,13 +6,11 @@ microseconds.
 
 from __future__ import annotations
 
-import random
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
-import torch
+from imharness.testing.audit import random_states
 
 HOW = {
     "defense": "take the random streams as its last argument, imharness.defense(..., random=True), and draw from them",
@@ -30,15 +28,15 @@ _drew_in_task: dict[str, str] = {}
 
 
 class _Call:
-    """One call of a user's object; `drew` has the libraries whose generators it advanced, in the order of `_states`."""
+    """One call of a user's object; `drew` has the generators that it advanced, as `random_states` names them."""
 
     def __init__(self) -> None:
-        self.before, self.drew = _states(), dict[str, None]()
+        self.before, self.drew = random_states(), dict[str, None]()
 
     def look(self) -> None:
         """Note which generators have advanced since the last look."""
-        now = _states()
-        self.drew.update(dict.fromkeys(name for name, state in now.items() if state != self.before[name]))
+        now = random_states()
+        self.drew.update(dict.fromkeys(name for name, state in now.items() if state != self.before.get(name, state)))
         self.before = now
 
 
@@ -84,15 +82,3 @@ def noted(notes: Iterable[str], labels: Iterable[str]) -> set[str]:
     """Return the labels of the objects that drew according to the notes of a record."""
     lines = list(notes)
     return {label for label in labels if any(line.startswith(f"{label}{DRAWS}") for line in lines)}
-
-
-def _states() -> Mapping[str, object]:
-    """Return the state of each global generator, by library."""
-    kind, keys, *rest = np.random.get_state()
-    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    on_device = torch.cuda.get_rng_state().numpy().tobytes() if started else b""
-    return {
-        "torch": (torch.get_rng_state().numpy().tobytes(), on_device),
-        "numpy": (kind, np.asarray(keys).tobytes(), *rest),
-        "Python": random.getstate(),
-    }

@@ -7,7 +7,7 @@ import random
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -97,10 +97,21 @@ def unwatched() -> Iterator[None]:
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Raise `ContractError` if the block drew from, or changed, a global random state."""
-    before = (torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate())  # type: ignore[index]
+    before = random_states()
     yield
-    after = (torch.get_rng_state(), np.random.get_state()[1], random.getstate())  # type: ignore[index]
-    same = (torch.equal(before[0], after[0]), np.array_equal(before[1], after[1]), before[2] == after[2])
-    for name, unchanged in zip(("torch", "numpy", "random"), same, strict=True):
-        if not unchanged:
+    for name, state in random_states().items():
+        if state != before.get(name, state):
             raise ContractError(f"{RANDOM_STATE} {name} changed; draw only from the given rng")
+
+
+def random_states() -> Mapping[str, object]:
+    """Return the state of each global generator, by library; that of the GPU once it is in use."""
+    kind, keys, *rest = np.random.get_state()
+    states: dict[str, object] = {
+        "torch": torch.get_rng_state().numpy().tobytes(),
+        "numpy": (kind, np.asarray(keys).tobytes(), *rest),
+        "Python": random.getstate(),
+    }
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        states["torch on the GPU"] = torch.cuda.get_rng_state().numpy().tobytes()
+    return states

@@ -1,16 +1,19 @@
 """The conformance suite finds what is wrong: one broken component for each thing that can be, and honest controls."""
 
 import json
+import random
 import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from pydantic import Field
 
 from imharness.components.registry import installed
+from imharness.errors import ContractError
 from imharness.gradients import GradientDefense, ReconstructionAttack
 from imharness.images import (
     Attack,
@@ -27,6 +30,7 @@ from imharness.images import (
 )
 from imharness.membership import MembershipDefenseInfo, MembershipEvaluator, MembershipRelease
 from imharness.testing import check_component, importing, trials
+from imharness.testing.audit import undisturbed
 from imharness.testing.conformance import BARE, Trial
 from imharness.testing.importing import check_imports
 
@@ -145,6 +149,16 @@ def test_what_is_wrong_is_found(component, check: str, text: str) -> None:
     problems = failures(component)
     assert check in problems, problems
     assert text in problems[check]
+
+
+@pytest.mark.parametrize(
+    ("draw", "name"), [(np.random.rand, "numpy"), (random.random, "Python"), (lambda: torch.rand(()), "torch")]
+)
+def test_a_single_draw_from_a_global_generator_is_noticed(draw: Callable[[], object], name: str) -> None:
+    """Generators make hundreds of numbers ahead, so nearly every draw moves a counter alone."""
+    draw()
+    with pytest.raises(ContractError, match=f"global random state of {name} changed"), undisturbed():
+        draw()
 
 
 def _contrast(images: Images) -> torch.Tensor:
