@@ -311,6 +311,6 @@ def test_advice_for_what_is_not_shown_says_what_would_show_it() -> None:
     assert re.search(r"About \d+ tested records, half of them members, would settle it", advised(*few, 0.6))
     swapped = {**outputs(0, 2), "member": ~outputs(0, 2)["member"]}
     text = advised(swapped, outputs(1, 2), 0.6)
-    assert "Mend what stands under the verdict" in text
+    assert "Mend what is named under the verdict" in text
     assert "would settle it" not in text
     assert "Passing holds for these attacks" in advised(outputs(2, 0, 1000), outputs(3, 0, 1000), 0.6)
