@@ -16,10 +16,10 @@ def test_the_known_numbers_are_those_of_this_version() -> None:
 
 
 def test_one_that_drifts_raises_the_alarm_and_its_new_numbers_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = reproducing.canaries()[1]
-    first, *others = known.values
+    canary = reproducing.canaries()[1]
+    first, *others = canary.values
     for values, difference in (((first + 0.004, *others), "0.004"), (tuple(others), "inf")):
-        drifted = known.model_copy(update={"values": values})
+        drifted = canary.model_copy(update={"values": values})
         monkeypatch.setattr(reproducing, "canaries", lambda drifted=drifted: [drifted])
         done = CliRunner().invoke(cli, ["reproduce", "--canaries"])
         assert done.exit_code == 1
@@ -27,4 +27,4 @@ def test_one_that_drifts_raises_the_alarm_and_its_new_numbers_can_be_kept(monkey
         assert difference in done.output
     printed = CliRunner().invoke(cli, ["reproduce", "--canaries", "--json"])
     assert printed.exit_code == 1
-    assert json.loads(printed.stdout)[0]["values"] == pytest.approx(known.values, abs=known.tolerance)
+    assert json.loads(printed.stdout)[0]["values"] == pytest.approx(canary.values, abs=canary.tolerance)
