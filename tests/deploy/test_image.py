@@ -90,6 +90,10 @@ def test_the_container_for_work_on_the_harness_has_what_tests_need() -> None:
     assert {"bubblewrap", "chromium"} <= set(image.split())
     assert {f"{what}=unconfined" for what in ("seccomp", "apparmor", "systempaths")} <= set(container["runArgs"])
     (installed,) = re.findall(r"'\.\[(.*)\]'", container["postCreateCommand"])
+    # What pip installs for a user is in a folder that `remoteEnv` leaves out of PATH.
+    programs = [step.split()[0] for step in container["postCreateCommand"].split(" && ")]
+    assert programs[0] == "python3"
+    assert all(program.startswith(".venv/bin/") for program in programs[1:])
     assert set(installed.split(",")) <= set(PROJECT["project"]["optional-dependencies"])
 
 
