@@ -173,7 +173,7 @@ def headline(data: Path) -> tuple[str, str]:
     first = min(stands, key=lambda label: worst[label])
     return first, (
         f"{first} holds best: {worst[first]:.1f} % of pairs reversed, {worst[rules['undefended']]:.1f} % without a "
-        "defense."
+        "defense (on public photographs)."
     )
 
 
