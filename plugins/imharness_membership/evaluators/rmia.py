@@ -51,21 +51,21 @@ class Rmia(ReferenceEvaluator):
         of them.
         """
         answers, seen = _all_views(references, observed)
-        inside, outside = _mean_probabilities(answers, references.member)
+        outside = _mean_probability(answers, ~references.member, else_all=True)
+        inside = _mean_probability(answers, references.member) if self.mode == "online" else None
         constant = self._constant(references, inside, outside)
-        if self.mode == "online":
-            expected = (torch.where(inside.isnan(), _inside(outside, constant), inside) + outside) / 2
-        else:
-            expected = _expected(outside, constant)
-        ratio = (seen.sigmoid() / expected.clamp(min=1e-30)).median(dim=0).values
+        expected = _expected(outside, constant)
+        if inside is not None:
+            expected = torch.where(inside.isnan(), expected, (inside + outside) / 2)
+        ratio = _of_most(seen.sigmoid() / expected.clamp(min=1e-30))
         others = _expected(references.population_log_odds.sigmoid().mean(dim=0), constant)
         theirs = population.sigmoid() / others.clamp(min=1e-30)
         beaten = torch.searchsorted((self.gamma * theirs).sort().values, ratio.contiguous(), right=True)
         return (beaten + 0.5 * ratio / (1 + ratio)) / len(theirs)
 
-    def _constant(self, references: References, inside: torch.Tensor, outside: torch.Tensor) -> float:
+    def _constant(self, references: References, inside: torch.Tensor | None, outside: torch.Tensor) -> float:
         """Return a of ``inside = a outside + 1 - a``: as given, tuned, or, online, fitted to the references' rows."""
-        if self.mode == "online":
+        if inside is not None:
             seen = ~inside.isnan()
             room = (1 - outside[seen]).sum()
             return 1 - float(((inside - outside)[seen].sum() / room.clamp(min=1e-30)).clamp(0, 1))
@@ -73,9 +73,9 @@ class Rmia(ReferenceEvaluator):
         if self.mode == "offline" or len(references.member) < 2 or member.all() or not member.any():
             return self.offline
         answers, seen = _all_views(references, None)
-        _, others = _mean_probabilities(answers[1:], references.member[1:])
+        others = _mean_probability(answers[1:], ~references.member[1:], else_all=True)
         areas = [
-            auc((seen.sigmoid() / _expected(others, constant)).median(dim=0).values.cpu().numpy(), member.cpu().numpy())
+            auc(_of_most(seen.sigmoid() / _expected(others, constant)).cpu().numpy(), member.cpu().numpy())
             for constant in CONSTANTS
         ]
         return CONSTANTS[areas.index(max(areas))]
@@ -94,24 +94,27 @@ def _all_views(references: References, observed: torch.Tensor | None) -> tuple[t
     return answers, answers[0] if observed is None else torch.cat([observed[None], theirs])
 
 
-def _mean_probabilities(log_odds: torch.Tensor, member: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the mean probabilities ``(1 + v, m)`` of references with a row and without it.
+def _mean_probability(log_odds: torch.Tensor, chosen: torch.Tensor, *, else_all: bool = False) -> torch.Tensor:
+    """Return the mean ``(1 + v, m)`` over the chosen references ``(K, m)`` of a row.
 
-    Without references of one kind they are NaN inside, and those of all references outside.
+    Where a row has none it is NaN, or with `else_all` the mean over all of them.
     """
-    probabilities, inside = log_odds.sigmoid(), member[:, None].float()
-    outside = 1 - inside
-    outside = torch.where(outside.sum(dim=0) > 0, outside, torch.ones_like(outside))
-    with_row, without = ((probabilities * mask).sum(dim=0) / mask.sum(dim=0) for mask in (inside, outside))
-    return with_row, without
+    mask = chosen.float()
+    count = mask.sum(dim=0)
+    if else_all and not bool(count.min() > 0):
+        mask = torch.where(count > 0, mask, torch.ones_like(mask))
+        count = mask.sum(dim=0)
+    return log_odds.sigmoid().mul_(mask[:, None]).sum(dim=0).div_(count)
 
 
-def _inside(outside: torch.Tensor, constant: float) -> torch.Tensor:
-    return constant * outside + 1 - constant
+def _of_most(ratios: torch.Tensor) -> torch.Tensor:
+    """Return the largest ratio ``(m,)`` that more than half of the views ``(1 + v, m)`` reach."""
+    return ratios[0] if len(ratios) == 1 else ratios.median(dim=0).values
 
 
 def _expected(outside: torch.Tensor, constant: float) -> torch.Tensor:
-    return (outside + _inside(outside, constant)) / 2
+    """Return the mean of ``p_out`` and ``a p_out + 1 - a``."""
+    return (1 + constant) / 2 * outside + (1 - constant) / 2
 
 
 @hookimpl
