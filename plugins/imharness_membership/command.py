@@ -200,14 +200,14 @@ def _accusations(result: ModelAudit, prior: float) -> str:
     """Return how many accusations are right at a prior."""
     from imharness_membership.audit import brief
 
-    ppv = result.worst().ppv(prior)
-    name = brief(result.worst().evaluator)
+    worst = result.worst()
+    ppv, name = worst.ppv(prior), brief(worst.evaluator)
     if ppv is None:
         return f"There are too few non-members to say how many accusations of {name} are right."
     right, low, high = (f"{100 * share:.0f}" for share in (ppv.value, ppv.low, ppv.high))
     return (
-        f"If {prior:.3g} of the records asked about are members, and 1 % of the others are accused, {right} of 100 "
-        f"accusations are right (95 % interval: {low} to {high}; {name})."
+        f"If {prior:.3g} of the records asked about are members, and {100 * worst.accused:.2g} % of the others are "
+        f"accused, {right} of 100 accusations are right (95 % interval: {low} to {high}; {name})."
     )
 
 

@@ -28,8 +28,15 @@ class Finding:
     by_class: Mapping[int, float | None] = field(repr=False)
     told: str = ""
 
+    @property
+    def accused(self) -> float:
+        """The share of other non-members that the threshold of `tpr_at_1` accuses: 1%, or less where they are few."""
+        from imharness_membership.tables.figures import LOW, reached
+
+        return reached(LOW, self.accuracy.nonmembers)
+
     def ppv(self, prior: float) -> Estimate | None:
-        """Return the share of members among the accused where 1% of the non-members are accused, by Bayes' rule.
+        """Return the share of members among the accused, by Bayes' rule, at the threshold of `tpr_at_1`.
 
         `prior`: the share of members among the records that are asked about, in (0, 1). None if the rate is not
         defined. Ends of the interval are those of the true-positive rate.
@@ -38,7 +45,7 @@ class Finding:
             return None
 
         def share(rate: float) -> float:
-            return prior * rate / (prior * rate + (1 - prior) * 0.01)
+            return prior * rate / (prior * rate + (1 - prior) * self.accused)
 
         rate = self.tpr_at_1
         return Estimate(share(rate.value), share(rate.low), share(rate.high))

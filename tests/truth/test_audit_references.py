@@ -88,6 +88,14 @@ def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_o
     assert prior > max(one, each) + 0.01
 
 
+def test_right_accusations_of_few_non_members_count_those_that_their_threshold_accuses() -> None:
+    """Above the largest of 180 non-members lies one in 181 others, not one in a hundred."""
+    finding = ih.audit(World(720, 8).target(0.0), evaluators=["confidence"]).worst
+    assert finding.accuracy.nonmembers == 180
+    thresholds = np.random.default_rng(9).normal(size=(4000, 180)).max(axis=1)
+    assert finding.accused == pytest.approx(norm.sf(thresholds).mean(), rel=0.05)
+
+
 def test_the_share_of_right_accusations_is_that_among_records_of_which_few_are_members() -> None:
     """An adversary who asks about 20 times as many non-members, and accuses 1% of them."""
     world, leak, prior = World(6000, 6), 2.0, 0.05

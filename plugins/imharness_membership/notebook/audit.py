@@ -79,8 +79,8 @@ class Audit(Result):
         Args:
             prior: the share of members among the records that an adversary asks about, above 0 and below 1.
 
-        The adversary accuses 1% of the non-members, and of the members those above the same threshold. None where
-        there are too few non-members to define that rate. Raises `UsageError` for another prior.
+        The adversary accuses 1% of the non-members, or less where they are few, and members above the same threshold.
+        None where there are too few non-members to define that rate. Raises `UsageError` for another prior.
         """
         share = real("prior", prior)
         if not 0 < share < 1:

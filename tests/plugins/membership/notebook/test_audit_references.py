@@ -92,7 +92,7 @@ def test_the_command_says_how_many_accusations_are_right_at_a_prior_and_reads_vi
     share = ih.audit(target, references={"member": member, **references}, evaluators=["lira"]).ppv(0.01)
     assert share is not None
     text = answer("0.01", **references)
-    assert "If 0.01 of the records asked about are members, and 1 % of the others are accused" in text
+    assert "If 0.01 of the records asked about are members, and 0.83 % of the others are accused" in text
     assert f"{100 * share.value:.0f} of 100 accusations are right" in text
     assert "asked about views of each row: 1" in text
     assert "too few non-members to say how many accusations of lira are right" in answer("0.01", log_odds=odds)
