@@ -8,6 +8,7 @@ import importlib.util
 import io
 import os
 import py_compile
+import random
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,27 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     atexit.register(gc.unfreeze)  # libraries count what is left at the end
     gc.enable()
+
+
+def seed_global_generators() -> None:
+    """Seed the generators that a process begins with: torch draws its first seed from the system."""
+    random.seed(0)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup() -> None:
+    """Let a fixture draw the same numbers whatever ran before it."""
+    seed_global_generators()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    """Let a test draw the same numbers whatever ran before it, and wherever it runs."""
+    seed_global_generators()
 
 
 @pytest.fixture(autouse=True, scope="module")
