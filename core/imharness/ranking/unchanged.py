@@ -52,12 +52,31 @@ def current_leaderboard(
     origin = ""
     with suppress(DamagedError):  # then the tables are made, and the error names what is damaged
         origin = origin_of(store, track, sweep, catalogue)
-        kept_leaderboard = store.leaderboard(track.info.id)
-        if kept_leaderboard is not None and origin and kept_leaderboard.origin == origin:
-            return kept_leaderboard, store.numbers(kept_leaderboard)
+        if leaderboard := made_from(store, track, origin):
+            return leaderboard, store.numbers(leaderboard)
     leaderboard, numbers = made_leaderboard(store, track, sweep, catalogue, progress)
     leaderboard = leaderboard.model_copy(update={"origin": origin})
     return store.save_leaderboard(leaderboard, numbers) if keep else leaderboard, numbers
+
+
+def made_from(store: Store, track: Track, origin: str) -> Leaderboard | None:
+    """Return the stored tables of a track if they were made from this origin; raises `DamagedError`."""
+    leaderboard = store.leaderboard(track.info.id)
+    return leaderboard if leaderboard is not None and origin and leaderboard.origin == origin else None
+
+
+def unchanged_leaderboard(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries) -> Leaderboard | None:
+    """Return the stored tables of a configuration if its tasks, their arrays and all else are as they were then.
+
+    The tables were made from every task, which was opened for that: here a digest of its file is enough.
+    """
+    with suppress(DamagedError):
+        leaderboard = made_from(store, track, origin_of(store, track, sweep, catalogue))
+        if leaderboard is not None and store.has_arrays(sweep):
+            if leaderboard.numbers is not None:
+                store.checked(leaderboard.numbers)
+            return leaderboard
+    return None
 
 
 def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries) -> str:

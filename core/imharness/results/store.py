@@ -280,6 +280,20 @@ class Store(Files):
                 self.backend.path(file.name, file.sha256)
         return {file.key: file.sha256 for file in files}
 
+    def has_arrays(self, sweep: Sweep) -> bool:
+        """Return whether the arrays of all tasks of a configuration are as they were written, by their names.
+
+        In an object store the listing decides.
+        """
+        survey = self.survey()
+        wanted = {key for key in self.keys_of(sweep) if key in survey.tasks and survey.tasks[key][-1].kind == "arrays"}
+        names = [(*name.rpartition("/")[2].split(".")[:2], name) for name in survey.arrays]
+        files = [(key, digits, name) for key, digits, name in names if key in wanted]
+        if {key for key, *_ in files} != wanted:
+            return False
+        near = self.backend.near
+        return not near or all(sha256_of(self.backend.get(n) or b"").startswith(digits) for _, digits, n in files)
+
     def sources(self, sweep: Sweep) -> str:
         """Return a digest of the tasks of a configuration, without opening them."""
         return digest(sorted({*self.keys_of(sweep)}))
