@@ -24,7 +24,7 @@ from imharness.errors import DamagedError, PluginError
 from imharness.ranking.leaderboard import Progress, as_set_up, made_leaderboard, quiet
 from imharness.results.identity import DISTRIBUTION, digest, version_of
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.store import Store
+from imharness.results.store import Store, Survey
 from imharness.results.sweeps import Sweep
 
 if TYPE_CHECKING:
@@ -65,21 +65,23 @@ def made_from(store: Store, track: Track, origin: str) -> Leaderboard | None:
     return leaderboard if leaderboard is not None and origin and leaderboard.origin == origin else None
 
 
-def unchanged_leaderboard(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries) -> Leaderboard | None:
+def unchanged_leaderboard(
+    store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, survey: Survey
+) -> Leaderboard | None:
     """Return the stored tables of a configuration if its tasks, their arrays and all else are as they were then.
 
     The tables were made from every task, which was opened for that: here a digest of its file is enough.
     """
     with suppress(DamagedError):
-        leaderboard = made_from(store, track, origin_of(store, track, sweep, catalogue))
-        if leaderboard is not None and store.has_arrays(sweep):
+        leaderboard = made_from(store, track, origin_of(store, track, sweep, catalogue, survey))
+        if leaderboard is not None and store.has_arrays(sweep, survey):
             if leaderboard.numbers is not None:
                 store.checked(leaderboard.numbers)
             return leaderboard
     return None
 
 
-def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries) -> str:
+def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, survey: Survey | None = None) -> str:
     """Return the digest of all that the tables of a configuration follow from; raises `DamagedError`.
 
     It is "" where code takes part that no digest stands for: objects of a notebook, entries that were submitted, and
@@ -97,7 +99,7 @@ def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries)
     versions = {name: entry.provenance.numbered(entry.component.info.version) for name, entry in entries.items()}
     judged = [standing, dict(catalogue.withdrawn), decided, {name: list(x) for name, x in catalogue.examined.items()}]
     return digest(
-        [facts, store.contents(sweep), judged, registry.ref(as_set_up(track, sweep)).identity(), versions, code]
+        [facts, store.contents(sweep, survey), judged, registry.ref(as_set_up(track, sweep)).identity(), versions, code]
     )
 
 

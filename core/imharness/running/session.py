@@ -189,13 +189,14 @@ class Session:
 
     def _unchanged(self, graphs: Sequence[Graph]) -> dict[str, Leaderboard]:
         """Return track -> its tables, where the store has all tasks and nothing has changed since they were made."""
-        present = self.store.survey().tasks
-        whole = [graph for graph in graphs if graph.tasks.keys() <= present.keys()]
-        leaderboards = {}
+        survey, leaderboards = self.store.survey(), dict[str, Leaderboard]()
+        whole = [graph for graph in graphs if graph.tasks.keys() <= survey.tasks.keys()]
+        if not whole:
+            return leaderboards
+        catalogue = known_entries(self.store)
         for graph in whole:
             sweep = without_old_budget(self._merged(graph, RunResult(set(graph.tasks))), graph)
-            catalogue = known_entries(self.store)
-            if leaderboard := unchanged_leaderboard(self.store, graph.track, sweep, catalogue):
+            if leaderboard := unchanged_leaderboard(self.store, graph.track, sweep, catalogue, survey):
                 leaderboards[graph.track.info.id] = leaderboard
         return leaderboards
 

@@ -45,8 +45,9 @@ def finished_before(
     store: Store, tasks: Mapping[str, Task], outcome: RunResult, verified: Set[str] = frozenset()
 ) -> None:
     """Note in `outcome` which tasks already have a result; damaged ones get a warning and will be computed again."""
-    finished, outcome.warnings = store.finished(tasks.keys() - verified)
-    outcome.done = finished | (tasks.keys() & verified)
+    if others := tasks.keys() - verified:
+        outcome.done, outcome.warnings = store.finished(others)
+    outcome.done |= tasks.keys() & verified
     outcome.reused = len(outcome.done)
 
 
