@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
 from imharness.errors import UsageError
+from imharness.results.labels import components_in
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
+from imharness.results.tables import ColumnSpec, Row, Table, Value, joined, several
 
 if TYPE_CHECKING:
     from imharness.notebook.result import Result
@@ -31,11 +32,15 @@ def with_rows_of(published: Result, mine: Result) -> tuple[Table, ...]:
         users_table = _same_table(mine, leaderboard.track, table.id)
         if users_table is None or table.shading is not None:
             continue
-        _check_settings(leaderboard, mine.leaderboards[users_table.id])
-        rows = _further(table, users_table, is_secret=bool(leaderboard.secret))
+        yours, ranked = mine.leaderboards[users_table.id], _kinds(table, leaderboard)
+        rows = _further(table, users_table)
+        if not rows or (leaderboard.entries and not ranked):
+            continue
+        _check_settings(leaderboard, yours)
+        _check_components(leaderboard, yours, ranked)
+        _check_numbers(table, users_table, is_secret=bool(leaderboard.secret))
         added += [row.label for row in rows]
-        if rows:
-            tables[index] = _with(table, rows, leaderboard)
+        tables[index] = _with(table, rows, leaderboard)
     if not added:
         raise UsageError(
             "mine: it has no entry that the leaderboard lacks; run your own with an entry of the leaderboard, such as "
@@ -66,19 +71,38 @@ def _check_settings(published: Leaderboard, mine: Leaderboard) -> None:
             raise UsageError(f"mine: {published.track} was computed with {what}; run it with the same settings.")
 
 
-def _measures(table: Table) -> list[ColumnSpec]:
-    return [column for column in table.columns if column.better and column.key not in AMONG]
+def _kinds(table: Table, leaderboard: Leaderboard) -> set[str]:
+    """Return the kinds of the components that the rows of a table are of; none where rows are groups of them."""
+    in_rows = {component for row in table.rows for component in components_in(row.label)}
+    return {entry.kind for entry in leaderboard.entries if entry.label in in_rows}
 
 
-def _further(table: Table, users_table: Table, *, is_secret: bool) -> list[Row]:
-    """Return the rows that only the user's table has; raises `UsageError` where nothing shows that numbers agree."""
+def _check_components(published: Leaderboard, mine: Leaderboard, ranked: Set[str]) -> None:
+    """Raise `UsageError` where what entries of the kinds `ranked` were measured with is missing, or another version."""
+    yours = {(entry.kind, entry.label, entry.version) for entry in mine.entries}
+    lacking = [
+        f"{entry.kind} {entry.label}, version {entry.version}"
+        for entry in published.entries
+        if entry.kind not in ranked and (entry.kind, entry.label, entry.version) not in yours
+    ]
+    if lacking:
+        others = f" and {several(len(lacking) - 1, 'other component')}" if lacking[1:] else ""
+        raise UsageError(f"mine: it was computed without {lacking[0]}{others} of the leaderboard; run the same.")
+
+
+def _further(table: Table, users_table: Table) -> list[Row]:
+    labels = {row.label for row in table.rows}
+    return [row for row in users_table.rows if row.label not in labels]
+
+
+def _check_numbers(table: Table, users_table: Table, *, is_secret: bool) -> None:
+    """Raise `UsageError` unless the entries that both tables have show that numbers agree."""
     labels = {row.label: row for row in table.rows}
-    rows = [row for row in users_table.rows if row.label not in labels]
     shared = [(labels[row.label], row) for row in users_table.rows if row.label in labels]
-    measure = next(iter(_measures(table)), None)
-    if not rows or measure is None:
-        return []
-    pairs = [(a.label, a.values.get(measure.key, Value()), b.number(measure.key)) for a, b in shared]
+    measure = next((column for column in table.columns if column.better and column.key not in AMONG), None)
+    if measure is None:
+        return
+    pairs = [(a.label, a.values.get(measure.key, Value()), b.values.get(measure.key, Value())) for a, b in shared]
     compared = [(label, theirs, yours) for label, theirs, yours in pairs if theirs.value is not None]
     if not compared:
         raise UsageError(
@@ -86,21 +110,22 @@ def _further(table: Table, users_table: Table, *, is_secret: bool) -> list[Row]:
             "run one of its entries, too."
         )
     for label, theirs, yours in compared:
-        if yours is None or not _agree(theirs, yours, measure, is_secret=is_secret):
-            number = "none" if yours is None else f"{yours:.{measure.decimals}f}"
+        if not _agree(theirs, yours, measure, is_secret=is_secret):
+            numbers = [
+                f"{value.number_or(float('nan')):.{measure.decimals}f} of {value.n}" for value in (yours, theirs)
+            ]
             raise UsageError(
-                f"mine: {label} has {measure.label} {number}, the leaderboard {theirs.value:.{measure.decimals}f}; run "
-                "the same attacks, data and version, or numbers say nothing beside each other."
+                f"mine: {label} has {measure.label} {numbers[0]}, the leaderboard {numbers[1]}; run the same attacks, "
+                "data and version, or numbers say nothing beside each other."
             )
-    return rows
 
 
-def _agree(theirs: Value, yours: float, measure: ColumnSpec, *, is_secret: bool) -> bool:
+def _agree(theirs: Value, yours: Value, measure: ColumnSpec, *, is_secret: bool) -> bool:
     """Say whether two numbers of one entry agree; of a secret split, whether one lies in the other's interval."""
-    number = theirs.number_or(float("nan"))
+    number, users_number = theirs.number_or(float("nan")), yours.number_or(float("nan"))
     if is_secret and theirs.low is not None and theirs.high is not None:
-        return theirs.low <= yours <= theirs.high
-    return abs(yours - number) <= max(10.0**-measure.decimals, SAME * abs(number))
+        return theirs.low <= users_number <= theirs.high
+    return theirs.n == yours.n and abs(users_number - number) <= max(10.0**-measure.decimals, SAME * abs(number))
 
 
 def _with(table: Table, rows: Sequence[Row], leaderboard: Leaderboard) -> Table:

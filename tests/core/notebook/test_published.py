@@ -16,6 +16,7 @@ import imharness as ih
 from imharness.errors import UsageError
 from imharness.notebook import published
 from imharness.notebook.load import of_leaderboard
+from imharness.results.entries import Entry
 from imharness.results.tables import Row
 
 pd = pytest.importorskip("pandas")
@@ -122,8 +123,8 @@ def mine(labels: Sequence[str] = (NONE, JPEG), shift: float = 0.0, **changes: ob
 
 
 def moved(row: Row, shift: float) -> Row:
-    numbers = {key: value.model_copy(update={"value": value.value + shift})
-               for key, value in row.values.items() if value.value is not None}  # fmt: skip
+    measured = {key: value for key, value in row.values.items() if value.value is not None}
+    numbers = {key: value.model_copy(update={"value": value.value + shift}) for key, value in measured.items()}
     return row.model_copy(update={"values": {**row.values, **numbers}})
 
 
@@ -157,6 +158,26 @@ def test_own_entries_stand_beside_published_ones_without_a_rank(site: Path) -> N
 def test_entries_that_say_nothing_beside_it_are_refused(site: Path, result, message: str) -> None:
     with pytest.raises(UsageError, match=f"^mine: .*{message}"):
         ih.load_leaderboard(site).with_mine(result())
+
+
+def test_what_entries_were_measured_with_must_be_the_same(tmp_path: Path) -> None:
+    from imharness_leaderboard.folder import SiteFolder
+    from imharness_leaderboard.numbers import write_results
+
+    attacks = [Entry(kind="attack", id=f"harness/{name}", label=f"harness/{name}", version="2") for name in "ab"]
+    entries = (*attacks, Entry(kind="defense", id=NONE, label=NONE, version="1"))
+    folder = SiteFolder(tmp_path)
+    write_results(folder, [leaderboard(entries=entries)], "2026-11")
+    folder.finish()
+    measured = ih.load_leaderboard(folder.root)
+    others = Entry(kind="defense", id=MINE, label=MINE, version="1")
+    assert measured.with_mine(mine(entries=(*attacks, others))).table().labels[0] == MINE
+    newer = attacks[1].model_copy(update={"version": "3"})
+    for yours in (attacks[:1], (attacks[0], newer)):
+        with pytest.raises(UsageError, match=r"^mine: it was computed without attack harness/b, version 2 of the lead"):
+            measured.with_mine(mine(entries=yours))
+    with pytest.raises(UsageError, match="attack harness/a, version 2 and 1 other component of the leaderboard"):
+        measured.with_mine(mine(entries=()))
 
 
 @pytest.mark.parametrize(("shift", "agrees"), [(0.3, True), (3.0, False)])
