@@ -20,6 +20,8 @@ from imharness.images import Images, Info, hookimpl
 from imharness.leaderboard import Column, Contest, Wins, Words, contest, controls_of, flags_of, mean_value, share_of
 from imharness.tracks import Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
+SIDE = 48
+"""Of a drawn picture, px."""
 SIDES = ("left", "top", "right", "bottom")
 BOXES = Rows(dimensions=2, unit=True, draw=lambda n, seed: torch.tensor([[0.2, 0.2, 0.7, 0.8]]).repeat(n, 1))
 """``(N, 4)``: where faces are, as shares of width and height, in the order of `SIDES`."""
@@ -128,7 +130,7 @@ class DrawnFaces(ImageDataset):
         pixels = torch.from_numpy(np.stack([image for image, _ in drawn])).float() / 255
         columns = dict(zip(SIDES, np.stack([box for _, box in drawn]).T, strict=True))
         columns["person"] = np.array([name.rpartition("-")[0] for name in names])
-        shapes = (tuple(pixels.shape[2:]),) * len(names)
+        shapes = ((SIDE, SIDE),) * len(names)
         return ImageSet(names, shapes, lambda positions: pixels[list(positions)], columns, "drawn faces")
 
 
@@ -141,16 +143,16 @@ def _drawn(person: int, shot: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[n
         of_person.uniform(0, 0.7, 3),
     )
     wide, tall, apart, lips = of_person.uniform((10, 13, 4, 3), (14, 17, 7, 7))
-    x0, y0 = 24 + of_shot.uniform(-1.5, 1.5, 2)
-    y, x = np.mgrid[:48, :48] + 0.5
-    image = np.broadcast_to(of_shot.uniform(0.3, 0.8, 3)[:, None, None], (3, 48, 48)).copy()
+    x0, y0 = SIDE / 2 + of_shot.uniform(-1.5, 1.5, 2)
+    y, x = np.mgrid[:SIDE, :SIDE] + 0.5
+    image = np.broadcast_to(of_shot.uniform(0.3, 0.8, 3)[:, None, None], (3, SIDE, SIDE)).copy()
     image[:, ((x - x0) / wide) ** 2 + ((y - y0) / tall) ** 2 < 1] = skin[:, None]
     image[:, (((x - x0) / wide) ** 2 + ((y - y0) / tall) ** 2 < 1) & (y < y0 - tall / 2)] = hair[:, None]
     for side in (-1, 1):
         image[:, (x - x0 - side * apart) ** 2 + (y - y0 + 2) ** 2 < 4] = iris[:, None]
     image[:, (abs(x - x0) < lips) & (abs(y - y0 - tall / 2) < 1)] = np.array([0.7, 0.1, 0.2])[:, None]
     lit = image * of_shot.uniform(0.9, 1.1) + of_shot.normal(0, 0.02, image.shape)
-    box = np.array([x0 - wide, y0 - tall, x0 + wide, y0 + tall]) / 48
+    box = np.array([x0 - wide, y0 - tall, x0 + wide, y0 + tall]) / SIDE
     return np.clip(np.rint(255 * lit), 0, 255).astype(np.uint8), np.clip(box, 0, 1).astype(np.float32)
 
 
