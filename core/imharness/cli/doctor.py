@@ -90,6 +90,6 @@ def _verdict(registry: Registry, failures: int) -> str:
         return f"Ready: everything the {PROFILE} profile needs is here.{broken}"
     first = next(iter(gaps.values()))
     return (
-        f"Not complete: the {PROFILE} profile runs and leaves out {several(len(gaps), 'component')}, such as "
+        f"Ready, but not complete: the {PROFILE} profile leaves out {several(len(gaps), 'component')}, such as "
         f"{brief(first.what)}: {first.reason}. harness run --all --dry-run lists each.{broken}"
     )

@@ -35,7 +35,7 @@ def test_a_check_from_outside_is_shown_and_one_that_raises_is_named(harness_fork
     ("profile", "sentence"),
     [
         ("quick", "Ready: everything the quick profile needs is here."),
-        ("paper", "Not complete: the paper profile runs and leaves out "),
+        ("paper", "Ready, but not complete: the paper profile leaves out "),
     ],
 )
 def test_the_first_line_says_whether_anything_is_missing(
