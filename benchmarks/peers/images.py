@@ -48,8 +48,8 @@ def by_photo(change: Callable[[np.ndarray], np.ndarray], images: torch.Tensor) -
 def by_plane(change: Callable[[np.ndarray], np.ndarray], images: torch.Tensor) -> torch.Tensor:
     """Return what `change` makes of each plane ``(H, W)``, written where the result stands."""
     planes, out = images.flatten(0, 1).numpy(), torch.empty_like(images)
-    for plane, place in zip(planes, out.flatten(0, 1).numpy(), strict=True):
-        place[...] = change(plane)
+    for plane, target in zip(planes, out.flatten(0, 1).numpy(), strict=True):
+        target[...] = change(plane)
     return out
 
 

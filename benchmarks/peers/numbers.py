@@ -185,10 +185,8 @@ def _clipped(rows: int) -> Contest:
     from opacus import GradSampleModule
 
     with seeded_init(generator(0)):
-        model = torch.nn.Sequential(
-            torch.nn.Linear(446, 1024), torch.nn.Tanh(), torch.nn.Linear(1024, 256), torch.nn.Tanh(),
-            torch.nn.Linear(256, 30),
-        )  # fmt: skip
+        layers = [torch.nn.Linear(*sizes) for sizes in ((446, 1024), (1024, 256), (256, 30))]
+    model = torch.nn.Sequential(layers[0], torch.nn.Tanh(), layers[1], torch.nn.Tanh(), layers[2])
     private = GradSampleModule(copy.deepcopy(model), loss_reduction="sum")
     features, labels = torch.randn(rows, 446, generator=generator(1)), torch.arange(rows) % 30
 

@@ -120,7 +120,7 @@ def clipped_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.
 def _is_plain(network: torch.nn.Module, features: torch.Tensor) -> bool:
     """Return whether a network is a sequence of linear layers with biases and of functions of single numbers.
 
-    Each layer must be given one vector for each row.
+    Each layer must be given one vector for each row, and no two may share weights.
     """
     if type(network) is not torch.nn.Sequential:
         return False
@@ -130,8 +130,7 @@ def _is_plain(network: torch.nn.Module, features: torch.Tensor) -> bool:
         all(type(layer) in PLAIN and not getattr(layer, "inplace", False) for layer in layers)
         and all((layer.start_dim, layer.end_dim) == (1, -1) for layer in flat)
         and (features.dim() == 2 or layers[0] in flat)
-        and all(layer.bias is not None for layer in layers if isinstance(layer, torch.nn.Linear))
-        and len(set(layers)) == len(layers)
+        and len(list(network.parameters())) == 2 * sum(isinstance(layer, torch.nn.Linear) for layer in layers)
         and all(p.requires_grad for p in network.parameters())
     )
 

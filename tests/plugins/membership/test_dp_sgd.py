@@ -238,10 +238,12 @@ def test_one_training_costs_nothing_to_choose() -> None:
 
 def layers(kind: str) -> list[nn.Module]:
     """A linear layer and an activation before and after what is looked at."""
-    shared = nn.Linear(4, 4)
+    shared, tied = nn.Linear(4, 4), nn.Linear(4, 4)
+    tied.weight = shared.weight
     return {
         "vectors": [nn.Flatten(), nn.Linear(3 * 16, 4), nn.Tanh(), nn.Linear(4, CLASSES)],
         "a layer twice": [nn.Flatten(), nn.Linear(3 * 16, 4), shared, nn.Tanh(), shared, nn.Linear(4, CLASSES)],
+        "tied weights": [nn.Flatten(), nn.Linear(3 * 16, 4), shared, nn.Tanh(), tied, nn.Linear(4, CLASSES)],
         "no bias": [nn.Flatten(), nn.Linear(3 * 16, 4, bias=False), nn.ReLU(), nn.Linear(4, CLASSES)],
         "overwritten": [nn.Flatten(), nn.Linear(3 * 16, 4), nn.ReLU(inplace=True), nn.Linear(4, CLASSES)],
         "several vectors": [nn.Linear(4, 4), nn.Sigmoid(), nn.Flatten(), nn.Linear(3 * 16, CLASSES)],
@@ -250,7 +252,7 @@ def layers(kind: str) -> list[nn.Module]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["vectors", "a layer twice", "no bias", "overwritten", "several vectors", "flat later"]
+    "kind", ["vectors", "a layer twice", "tied weights", "no bias", "overwritten", "several vectors", "flat later"]
 )
 def test_networks_of_any_layers_have_each_row_clipped(kind: str) -> None:
     model = nn.Sequential(*layers(kind))
