@@ -256,6 +256,6 @@ def _title(comparison: Comparison, series: Series, size: int) -> str:
     says = {
         "same order": f"The leaderboard puts the {size} entries in the paper’s order",
         "reversed": f"The leaderboard puts the {size} entries in the reverse order",
-        "too few entries": f"{size} entries are too few to tell an order",
+        "too few entries": f"{size} entries are too few to compare orders",
     }.get(order.says, f"{size} entries do not tell whether the orders agree")
     return f"{where}: {says[:1].lower()}{says[1:]}{tau}"
