@@ -70,7 +70,9 @@ class Reconstruction(Result):
             return f"{fits}; a flat grey image has {grey:.2g}.", "Give originals to learn how close the images are."
         closer = int(rows["closer"].sum())
         if not closer:
-            none = f"{attack} does not rebuild your image{'s' * (count > 1)}: a flat image of the mean colour is as close."
+            none = (
+                f"{attack} does not rebuild your image{'s' * (count > 1)}: a flat image of the mean colour is as close."
+            )
             return none, *self._scores(), "A stronger attack may come closer."
         images = "your image" if count == 1 else f"{closer} of your {count} images"
         return f"{attack} rebuilds {images}: closer than a flat image of the mean colour.", *self._scores()
