@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -46,11 +47,18 @@ def check_open(store: Store) -> None:
 
 
 def open_season(
-    store: Store, name: str, until: date, profile: Profile, secret: Path, photographs: Path | None = None
+    store: Store,
+    name: str,
+    until: date,
+    profile: Profile,
+    secret: Path,
+    photographs: Path | None = None,
+    commit: Callable[[Season], None] = lambda season: None,
 ) -> Season:
     """Open a season and return it; a seed is drawn into the file `secret` if there is none.
 
     `photographs`: a folder that nobody has published, on which the season is computed; a copy goes among the assets.
+    `commit` is told the season before the store has it: what was interrupted before that is opened again.
     Raises `UsageError` where the store has a season, or results of another split, and for a folder that cannot be used.
     """
     current_season = season_of(store)
@@ -87,6 +95,7 @@ def open_season(
     if photographs is not None:
         prepared(photographs, season, read_seed(secret))
     store.prepare()
+    commit(season)
     store.replace(f"{FOLDER}/{name}.json", season)
     return season
 

@@ -9,6 +9,12 @@ repeat it.
 
 A defense of which nothing of the image is seen takes every change back, too. So the answer counts only where it shows
 the image that it was given.
+
+Who keeps the coarse image as it came, and takes its fine detail from a stored copy, lets most of a change through. So
+`remembered` compares two shares in each band of detail: how much of the image's own detail the answer shows, and how
+much of the detail of a change. What is shown and not let through comes from somewhere else: from a copy, or from a
+denoiser that takes changes for noise. A denoiser does so on exchanged tiles, too, and what a copy adds there is not
+what they show.
 """
 
 from __future__ import annotations
@@ -21,13 +27,20 @@ from torch.linalg import vector_norm
 
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import Images, double
+from imharness.running.target import as_large, storable
 
 BLOCK, TILES = 16, 4
 """Tiles have sides of a multiple of BLOCK px, and there are at least TILES of them along a side that has room."""
 TAKEN_BACK = 0.02
 """The largest answer that takes a change back: what is rounded at the edge of a tile is no more."""
+REMEMBERED = 0.25
+"""The least share of detail from elsewhere that counts as a copy's: no defense of `tests/truth` reaches it."""
 SHOWN = 0.4
 """The least correlation with the image, and the least share of its contrast, of an answer that shows it."""
+DRAWS, LEVELS = 2, (3, 10)
+"""How many changes of detail are drawn, and their sizes: root mean squares in levels of 8 bits, below the second."""
+FAINT = 4 / 255
+"""The root mean square of detail below which what is shown of it counts for less."""
 TRIES = 3
 """How many orders of the tiles are tried: an edge between two tiles may be what a codec did not leave as it is."""
 
@@ -61,6 +74,75 @@ def elsewhere(
             answer = answered(second, first, plain, moved)
             answers.append(answer.masked_fill(_likeness(first, moved) < SHOWN, torch.inf))
     return torch.stack(answers).amin(dim=0)
+
+
+def remembered(
+    purify: Callable[[Images], Images], fresh: Callable[[Images], Images], images: Images, drawn: ImageRng
+) -> torch.Tensor:
+    """Return how much of the detail that a defense shows it has from elsewhere, float64 ``(N,)``.
+
+    The largest over bands of (shown - let through) at an image less the same at its exchanged tiles, mean over `DRAWS`
+    changes: about 0 for what knows no image, about 1 for a band that is a stored copy's.
+
+    Args:
+        purify: the defense, ``(N, 3, H, W)`` -> ``(N, 3, H', W')``; what moves pixels moves them back.
+        fresh: the same defense, built anew; both draw the same random numbers at each call.
+        images: float32 ``(N, 3, H, W)`` in [0, 1].
+        drawn: draws the changes and the orders of tiles, from one stream for each image.
+    """
+    draws = []
+    for _ in range(DRAWS):
+        change = _detail_of_others(images, drawn)
+        pair = storable(images + change), storable(images - change)
+        here, there = (_kept(purify, fresh, *versions) for versions in (pair, _exchanged(pair, drawn)))
+        draws.append(here - there)
+    return torch.stack(draws).mean(dim=0).amax(dim=0).cpu()
+
+
+def _kept(
+    purify: Callable[[Images], Images], fresh: Callable[[Images], Images], ahead: Images, behind: Images
+) -> torch.Tensor:
+    """Return by how much more of its detail than of a change an answer shows, float64 ``(bands, N)``."""
+    with torch.no_grad():
+        first, second = as_large(purify(ahead), ahead), as_large(fresh(behind), behind)
+    whole, change = (
+        [
+            (double(after) * double(before)).flatten(1).sum(dim=1)
+            / double(before).square().flatten(1).sum(dim=1).clamp(min=least * before[0].numel())
+            for after, before in zip(_bands(output), _bands(images), strict=True)
+        ]
+        for output, images, least in (
+            (first + second, ahead + behind, (2 * FAINT) ** 2),
+            (first - second, ahead - behind, 1e-9),
+        )
+    )
+    return torch.stack(whole) - torch.stack(change)
+
+
+def _detail_of_others(images: Images, drawn: ImageRng) -> Images:
+    """Draw a change: detail of the image's tiles in another order, as large as attacks change images, in all bands."""
+    size = drawn.integers(*LEVELS).to(images).view(-1, 1, 1, 1) / 255
+    other, _ = _exchanged((images, images), drawn)
+    mixed = torch.stack([_level(band) for band in _bands(other)]).sum(dim=0)
+    room = torch.minimum(images, 1 - images)
+    return (size * _level(mixed)).clamp(-3 * size, 3 * size).clamp(-room, room)
+
+
+def _level(values: Images) -> Images:
+    """Return values of root mean square 1 for each image; 0 where all are 0."""
+    return values / values.square().mean(dim=(1, 2, 3), keepdim=True).sqrt().clamp(min=1e-6)
+
+
+def _bands(images: Images) -> list[Images]:
+    """Return what box filters of 3, 9 and 27 px take away, one after the other, as far as they fit, and what they leave
+    but the mean of each colour."""
+    bands, width = list[Images](), 3
+    while width <= 27 and 2 * width < min(images.shape[2:]):
+        padded = F.pad(images, [width // 2] * 4, mode="replicate")
+        smooth = F.avg_pool2d(padded, width, stride=1)
+        bands.append(images - smooth)
+        images, width = smooth, 3 * width
+    return [*bands, images - images.mean(dim=(2, 3), keepdim=True)]
 
 
 def answered(before: Images, after: Images, images: Images, changed: Images) -> torch.Tensor:
