@@ -10,8 +10,8 @@ draws must not do better. Scores beyond the metric's bounds count as the bound. 
 A purification's gradient is also compared with the purification itself, at random projections
 (`imharness.tracks.follow` says what that costs and finds), on clean images and where an attack along it has led: the
 lesser cosine is the gain, and the least cosine of an honest gradient the floor. What keeps its output although the
-image changes has looked it up, unless it does so where it cannot know the image, too, as a codec does: the gain is 1
-for an image of which changes are answered, and the floor is 1. So has what shows detail that did not come with the image.
+image changes has looked it up, unless it does so where it cannot know the image, too, as a codec does; and so has what
+shows detail that did not come with the image. The gain is 1 for an image of which neither holds, and the floor is 1.
 """
 
 from collections.abc import Callable
@@ -147,9 +147,7 @@ def _projected(
     if unanswered.any():
         taken_back = elsewhere(shown, fresh, batch, attacked, context.rng(names, "elsewhere")) > TAKEN_BACK
         unanswered &= taken_back.to(unanswered.device)
-    stored = remembered(
-        *(_moved_back(context, f, names) for f in (shown, fresh)), batch, context.rng(names, "detail")
-    )
+    stored = remembered(*(_moved_back(context, f, names) for f in (shown, fresh)), batch, context.rng(names, "detail"))
     answered = ~clean.looked_up & ~moved_on.looked_up & ~unanswered.to(clean.answer.device)
     answered &= (stored <= REMEMBERED).to(answered.device)
     return {
@@ -159,13 +157,13 @@ def _projected(
 
 
 def _moved_back(
-    context: StepContext, shown: Callable[[torch.Tensor], torch.Tensor], names: list[str]
+    context: StepContext, defense: Callable[[torch.Tensor], torch.Tensor], names: list[str]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return a defense that shows pixels where they were."""
     undo = context.build("defense", method="inverse")
     if undo is None:
-        return shown
-    return lambda images: undo(shown(images), tuple(images.shape[1:]), context.rng(names, "target"))
+        return defense
+    return lambda images: undo(defense(images), tuple(images.shape[1:]), context.rng(names, "target"))
 
 
 def _audited(context: StepContext) -> ImageSet:

@@ -234,8 +234,9 @@ def unfollowed(
     """Flag a defense whose gradient does not lead back to changes of the images, or whose outputs are looked up.
 
     `imharness.running.projections` says which gradients are found. A look-up answers changes of half of the images
-    by less than fits what it shows, or shows detail that did not come with them. `attacked`: where an attack has led along the gradient, images of the trial's shape
-    each: a defense may recognise what moved along its gradient, and lie there alone.
+    by less than fits what it shows, or shows detail for a third of them that did not come with them. `attacked`: where
+    an attack has led along the gradient, images of the trial's shape each: a defense may recognise what moved along its
+    gradient, and lie there alone.
     """
     for images, where in ((trial.images, ""), *((moved, ", where an attack along it has led") for moved in attacked)):
         followed = _followed(defense, trial, seed, images)
@@ -256,7 +257,7 @@ def unfollowed(
                 "nearly so, when the images change"
             )
         stored = int((_remembered(defense, trial, seed, images) > REMEMBERED).sum())
-        if 2 * stored >= len(images):
+        if 3 * stored >= len(images):
             yield (
                 f"a look-up: the outputs of {stored} of {len(images)} images{where} show detail that did not come with "
                 "the image"
@@ -284,24 +285,26 @@ def _followed(defense: Purification, trial: TrialAttacks, seed: int, images: tor
 
 def _remembered(defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor) -> torch.Tensor:
     """Return how much of the detail that a defense shows did not come with each image, float64 ``(N,)``."""
-    twice: list[Purify] = [defense.build(trial.device) for _ in range(2)]
+    first, second = (defense.build(trial.device) for _ in range(2))
     undo, batches = defense.inverse(trial.device), list[torch.Tensor]()
     for start in range(0, len(images), trial.batch):
         some = slice(start, min(start + trial.batch, len(images)))
-        first, second = (_moved_back(_with_streams(purify, trial, seed, some), undo, trial, seed, some) for purify in twice)
         drawn = ImageRng([secrets.randbelow(2**31) for _ in trial.names[some]], trial.device)
-        batches.append(remembered(first, second, images[some], drawn))
+        builds = (
+            _moved_back(_with_streams(purify, trial, seed, some), undo, trial, seed, some) for purify in (first, second)
+        )
+        batches.append(remembered(*builds, images[some], drawn))
     return torch.cat(batches)
 
 
 def _moved_back(
-    shown: Callable[[torch.Tensor], torch.Tensor], undo: Inverse | None, trial: TrialAttacks, seed: int, some: slice
+    defense: Callable[[torch.Tensor], torch.Tensor], undo: Inverse | None, trial: TrialAttacks, seed: int, some: slice
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return a defense that shows pixels where they were."""
     if undo is None:
-        return shown
+        return defense
     return lambda images: undo(
-        shown(images), tuple(images.shape[1:]), _streams(trial, seed, "followed").slice(some.start, some.stop)
+        defense(images), tuple(images.shape[1:]), _streams(trial, seed, "followed").slice(some.start, some.stop)
     )
 
 

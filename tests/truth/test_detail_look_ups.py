@@ -1,7 +1,6 @@
-"""Who shows stored detail is told from who cleans images, on 12 of the 36 photographs that ship, drawn for each seed.
+"""Who shows stored detail is told from who cleans images, on 12 of the 36 images that ship, drawn for each seed.
 
-`BOUND` is the share of images that flags an entry. The same holds for the entries of a wider study, with three draws of
-the photographs: the least that a copy of all photographs reached was 8 of 12 images, the most of 28 honest defenses 3.
+`BOUND` images flag an entry. What is known here: which entries have a copy, and of which images.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from imharness.contracts.randomness import ImageRng
 from imharness.running.look_ups import REMEMBERED, remembered
 
 Function = Callable[[torch.Tensor], torch.Tensor]
-IMAGES, BOUND, SEEDS = 12, 6, (1, 2)
+IMAGES, BOUND, SEEDS = 12, 4, (1, 2)
 
 
 @pytest.fixture(scope="module")
@@ -116,13 +115,13 @@ def above(purify: Function, photographs: torch.Tensor, seed: int) -> int:
 
 @pytest.mark.parametrize("stored", STORED)
 def test_who_shows_stored_detail_is_flagged(stored: str, photographs: torch.Tensor) -> None:
-    assert min(above(STORED[stored](photographs), photographs, seed) for seed in SEEDS) >= BOUND
+    assert min(above(STORED[stored](photographs), photographs, seed) for seed in SEEDS) >= 2 * BOUND
 
 
 @pytest.mark.parametrize("stored", STORED)
 def test_the_same_code_with_other_photographs_is_not(stored: str, photographs: torch.Tensor) -> None:
     others = photographs.flip(2, 3)
-    assert max(above(STORED[stored](others), photographs, seed) for seed in SEEDS) < BOUND
+    assert max(above(STORED[stored](others), photographs, seed) for seed in SEEDS) < BOUND / 2
 
 
 @pytest.mark.parametrize("honest", HONEST)

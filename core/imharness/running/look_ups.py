@@ -34,11 +34,14 @@ BLOCK, TILES = 16, 4
 TAKEN_BACK = 0.02
 """The largest answer that takes a change back: what is rounded at the edge of a tile is no more."""
 REMEMBERED = 0.25
-"""The least share of detail from elsewhere that counts as a copy's: no defense of `tests/truth` reaches it."""
+"""The least share of detail from elsewhere that counts as a copy's; `tests/truth/test_detail_look_ups.py` says who
+reaches it."""
 SHOWN = 0.4
 """The least correlation with the image, and the least share of its contrast, of an answer that shows it."""
 DRAWS, LEVELS = 2, (3, 10)
 """How many changes of detail are drawn, and their sizes: root mean squares in levels of 8 bits, below the second."""
+EDGE = 3
+"""How far from the edges of tiles outputs are compared, px: most filters see no further."""
 FAINT = 4 / 255
 """The root mean square of detail below which what is shown of it counts for less."""
 TRIES = 3
@@ -67,7 +70,8 @@ def elsewhere(
     answers = []
     with torch.no_grad():
         for _ in range(TRIES):
-            moved, plain = _exchanged((changed, images), drawn)
+            exchange, _ = _exchanges(images, drawn)
+            moved, plain = exchange(changed), exchange(images)
             first, second = purify(moved), fresh(plain)
             if first.shape != moved.shape or second.shape != plain.shape:
                 return torch.full((len(images),), torch.inf, dtype=torch.float64)
@@ -90,40 +94,59 @@ def remembered(
         images: float32 ``(N, 3, H, W)`` in [0, 1].
         drawn: draws the changes and the orders of tiles, from one stream for each image.
     """
-    draws = []
+    draws, inside = [], _inside(images)
     for _ in range(DRAWS):
-        change = _detail_of_others(images, drawn)
-        pair = storable(images + change), storable(images - change)
-        here, there = (_kept(purify, fresh, *versions) for versions in (pair, _exchanged(pair, drawn)))
-        draws.append(here - there)
+        change = _turned_detail(images, drawn)
+        versions = storable(images + change), storable(images - change)
+        exchange, back = _exchanges(images, drawn)
+        with torch.no_grad():
+            here = [as_large(f(x), x) for f, x in zip((purify, fresh), versions, strict=True)]
+            there = [back(as_large(f(exchange(x)), x)) for f, x in zip((purify, fresh), versions, strict=True)]
+        draws.append(_not_let_through(*here, *versions, inside) - _not_let_through(*there, *versions, inside))
     return torch.stack(draws).mean(dim=0).amax(dim=0).cpu()
 
 
-def _kept(
-    purify: Callable[[Images], Images], fresh: Callable[[Images], Images], ahead: Images, behind: Images
+def _not_let_through(
+    first: Images, second: Images, ahead: Images, behind: Images, inside: torch.Tensor
 ) -> torch.Tensor:
-    """Return by how much more of its detail than of a change an answer shows, float64 ``(bands, N)``."""
-    with torch.no_grad():
-        first, second = as_large(purify(ahead), ahead), as_large(fresh(behind), behind)
+    """Return by how much more of its detail than of a change two outputs show, float64 ``(bands, N)``.
+
+    first, second: what is shown of `ahead` and `behind`; `inside` is 1 where they are compared, and 0 elsewhere.
+    """
+    least = max(3 * float(inside.sum()), 1.0)
     whole, change = (
         [
-            (double(after) * double(before)).flatten(1).sum(dim=1)
-            / double(before).square().flatten(1).sum(dim=1).clamp(min=least * before[0].numel())
+            (double(after) * double(before) * inside).flatten(1).sum(dim=1)
+            / (double(before).square() * inside).flatten(1).sum(dim=1).clamp(min=faint**2 * least)
             for after, before in zip(_bands(output), _bands(images), strict=True)
         ]
-        for output, images, least in (
-            (first + second, ahead + behind, (2 * FAINT) ** 2),
-            (first - second, ahead - behind, 1e-9),
+        for output, images, faint in (
+            (first + second, ahead + behind, 2 * FAINT),
+            (first - second, ahead - behind, 1e-6),
         )
     )
     return torch.stack(whole) - torch.stack(change)
 
 
-def _detail_of_others(images: Images, drawn: ImageRng) -> Images:
-    """Draw a change: detail of the image's tiles in another order, as large as attacks change images, in all bands."""
+def _inside(like: Images) -> torch.Tensor:
+    """Return 1 inside of tiles, and 0 where filters meet their edges or nothing was exchanged; ``(H, W)``."""
+    lines = []
+    for side in like.shape[2:]:
+        count, length = _grid(side)
+        places = torch.arange(side, device=like.device)
+        away = torch.minimum(places % length, length - 1 - places % length)
+        lines.append((away >= EDGE) & (places < count * length))
+    return double(lines[0][:, None] & lines[1])
+
+
+def _turned_detail(images: Images, drawn: ImageRng) -> Images:
+    """Draw a change: the image's own detail, turned and moved, as large as attacks change images, in all bands."""
     size = drawn.integers(*LEVELS).to(images).view(-1, 1, 1, 1) / 255
-    other, _ = _exchanged((images, images), drawn)
-    mixed = torch.stack([_level(band) for band in _bands(other)]).sum(dim=0)
+    by = [(drawn.uniform(1)[:, 0] * side).long() for side in images.shape[2:]]
+    moved = torch.stack(
+        [image.roll((int(down), int(right)), (1, 2)) for image, down, right in zip(images.flip(2, 3), *by, strict=True)]
+    )
+    mixed = torch.stack([_level(band) for band in _bands(moved)]).sum(dim=0)
     room = torch.minimum(images, 1 - images)
     return (size * _level(mixed)).clamp(-3 * size, 3 * size).clamp(-room, room)
 
@@ -159,25 +182,35 @@ def _likeness(answer: Images, images: Images) -> torch.Tensor:
     return torch.minimum(F.cosine_similarity(a, b, dim=1), share).cpu()
 
 
-def _exchanged(stacks: tuple[Images, Images], drawn: ImageRng) -> tuple[Images, Images]:
-    """Return both stacks with the tiles of each image in the same new order; what fills no tile stays in its place."""
-    like = stacks[0]
+def _exchanges(like: Images, drawn: ImageRng) -> tuple[Callable[[Images], Images], Callable[[Images], Images]]:
+    """Return what puts the tiles of each image into a new order, and what puts them back.
+
+    What fills no tile stays in its place.
+    """
     (down, high), (across, wide) = (_grid(side) for side in like.shape[2:])
     order = drawn.uniform(down * across).argsort(dim=1).to(like.device)
     mirrored = drawn.integers(0, 2, 2, down * across).bool().to(like.device)
 
-    def exchanged(images: Images) -> Images:
+    def tiled(images: Images) -> Images:
         inner = images[:, :, : down * high, : across * wide]
-        tiles = inner.reshape(-1, 3, down, high, across, wide).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
-        tiles = tiles[torch.arange(len(tiles), device=tiles.device)[:, None], order]
-        for axis, turn in zip((-2, -1), mirrored.unbind(dim=1), strict=True):
-            tiles = torch.where(turn[..., None, None, None], tiles.flip(axis), tiles)
+        return inner.reshape(-1, 3, down, high, across, wide).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
+
+    def whole(tiles: Images, images: Images) -> Images:
         result = images.clone()
         back = tiles.reshape(-1, down, across, 3, high, wide).permute(0, 3, 1, 4, 2, 5)
-        result[:, :, : down * high, : across * wide] = back.reshape(inner.shape)
+        result[:, :, : down * high, : across * wide] = back.reshape(len(images), 3, down * high, across * wide)
         return result
 
-    return exchanged(stacks[0]), exchanged(stacks[1])
+    def turned(tiles: Images) -> Images:
+        for axis, turn in zip((-2, -1), mirrored.unbind(dim=1), strict=True):
+            tiles = torch.where(turn[..., None, None, None], tiles.flip(axis), tiles)
+        return tiles
+
+    rows = torch.arange(len(like), device=like.device)[:, None]
+    return (
+        lambda images: whole(turned(tiled(images)[rows, order]), images),
+        lambda images: whole(turned(tiled(images))[rows, order.argsort(dim=1)], images),
+    )
 
 
 def _grid(side: int) -> tuple[int, int]:
