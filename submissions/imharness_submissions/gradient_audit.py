@@ -290,10 +290,10 @@ def _remembered(defense: Purification, trial: TrialAttacks, seed: int, images: t
     for start in range(0, len(images), trial.batch):
         some = slice(start, min(start + trial.batch, len(images)))
         drawn = ImageRng([secrets.randbelow(2**31) for _ in trial.names[some]], trial.device)
-        builds = (
-            _moved_back(_with_streams(purify, trial, seed, some), undo, trial, seed, some) for purify in (first, second)
+        purify, fresh = (
+            _moved_back(_with_streams(build, trial, seed, some), undo, trial, seed, some) for build in (first, second)
         )
-        batches.append(remembered(*builds, images[some], drawn))
+        batches.append(remembered(purify, fresh, images[some], drawn))
     return torch.cat(batches)
 
 

@@ -64,6 +64,11 @@ def fine(images: torch.Tensor, stored: torch.Tensor, side: int = 5, share: float
     return images + share * (stored - smooth(stored, side) - images + smooth(images, side))
 
 
+def below_six(images: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
+    near = (images - stored).abs().amax(dim=(1, 2, 3), keepdim=True) < 5.5 / 255
+    return torch.where(near, fine(images, stored), images)
+
+
 STORED: dict[str, Callable[[torch.Tensor], Function]] = {
     "fine detail, by coarse means": lambda s: nearest(s, 6, 0.05, fine, as_it_is),
     "finest detail, by coarse means": lambda s: nearest(s, 6, 0.05, lambda x, y: fine(x, y, 3), lambda x: smooth(x, 3)),
@@ -71,6 +76,7 @@ STORED: dict[str, Callable[[torch.Tensor], Function]] = {
     "fine detail, by a few pixels' distance": lambda s: nearest(s, None, 0.05, fine, as_it_is),
     "fine detail, else a median": lambda s: nearest(s, None, 0.06, fine, median),
     "fine detail, else a denoiser": lambda s: nearest(s, None, 0.06, fine, shrunk),
+    "fine detail, where nothing changed by six levels": lambda s: nearest(s, 6, 0.05, below_six, as_it_is),
     "detail of blocks": lambda s: nearest(s, 6, 0.05, lambda x, y: blocks(x) + y - blocks(y), as_it_is),
     "half of the image": lambda s: nearest(s, 6, 0.05, lambda x, y: 0.5 * (x + y), as_it_is),
     "the coarse image": lambda s: nearest(s, 6, 0.05, lambda x, y: x + smooth(y, 7) - smooth(x, 7), as_it_is),

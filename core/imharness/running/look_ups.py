@@ -19,7 +19,7 @@ what they show.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -38,8 +38,9 @@ REMEMBERED = 0.25
 reaches it."""
 SHOWN = 0.4
 """The least correlation with the image, and the least share of its contrast, of an answer that shows it."""
-DRAWS, LEVELS = 2, (3, 10)
-"""How many changes of detail are drawn, and their sizes: root mean squares in levels of 8 bits, below the second."""
+LEVELS = {(1, 3): 0.4, (3, 10): 1.0}
+"""The sizes of changes of detail, root mean squares in levels of 8 bits: one is drawn from each, below the second. A
+copy may show itself for small changes alone; these count for less, because codecs pass them on or not by chance."""
 EDGE = 3
 """How far from the edges of tiles outputs are compared, px: most filters see no further."""
 FAINT = 4 / 255
@@ -85,8 +86,8 @@ def remembered(
 ) -> torch.Tensor:
     """Return how much of the detail that a defense shows it has from elsewhere, float64 ``(N,)``.
 
-    The largest over bands of (shown - let through) at an image less the same at its exchanged tiles, mean over `DRAWS`
-    changes: about 0 for what knows no image, about 1 for a band that is a stored copy's.
+    The largest over bands, and over a small and a large change, of (shown - let through) at an image less the same at
+    its exchanged tiles: about 0 for what knows no image, about 1 for a band that is a stored copy's.
 
     Args:
         purify: the defense, ``(N, 3, H, W)`` -> ``(N, 3, H', W')``; what moves pixels moves them back.
@@ -95,24 +96,24 @@ def remembered(
         drawn: draws the changes and the orders of tiles, from one stream for each image.
     """
     draws, inside = [], _inside(images)
-    for _ in range(DRAWS):
-        change = _turned_detail(images, drawn)
+    for levels, weight in LEVELS.items():
+        change = _turned_detail(images, levels, drawn)
         versions = storable(images + change), storable(images - change)
         exchange, back = _exchanges(images, drawn)
         with torch.no_grad():
             here = [as_large(f(x), x) for f, x in zip((purify, fresh), versions, strict=True)]
             there = [back(as_large(f(exchange(x)), x)) for f, x in zip((purify, fresh), versions, strict=True)]
-        draws.append(_not_let_through(*here, *versions, inside) - _not_let_through(*there, *versions, inside))
-    return torch.stack(draws).mean(dim=0).amax(dim=0).cpu()
+        more = _not_let_through(here, versions, inside) - _not_let_through(there, versions, inside)
+        draws.append(weight * more)
+    return torch.stack(draws).amax(dim=(0, 1)).cpu()
 
 
-def _not_let_through(
-    first: Images, second: Images, ahead: Images, behind: Images, inside: torch.Tensor
-) -> torch.Tensor:
-    """Return by how much more of its detail than of a change two outputs show, float64 ``(bands, N)``.
+def _not_let_through(outputs: Sequence[Images], versions: Sequence[Images], inside: torch.Tensor) -> torch.Tensor:
+    """Return by how much more of its detail than of a change the outputs of two versions show, float64 ``(bands, N)``.
 
-    first, second: what is shown of `ahead` and `behind`; `inside` is 1 where they are compared, and 0 elsewhere.
+    `inside` is 1 where they are compared, and 0 elsewhere.
     """
+    (first, second), (ahead, behind) = outputs, versions
     least = max(3 * float(inside.sum()), 1.0)
     whole, change = (
         [
@@ -139,9 +140,9 @@ def _inside(like: Images) -> torch.Tensor:
     return double(lines[0][:, None] & lines[1])
 
 
-def _turned_detail(images: Images, drawn: ImageRng) -> Images:
+def _turned_detail(images: Images, levels: tuple[int, int], drawn: ImageRng) -> Images:
     """Draw a change: the image's own detail, turned and moved, as large as attacks change images, in all bands."""
-    size = drawn.integers(*LEVELS).to(images).view(-1, 1, 1, 1) / 255
+    size = drawn.integers(*levels).to(images).view(-1, 1, 1, 1) / 255
     by = [(drawn.uniform(1)[:, 0] * side).long() for side in images.shape[2:]]
     moved = torch.stack(
         [image.roll((int(down), int(right)), (1, 2)) for image, down, right in zip(images.flip(2, 3), *by, strict=True)]
