@@ -87,7 +87,7 @@ def remembered(
     """Return how much of the detail that a defense shows it has from elsewhere, float64 ``(N,)``.
 
     The largest over bands, and over a small and a large change, of (shown - let through) at an image less the same at
-    its exchanged tiles: about 0 for what knows no image, about 1 for a band that is a stored copy's.
+    its exchanged tiles, if that is positive: 0 or less for what knows no image, about 1 for a band that is a copy's.
 
     Args:
         purify: the defense, ``(N, 3, H, W)`` -> ``(N, 3, H', W')``; what moves pixels moves them back.
@@ -103,8 +103,8 @@ def remembered(
         with torch.no_grad():
             here = [as_large(f(x), x) for f, x in zip((purify, fresh), versions, strict=True)]
             there = [back(as_large(f(exchange(x)), x)) for f, x in zip((purify, fresh), versions, strict=True)]
-        more = _not_let_through(here, versions, inside) - _not_let_through(there, versions, inside)
-        draws.append(weight * more)
+        more, more_there = (_not_let_through(outputs, versions, inside) for outputs in (here, there))
+        draws.append(weight * (more - more_there.clamp(min=0)))
     return torch.stack(draws).amax(dim=(0, 1)).cpu()
 
 
