@@ -234,7 +234,7 @@ def unfollowed(
     """Flag a defense whose gradient does not lead back to changes of the images, or whose outputs are looked up.
 
     `imharness.running.projections` says which gradients are found. A look-up answers changes of half of the images
-    by less than fits what it shows, or shows detail for a third of them that did not come with them. `attacked`: where
+    by less than fits what it shows, or shows detail for half of them that did not come with them. `attacked`: where
     an attack has led along the gradient, images of the trial's shape each: a defense may recognise what moved along its
     gradient, and lie there alone.
     """
@@ -257,7 +257,7 @@ def unfollowed(
                 "nearly so, when the images change"
             )
         stored = int((_remembered(defense, trial, seed, images) > REMEMBERED).sum())
-        if 3 * stored >= len(images):
+        if 2 * stored >= len(images):
             yield (
                 f"a look-up: the outputs of {stored} of {len(images)} images{where} show detail that did not come with "
                 "the image"
