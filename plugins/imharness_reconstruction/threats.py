@@ -56,6 +56,15 @@ def has_rows(query: Query, step: str) -> bool:
     return bool(len(rows["found"]))
 
 
+def letters_of(query: Query, case: Case) -> str:
+    """Return the letters of the threat models of a case's attacks, as in ``A, B``; "" where no attack has one."""
+    if "letter" not in query("SELECT * FROM components LIMIT 0"):
+        return ""
+    attacks = [attack for attack, attack_case in case_of_attack(query).items() if attack_case == case]
+    rows = query("SELECT label, letter FROM components WHERE kind = 'attack' AND letter <> ''")
+    return ", ".join(sorted({x for label, x in zip(rows["label"], rows["letter"], strict=True) if label in attacks}))
+
+
 def case_of_attack(query: Query) -> dict[str, Case]:
     """Return attack -> its threat model and what is shared with its server; without rows of attacks, nothing."""
     if not has_rows(query, "reconstruct"):
@@ -69,17 +78,17 @@ def cases_of(query: Query) -> list[Case]:
     return sorted(set(case_of_attack(query).values()) or {MAIN}, key=lambda case: (case != MAIN, case))
 
 
-def by_threat(contests: Mapping[Case, Contest]) -> Table:
+def by_threat(query: Query, contests: Mapping[Case, Contest]) -> Table:
     """Return what the strongest attack rebuilds of each protected model, with a column for each threat model."""
     columns, values = [], dict[str, dict[str, Value]]()
     for case, rules in contests.items():
-        label = rules.protection.label
+        label, letters = rules.protection.label, letters_of(query, case)
         columns.append(
             ColumnSpec(
                 key=case.title,
                 label=case.title,
                 description=f"{label} under the strongest attack on each image. The server is {case.threat}; shared is "
-                f"the {case.shared}.",
+                f"the {case.shared}." + f" Threat models of the SoK: {letters}." * bool(letters),
                 better=rules.protection.better,
                 decimals=rules.protection.decimals,
                 unit="private image",
