@@ -36,11 +36,11 @@ def gradient(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor,
     return shared_in(Spear(images=count).round(), model, groups, targets)[0]
 
 
-def rebuilt(model: torch.nn.Module, shared: Gradients, images: torch.Tensor, **fields: float) -> torch.Tensor:
+def rebuilt(model: torch.nn.Module, shared: Gradients, images: torch.Tensor, count: int) -> torch.Tensor:
     """Return what the attack rebuilds, in the order of the images."""
-    attack = Spear(**{"starts": 256, **fields})
-    result = attack.build(CPU)(shared, model, tuple(images.shape[1:]), ImageRng(range(len(images))), lambda *done: None)
-    return result[paired(result, images, attack.images)]
+    attack = Spear(images=count, starts=256).build(CPU)
+    result = attack(shared, model, tuple(images.shape[1:]), ImageRng(range(len(images))), lambda *done: None)
+    return result[paired(result, images, count)]
 
 
 def is_grey(images: torch.Tensor) -> torch.Tensor:
@@ -52,7 +52,7 @@ def is_grey(images: torch.Tensor) -> torch.Tensor:
 def test_a_batch_is_recovered_exactly(name: str, count: int) -> None:
     images, labels = pictures(name, count)
     model = network(images)
-    result = rebuilt(model, gradient(model, images, labels, count), images, images=count)
+    result = rebuilt(model, gradient(model, images, labels, count), images, count)
     assert (result - images).abs().max() < 1e-5
 
 
@@ -60,11 +60,11 @@ def test_each_participant_is_recovered_by_itself_and_always_alike() -> None:
     images, labels = pictures(DIGITS, 6)
     model = network(images)
     shared = gradient(model, images, labels, 3)
-    result = rebuilt(model, shared, images, images=3)
+    result = rebuilt(model, shared, images, 3)
     assert (result - images).abs().max() < 1e-5
-    assert torch.equal(result, rebuilt(model, shared, images, images=3))
+    assert torch.equal(result, rebuilt(model, shared, images, 3))
     second = {name: values[1:] for name, values in shared.items()}
-    assert (rebuilt(model, second, images[3:], images=3) - images[3:]).abs().max() < 1e-5
+    assert (rebuilt(model, second, images[3:], 3) - images[3:]).abs().max() < 1e-5
 
 
 def test_images_stand_in_the_order_of_their_labels() -> None:
@@ -95,7 +95,7 @@ def test_of_a_narrow_layer_nothing_is_returned() -> None:
     images, labels = pictures(DIGITS, 8)
     model, shape = network(images, width=16), tuple(images.shape[1:])
     shared = gradient(model, images, labels, 8)
-    assert is_grey(rebuilt(model, shared, images, images=8)).all()
+    assert is_grey(rebuilt(model, shared, images, 8)).all()
     one = {name: values[0] for name, values in shared.items()}
     result = reconstruct(one, model, shape, attack="spear[images=8,starts=64]", originals=images)
     assert not result.rows("reconstruct")["converged"].any()
@@ -105,7 +105,7 @@ def test_without_zeros_nothing_is_returned() -> None:
     images, labels = pictures(DIGITS, 4)
     model = network(images)
     model[2] = torch.nn.Sigmoid()
-    assert is_grey(rebuilt(model, gradient(model, images, labels, 4), images, images=4)).all()
+    assert is_grey(rebuilt(model, gradient(model, images, labels, 4), images, 4)).all()
 
 
 @pytest.mark.parametrize("noise", [1e-5, 1e-4, 1e-3, 1e-2])
@@ -114,7 +114,7 @@ def test_of_a_noisy_gradient_nothing_false_is_returned(noise: float) -> None:
     model, stream = network(images), generator(1)
     shared = gradient(model, images, labels, 4)
     noisy = {name: g + noise * torch.randn(g.shape, generator=stream) for name, g in shared.items()}
-    result = rebuilt(model, noisy, images, images=4)
+    result = rebuilt(model, noisy, images, 4)
     grey = is_grey(result)
     assert grey.all() == (noise >= 1e-3)
     assert ((result - images).abs().amax(dim=(1, 2, 3))[~grey] < 300 * noise).all()
@@ -124,20 +124,22 @@ def test_two_labels_of_one_image_have_no_certificate() -> None:
     images, _ = pictures(DIGITS, 2)
     both = torch.cat([images[:1], images[:1]])
     model = network(both)
-    assert is_grey(rebuilt(model, gradient(model, both, torch.tensor([1, 5]), 2), both, images=2)).all()
-    assert not is_grey(rebuilt(model, gradient(model, images, torch.tensor([1, 5]), 2), images, images=2)).any()
+    assert is_grey(rebuilt(model, gradient(model, both, torch.tensor([1, 5]), 2), both, 2)).all()
+    assert not is_grey(rebuilt(model, gradient(model, images, torch.tensor([1, 5]), 2), images, 2)).any()
 
 
 def test_networks_and_gradients_that_do_not_fit_are_refused_in_a_line() -> None:
     images, labels = pictures(DIGITS, 2)
     lenet = installed().one("model", "lenet").build(CPU)((3, 18, 18), CLASSES, generator(0)).requires_grad_(False)
-    with pytest.raises(UsageError, match=r"model: SPEAR needs a linear layer that takes the pixels, and 1 takes others"):
-        rebuilt(lenet, gradient(lenet, images, labels, 2), images, images=2)
+    with pytest.raises(
+        UsageError, match=r"model: SPEAR needs a linear layer that takes the pixels, and 1 takes others"
+    ):
+        rebuilt(lenet, gradient(lenet, images, labels, 2), images, 2)
     alone = torch.nn.Sequential(torch.nn.Conv2d(3, CLASSES, 18), torch.nn.Flatten()).requires_grad_(False)
     with pytest.raises(UsageError, match="model: it has no linear layer with a bias, through which SPEAR"):
-        rebuilt(alone, gradient(alone, images, labels, 2), images, images=2)
+        rebuilt(alone, gradient(alone, images, labels, 2), images, 2)
     model = network(images)
     shared = gradient(model, images, labels, 2)
     del shared["1.bias"]
     with pytest.raises(UsageError, match=r"gradients: 1\.bias is missing"):
-        rebuilt(model, shared, images, images=2)
+        rebuilt(model, shared, images, 2)

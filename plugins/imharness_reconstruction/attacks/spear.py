@@ -4,12 +4,13 @@ Dimitrov, Baader, Müller & Vechev, "SPEAR: Exact Gradient Inversion of Batches 
 The gradient of the layer's weights is ``D^T X``: X ``(P, n)`` are the images, D ``(P, m)`` the gradients at the layer's
 output, which are 0 where an image leaves a ReLU inactive. A decomposition of rank P gives the span of the rows of D, in
 which they are the sparse directions. P of them are chosen so that the images they give activate the units where the
-directions do not vanish, and the gradient of the bias, the sum of the rows of D, gives their lengths. SPEAR finds sparse
-directions by sampling P - 1 units, at all of which an image is inactive with a probability that falls exponentially
-with P. Here, as in Bakarsky, Dimitrov, Baader & Vechev, "SPEAR++: Scaling Gradient Inversion via Sparsely-Used
-Dictionary Learning" (2025), random directions of an orthonormal basis are moved until they are sparse; by weights of
-least squares that grow where a direction nearly vanishes. In the end each direction is fitted to the units that its own
-image leaves inactive, so that rounding and noise average out.
+directions do not vanish, and the gradient of the bias, the sum of the rows of D, gives their lengths.
+
+SPEAR finds sparse directions by sampling P - 1 units, at all of which an image is inactive with a probability that
+falls exponentially with P. Bakarsky, Dimitrov, Baader & Vechev, "SPEAR++: Scaling Gradient Inversion via Sparsely-Used
+Dictionary Learning" (2025), learn them instead. So it is here: random directions of an orthonormal basis are moved by
+least squares whose weights grow where a direction nearly vanishes. In the end each direction is fitted to the units
+that its own image leaves inactive, so that rounding averages out.
 
 An image is returned only if it has a certificate: the network's own gradient at the layer's output, for the recovered
 image and one of the labels, is its row of D. In the place of any other image stands a grey one.
@@ -91,8 +92,9 @@ class Spear(ReconstructionAttack):
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
             grey = torch.full((1, *shape), 0.5, device=rng.device)
-            name, layer, entered = first_linear(model, grey, "SPEAR")
-            if not torch.equal(entered.flatten(), grey.flatten()):
+            ramp = torch.linspace(0, 1, grey.numel(), device=rng.device).view_as(grey)
+            name, layer, entered = first_linear(model, ramp, "SPEAR")
+            if not torch.equal(entered.flatten(), ramp.flatten()):
                 raise UsageError(f"model: SPEAR needs a linear layer that takes the pixels, and {name} takes others.")
             missing = {f"{name}.weight", f"{name}.bias"} - {*gradients}
             if missing:

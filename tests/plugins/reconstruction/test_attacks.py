@@ -430,6 +430,7 @@ def test_invgrad_takes_no_steps_that_move_less_than_rounding(setting, monkeypatc
         ("invgrad", "B"),
         ("gradattack", "B"),
         ("spear", "B"),
+        ("april", "B"),
         ("imprint", "G"),
         ("cafe", ""),
         ("federated", "B"),

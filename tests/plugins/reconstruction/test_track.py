@@ -198,6 +198,8 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
         f"{honest}: {pair}",
         f"{malicious}: {pair}",
     ]
+    letters = [column.description.partition(" Threat models of the SoK: ")[2] for column in beside.columns]
+    assert letters == ["B.", "B.", "G."]
     of_imprint = "attack LIKE '%imprint%' AND defense LIKE '%plain%'"
     scores = query(f"SELECT min(score) AS least, count(*) AS n FROM leakage WHERE {of_imprint}")
     assert scores["n"].tolist() == [5]  # two participants of two images, and one of what is left
