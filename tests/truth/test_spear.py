@@ -9,7 +9,7 @@ from imharness.data import generator
 from imharness.errors import UsageError
 from imharness.gradients import Gradients, ImageRng
 from imharness_reconstruction.attacks.spear import Spear
-from imharness_reconstruction.models.mlp import MLP
+from imharness_reconstruction.models.pixel_mlp import PixelMLP
 from imharness_reconstruction.notebook.reconstruct import reconstruct
 from imharness_reconstruction.pairing import paired
 from imharness_reconstruction.rounds import shared_in
@@ -27,7 +27,7 @@ def pictures(name: str, count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def network(images: torch.Tensor, width: int = 256, seed: int = 0) -> torch.nn.Module:
     shape = tuple(images.shape[1:])
-    return MLP(width=width).build(CPU)(shape, CLASSES, generator(seed)).eval().requires_grad_(False)
+    return PixelMLP(width=width).build(CPU)(shape, CLASSES, generator(seed)).eval().requires_grad_(False)
 
 
 def gradient(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor, count: int) -> Gradients:
@@ -51,7 +51,7 @@ def is_grey(images: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 def test_a_batch_is_recovered_exactly(name: str, count: int) -> None:
     images, labels = pictures(name, count)
-    model = network(images)
+    model = network(images, width=512)
     result = rebuilt(model, gradient(model, images, labels, count), images, count)
     assert (result - images).abs().max() < 1e-5
 
@@ -117,7 +117,7 @@ def test_of_a_noisy_gradient_nothing_false_is_returned(noise: float) -> None:
     result = rebuilt(model, noisy, images, 4)
     grey = is_grey(result)
     assert grey.all() == (noise >= 1e-3)
-    assert ((result - images).abs().amax(dim=(1, 2, 3))[~grey] < 300 * noise).all()
+    assert ((result - images).abs().amax(dim=(1, 2, 3))[~grey] < 500 * noise).all()
 
 
 def test_two_labels_of_one_image_have_no_certificate() -> None:

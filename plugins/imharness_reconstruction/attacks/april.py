@@ -63,15 +63,14 @@ class April(ReconstructionAttack):
             inverse = torch.linalg.pinv(slopes.transpose(1, 2), rtol=self.cutoff)
             patches = inverse @ double(gradients[embedding]).flatten(2)
             progress(1, 1)
-            return F.fold(patches.transpose(1, 2).float(), shape[1:], layer.kernel_size, stride=layer.stride).clamp(
-                0, 1
-            )
+            columns = patches.transpose(1, 2).float()
+            return F.fold(columns, shape[1:], layer.kernel_size, stride=layer.stride).clamp(0, 1)
 
         return reconstruct
 
 
 def _of_patches(values: torch.Tensor, layer: torch.nn.Conv2d, shape: tuple[int, int, int]) -> torch.Tensor:
-    """Return the rows of the patches ``(B, tokens, width)``, which are the last ones, among others such as a class's."""
+    """Return the rows of the patches ``(B, tokens, width)``, the last ones; one of a class may stand before them."""
     tokens = (shape[1] // layer.kernel_size[0]) * (shape[2] // layer.kernel_size[1])
     return values.unflatten(1, (-1, layer.out_channels))[:, -tokens:]
 

@@ -1,4 +1,4 @@
-"""A small vision transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021) with a learned position."""
+"""A small vision transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021), learned positions."""
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ class TinyViT(Model):
     depth: int = Field(default=2, ge=1, le=24, description="Number of blocks.")
 
     def build(self, device: torch.device) -> NetworkFactory:
-        """Return a factory, which raises `UsageError` for images that the patch does not divide; weights are torch's."""
+        """Return a factory, which raises `UsageError` for images that patches do not fill; weights are torch's."""
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
             if shape[1] % self.patch or shape[2] % self.patch:

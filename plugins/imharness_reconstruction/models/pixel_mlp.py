@@ -7,10 +7,10 @@ from imharness.data import seeded_init
 from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 
 
-class MLP(Model):
+class PixelMLP(Model):
     """Two hidden layers with ReLU on flattened pixels; the second has half the width of the first."""
 
-    info = Info(id="harness/mlp", version="1")
+    info = Info(id="harness/pixel-mlp", version="1")
     opt_in = True
     width: int = Field(default=512, ge=2, le=65_536, description="Units of the first hidden layer.")
 
@@ -33,4 +33,4 @@ class MLP(Model):
 
 @hookimpl
 def components() -> list[Model]:
-    return [MLP()]
+    return [PixelMLP()]
