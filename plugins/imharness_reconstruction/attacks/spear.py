@@ -135,7 +135,7 @@ class _Search:
         """The numbers ``(m, rank)`` of each unit in that basis; the rows of D are directions in it."""
         degrees = max((gradient.shape[0] - self.rank) * (gradient.shape[1] - self.rank), 1)
         self.noise = float((gradient - self.span @ self.rows).square().sum() / degrees) ** 0.5
-        self.live = self.span.abs().amax(dim=1) > NOISY * self.noise
+        self.live = (self.span.abs() > NOISY * self.noise).any(dim=1)
         """The units that some image activates ``(m,)``."""
         self.basis = units[self.live, : self.rank]
         outputs = self.rows @ double(layer.weight.detach()).T
