@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from imharness.gradients import ALONE, HONEST, ReconstructionAttack
-from imharness.leaderboard import ColumnSpec, Contest, Row, Table, Value, missing
+from imharness.leaderboard import ColumnSpec, Contest, Row, Table, Value, facts_of, missing
 from imharness.tracks import Query
 
 
@@ -58,11 +58,9 @@ def has_rows(query: Query, step: str) -> bool:
 
 def letters_of(query: Query, case: Case) -> str:
     """Return the letters of the threat models of a case's attacks, as in ``A, B``; "" where no attack has one."""
-    if "letter" not in query("SELECT * FROM components LIMIT 0"):
-        return ""
+    letters = facts_of(query, "letter", "attack")
     attacks = [attack for attack, attack_case in case_of_attack(query).items() if attack_case == case]
-    rows = query("SELECT label, letter FROM components WHERE kind = 'attack' AND letter <> ''")
-    return ", ".join(sorted({x for label, x in zip(rows["label"], rows["letter"], strict=True) if label in attacks}))
+    return ", ".join(sorted({letters[attack] for attack in attacks if letters.get(attack)}))
 
 
 def case_of_attack(query: Query) -> dict[str, Case]:
