@@ -101,8 +101,9 @@ def _computed(spec: TaskSpec, units: int) -> Workload:
         return Workload(len(TARGETS["linf"]), VALUES * units * _attacked(spec, rounded))
     if spec.step == "fit":
         fields = spec.components["attack"].parameters
-        images = min(int(spec.options["fit_images"]), units)
-        return Workload(0, GIGA * images * int(fields["epochs"]) * _through(spec, rounded).gradient)
+        images, through = min(int(spec.options["fit_images"]), units), _through(spec, rounded)
+        passes = int(fields["epochs"]) * through.gradient if "epochs" in fields else through.forward
+        return Workload(0, GIGA * images * passes)
     if spec.step == "transfer":
         references = [ref for role, ref in spec.components.items() if role.startswith("shown.")]
         return Workload(
