@@ -82,7 +82,7 @@ class IqaTrack(Track):
     info = Info(id="harness/iqa", version="2", paper="gushchin2025")
     title = "Image-quality metrics under attack"
     question = "Which defense keeps the order of image quality under attack?"
-    measures = "How well a defense keeps images in their order of quality when an attack raises the score of one."
+    measures = "How well a defense keeps images in their order of quality when an attack moves the score of one."
     steps = (
         clean,
         purify,

@@ -1,4 +1,4 @@
-"""The checks of attacks: they attack a small network, and must raise its score, or move it if that is all they claim."""
+"""The checks of attacks: they attack a small network, and must raise its score, or move it if they claim no more."""
 
 from __future__ import annotations
 

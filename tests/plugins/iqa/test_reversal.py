@@ -1,4 +1,4 @@
-"""The attack on pairs of images: where the most that can be reversed is known, it reaches that, and no other attack does."""
+"""The attack on pairs of images: where the most that can be reversed is known, it alone reaches that."""
 
 import pytest
 import torch
@@ -76,7 +76,7 @@ def test_queries_reverse_more_pairs_than_those_of_an_attack_that_raises_scores(n
 
 @pytest.mark.parametrize("attack", [Reversal(radius=40 / 255), ReversalSquare(eps=40 / 255, queries=40)])
 def test_a_defense_that_takes_the_change_away_leaves_no_pair_to_reverse(attack: BaseAttack) -> None:
-    """Three groups of greys, 100 levels apart: steps as wide keep their order, and no change of 40 levels crosses one."""
+    """Three groups of greys are 100 levels apart: steps as wide keep their order, and no change of 40 crosses one."""
     images = greys(torch.cat([centre - 6 + torch.arange(13) for centre in (26, 126, 226)]) / 255)
 
     def in_steps(x: Images) -> Scores:
