@@ -28,6 +28,8 @@ from imharness.images import (
 )
 from imharness_iqa.attacks.square import Square
 
+STRIDE = 2
+"""How many times as long as an even share of the radius a step is, so that a few steps reach the edge of the ball."""
 Share = Callable[[Scores], Scores]
 
 
@@ -61,39 +63,37 @@ class Reversal(_Reversal):
         access="white_box",
         norm="linf",
         raises=False,
-        strengths={"weak": {"alpha": 0.2 / 255}, "medium": {"alpha": 0.4 / 255}, "strong": {"alpha": 0.8 / 255}},
+        strengths={"weak": {"radius": 2 / 255}, "medium": {"radius": 4 / 255}, "strong": {"radius": 8 / 255}},
         paper="yang2024",
     )
-    alpha: float = Field(default=1 / 255, gt=0, le=1, description="Step size, in units of the pixel range.")
     radius: float = Field(
-        default=10 / 255, gt=0, le=1, description="Radius of the L-infinity ball, in units of the pixel range."
+        default=4 / 255, gt=0, le=1, description="Radius of the L-infinity ball, in units of the pixel range."
     )
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Number of steps.")
+    steps: int = Field(default=10, ge=1, le=10_000, description="Number of steps, of 2 radius / steps each.")
 
     def budget(self) -> Budget:
         """Return the ball and the number of scores: one per step."""
-        return Budget(radius=min(self.radius, self.alpha * self.iterations), queries=self.iterations)
+        return Budget(radius=self.radius, queries=self.steps)
 
     def build(self, device: torch.device, fitted: Mapping[str, torch.Tensor]) -> Perturb:
         """Return the attack for a metric whose clean scores are known."""
         share = share_below(fitted["scores"].to(device))
-        reach = min(self.radius, self.alpha * self.iterations)
 
         def towards(scores: Scores, gradient: Images) -> torch.Tensor:
             """Return +1 or -1 ``(N, 1, 1, 1)``: the side on which a step of first order passes more clean scores."""
-            ahead = reach * gradient.abs().sum(dim=(1, 2, 3))
+            ahead = self.radius * gradient.abs().sum(dim=(1, 2, 3))
             up = share(scores + ahead) + share(scores - ahead) >= 2 * share(scores)
             return torch.where(up, 1.0, -1.0)[:, None, None, None]
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             low, high = (images - self.radius).clamp(min=0), (images + self.radius).clamp(max=1)
             attacked, side = images, None
-            for _ in range(self.iterations):
+            for _ in range(self.steps):
                 leaf = attacked.detach().requires_grad_(True)
                 scores = target(leaf)
                 (gradient,) = torch.autograd.grad(scores.sum(), leaf)
                 side = towards(scores.detach(), gradient) if side is None else side
-                attacked = torch.clamp(attacked + self.alpha * side * gradient.sign(), low, high)
+                attacked = torch.clamp(attacked + STRIDE * self.radius / self.steps * side * gradient.sign(), low, high)
             return attacked
 
         return perturb

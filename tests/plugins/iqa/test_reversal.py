@@ -58,9 +58,9 @@ def most(levels: torch.Tensor) -> float:
 @pytest.mark.parametrize("name", LEVELS)
 def test_where_a_step_moves_the_score_by_what_it_says_most_pairs_are_reversed(name: str) -> None:
     images = greys(LEVELS[name])
-    start, budget = brightness(images), {"alpha": RADIUS / 8, "radius": RADIUS, "iterations": 8}
-    reached = reversed_share(start, attacked(Reversal(**budget), images, images))
-    raised = reversed_share(start, attacked(Ifgsm(**budget), images, images))
+    start, directional = brightness(images), Ifgsm(alpha=RADIUS / 8, radius=RADIUS, iterations=8)
+    reached = reversed_share(start, attacked(Reversal(radius=RADIUS, steps=8), images, images))
+    raised = reversed_share(start, attacked(directional, images, images))
     assert reached == pytest.approx(most(LEVELS[name]), abs=0.01)
     assert reached > raised + 0.05
 

@@ -92,6 +92,17 @@ def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_
     assert audited > purified
 
 
+def test_images_that_were_attacked_on_one_metric_are_shown_to_all_others() -> None:
+    specs = [t.spec for t in embedded("iqa").tasks.values() if t.spec.step == "transfer_metrics"]
+    assert {spec.options["method"] for spec in specs} == {"harness/ifgsm"}
+    shown = {
+        spec.components["metric"].id: {ref.id for role, ref in spec.components.items() if role.startswith("judges.")}
+        for spec in specs
+    }
+    metrics = {f"harness/embedded-{name}" for name in ("cnn", "residual", "transformer")}
+    assert shown == {metric: metrics - {metric} for metric in metrics}
+
+
 class First(NoReferenceMetric):
     """A stranger's metric whose name comes before all others."""
 
@@ -112,7 +123,8 @@ def test_defenses_are_audited_and_shown_by_a_metric_of_the_harness_whoever_joins
 
 
 def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw() -> None:
-    only = {"attack": ["ifgsm", "square"], "metric": ["embedded-cnn"], "defense": ["none", "flip", "random-noise"]}
+    attacks = ["ifgsm", "reversal-square"]
+    only = {"attack": attacks, "metric": ["embedded-cnn"], "defense": ["none", "flip", "random-noise"]}
     tasks = plan_track("harness/iqa", load_profile("embedded"), installed(), only=only).tasks.values()
     specs = [t.spec for t in tasks if t.spec.step == "attack" and "defense" in t.spec.components]
     drawn = {
@@ -122,7 +134,7 @@ def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw()
     }
     assert drawn.pop(("harness/ifgsm", "harness/random-noise")) == 2
     assert set(drawn.values()) == {1}
-    assert ("harness/square", "harness/random-noise") in drawn
+    assert ("harness/reversal-square", "harness/random-noise") in drawn
 
 
 def test_a_profile_may_draw_one_defense_more_or_less_often_than_the_others() -> None:
