@@ -68,5 +68,5 @@ def tables(query: Query, study: Study) -> list[Table]:
     ]
 
 
-def _value(part: Part) -> Value:
-    return part.mean("score") if part.lines() else missing("not attacked")
+def _value(scores: Part) -> Value:
+    return scores.mean("score") if scores.lines() else missing("not attacked")

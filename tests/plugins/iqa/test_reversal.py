@@ -29,15 +29,15 @@ def greys(levels: torch.Tensor) -> Images:
     return levels.view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE).clone()
 
 
-def attacked(attack: BaseAttack, images: Images, known: Images, score=brightness) -> Scores:
+def attacked(attack: BaseAttack, images: Images, training_images: Images, score=brightness) -> Scores:
     """Return the scores of attacked images; the attack is fitted on other images."""
     white = attack.info.access == "white_box"
-    parts = ()
+    fitted = ()
     if isinstance(attack, Reversal | ReversalSquare):
         training = MetricTarget(score, (0, 1), images=1, differentiable=white, versions=False)
-        parts = (attack.fit(known, training, generator(0), lambda done, total: None),)
+        fitted = (attack.fit(training_images, training, generator(0), lambda done, total: None),)
     window = MetricTarget(score, (0, 1), images=len(images), differentiable=white, budget=attack.budget().queries)
-    changed = attack.build(CPU, *parts)(images, window, ImageRng(range(len(images))))
+    changed = attack.build(CPU, *fitted)(images, window, ImageRng(range(len(images))))
     assert float((changed - images).abs().max()) <= RADIUS + 1e-6
     return score(changed)
 

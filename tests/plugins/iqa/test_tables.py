@@ -204,11 +204,9 @@ def test_transfer_between_metrics_counts_the_pairs_that_the_other_metric_reverse
     columns = rows([1.0, 5.0, 3.0, 4.0], clean, name=names, defense=["harness/none"] * 4)
     other = {"metric": ["n"] * 4, "method": ["b"] * 4}
     loaded = study({name: [*values, *other.get(name, values)] for name, values in columns.items()})
-    shown = {
-        "dataset": ["d"] * 4, "metric": ["m"] * 4, "method": ["a"] * 4, "strength": ["weak"] * 4,
-        "judge": ["n"] * 4, "name": names, "score": [1.0, 3.5, 3.0, 4.0],
-    }  # fmt: skip
-    finished.add("transfer_metrics", shown, ("dataset", "metric"))
+    always = {"dataset": "d", "metric": "m", "method": "a", "strength": "weak", "judge": "n"}
+    judged = {"name": names, "score": [1.0, 3.5, 3.0, 4.0], **{key: [value] * 4 for key, value in always.items()}}
+    finished.add("transfer_metrics", judged, ("dataset", "metric"))
     (table,) = between_metrics.tables(finished.query(), loaded)
     values = {row.label: [row.values[name] for name in ("m", "n")] for row in table.rows}
     assert [v.value for v in values["m"]] == pytest.approx([100 * 2 / 3 / 4, 100 / 3 / 4])

@@ -95,12 +95,12 @@ def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_
 def test_images_that_were_attacked_on_one_metric_are_shown_to_all_others() -> None:
     specs = [t.spec for t in embedded("iqa").tasks.values() if t.spec.step == "transfer_metrics"]
     assert {spec.options["method"] for spec in specs} == {"harness/ifgsm"}
-    shown = {
+    judges = {
         spec.components["metric"].id: {ref.id for role, ref in spec.components.items() if role.startswith("judges.")}
         for spec in specs
     }
     metrics = {f"harness/embedded-{name}" for name in ("cnn", "residual", "transformer")}
-    assert shown == {metric: metrics - {metric} for metric in metrics}
+    assert judges == {metric: metrics - {metric} for metric in metrics}
 
 
 class First(NoReferenceMetric):
