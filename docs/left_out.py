@@ -21,9 +21,8 @@ TOO_MUCH = {
     "harness/wrn": "a pass takes 450 times the operations of one through the small network that takes its place",
     "harness/resnet20": "a pass takes 70 times the operations of one through LeNet at 18 px",
     "harness/densenet121": "a pass takes 1,500 times the operations of one through LeNet at 18 px",
-    **dict.fromkeys(("harness/reversal", "harness/reversal-square"), "is newer than this study"),
 }
-"""Why a component that needs no file is too much for two cores, or is not here yet, by id."""
+"""Why a component that needs no file is too much for two cores, by id."""
 
 
 ABSENT = re.compile(r" (is|are) not (on this machine|installed)$")
