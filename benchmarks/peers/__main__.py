@@ -16,7 +16,7 @@ from imharness.errors import Unavailable
 from imharness.running.memory import keep_freed_memory
 
 PACKAGES = (
-    "foolbox", "kornia", "lpips", "numpy", "opencv-python-headless", "piq", "pytorch-msssim", "scikit-image",
+    "foolbox", "kornia", "lpips", "numpy", "opacus", "opencv-python-headless", "piq", "pytorch-msssim", "scikit-image",
     "scikit-learn", "scipy", "statsmodels", "torch", "torchattacks", "torchmetrics", "torchvision",
 )  # fmt: skip
 

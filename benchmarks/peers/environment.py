@@ -10,7 +10,7 @@ import platformdirs
 from imharness.errors import Unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
-PEERS = ("foolbox>=3.3,<4", "pytorch-msssim>=1,<2")
+PEERS = ("foolbox>=3.3,<4", "opacus>=1.5,<2", "piq>=0.8,<1", "pytorch-msssim>=1,<2", "torchmetrics>=1,<2")
 ALONE = ("torchattacks>=3.5,<4",)
 """Installed without what they ask for: torchattacks wants a `requests` of 2020, which nothing here uses."""
 

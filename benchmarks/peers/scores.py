@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Callable
 
+import cv2
+import numpy as np
 import torch
 
 from benchmarks.peers.images import photographs, with_gradient
@@ -40,7 +42,6 @@ def _ms_ssim(slope: bool) -> Contest:
 
 
 def _ssim() -> Contest:
-    import numpy as np
     from skimage.metrics import structural_similarity
 
     def scikit_image(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -48,7 +49,29 @@ def _ssim() -> Contest:
         similarities = [structural_similarity(a, b, channel_axis=-1, data_range=1) for a, b in pairs]
         return torch.from_numpy(np.array(similarities))
 
-    return _contest("ssim-uniform7", {"scikit-image": scikit_image}, 1e-5)
+    peers = {"scikit-image": scikit_image, "OpenCV by plane": _by_plane(_similarity)}
+    return _contest("ssim-uniform7", peers, 1e-5)
+
+
+def _similarity(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the mean structural similarity of two planes ``(H, W)`` in windows of 7x7, with unbiased variances."""
+    pixels, window = 49, functools.partial(cv2.boxFilter, ddepth=-1, ksize=(7, 7))
+    x, y, squares, product = window(a), window(b), window(a * a + b * b), window(a * b)
+    means, both = x * y, x * x + y * y
+    rest = pixels / (pixels - 1)
+    structure = (2 * rest * (product - means) + 0.03**2) / (rest * (squares - both) + 0.03**2)
+    similarity = structure * (2 * means + 0.01**2) / (both + 0.01**2)
+    return float(cv2.mean(similarity[3:-3, 3:-3])[0])
+
+
+def _by_plane(score: Callable[[np.ndarray, np.ndarray], float]) -> Score:
+    """Return a score that is the mean over the planes of an image."""
+
+    def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        pairs = zip(x.flatten(0, 1).numpy(), y.flatten(0, 1).numpy(), strict=True)
+        return torch.tensor([score(*pair) for pair in pairs]).unflatten(0, (len(x), -1)).mean(1)
+
+    return run
 
 
 def _psnr() -> Contest:
@@ -59,7 +82,12 @@ def _psnr() -> Contest:
         "piq": lambda x, y: piq.psnr(x, y, reduction="none"),
         "torchmetrics": lambda x, y: torchmetrics(x, y, data_range=1.0, reduction="none", dim=(1, 2, 3)),
     }
-    return _contest("psnr", peers, 1e-5)
+
+    def opencv(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        pairs = zip(x.flatten(1, 2).numpy(), y.flatten(1, 2).numpy(), strict=True)
+        return torch.tensor([cv2.PSNR(*pair, R=1.0) for pair in pairs])
+
+    return _contest("psnr", peers | {"OpenCV": opencv}, 1e-5)
 
 
 def _fsim() -> Contest:

@@ -2,7 +2,7 @@
 
 Matplotlib draws it without a display, and the same numbers give the same bytes. It draws the light one; the dark one is
 the same file in other colours. Labels of a scatter plot stand beside their points, where they cover nothing; points
-that matter have one.
+that matter have one. Only who draws imports Matplotlib: a site that has not changed draws nothing.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.textpath import TextPath
 
 from imharness.reading.text import NO_MARKUP
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 THEMES = {
     "light": {"ink": "#1c2126", "dim": "#59636e", "line": "#dcdfe2", "paper": "#ffffff"},
@@ -94,7 +92,7 @@ def _all_colours(style: Style) -> list[str]:
     return [style.ink, style.dim, style.line, style.paper, *style.colours]
 
 
-Draw = Callable[[Axes, Style], None]
+Draw = Callable[["Axes", Style], None]
 Columns = Mapping[str, Sequence[object]]
 """The numbers of a picture, column by column."""
 
@@ -143,6 +141,10 @@ class Picture:
 
     def drawn(self, theme: str) -> bytes:
         """Return the picture as an SVG file, drawn anew."""
+        import matplotlib as mpl
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+
         style = style_of(theme)
         with mpl.rc_context(dict(SETTINGS)):
             figure = Figure(figsize=self.size, layout="constrained", facecolor=style.paper)
@@ -214,6 +216,8 @@ def write_labels(
     A label overlaps no marker and no other label; where there is room it stays off `line`. `points` and `line` are in
     data coordinates. A label that stands apart from its point is joined to it by a line.
     """
+    from matplotlib.figure import Figure
+
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
     layout = figure.get_layout_engine()
@@ -308,5 +312,8 @@ def _along(line: Sequence[tuple[float, float]]) -> Iterator[Box]:
 @cache
 def _width(label: str) -> float:
     """Return the width of a label in px, in the widest of the usual fonts."""
+    import matplotlib as mpl
+    from matplotlib.textpath import TextPath
+
     with mpl.rc_context(dict(NO_MARKUP)):
         return float(TextPath((0, 0), label, size=SIZE).get_extents().width) / 0.72 + 3

@@ -24,7 +24,7 @@ from imharness.errors import DamagedError, PluginError
 from imharness.ranking.leaderboard import Progress, as_set_up, made_leaderboard, quiet
 from imharness.results.identity import DISTRIBUTION, digest, version_of
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.store import Store
+from imharness.results.store import Store, Survey
 from imharness.results.sweeps import Sweep
 
 if TYPE_CHECKING:
@@ -52,15 +52,36 @@ def current_leaderboard(
     origin = ""
     with suppress(DamagedError):  # then the tables are made, and the error names what is damaged
         origin = origin_of(store, track, sweep, catalogue)
-        kept_leaderboard = store.leaderboard(track.info.id)
-        if kept_leaderboard is not None and origin and kept_leaderboard.origin == origin:
-            return kept_leaderboard, store.numbers(kept_leaderboard)
+        if leaderboard := made_from(store, track, origin):
+            return leaderboard, store.numbers(leaderboard)
     leaderboard, numbers = made_leaderboard(store, track, sweep, catalogue, progress)
     leaderboard = leaderboard.model_copy(update={"origin": origin})
     return store.save_leaderboard(leaderboard, numbers) if keep else leaderboard, numbers
 
 
-def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries) -> str:
+def made_from(store: Store, track: Track, origin: str) -> Leaderboard | None:
+    """Return the stored tables of a track if they were made from this origin; raises `DamagedError`."""
+    leaderboard = store.leaderboard(track.info.id)
+    return leaderboard if leaderboard is not None and origin and leaderboard.origin == origin else None
+
+
+def unchanged_leaderboard(
+    store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, survey: Survey
+) -> Leaderboard | None:
+    """Return the stored tables of a configuration if its tasks, their arrays and all else are as they were then.
+
+    The tables were made from every task, which was opened for that: here a digest of its file is enough.
+    """
+    with suppress(DamagedError):
+        leaderboard = made_from(store, track, origin_of(store, track, sweep, catalogue, survey))
+        if leaderboard is not None and store.has_arrays(sweep, survey):
+            if leaderboard.numbers is not None:
+                store.checked(leaderboard.numbers)
+            return leaderboard
+    return None
+
+
+def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, survey: Survey | None = None) -> str:
     """Return the digest of all that the tables of a configuration follow from; raises `DamagedError`.
 
     It is "" where code takes part that no digest stands for: objects of a notebook, entries that were submitted, and
@@ -78,7 +99,7 @@ def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries)
     versions = {name: entry.provenance.numbered(entry.component.info.version) for name, entry in entries.items()}
     judged = [standing, dict(catalogue.withdrawn), decided, {name: list(x) for name, x in catalogue.examined.items()}]
     return digest(
-        [facts, store.contents(sweep), judged, registry.ref(as_set_up(track, sweep)).identity(), versions, code]
+        [facts, store.contents(sweep, survey), judged, registry.ref(as_set_up(track, sweep)).identity(), versions, code]
     )
 
 

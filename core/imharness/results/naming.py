@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 OWNER = "harness/"
 """The owner of the first-party components."""
@@ -41,6 +41,7 @@ STAND_IN = "stand-in"
 _PLACED = ", stopped nearest to the accuracy of "
 
 
+@lru_cache(maxsize=1 << 14)
 def brief(text: str) -> str:
     """Return a label, or a text with labels, as pages show it: first-party components and measures by their names."""
     out, at = [], 0

@@ -268,17 +268,31 @@ class Store(Files):
         imported = self.sweep(sweep.track, EXTERNAL)
         return [*sweep.tasks.values(), *(imported.tasks.values() if imported else ())]
 
-    def contents(self, sweep: Sweep) -> dict[str, str]:
+    def contents(self, sweep: Sweep, survey: Survey | None = None) -> dict[str, str]:
         """Return key -> sha256 of the file of each task of a configuration, without opening it.
 
-        In a folder the files are hashed again; raises `DamagedError`.
+        In a folder the files are hashed again; raises `DamagedError`. `survey`: which files there are, if that was
+        looked up a moment ago.
         """
-        surveyed = task_files(self.backend.sizes(TASKS))
+        surveyed = survey.tasks if survey else task_files(self.backend.sizes(TASKS))
         files = [surveyed[key][-1] for key in dict.fromkeys(self.keys_of(sweep)) if key in surveyed]
         if self.backend.near:
             for file in files:
                 self.backend.path(file.name, file.sha256)
         return {file.key: file.sha256 for file in files}
+
+    def has_arrays(self, sweep: Sweep, survey: Survey) -> bool:
+        """Return whether the arrays of all tasks of a configuration are as they were written, by their names.
+
+        In an object store the listing decides.
+        """
+        wanted = {key for key in self.keys_of(sweep) if key in survey.tasks and survey.tasks[key][-1].kind == "arrays"}
+        names = [(*name.rpartition("/")[2].split(".")[:2], name) for name in survey.arrays]
+        files = [(key, digits, name) for key, digits, name in names if key in wanted]
+        if {key for key, *_ in files} != wanted:
+            return False
+        near = self.backend.near
+        return not near or all(sha256_of(self.backend.get(n) or b"").startswith(digits) for _, digits, n in files)
 
     def sources(self, sweep: Sweep) -> str:
         """Return a digest of the tasks of a configuration, without opening them."""

@@ -21,7 +21,7 @@ from imharness.planning.profile import Profile
 from imharness.planning.selection import chosen_tracks, refuse_contradictions
 from imharness.ranking.entries import known_entries
 from imharness.ranking.listeners import announce
-from imharness.ranking.unchanged import current_leaderboard
+from imharness.ranking.unchanged import current_leaderboard, unchanged_leaderboard
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
@@ -166,16 +166,7 @@ class Session:
             joins: whether the graph is a part that joins a run, so that the gaps of the run's budget stay.
         """
         with self.store.alone() if keep else nullcontext():
-            sweep = merged_sweep(
-                self.store,
-                graph,
-                done=result.done,
-                failed=result.failed,
-                profile=self.profile.name,
-                seed=self.seed,
-                limit=self.limit,
-                command=self.command,
-            )
+            sweep = self._merged(graph, result)
             sweep = sweep if joins else without_old_budget(sweep, graph)
             leaderboard, numbers = current_leaderboard(
                 self.store, graph.track, sweep, catalogue or known_entries(self.store), keep=keep
@@ -183,6 +174,31 @@ class Session:
             if keep:
                 self.store.save_sweep(sweep)
         return Ranked(leaderboard, numbers, sweep)
+
+    def _merged(self, graph: Graph, result: RunResult) -> Sweep:
+        return merged_sweep(
+            self.store,
+            graph,
+            done=result.done,
+            failed=result.failed,
+            profile=self.profile.name,
+            seed=self.seed,
+            limit=self.limit,
+            command=self.command,
+        )
+
+    def _unchanged(self, graphs: Sequence[Graph]) -> dict[str, Leaderboard]:
+        """Return track -> its tables, where the store has all tasks and nothing has changed since they were made."""
+        survey, leaderboards = self.store.survey(), dict[str, Leaderboard]()
+        whole = [graph for graph in graphs if graph.tasks.keys() <= survey.tasks.keys()]
+        if not whole:
+            return leaderboards
+        catalogue = known_entries(self.store)
+        for graph in whole:
+            sweep = without_old_budget(self._merged(graph, RunResult(set(graph.tasks))), graph)
+            if leaderboard := unchanged_leaderboard(self.store, graph.track, sweep, catalogue, survey):
+                leaderboards[graph.track.info.id] = leaderboard
+        return leaderboards
 
     def run(
         self, graphs: Sequence[Graph], *, site: Path | None = None, fresh: bool = False, watcher: Watcher | None = None
@@ -194,6 +210,8 @@ class Session:
         observer = watcher or Watcher()
         first = first_sets(graphs, self.profile)
         self.store.prepare()
+        unchanged = {} if fresh else self._unchanged(graphs)
+        verified = {key for graph in graphs if graph.track.info.id in unchanged for key in graph.tasks}
         meanwhile = None if site is None else self._meanwhile(graphs, site, first, observer)
         watch = RunWatch(
             graphs,
@@ -210,8 +228,10 @@ class Session:
             return Sharded(self.open(), watch.shards, self.store, fresh=fresh)
 
         with watch:
-            result = execute(graphs, self.store, start, fresh=fresh, order=watch.order, watch=watch.watch)
-            whole = {} if meanwhile is None else meanwhile.finish()
+            result = execute(
+                graphs, self.store, start, fresh=fresh, verified=verified, order=watch.order, watch=watch.watch
+            )
+            whole = {**unchanged, **({} if meanwhile is None else meanwhile.finish())}
             leaderboards = list[Leaderboard]()
             for graph in graphs:
                 watch.tell()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
@@ -41,9 +41,13 @@ The start is infinite if no worker has begun the task yet.
 """
 
 
-def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult) -> None:
+def finished_before(
+    store: Store, tasks: Mapping[str, Task], outcome: RunResult, verified: Set[str] = frozenset()
+) -> None:
     """Note in `outcome` which tasks already have a result; damaged ones get a warning and will be computed again."""
-    outcome.done, outcome.warnings = store.finished(tasks)
+    if others := tasks.keys() - verified:
+        outcome.done, outcome.warnings = store.finished(others)
+    outcome.done |= tasks.keys() & verified
     outcome.reused = len(outcome.done)
 
 
@@ -53,14 +57,18 @@ def execute(
     start: Callable[[], Executor],
     *,
     fresh: bool = False,
+    verified: Set[str] = frozenset(),
     order: Order = lambda tasks: {},
     watch: Watch = lambda outcome, running: None,
 ) -> RunResult:
-    """Compute every task of the graphs that has no result yet; finished tasks stay, whatever happens later."""
+    """Compute every task of the graphs that has no result yet; finished tasks stay, whatever happens later.
+
+    `verified`: keys of tasks whose results were verified a moment ago.
+    """
     tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
     outcome, lines = RunResult(), list(damaged_sweeps(store, graphs))
     if not fresh:
-        finished_before(store, tasks, outcome)
+        finished_before(store, tasks, outcome, verified)
     outcome.warnings += lines
     waiting = {key: task for key, task in tasks.items() if key not in outcome.done}
     watch(outcome, {})

@@ -116,7 +116,9 @@ def examiner(facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
 
 
 def _refs(graph: Graph) -> Iterator[ComponentRef]:
-    return (ref for task in graph.tasks.values() for ref in task.spec.components.values())
+    """Yield each reference of a plan, whose tasks share them."""
+    shared = {id(ref): ref for task in graph.tasks.values() for ref in task.spec.components.values()}
+    yield from shared.values()
 
 
 def _is_examined(registry: Registry, ref: ComponentRef) -> bool:

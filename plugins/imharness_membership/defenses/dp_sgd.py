@@ -25,6 +25,8 @@ from imharness_membership.training import descent_of, generator_on, rate_after
 
 AT_ONCE = 2**25
 """The number of values of the gradients of single rows that are held at a time."""
+PLAIN = (torch.nn.Flatten, torch.nn.Linear, torch.nn.ReLU, torch.nn.Sigmoid, torch.nn.Tanh)
+"""The layers of networks whose gradients of single rows are products of two vectors."""
 Gradients = dict[str, torch.Tensor]
 """Name of a parameter -> gradient."""
 
@@ -32,7 +34,7 @@ Gradients = dict[str, torch.Tensor]
 class DpSgd(MembershipTraining):
     """Differentially private training: every row's gradient is clipped, and noise is added to their sum."""
 
-    info = MembershipDefenseInfo(id="harness/dp-sgd", version="3", paper="abadi2016")
+    info = MembershipDefenseInfo(id="harness/dp-sgd", version="4", paper="abadi2016")
     noise: float = Field(
         default=1.0, ge=0.01, le=100, description="Standard deviation of the noise divided by the clipping norm."
     )
@@ -93,6 +95,8 @@ def clipped_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.
     Args:
         features, labels: ``(n, ...)`` and ``(n,)``; without rows the sum is 0.
     """
+    if len(labels) and _is_plain(network, features):
+        return _plain_sum(network, features, labels, clip)
     weights = {name: p.detach() for name, p in network.named_parameters() if p.requires_grad}
     total = {name: torch.zeros_like(p) for name, p in weights.items()}
 
@@ -110,6 +114,51 @@ def clipped_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.
         factors = clip / norms.clamp(min=clip)
         for name, gradient in row_gradients.items():
             total[name] += torch.einsum("n,n...->...", factors, gradient)
+    return total
+
+
+def _is_plain(network: torch.nn.Module, features: torch.Tensor) -> bool:
+    """Return whether a network is a sequence of linear layers with biases and of functions of single numbers.
+
+    Each layer must be given one vector for each row, and no two may share weights.
+    """
+    if type(network) is not torch.nn.Sequential:
+        return False
+    layers = list(network)
+    flat = [layer for layer in layers if isinstance(layer, torch.nn.Flatten)]
+    return (
+        all(type(layer) in PLAIN and not getattr(layer, "inplace", False) for layer in layers)
+        and all((layer.start_dim, layer.end_dim) == (1, -1) for layer in flat)
+        and (features.dim() == 2 or layers[0] in flat)
+        and len(list(network.parameters())) == 2 * sum(isinstance(layer, torch.nn.Linear) for layer in layers)
+        and all(p.requires_grad for p in network.parameters())
+    )
+
+
+def _plain_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.Tensor, clip: float) -> Gradients:
+    """Return the clipped sum without the gradients of single rows.
+
+    In a linear layer a row's gradient is the product of what the layer is given and of the slopes of the loss by what
+    it returns, and so is its norm; biases are given 1: Goodfellow, "Efficient Per-Example Gradient Computations" (arXiv
+    1510.01799).
+    """
+    inputs, outputs = dict[str, torch.Tensor](), dict[str, torch.Tensor]()
+    with torch.enable_grad():
+        x = features
+        for name, layer in network.named_children():
+            if isinstance(layer, torch.nn.Linear):
+                inputs[name] = x.detach()
+                x = outputs[name] = layer(x)
+            else:
+                x = layer(x)
+        loss = torch.nn.functional.cross_entropy(x, labels, reduction="sum")
+        slopes = dict(zip(outputs, torch.autograd.grad(loss, list(outputs.values())), strict=True))
+    squares = [slopes[name].square().sum(dim=1) * (1 + inputs[name].square().sum(dim=1)) for name in inputs]
+    factors = clip / torch.stack(squares).sum(dim=0).sqrt().clamp(min=clip)
+    total = {}
+    for name, slope in slopes.items():
+        clipped = slope * factors[:, None]
+        total |= {f"{name}.weight": clipped.mT @ inputs[name], f"{name}.bias": clipped.sum(dim=0)}
     return total
 
 

@@ -8,6 +8,7 @@ the abstract and summaries were read): its score is the logarithm of that ratio,
 
 from typing import Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 
@@ -60,7 +61,7 @@ class Rmia(ReferenceEvaluator):
         ratio = _of_most(seen.sigmoid() / expected.clamp(min=1e-30))
         others = _expected(references.population_log_odds.sigmoid().mean(dim=0), constant)
         theirs = population.sigmoid() / others.clamp(min=1e-30)
-        beaten = torch.searchsorted((self.gamma * theirs).sort().values, ratio.contiguous(), right=True)
+        beaten = torch.searchsorted(_ascending(self.gamma * theirs), ratio.contiguous(), right=True)
         return (beaten + 0.5 * ratio / (1 + ratio)) / len(theirs)
 
     def _constant(self, references: References, inside: torch.Tensor | None, outside: torch.Tensor) -> float:
@@ -105,6 +106,11 @@ def _mean_probability(log_odds: torch.Tensor, chosen: torch.Tensor, *, else_all:
         mask = torch.where(count > 0, mask, torch.ones_like(mask))
         count = mask.sum(dim=0)
     return log_odds.sigmoid().mul_(mask[:, None]).sum(dim=0).div_(count)
+
+
+def _ascending(values: torch.Tensor) -> torch.Tensor:
+    """Return the values sorted; numpy does it several times faster on the CPU."""
+    return torch.from_numpy(np.sort(values.numpy())) if values.device.type == "cpu" else values.sort().values
 
 
 def _of_most(ratios: torch.Tensor) -> torch.Tensor:

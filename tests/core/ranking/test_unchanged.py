@@ -194,3 +194,44 @@ def test_a_damaged_result_is_named_though_tables_were_kept(store: Store) -> None
     flip(store.root / file_of(record).name)
     with pytest.raises(DamagedError, match=record.key[:12]):
         list(rank(store))
+
+
+def arrays_of(store: Store) -> Path:
+    return store.root / next(r.arrays.file for _, r in store.records() if r.spec.track == TRACKS[0] and r.arrays)
+
+
+def rows_of(store: Store) -> Path:
+    return store.root / file_of(next(r for _, r in store.records() if r.spec.track == TRACKS[0] and r.rows)).name
+
+
+DAMAGES: dict[str, Callable[[Store], None]] = {
+    "rows": lambda store: flip(rows_of(store)),
+    "arrays": lambda store: flip(arrays_of(store)),
+    "arrays that are gone": lambda store: arrays_of(store).unlink(),
+    "rows that are gone": lambda store: rows_of(store).unlink(),
+}
+
+
+def whole(store: Store) -> bool:
+    for _, record in store.records():
+        if isinstance(record, DamagedError):
+            return False
+        store.rows(record)
+        store.arrays(record)
+    return True
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_run_computes_again_what_is_damaged_though_tables_were_kept(store: Store, damage: str) -> None:
+    before = {key for key, _ in store.records()}
+    DAMAGES[damage](store)
+    invoke(store.root, "run", *IQA)
+    assert whole(store)
+    assert {key for key, _ in store.records()} == before
+
+
+def test_a_finished_run_opens_no_result_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = list[str]()
+    monkeypatch.setattr(Store, "opened", lambda self, file, content: opened.append(file.name))
+    invoke(store.root, "run", *IQA)
+    assert opened == []

@@ -5,6 +5,7 @@ import pytest
 import scipy
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
@@ -233,3 +234,33 @@ def test_the_best_of_several_trainings_has_at_most_the_epsilon_after_choosing(no
 
 def test_one_training_costs_nothing_to_choose() -> None:
     assert epsilon_after_choosing(1.5, 0.1, 60, 1e-5, 1) == pytest.approx(epsilon_of(1.5, 0.1, 60, 1e-5), rel=1e-3)
+
+
+def layers(kind: str) -> list[nn.Module]:
+    """A linear layer and an activation before and after what is looked at."""
+    shared, tied = nn.Linear(4, 4), nn.Linear(4, 4)
+    tied.weight = shared.weight
+    return {
+        "vectors": [nn.Flatten(), nn.Linear(3 * 16, 4), nn.Tanh(), nn.Linear(4, CLASSES)],
+        "a layer twice": [nn.Flatten(), nn.Linear(3 * 16, 4), shared, nn.Tanh(), shared, nn.Linear(4, CLASSES)],
+        "tied weights": [nn.Flatten(), nn.Linear(3 * 16, 4), shared, nn.Tanh(), tied, nn.Linear(4, CLASSES)],
+        "no bias": [nn.Flatten(), nn.Linear(3 * 16, 4, bias=False), nn.ReLU(), nn.Linear(4, CLASSES)],
+        "overwritten": [nn.Flatten(), nn.Linear(3 * 16, 4), nn.ReLU(inplace=True), nn.Linear(4, CLASSES)],
+        "several vectors": [nn.Linear(4, 4), nn.Sigmoid(), nn.Flatten(), nn.Linear(3 * 16, CLASSES)],
+        "flat later": [nn.Flatten(2), nn.Linear(16, 4), nn.Sigmoid(), nn.Flatten(), nn.Linear(3 * 4, CLASSES)],
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind", ["vectors", "a layer twice", "tied weights", "no bias", "overwritten", "several vectors", "flat later"]
+)
+def test_networks_of_any_layers_have_each_row_clipped(kind: str) -> None:
+    model = nn.Sequential(*layers(kind))
+    x, y = torch.rand(5, 3, 4, 4, generator=generator(2)), torch.arange(5) % CLASSES
+    single = [gradient_of(model, *row) for row in zip(x, y, strict=True)]
+    norms = torch.stack([torch.cat([g.flatten() for g in one]).norm() for one in single])
+    clip = float(norms.median())
+    assert float(norms.max()) > clip > float(norms.min())
+    for k, ours in enumerate(clipped_sum(model, x, y, clip).values()):
+        wanted = sum(one[k] * min(1.0, clip / float(n)) for one, n in zip(single, norms, strict=True))
+        torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-6)
