@@ -469,6 +469,15 @@ def bapps(folder: Path) -> None:
             np.save(subfolder / verdict / f"{number:06}.npy", np.array([number / people], np.float32))
 
 
+def nights(folder: Path) -> None:
+    lines = ["id,left_vote,right_vote,votes,ref_path,left_path,right_path,split,is_imagenet"]
+    for number, split in enumerate(("test", "test", "test", "val", "train")):
+        names = f"ref/000/{number:03}.png", *(f"distort/000/{number:03}_{side}.png" for side in (0, 1))
+        pictures(folder, names, (64, 64))
+        lines.append(f"{number},{1 - number % 2},{number % 2},{6 + number},{','.join(names)},{split},{number > 1}")
+    (folder / "data.csv").write_text("\n".join(lines) + "\n")
+
+
 def tid2013(folder: Path) -> None:
     names = [
         f"i{image:02}_{distortion:02}_{level}.bmp" for image in (1, 2) for distortion in (1, 2) for level in (1, 5)
@@ -535,6 +544,7 @@ DATA: Mapping[str, Callable[[Path], None]] = {
     "class-folder": classes,
     "annotated": annotated,
     "bapps": bapps,
+    "nights": nights,
     "tid2013": tid2013,
     "location30": lambda folder: class_first(folder / "bangkok", 446, 30),
     "purchase100": lambda folder: class_first(folder / "dataset_purchase", 600, 100),
