@@ -38,7 +38,7 @@ from imharness_iqa.metrics.linearity import LinearityNet
 from imharness_iqa.metrics.meta_iqa import MetaIqaNet
 from imharness_iqa.metrics.spaq import SpaqNet
 from imharness_iqa.restorers import ColourFilter, LocalImplicit
-from imharness_perceptual.metrics import dreamsim, lipsim
+from imharness_perceptual.metrics import dreamsim, lipsim, milo
 from imharness_perceptual.metrics.r_lpips import ASSETS as R_LPIPS
 from imharness_vision.cifar_resnet import DEPTHS, CifarResNet
 from imharness_vision.perceptual import Dists
@@ -336,6 +336,7 @@ FILES: Mapping[str, Callable[[Path], None]] = (
     | {asset.name: r_lpips for asset in R_LPIPS.values()}
     | {asset.name: lipsim_network for asset in lipsim.ASSETS.values()}
     | {
+        "milo": saved(milo.MiloNetwork),
         "dino-vitb16": lambda path: torch.save(drawn(SMALL_VIT(), 0.2), path),
         "dreamsim-dino-vitb16": dreamsim_archive,
     }
