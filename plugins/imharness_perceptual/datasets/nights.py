@@ -117,9 +117,9 @@ class Nights(ImageDataset):
             paths = [Path(row[name]) for name in ("ref_path", "left_path", "right_path")]
             if wrong := [path for path in paths if path.is_absolute() or ".." in path.parts]:
                 raise ContractError(f"{where}: {wrong[0]} is no file below the folder of the table")
-            reference, left, right_file = (self._root / path for path in paths)
+            files = (self._root / paths[0], self._root / paths[1], self._root / paths[2])
             family = "imagenet" if TRUTH[row["is_imagenet"].lower()] else "other"
-            yield _Triplet(row["id"], (reference, left, right_file), family, right, votes)
+            yield _Triplet(row["id"], files, family, right, votes)
 
     def _fit(self, image: Image.Image) -> Image.Image:
         side = (self.size, self.size)
