@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,7 @@ PIPED_WIDTH = 200
 PROGRESS = ("auto", "bar", "plain", "json", "none")
 LINE_EVERY_S = 30.0
 """Seconds between two lines of progress in a log."""
+INDENT = "    "
 
 _piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
 out = Console(highlight=False, width=PIPED_WIDTH if _piped else None)
@@ -77,22 +79,52 @@ def emit_each(facts: Iterable[object]) -> None:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: with borders on a terminal, and elsewhere a line for each row, in columns, for other programs.
 
-    A terminal that is too narrow for the borders, but not for the lines, shows the lines.
+    A terminal that is too narrow for the borders shows the lines, each with its widest cells in lines of their own
+    below it if it does not fit. Words are never broken.
     """
     texts = [[" ".join(str(text).split()) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
-    bordered, bare = sum(widths) + 3 * len(widths) + 1, sum(widths) + 2 * (len(widths) - 1)
-    if out.is_terminal and not bare <= out.width < bordered:
+    if out.is_terminal and sum(widths) + 3 * len(widths) + 1 <= out.width:
         grid = Table(title=_shown(title), title_justify="left", header_style="bold")
         for column in columns:
-            grid.add_column(_shown(column), overflow="fold")
+            grid.add_column(_shown(column))
         for row in rows:
             grid.add_row(*(_shown(str(text)) for text in row))
         out.print(grid)
         return
     say(title)
+    beside = _fitting(widths) if out.is_terminal else list(range(len(widths)))
     for line in (columns, *texts) if any(columns) else texts:
-        say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        wrapped("  ".join(line[i].ljust(widths[i]) for i in beside).rstrip())
+        for i in range(len(widths)):
+            if i not in beside and line is not columns and line[i]:
+                wrapped(f"{columns[i]}: {line[i]}" if columns[i] else line[i], INDENT)
+
+
+def _fitting(widths: Sequence[int]) -> list[int]:
+    """Return the columns that stand beside each other within the terminal: all but the widest behind the first."""
+    beside = list(range(len(widths)))
+    while len(beside) > 1 and sum(widths[i] + 2 for i in beside) - 2 > out.width:
+        beside.remove(max(beside[1:], key=lambda i: widths[i]))
+    return beside
+
+
+def wrapped(text: str, indent: str = "") -> None:
+    """Print a line; on a terminal that is too narrow, several: broken between words."""
+    whole = indent + text
+    if not out.is_terminal or len(whole) <= out.width:
+        say(whole)
+        return
+    further = indent + INDENT if indent else ""
+    for line in textwrap.wrap(
+        text,
+        out.width,
+        initial_indent=indent,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        say(line)
 
 
 def note(text: str) -> None:
