@@ -211,7 +211,7 @@ def _rules(
             "reconstructions less close",
             unit=unit,
         ),
-        **of_source(scores),
+        **of_source(scores, case.shared),
     )
     utility = Column(
         "utility",

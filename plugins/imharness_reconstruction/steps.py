@@ -16,6 +16,7 @@ from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
 from imharness_reconstruction.threats import of_one, update_of
 from imharness_reconstruction.undoing import PROBES, undone
+from imharness_reconstruction.units import joined
 
 WEIGHT = "weight."
 """The prefix of the arrays of a network's state: ``weight.<name>``."""
@@ -34,7 +35,7 @@ def judge(context: StepContext) -> StepResult:
     return _trained(context, "judging", everyday)
 
 
-@step(version="9", shared=True, doing="rebuilding {count}images with {attack}[ from gradients with {defense}]")
+@step(version="10", shared=True, doing="rebuilding {count}images with {attack}[ from gradients with {defense}]")
 def reconstruct(context: StepContext) -> StepResult:
     """Share gradients through the defense, and let the attack rebuild the private images from them.
 
@@ -82,16 +83,16 @@ def reconstruct(context: StepContext) -> StepResult:
         return {**columns, "images": rebuilt.mul(255).round().byte().cpu().numpy()}
 
     some = some if federated is None else max(some // federated.images, 1) * federated.images
-    joined = context.chunks(len(images), some, rebuild)
+    columns = context.chunks(len(images), some, rebuild)
     trained = "trained" in context.options or context.component("model").trained
     state = "trained" if trained else "as initialised"
-    pictures = joined.pop("images")
+    pictures, sources = columns.pop("images"), joined(_sources(images), federated.images if federated else 1)
     facts = {"state": state} | (
         {} if of_one(component) else {"threat": component.threat, "shared": update_of(component)}
     )
     about = {name: [text] * len(images) for name, text in facts.items()}
     return StepResult(
-        rows={"name": list(images.names), "source": _sources(images), **about, **joined},
+        rows={"name": list(images.names), "source": sources, **about, **columns},
         arrays={"images": pictures},
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -193,8 +194,8 @@ def _ranking(scores: Blocks, first: bool, case: Case) -> TrackReport:
     several = " Data sets are pooled." if len({condition["dataset"] for condition in scores.conditions}) > 1 else ""
     ranked = ranking(
         converged,
-        *(_column(converged, metric, c, reasons, "models" if first else "") for metric, c in metrics),
-        *_convergence(scores),
+        *(_column(converged, metric, c, reasons, "models" if first else "", case.shared) for metric, c in metrics),
+        *_convergence(scores, case.shared),
         id="models" if first else f"models-{slug(attack.partition('/')[2] + (state and f'-{state}'))}",
         title=f"Protected models by leakage, {attack.partition('/')[2]}{state and f', {state}'}",
         caption="Study table (SemSim, section 3): means over private images under one attack. A row is a classifier "
@@ -231,13 +232,17 @@ def _converged(scores: Blocks) -> tuple[Blocks, dict[str, str]]:
     return replace(scores, values={**scores.values, "common": common}), reasons
 
 
-def _inversions(scores: Blocks, measure: str = "converged") -> list[np.ndarray]:
-    """Return for each entry whether the attack converged on each private image (1 or 0), or another measure of it."""
-    chosen = [c for c, condition in enumerate(scores.conditions) if not scores.about["whole"][c][0]]
-    return [scores.once(measure, entry, chosen) for entry in scores.entries]
+def _single(scores: Blocks) -> list[int]:
+    """Return the conditions whose numbers are of single images."""
+    return [c for c in range(len(scores.conditions)) if not scores.about["whole"][c][0]]
 
 
-def _convergence(scores: Blocks) -> list[Column]:
+def _inversions(scores: Blocks) -> list[np.ndarray]:
+    """Return for each entry whether the attack converged on each private image, 1 or 0."""
+    return [scores.once("converged", entry, _single(scores)) for entry in scores.entries]
+
+
+def _convergence(scores: Blocks, shared: str) -> list[Column]:
     texts = {
         "converged": "Share of the private images on which the attack converged: the reconstruction explains the "
         f"shared gradient as well as the images behind it do, up to {SHARE:.0%} of a grey image's distance, and is "
@@ -245,19 +250,20 @@ def _convergence(scores: Blocks) -> list[Column]:
         "loss": "Matching loss: one minus the cosine of the shared gradient and that of the reconstruction, over what "
         "pruning left; mean over the private images.",
     }
-    columns = []
+    columns, chosen = [], _single(scores)
+
+    def mean(entry: str, measure: str) -> Value:
+        numbers, sources = scores.once_by("source", measure, entry, chosen)
+        return mean_value(numbers, repeated(sources))
+
     for measure, text in texts.items():
-        inversions = dict(zip(scores.entries, _inversions(scores, measure), strict=True))
         decimals, label = (2, measure) if measure == "converged" else (4, "matching loss")
-        columns.append(
-            Column(
-                measure, label, text, decimals=decimals, value=lambda e, matching=inversions: mean_value(matching[e])
-            )
-        )
+        value = partial(mean, measure=measure)
+        columns.append(Column(measure, label, text, decimals=decimals, value=value, **of_source(scores, shared)))
     return columns
 
 
-def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, str], table: str) -> Column:
+def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, str], table: str, shared: str) -> Column:
     where, recognised = {"metric": metric}, metric == RECOGNISED
     text = f"Mean {metric} between reconstruction and private image."
     if recognised:
@@ -281,8 +287,8 @@ def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, s
             return missing(NO_COMMON)
         return mean_value(numbers, repeated(sources))
 
-    source_fields = of_source(scores)
-    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **source_fields)
+    fields = of_source(scores, shared)
+    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **fields)
 
 
 def _cost(query: Query) -> list[Table]:

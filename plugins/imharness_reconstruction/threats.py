@@ -83,6 +83,7 @@ def by_threat(contests: Mapping[Case, Contest]) -> Table:
                 better=rules.protection.better,
                 decimals=rules.protection.decimals,
                 unit="private image",
+                cluster_unit=rules.protection.cluster_unit,
             )
         )
         for entry, gains in zip(rules.scores.entries, rules.worst, strict=True):

@@ -184,6 +184,17 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
     plain, noisy = "harness/plain-gradient", "harness/gaussian-gradient"
     pair = "mean gradient of 2 images"
     assert threat_rows == [(d, threat, pair) for threat in (honest, malicious) for d in (noisy, plain)]
+    shares = query(
+        f"SELECT attack, name, source FROM reconstruct WHERE defense = '{plain}' AND model = 'harness/untrained'"
+    )
+    of_attack = {attack: shares["attack"] == attack for attack in set(shares["attack"])}
+    for attack, here in of_attack.items():
+        first, second, third, fourth, last = (shares["name"][here]).tolist()
+        of_two = [first, first, third, third, last]  # what shares an update counts once
+        names = [first, second, third, fourth, last] if "invgrad" in attack else of_two
+        sources = dict(zip(shares["name"][here], shares["source"][here], strict=True))
+        assert shares["source"][here].tolist() == [sources[name] for name in names]
+        assert len(set(sources.values())) == len(set(names))
     tables_report = report(query)
     assert [ranking.table for ranking in tables_report.rankings] == [
         "ranking",
@@ -192,6 +203,13 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
     ]
     settings = {c.id: {(s["threat"], s["shared"]) for s in c.conditions} for c in tables_report.comparisons[:1]}
     assert settings == {"protection-wins": {(honest, "gradient of 1 image")}}
+    clusters = {c.table: c.cluster_unit for c in tables_report.comparisons if c.table.startswith("ranking")}
+    assert clusters == {
+        ranking.table: "participant" if ranking.table.endswith("of-2-images") else "photograph"
+        for ranking in tables_report.rankings
+    }
+    counted = {c.cluster_unit: len(set(c.clusters[0])) for c in tables_report.comparisons if c.clusters}
+    assert counted == {"photograph": 5, "participant": 3}
     (beside,) = (table for table in tables_report.tables if table.id == "by-threat")
     assert [column.key for column in beside.columns] == [
         f"{honest}: gradient of 1 image",
