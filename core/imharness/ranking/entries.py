@@ -207,8 +207,9 @@ def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
     for name in ("closeness", "classes"):
         if isinstance(getattr(component, name, None), int):
             facts[name] = getattr(component, name)
-    if isinstance(getattr(component, "letter", None), str):
-        facts["letter"] = component.letter
+    letter = getattr(component, "letter", None)
+    if isinstance(letter, str):
+        facts["letter"] = letter
     if hasattr(component, "without_grid"):
         facts["entry"] = component.without_grid().label
     return facts
