@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -46,6 +46,7 @@ def open_season(
     profile: Profile,
     secret: Path,
     photographs: Path | None = None,
+    commit: Callable[[Season], None] = lambda season: None,
     *,
     tracks: Sequence[str] = (),
     limit: int | None = None,
@@ -55,6 +56,7 @@ def open_season(
     `tracks`: names of those in the profile that it has, by default all. `limit`: how many images of each data set.
 
     `photographs`: a folder that nobody has published, on which the season is computed; a copy goes among the assets.
+    `commit` is told the season before the store has it: what was interrupted before that is opened again.
     Raises `UsageError` where the store has a season, or runs of another split or protocol, and for a folder or track
     that cannot be used.
     """
@@ -101,6 +103,7 @@ def open_season(
     if photographs is not None:
         prepared(photographs, season, read_seed(secret))
     store.prepare()
+    commit(season)
     store.replace(f"{FOLDER}/{name}.json", season)
     return season
 

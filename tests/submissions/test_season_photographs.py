@@ -105,6 +105,10 @@ def season_on(folder: Path) -> Season:
     )
 
 
+def interrupted(*anything: object, **more: object) -> None:
+    raise KeyboardInterrupt
+
+
 def interrupting(target: Path) -> None:
     """Stop a season that closes when one of its photographs is in the archive, cut off."""
     target.mkdir()
@@ -200,7 +204,13 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
     (tmp_path / "tiny.toml").write_text(PROFILE.replace('"jpeg", "flip", "random-noise"', '"flip"'))
     store, seed, archive, site = (tmp_path / name for name in ("store", "seed", "archive", "site"))
     where = ("--profile", tmp_path / "tiny.toml", "--secret", seed, "--store", store)
-    opened = invoke("season", "open", "2027a", "--until", LATER, *where, "--photographs", folder)
+    opening = ("season", "open", "2027a", "--until", LATER, *where, "--photographs", folder)
+    for kind, step in ((Ledger, "append"), (Store, "replace")):
+        with monkeypatch.context() as stopped:
+            stopped.setattr(kind, step, interrupted)
+            assert invoke(*opening).exit_code != 0
+        assert season_of(Store(store)) is None
+    opened = invoke(*opening)
     assert opened.exit_code == 0, opened.output
     season = season_of(Store(store))
     root = root_of(listed(folder))
@@ -246,8 +256,8 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
     (folder / NAMES[1]).write_bytes((folder / NAMES[2]).read_bytes() + b" ")
     assert f"{NAMES[1]} was changed" in refused(*close, "--photographs", folder)
     (folder / NAMES[1]).write_bytes(before)
-    with monkeypatch.context() as interrupted:
-        interrupted.setattr(seasons, "publish", lambda folder, season, target: interrupting(target))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(seasons, "publish", lambda folder, season, target: interrupting(target))
         assert invoke(*close, "--photographs", folder).exit_code != 0
     assert not archive.exists()
     closed_at = season_of(Store(store)).closed

@@ -207,6 +207,9 @@ def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
     for name in ("closeness", "classes"):
         if isinstance(getattr(component, name, None), int):
             facts[name] = getattr(component, name)
+    letter = getattr(component, "letter", None)
+    if isinstance(letter, str):
+        facts["letter"] = letter
     if hasattr(component, "without_grid"):
         facts["entry"] = component.without_grid().label
     return facts
@@ -243,6 +246,9 @@ def _traits(component: Component) -> dict[str, str]:
     """Return what `info` says beyond name, version and paper, as text."""
     usual = set(Info.model_fields)
     traits = {name: value for name, value in component.info.model_dump(mode="json").items() if name not in usual}
+    for name in ("threat", "letter"):
+        if isinstance(getattr(component, name, None), str):
+            traits[name] = getattr(component, name)
     return {name.replace("_", " "): _text(value) for name, value in traits.items() if value not in (None, "", {})}
 
 

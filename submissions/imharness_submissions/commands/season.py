@@ -77,14 +77,24 @@ def open_(
     from imharness_submissions.ledger import Ledger
     from imharness_submissions.seasons import open_season
 
+    def commit(season: Season) -> None:
+        ledger, reason = Ledger(address), _commitment(season)
+        if reason and (name, reason) not in [(line.name, line.reason) for line in ledger.lines()]:
+            ledger.append(name, (), "opened", reason)
+
     season = open_season(
-        Store(address), name, until.date(), load_profile(profile), secret, photographs, tracks=tracks, limit=limit
+        Store(address),
+        name,
+        until.date(),
+        load_profile(profile),
+        secret,
+        photographs,
+        commit,
+        tracks=tracks,
+        limit=limit,
     )
     if season.photographs is not None:
-        what = f"{season.photographs.files} unpublished files, labels by {season.photographs.labels}"
-        root = season.photographs.root
-        Ledger(address).append(name, (), "opened", f"on {what}, Merkle root {root}")
-        console.say(f"{what}, Merkle root {root}; a copy is among the assets, as {season.photographs.folder}")
+        console.say(f"opened {_commitment(season)}; a copy is among the assets, as {season.photographs.folder}")
     where = f"--profile {profile} --secret {secret} --store {address}"
     where += f" --limit {limit}" if limit is not None else ""
     console.say(
@@ -93,6 +103,14 @@ def open_(
     )
     console.say(f"harness run --all {where}")
     console.say(f"harness submissions run submissions/NAME {where}")
+
+
+def _commitment(season: Season) -> str:
+    """Return what the ledger says of the photographs of a season, "" without any."""
+    photographs = season.photographs
+    if photographs is None:
+        return ""
+    return f"on {photographs.files} unpublished files, labels by {photographs.labels}, Merkle root {photographs.root}"
 
 
 @season.command()
