@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -28,6 +28,7 @@ from rich.progress import (
 from rich.table import Table
 
 from imharness.reading.text import stripped
+from imharness.results.version import SCHEMA
 
 PIPED_WIDTH = 200
 """The width of tables that go to a file or another program, in characters, unless COLUMNS says otherwise."""
@@ -62,18 +63,28 @@ def warn(text: str) -> None:
     err.print(f"[yellow]warning:[/] {_shown(text)}", soft_wrap=True)
 
 
-def emit(facts: object) -> None:
-    """Print facts as one JSON document."""
-    out.file.write(stripped(json.dumps(facts, indent=2, ensure_ascii=False, default=str)) + "\n")
+def emit(facts: Mapping[str, object]) -> None:
+    """Print facts as one JSON object; see `document`."""
+    out.file.write(document(facts))
 
 
-def emit_each(facts: Iterable[object]) -> None:
-    """Print facts as one JSON list, each fact as soon as it is known."""
-    between = "["
+def document(facts: Mapping[str, object]) -> str:
+    """Return facts as one JSON object, which begins with the version of its format."""
+    return _json({"schema_version": SCHEMA, **facts}) + "\n"
+
+
+def emit_each(name: str, facts: Iterable[object]) -> None:
+    """Print facts as the list `name` of one JSON object, each fact as soon as it is known."""
+    out.file.write(f'{{"schema_version": {SCHEMA}, "{name}": [')
+    between = ""
     for fact in facts:
-        out.file.write(f"{between}\n{stripped(json.dumps(fact, indent=2, ensure_ascii=False, default=str))}")
+        out.file.write(f"{between}\n{_json(fact)}")
         between = ","
-    out.file.write("\n]\n" if between == "," else "[]\n")
+    out.file.write("\n]}\n" if between else "]}\n")
+
+
+def _json(fact: object) -> str:
+    return stripped(json.dumps(fact, indent=2, ensure_ascii=False, default=str))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
