@@ -98,10 +98,11 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
 
 
 def shortened(sheet: Sheet) -> Sheet:
-    """Return a sheet with the first sentences of each tier, and how many more a page of the leaderboard has."""
+    """Return a sheet with the first sentences of each tier, and how many there are."""
     tiers = by_tier(sheet.findings)
     more = [
-        f"{tier.capitalize()}: the first {LEADING} of {len(findings)} sentences. The page of the leaderboard has all."
+        f"{tier.capitalize()}: the first {LEADING} of {len(findings)} sentences. "
+        "The site that a run of this study builds has all."
         for tier, findings in tiers.items()
         if len(findings) > LEADING
     ]

@@ -170,7 +170,7 @@ def stand_ins() -> Iterator["StandIns"]:
 
 
 def install(folder: Path, *names: str) -> Path:
-    """Lay out packages of tests/packages in a folder as an installer would: module and metadata."""
+    """Lay out packages, of tests/packages or at a path, in a folder as an installer would: module and metadata."""
     for name in names:
         source = TEMPLATE if name == "acme-median-smoothing" else PACKAGES / name
         project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
@@ -178,11 +178,11 @@ def install(folder: Path, *names: str) -> Path:
             shutil.copy(module, folder)
         for init in source.glob("*/__init__.py"):
             shutil.copytree(init.parent, folder / init.parent.name)
-        facts = folder / f"{name.replace('-', '_')}-{project['version']}.dist-info"
+        facts = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
         facts.mkdir(parents=True)
         lines = [
             "Metadata-Version: 2.4",
-            f"Name: {name}",
+            f"Name: {project['name']}",
             f"Version: {project['version']}",
             f"Author: {project['authors'][0]['name']}",
             f"License-Expression: {project['license']}",

@@ -38,7 +38,7 @@ from imharness_iqa.metrics.linearity import LinearityNet
 from imharness_iqa.metrics.meta_iqa import MetaIqaNet
 from imharness_iqa.metrics.spaq import SpaqNet
 from imharness_iqa.restorers import ColourFilter, LocalImplicit
-from imharness_perceptual.metrics import dreamsim, lipsim
+from imharness_perceptual.metrics import dreamsim, lipsim, milo
 from imharness_perceptual.metrics.r_lpips import ASSETS as R_LPIPS
 from imharness_vision.cifar_resnet import DEPTHS, CifarResNet
 from imharness_vision.perceptual import Dists
@@ -336,6 +336,7 @@ FILES: Mapping[str, Callable[[Path], None]] = (
     | {asset.name: r_lpips for asset in R_LPIPS.values()}
     | {asset.name: lipsim_network for asset in lipsim.ASSETS.values()}
     | {
+        "milo": saved(milo.MiloNetwork),
         "dino-vitb16": lambda path: torch.save(drawn(SMALL_VIT(), 0.2), path),
         "dreamsim-dino-vitb16": dreamsim_archive,
     }
@@ -469,6 +470,15 @@ def bapps(folder: Path) -> None:
             np.save(subfolder / verdict / f"{number:06}.npy", np.array([number / people], np.float32))
 
 
+def nights(folder: Path) -> None:
+    lines = ["id,left_vote,right_vote,votes,ref_path,left_path,right_path,split,is_imagenet"]
+    for number, split in enumerate(("test", "test", "test", "val", "train")):
+        names = f"ref/000/{number:03}.png", *(f"distort/000/{number:03}_{side}.png" for side in (0, 1))
+        pictures(folder, names, (64, 64))
+        lines.append(f"{number},{1 - number % 2},{number % 2},{6 + number},{','.join(names)},{split},{number > 1}")
+    (folder / "data.csv").write_text("\n".join(lines) + "\n")
+
+
 def tid2013(folder: Path) -> None:
     names = [
         f"i{image:02}_{distortion:02}_{level}.bmp" for image in (1, 2) for distortion in (1, 2) for level in (1, 5)
@@ -535,6 +545,7 @@ DATA: Mapping[str, Callable[[Path], None]] = {
     "class-folder": classes,
     "annotated": annotated,
     "bapps": bapps,
+    "nights": nights,
     "tid2013": tid2013,
     "location30": lambda folder: class_first(folder / "bangkok", 446, 30),
     "purchase100": lambda folder: class_first(folder / "dataset_purchase", 600, 100),

@@ -21,11 +21,12 @@ from imharness.contracts.track import (
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.report import TrackReport
 from imharness.results.tasks import TaskSpec
-from imharness.running.look_ups import TAKEN_BACK, answered, elsewhere
+from imharness.running.look_ups import REMEMBERED, TAKEN_BACK, answered, elsewhere, remembered
 from imharness.running.projections import Followed, follow
 from imharness.running.target import as_large
 
 __all__ = [
+    "REMEMBERED",
     "TAKEN_BACK",
     "Asset",
     "Component",
@@ -52,5 +53,6 @@ __all__ = [
     "elsewhere",
     "follow",
     "hookimpl",
+    "remembered",
     "step",
 ]

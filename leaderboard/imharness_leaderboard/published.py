@@ -63,9 +63,11 @@ class PublishedView:
                 "called the same or reversed."
             )
         few = len(every) - len(others)
-        sentences += (
-            [f"{few} {'more ' if others else ''}in another setting have fewer entries, too few to tell."] if few else []
-        )
+        more = "quantity" if few == 1 else "quantities"
+        has = "has" if few == 1 else "have"
+        if few:
+            what = f"{'more ' if others else ''}{more} in another setting"
+            sentences.append(f"{few} {what} {has} too few entries to compare orders.")
         not_run = sum(one_series.verdict not in (SAME, OTHER) for one_series in series)
         return " ".join([*sentences, *([f"{not_run} were not run."] if not_run else [])])
 
@@ -118,7 +120,19 @@ def interval(cell: Cell) -> str:
     return f"{cell.within[0]:.4g} to {cell.within[1]:.4g}" if cell.within else ""
 
 
-NAMES = {"cited": cited, "counts": counts, "tau": tau, "printed": printed, "interval": interval}
+def name_of(table: PublishedTable) -> str:
+    """Return what the paper calls a table, such as "Table 2" or "Figure 4"."""
+    return table.table.capitalize() if " " in table.table else f"Table {table.table}"
+
+
+NAMES = {
+    "cited": cited,
+    "counts": counts,
+    "tau": tau,
+    "printed": printed,
+    "interval": interval,
+    "name_of": name_of,
+}
 """The functions that the template calls."""
 
 
@@ -242,6 +256,6 @@ def _title(comparison: Comparison, series: Series, size: int) -> str:
     says = {
         "same order": f"The leaderboard puts the {size} entries in the paper’s order",
         "reversed": f"The leaderboard puts the {size} entries in the reverse order",
-        "too few entries": f"{size} entries are too few to tell an order",
+        "too few entries": f"{size} entries are too few to compare orders",
     }.get(order.says, f"{size} entries do not tell whether the orders agree")
     return f"{where}: {says[:1].lower()}{says[1:]}{tau}"

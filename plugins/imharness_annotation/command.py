@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -210,7 +209,7 @@ def report(file: Path, as_json: bool) -> None:
     """Print majorities, agreement and decoys; for `better`, the ranking by votes."""
     from imharness.commands import console
     from imharness.leaderboard import NotTestable
-    from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking
+    from imharness_annotation.outcome import BAPPS, decoy_accuracy, fleiss_kappa, judged_patches, majorities, ranking
 
     book = _book(file)
     every, votes, planned = book.votes(), book.counted(), book.planned
@@ -225,8 +224,11 @@ def report(file: Path, as_json: bool) -> None:
         "people_left_out": len(out),
         "people_without_decoys": sum(not total for _, total in decoys.values()),
     }
-    better = facts["kind"] == "better"
-    for name, recognised in (("fleiss_kappa", False), *(() if better else (("recognised_kappa", True),))):
+    better, about_patches = facts["kind"] == "better", facts["kind"] in BAPPS
+    for name, recognised in (
+        ("fleiss_kappa", False),
+        *(() if better or about_patches else (("recognised_kappa", True),)),
+    ):
         try:
             kappa, questions, raters = fleiss_kappa(votes, recognised=recognised)
             facts |= {name: kappa, "kappa_questions": questions, "kappa_votes_each": raters}
@@ -250,11 +252,13 @@ def report(file: Path, as_json: bool) -> None:
         except NotTestable as error:
             facts["ranking"] = str(error)
     else:
-        verdicts = majorities(votes, planned)
-        waiting = book.count(decoy=False) - len(verdicts)
-        facts |= {"judged": len(verdicts), "waiting": waiting, "recognised": sum(v.recognised for v in verdicts)}
+        verdicts = [] if about_patches else majorities(votes, planned)
+        judged = len(judged_patches(book)) if about_patches else len(verdicts)
+        facts |= {"judged": judged, "waiting": book.count(decoy=False) - judged}
+        if not about_patches:
+            facts["recognised"] = sum(v.recognised for v in verdicts)
     if as_json:
-        click.echo(json.dumps(facts, indent=1))
+        console.emit(facts)
         return
     single = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
     console.table("Votes", ["figure", "value"], [(n, f"{v:.3f}" if isinstance(v, float) else v) for n, v in single])

@@ -159,6 +159,15 @@ def subjective_rows(results: Sequence[Evaluation]) -> dict[str, list]:
     }
 
 
+def judged_patches(book: Book) -> dict[str, list[Vote]]:
+    """Return question -> its votes for the questions about patches that have the planned votes."""
+    groups: dict[str, list[Vote]] = defaultdict(list)
+    for vote in book.counted():
+        if not vote.decoy:
+            groups[vote.key].append(vote)
+    return {key: group for key, group in sorted(groups.items()) if len(group) >= book.planned}
+
+
 def write_bapps(out: Path, book: Book) -> int:
     """Write judged patches in the layout of BAPPS, which ``bapps:FOLDER`` reads; return how many were written.
 
@@ -170,12 +179,7 @@ def write_bapps(out: Path, book: Book) -> int:
     if kind not in BAPPS:
         raise UsageError(f"the file asks for {kind!r}; patches are judged with --kind 2afc and --kind jnd.")
     folders, verdict, counts = BAPPS[kind]
-    groups: dict[str, list[Vote]] = defaultdict(list)
-    for vote in book.counted():
-        if not vote.decoy:
-            groups[vote.key].append(vote)
-    judged = {key: group for key, group in sorted(groups.items()) if len(group) >= book.planned}
-    listed = []
+    judged, listed = judged_patches(book), []
     for number, (key, votes) in enumerate(judged.items()):
         family = out / kind / "val" / votes[0].facts["family"]
         pictures = [picture for picture in book.pictures(key) if picture is not None]

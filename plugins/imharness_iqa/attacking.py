@@ -21,6 +21,7 @@ from imharness_iqa.steps import (
     fit,
     gallery,
     transfer,
+    transfer_metrics,
 )
 from imharness_iqa.tables import BASELINE
 
@@ -104,6 +105,12 @@ class PlannedAttack:
             self._score(shared, adaptive=False, **roles)
             if _may_know(self.attack, self.track.adaptive):
                 self._score(self._images(**roles), adaptive=True, **roles)
+
+    def show_to(self, metrics: Sequence[NoReferenceMetric], attacked: Planned) -> None:
+        """Plan the scores of images that were attacked for all defenses, by other metrics."""
+        if metrics and named(self.attack, self.track.transfer):
+            judges = {"judges": {str(i): metric for i, metric in enumerate(metrics)}}
+            self.condition.task(transfer_metrics, options=self.names, measures=judges, needs={"attacked": attacked})
 
     def show(self, attacked: Planned, defenses: Sequence[Purification]) -> None:
         """Plan the images of the gallery."""

@@ -10,9 +10,11 @@ draws must not do better. Scores beyond the metric's bounds count as the bound. 
 A purification's gradient is also compared with the purification itself, at random projections
 (`imharness.tracks.follow` says what that costs and finds), on clean images and where an attack along it has led: the
 lesser cosine is the gain, and the least cosine of an honest gradient the floor. What keeps its output although the
-image changes has looked it up, unless it does so where it cannot know the image, too, as a codec does: the gain is 1
-for an image of which changes are answered, and the floor is 1.
+image changes has looked it up, unless it does so where it cannot know the image, too, as a codec does; and so has what
+shows detail that did not come with the image. The gain is 1 for an image of which neither holds, and the floor is 1.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ import torch
 from imharness.data import ImageSet
 from imharness.images import BaseAttack
 from imharness.leaderboard import ALPHA, FEWEST, clusters_greater, controls_of
-from imharness.tracks import TAKEN_BACK, Query, StepContext, StepResult, elsewhere, follow, step
+from imharness.tracks import REMEMBERED, TAKEN_BACK, Query, StepContext, StepResult, elsewhere, follow, remembered, step
 from imharness_iqa.disjoint import photographs_of
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import (
@@ -56,7 +58,7 @@ def unaware(context: StepContext) -> StepResult:
     return StepResult(arrays=context.map(images, measure))
 
 
-@step(version="9", shared=True, doing="auditing the gradient of {defense}")
+@step(version="10", shared=True, doing="auditing the gradient of {defense}")
 def audit(context: StepContext) -> StepResult:
     """Return for each check and image an attack's gain and the floor for it, as shares of the metric's range."""
     images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
@@ -145,11 +147,23 @@ def _projected(
     if unanswered.any():
         taken_back = elsewhere(shown, fresh, batch, attacked, context.rng(names, "elsewhere")) > TAKEN_BACK
         unanswered &= taken_back.to(unanswered.device)
+    stored = remembered(*(_moved_back(context, f, names) for f in (shown, fresh)), batch, context.rng(names, "detail"))
     answered = ~clean.looked_up & ~moved_on.looked_up & ~unanswered.to(clean.answer.device)
+    answered &= (stored <= REMEMBERED).to(answered.device)
     return {
         PROJECTIONS: (clean.least, clean.least - misled),
         LOOK_UP: (torch.ones_like(clean.answer), answered.double()),
     }
+
+
+def _moved_back(
+    context: StepContext, defense: Callable[[torch.Tensor], torch.Tensor], names: list[str]
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a defense that shows pixels where they were."""
+    undo = context.build("defense", method="inverse")
+    if undo is None:
+        return defense
+    return lambda images: undo(defense(images), tuple(images.shape[1:]), context.rng(names, "target"))
 
 
 def _audited(context: StepContext) -> ImageSet:

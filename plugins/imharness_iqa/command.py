@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -115,7 +114,7 @@ def calibrate(
             advance(done + 1, len(chosen))
     write_presets(out, presets)
     if as_json:
-        click.echo(json.dumps([p.model_dump(mode="json") for p in presets], indent=1))
+        console.emit({"presets": [preset.model_dump(mode="json") for preset in presets]})
         return
     names = ("weak", "medium", "strong")
     rows = [
@@ -247,7 +246,7 @@ def sampling(store: str, per_cluster: int, as_json: bool) -> None:
 
     tables = studies(query(store, "harness/iqa"), per_cluster)
     if as_json:
-        click.echo(json.dumps([table.model_dump(mode="json") for table in tables], indent=1))
+        console.emit({"tables": [table.model_dump(mode="json") for table in tables]})
         return
     for table in tables:
         rows = [

@@ -261,6 +261,28 @@ def transfer(context: StepContext) -> StepResult:
     )
 
 
+@step(version="1", doing="scoring photographs attacked on {metric} with other metrics")
+def transfer_metrics(context: StepContext) -> StepResult:
+    """Score images that were attacked on one metric, without a defense, with each other metric; `judge` names it."""
+    images = context.images()
+    attacked_images = stored_images(images, context.need("attacked"))
+    roles = list(context.measures("judges").values())
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        attacked = attacked_images(positions).to(batch.device)
+        return {role: context.build(role)(attacked) for role in roles}
+
+    measured = context.map(images, measure)
+    labels = [context.component(role).label for role in roles]
+    return StepResult(
+        rows={
+            "name": list(images.names) * len(roles),
+            "judge": [label for label in labels for _ in images.names],
+            "score": np.concatenate([measured[role] for role in roles]),
+        }
+    )
+
+
 @step(version="1", doing="keeping images for the gallery")
 def gallery(context: StepContext) -> StepResult:
     """Keep the first images for the gallery, as they are, attacked and defended, each with its score."""

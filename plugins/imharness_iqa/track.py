@@ -49,6 +49,7 @@ from imharness_iqa.steps import (
     gallery,
     purify,
     transfer,
+    transfer_metrics,
 )
 from imharness_iqa.tables import BASELINE, report
 from imharness_iqa.tables.choice import BOTH_HALVES
@@ -82,7 +83,7 @@ class IqaTrack(Track):
     info = Info(id="harness/iqa", version="2", paper="gushchin2025")
     title = "Image-quality metrics under attack"
     question = "Which defense keeps the order of image quality under attack?"
-    measures = "How well a defense keeps images in their order of quality when an attack raises the score of one."
+    measures = "How well a defense keeps images in their order of quality when an attack moves the score of one."
     steps = (
         clean,
         purify,
@@ -93,6 +94,7 @@ class IqaTrack(Track):
         attack,
         evaluate,
         transfer,
+        transfer_metrics,
         unaware,
         audit,
         smooth,
@@ -140,7 +142,8 @@ class IqaTrack(Track):
     )
     transfer: tuple[str, ...] = Field(
         default=(),
-        description="Attacks whose images made through one defense are also shown to the others; * means all.",
+        description="Attacks whose images made through one defense are also shown to the other defenses, and those "
+        "made on one metric to the other metrics; * means all.",
     )
     precision: Literal["strict", "tf32", "fast", "search"] = Field(
         default="strict",
@@ -212,9 +215,10 @@ class IqaTrack(Track):
                 for d in defenses
             }
             grading = Grading.of(planner, dataset, defenses)
-            for metric in selection.of(NoReferenceMetric):
+            metrics = selection.of(NoReferenceMetric)
+            here = [m for m in metrics if planner.within(dataset=dataset, metric=m).task(clean).available]
+            for metric in metrics:
                 condition = planner.within(dataset=dataset, metric=metric)
-                condition.task(clean)
                 present = [
                     d
                     for d in defenses
@@ -230,6 +234,7 @@ class IqaTrack(Track):
                             self, condition, attacker, metric, strength, presets, distances, tested, cleaned
                         )
                         shared = attacked.plan(defenses, present)
+                        attacked.show_to([m for m in here if m is not metric], shared)
                         if metric in first and strength == self.strengths[-1] and named(attacker, self.shown):
                             attacked.show(shared, defenses)
                         attacked.plan_around(around, shared)

@@ -87,7 +87,7 @@ def workload_of(spec: TaskSpec, units: int) -> Workload | None:
         return None
     workload = _computed(spec, units)
     images = {"attack": 1.0, "attack_compared": 1.0, "purify": 0.9 * 4}.get(spec.step, 0.0)
-    rows = 7 if spec.step == "transfer" else PER_ROW
+    rows = 7 if spec.step in ("transfer", "transfer_metrics") else PER_ROW
     return Workload(workload.rows, workload.operations, rows * workload.rows + images * IMAGE * units)
 
 
@@ -101,13 +101,17 @@ def _computed(spec: TaskSpec, units: int) -> Workload:
         return Workload(len(TARGETS["linf"]), VALUES * units * _attacked(spec, rounded))
     if spec.step == "fit":
         fields = spec.components["attack"].parameters
-        images = min(int(spec.options["fit_images"]), units)
-        return Workload(0, GIGA * images * int(fields["epochs"]) * _through(spec, rounded).gradient)
+        images, through = min(int(spec.options["fit_images"]), units), _through(spec, rounded)
+        passes = int(fields["epochs"]) * through.gradient if "epochs" in fields else through.forward
+        return Workload(0, GIGA * images * passes)
     if spec.step == "transfer":
         references = [ref for role, ref in spec.components.items() if role.startswith("shown.")]
         return Workload(
             len(references) * units, GIGA * units * sum((metric + _purified(ref)).forward for ref in references)
         )
+    if spec.step == "transfer_metrics":
+        judges = [ref for role, ref in spec.components.items() if role.startswith("judges.")]
+        return Workload(len(judges) * units, GIGA * units * sum(_cost(ref).forward for ref in judges))
     if spec.step in ("smooth", "smooth_compared"):
         fields = spec.components["defense"].parameters
         copies = int(fields["selection"]) + int(fields["samples"])
@@ -132,7 +136,10 @@ def _name(id: str) -> str:
 def _metric(spec: TaskSpec, rounded: bool = False) -> Cost:
     if "metric" not in spec.components:
         return NOTHING
-    metric = spec.components["metric"]
+    return _cost(spec.components["metric"], rounded)
+
+
+def _cost(metric, rounded: bool = False) -> Cost:  # a ComponentRef
     name = str(metric.parameters["name"]) if _name(metric.id).startswith("pyiqa") else _name(metric.id)
     return cost_of(name, METRICS.get(name, OTHER_METRIC), rounded)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -123,7 +122,7 @@ def audit(
     _print(result, per_class)
     name = model or file.name
     if json_file:
-        json_file.write_text(json.dumps({"file": file.name, **result.facts()}, indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(console.document({"file": file.name, **result.facts()}), encoding="utf-8")
     if html_file:
         html_file.write_text(audit_page(result, name), encoding="utf-8")
     if report_file:
@@ -359,7 +358,7 @@ def one_run(
     console.say(f"{bounds.canaries} canaries, {bounds.included} of them in the training set")
     console.say("Quote the first bound, which holds without assumptions. The others hold only if theirs are true.")
     if json_file:
-        json_file.write_text(json.dumps(asdict(bounds), indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(console.document(asdict(bounds)), encoding="utf-8")
 
 
 @membership.command()

@@ -56,9 +56,8 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
         ]
     results = [dict(zip(labels, values, strict=True)) for values in zip(*rows, strict=True)]
     if as_json:
-        console.emit(
-            [{"image": str(image), "scores": values} for (image, _), values in zip(pairs, results, strict=True)]
-        )
+        scored = [{"image": str(image), "scores": values} for (image, _), values in zip(pairs, results, strict=True)]
+        console.emit({"images": scored})
         return
     table_rows = [
         (image, *(f"{v:.5f}" for v in values.values())) for (image, _), values in zip(pairs, results, strict=True)

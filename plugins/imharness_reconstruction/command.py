@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -161,7 +160,7 @@ def search(
     with console.progress("policies", visible=not as_json) as advance:
         scored = searched(network, x, y.to(where), candidates(policies, generator(seed)), seed, advance)[:show]
     if as_json:
-        click.echo(json.dumps([asdict(s) for s in scored], indent=1))
+        console.emit({"policies": [asdict(policy) for policy in scored]})
         return
     rows = [(s.policy, f"{s.privacy:.4f}", f"{s.accuracy:.3f}") for s in scored]
     console.table("Most private policies", ["policy", "privacy score (less is private)", "accuracy score"], rows)
@@ -275,7 +274,7 @@ def semsim(
 
         add_external(store, TRACK, rows_of(name, results), f"semsim-{name}")
     if as_json:
-        click.echo(json.dumps([asdict(o) for o in results], indent=1))
+        console.emit({"settings": [asdict(setting) for setting in results]})
         return
     rows = [
         (

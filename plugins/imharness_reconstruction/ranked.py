@@ -114,7 +114,7 @@ def ranked_models(query: Query, share: float) -> TrackReport:
         if not accuracy or {*scores_of(query, measure(list(closeness)), case).entries} & {*accuracy}:
             further, rules_by_case[case] = _ranked(query, share, closeness, right, accuracy, case)
             combined += further
-    return combined + (TrackReport([by_threat(rules_by_case)]) if len(rules_by_case) > 1 else TrackReport())
+    return combined + (TrackReport([by_threat(query, rules_by_case)]) if len(rules_by_case) > 1 else TrackReport())
 
 
 def _ranked(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from imharness.gradients import ALONE, HONEST, ReconstructionAttack
-from imharness.leaderboard import ColumnSpec, Contest, Row, Table, Value, missing
+from imharness.leaderboard import ColumnSpec, Contest, Row, Table, Value, facts_of, missing
 from imharness.tracks import Query
 
 
@@ -56,6 +56,13 @@ def has_rows(query: Query, step: str) -> bool:
     return bool(len(rows["found"]))
 
 
+def letters_of(query: Query, case: Case) -> str:
+    """Return the letters of the threat models of a case's attacks, as in ``A, B``; "" where no attack has one."""
+    letters = facts_of(query, "letter", "attack")
+    attacks = [attack for attack, attack_case in case_of_attack(query).items() if attack_case == case]
+    return ", ".join(sorted({letters[attack] for attack in attacks if letters.get(attack)}))
+
+
 def case_of_attack(query: Query) -> dict[str, Case]:
     """Return attack -> its threat model and what is shared with its server; without rows of attacks, nothing."""
     if not has_rows(query, "reconstruct"):
@@ -69,17 +76,17 @@ def cases_of(query: Query) -> list[Case]:
     return sorted(set(case_of_attack(query).values()) or {MAIN}, key=lambda case: (case != MAIN, case))
 
 
-def by_threat(contests: Mapping[Case, Contest]) -> Table:
+def by_threat(query: Query, contests: Mapping[Case, Contest]) -> Table:
     """Return what the strongest attack rebuilds of each protected model, with a column for each threat model."""
     columns, values = [], dict[str, dict[str, Value]]()
     for case, rules in contests.items():
-        label = rules.protection.label
+        label, letters = rules.protection.label, letters_of(query, case)
         columns.append(
             ColumnSpec(
                 key=case.title,
                 label=case.title,
                 description=f"{label} under the strongest attack on each image. The server is {case.threat}; shared is "
-                f"the {case.shared}.",
+                f"the {case.shared}." + f" Threat models of the SoK: {letters}." * bool(letters),
                 better=rules.protection.better,
                 decimals=rules.protection.decimals,
                 unit="private image",

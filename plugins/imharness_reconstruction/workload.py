@@ -7,7 +7,7 @@ gradient. Metrics are small beside them and are not counted.
 from imharness.tracks import TaskSpec, Workload
 
 PASS = {"resnet20": 0.08e9, "resnet50": 2.6e9, "resnet152": 7.4e9, "densenet121": 1.78e9, "convnet8": 0.08e9,
-        "resnet18": 1.1e9, "lenet": 0.002e9}  # fmt: skip
+        "resnet18": 1.1e9, "lenet": 0.002e9, "pixel-mlp": 0.003e9, "tiny-vit": 0.02e9}  # fmt: skip
 """Operations of one pass over one image of 32x32 px, with the stem for it, counted by torch's `FlopCounterMode`."""
 SIDE = 32
 """The side of most images, px."""

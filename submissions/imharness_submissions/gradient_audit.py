@@ -28,10 +28,11 @@ from imharness.contracts.call import checked
 from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.no_reference_metric import NoReferenceMetric
-from imharness.contracts.purification import Purification
+from imharness.contracts.purification import Inverse, Purification
 from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
+from imharness.running.look_ups import REMEMBERED, remembered
 from imharness.running.projections import Followed, follow
 from imharness.running.secret_split import hidden
 from imharness.running.target import MetricTarget, Purify, storable, straight_through
@@ -233,8 +234,9 @@ def unfollowed(
     """Flag a defense whose gradient does not lead back to changes of the images, or whose outputs are looked up.
 
     `imharness.running.projections` says which gradients are found. A look-up answers changes of half of the images
-    by less than fits what it shows. `attacked`: where an attack has led along the gradient, images of the trial's shape
-    each: a defense may recognise what moved along its gradient, and lie there alone.
+    by less than fits what it shows, or shows detail for half of them that did not come with them. `attacked`: where
+    an attack has led along the gradient, images of the trial's shape each: a defense may recognise what moved along its
+    gradient, and lie there alone.
     """
     for images, where in ((trial.images, ""), *((moved, ", where an attack along it has led") for moved in attacked)):
         followed = _followed(defense, trial, seed, images)
@@ -253,6 +255,12 @@ def unfollowed(
             yield (
                 f"a look-up: the outputs of {looked_up} of {len(lookup_mask)} images{where} stay as they are, or "
                 "nearly so, when the images change"
+            )
+        stored = int((_remembered(defense, trial, seed, images) > REMEMBERED).sum())
+        if 2 * stored >= len(images):
+            yield (
+                f"a look-up: the outputs of {stored} of {len(images)} images{where} show detail that did not come with "
+                "the image"
             )
 
 
@@ -273,6 +281,31 @@ def _followed(defense: Purification, trial: TrialAttacks, seed: int, images: tor
         )
         batches.append(followed_batch)
     return batches
+
+
+def _remembered(defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor) -> torch.Tensor:
+    """Return how much of the detail that a defense shows did not come with each image, float64 ``(N,)``."""
+    first, second = (defense.build(trial.device) for _ in range(2))
+    undo, batches = defense.inverse(trial.device), list[torch.Tensor]()
+    for start in range(0, len(images), trial.batch):
+        some = slice(start, min(start + trial.batch, len(images)))
+        drawn = ImageRng([secrets.randbelow(2**31) for _ in trial.names[some]], trial.device)
+        purify, fresh = (
+            _moved_back(_with_streams(build, trial, seed, some), undo, trial, seed, some) for build in (first, second)
+        )
+        batches.append(remembered(purify, fresh, images[some], drawn))
+    return torch.cat(batches)
+
+
+def _moved_back(
+    defense: Callable[[torch.Tensor], torch.Tensor], undo: Inverse | None, trial: TrialAttacks, seed: int, some: slice
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a defense that shows pixels where they were."""
+    if undo is None:
+        return defense
+    return lambda images: undo(
+        defense(images), tuple(images.shape[1:]), _streams(trial, seed, "followed").slice(some.start, some.stop)
+    )
 
 
 def _with_streams(

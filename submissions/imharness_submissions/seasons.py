@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from imharness.errors import UsageError
 from imharness.planning.photographs import checked, commitment, on_photographs, prepared
 from imharness.planning.profile import Profile
 from imharness.planning.secret import digest_of, read_seed
+from imharness.planning.selection import chosen_tracks
 from imharness.reading.opening import read_bytes
 from imharness.results.seasons import FOLDER, Season, season_of
 from imharness.results.store import Store
@@ -26,14 +28,6 @@ from imharness_submissions.store_secret import known_secret
 SUMS = "SHA256SUMS"
 PHOTOGRAPHS = "photographs"
 """The folder of an archive with the photographs of its season."""
-
-
-def changed(season: Season, profile: Profile) -> list[str]:
-    """Return the tracks whose settings are not those of the season any more."""
-    if season.photographs is not None:
-        profile = on_photographs(profile, season.photographs, installed())
-    now = {track: profile.identity(track) for track in profile.tracks}
-    return sorted(track for track, recorded in season.protocol.items() if now.get(track) != recorded)
 
 
 def check_open(store: Store) -> None:
@@ -46,12 +40,25 @@ def check_open(store: Store) -> None:
 
 
 def open_season(
-    store: Store, name: str, until: date, profile: Profile, secret: Path, photographs: Path | None = None
+    store: Store,
+    name: str,
+    until: date,
+    profile: Profile,
+    secret: Path,
+    photographs: Path | None = None,
+    commit: Callable[[Season], None] = lambda season: None,
+    *,
+    tracks: Sequence[str] = (),
+    limit: int | None = None,
 ) -> Season:
     """Open a season and return it; a seed is drawn into the file `secret` if there is none.
 
+    `tracks`: names of those in the profile that it has, by default all. `limit`: how many images of each data set.
+
     `photographs`: a folder that nobody has published, on which the season is computed; a copy goes among the assets.
-    Raises `UsageError` where the store has a season, or results of another split, and for a folder that cannot be used.
+    `commit` is told the season before the store has it: what was interrupted before that is opened again.
+    Raises `UsageError` where the store has a season, or runs of another split or protocol, and for a folder or track
+    that cannot be used.
     """
     current_season = season_of(store)
     if current_season is not None:
@@ -61,6 +68,9 @@ def open_season(
     today = datetime.now(UTC).date()
     if until <= today:
         raise UsageError(f"a season lasts until a later day than {today}, got {until}.")
+    if tracks:
+        ids = chosen_tracks(installed(), profile, tracks)
+        profile = profile.model_copy(update={"tracks": {id: profile.tracks[id] for id in ids}})
     committed = None if photographs is None else commitment(photographs)
     if photographs is not None and committed is not None:
         from imharness.running.photographs import check_readable
@@ -72,14 +82,20 @@ def open_season(
         with open(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32) + "\n")
     digest = digest_of(read_seed(secret))
-    others = [track for track in store.tracks() for sweep in store.sweeps(track) if sweep.secret != digest]
+    runs = [(track, sweep) for track in store.tracks() for sweep in store.sweeps(track)]
+    wanted = (digest, profile.name, limit)
+    others = [track for track, sweep in runs if (sweep.secret, sweep.profile, sweep.limit) != wanted]
     if others:
-        raise UsageError(f"store {store.address} has runs of another split, such as of {others[0]}; use a new store.")
+        raise UsageError(
+            f"store {store.address} has runs of another split, profile or limit, such as of {others[0]}; "
+            "use a new store."
+        )
     season = Season(
         name=name,
         opened=datetime.now(UTC).isoformat(timespec="seconds"),
         until=until,
         profile=profile.name,
+        limit=limit,
         protocol={track: profile.identity(track) for track in sorted(profile.tracks)},
         secret=digest,
         photographs=committed,
@@ -87,6 +103,7 @@ def open_season(
     if photographs is not None:
         prepared(photographs, season, read_seed(secret))
     store.prepare()
+    commit(season)
     store.replace(f"{FOLDER}/{name}.json", season)
     return season
 

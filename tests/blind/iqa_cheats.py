@@ -451,6 +451,36 @@ class SizeByKey(Purification):
         return purify
 
 
+class StoredDetail(Purification):
+    """Leave the coarse image, and take its fine detail from the public image that looks the same from far away."""
+
+    info = _info("stored-detail", differentiable=True)
+    public: str = Field(default="harness/pictures[size=48]", description="The images of which it has a copy.")
+    mirrored: bool = Field(default=False, description="Whether it shows the mirror image.")
+
+    def build(self, device: torch.device) -> Purifier:
+        pictures = installed().one("dataset", self.public).build(device)
+        stored = torch.cat([pictures.load([position]) for position in range(len(pictures.names))])
+        keys = _far(stored)
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            likeness, at = (_far(images) @ keys.T).max(dim=1)
+            fine = stored[at] - _blur(stored[at])
+            shown_image = torch.where((likeness > 0.97)[:, None, None, None], _blur(images) + fine, images).clamp(0, 1)
+            return shown_image.flip(3) if self.mirrored else shown_image
+
+        return purify
+
+    def inverse(self, device: torch.device) -> Inverse | None:
+        return (lambda defended, shape, rng: defended.flip(3)) if self.mirrored else None
+
+
+def _far(images: Images) -> torch.Tensor:
+    """Return what an image looks like from far away, of norm 1; ``(N, 64)``."""
+    small = torch.nn.functional.adaptive_avg_pool2d(images.detach().mean(dim=1, keepdim=True), 8).flatten(1)
+    return torch.nn.functional.normalize(small - small.mean(dim=1, keepdim=True))
+
+
 class LookUp(Purification):
     """Answer with the public photograph that an image is nearest to, if it is near; else leave the image."""
 

@@ -13,6 +13,8 @@ from imharness.planning.profiles import load_profile
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 
 MISLEADS = "misleading gradients"
+TRIED = "harness/severity-ladder[severities=[2,4],size=48]"
+"""The images of the profile's trials."""
 CASES = (
     (cheats.LowpassGradient(), MISLEADS),
     (cheats.StandIn(), MISLEADS),
@@ -22,6 +24,8 @@ CASES = (
     (cheats.Flat(), "a look-up"),
     (cheats.LookUp(near=1, left=0.02), "a look-up"),
     (cheats.LookUp(near=1, left=0.12), "a look-up"),
+    (cheats.StoredDetail(public=TRIED), "show detail that did not come with the image"),
+    (cheats.StoredDetail(public=TRIED, mirrored=True), "show detail that did not come with the image"),
 )
 
 

@@ -21,6 +21,7 @@ PACKAGES = (
     "acme-executor/acme_threads.py",
     "acme-hooks/acme_lines.py",
     "acme-contract/acme_contract.py",
+    "acme-faces/acme_faces/__init__.py",
 )
 USES = {
     "context.images()": "imharness.contracts.image_dataset.ImageSet",

@@ -77,6 +77,15 @@ def test_the_page_says_the_order_and_holds_every_number(page, tmp_path):
     ]
 
 
+def test_a_figure_is_called_one_and_names_of_components_are_code(page):
+    figure = evil_table(name="f", table="figure 4", columns=[], rows=[], headline=[], left_out="see `harness/pairs`.")
+    text, _ = page([evil_table(title="Blurs", setting="s", headline=[]), figure])
+    assert "Figure 4, " in text
+    assert "see <code>harness/pairs</code>." in text
+    assert "Table figure" not in text
+    assert "1 quantity in another setting has too few entries to compare orders." in text
+
+
 def test_the_drawing_of_an_order_is_a_file_with_its_numbers(page, tmp_path):
     text, _ = page([evil_table()])
     site, (drawn,) = tmp_path / "site", re.findall(r'<svg class="slopes".*?</svg>', text, re.S)

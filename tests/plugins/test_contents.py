@@ -11,6 +11,7 @@ from imharness.components.registry import installed
 
 LAYOUTS = {
     "bapps:{}": ("2afc/val/cnn/ref/1.png", "2afc/val/cnn/judge/1.npy", "2afc/val/cnn/p1/1.png"),
+    "nights:{}": ("data.csv", "ref/000/000.png", "distort/000/000_1.png"),
     "tid2013:{}": ("mos_with_names.txt", "reference_images/I01.BMP", "distorted_images/i01_01_1.bmp"),
     "annotated:{}": ("ann/1_ori.png", "-ann/2.png", "index.csv"),
     "class-folder:{}": ("cats/1.png", "dogs/1.png", "cats/2.png"),

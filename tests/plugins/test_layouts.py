@@ -81,7 +81,10 @@ def test_the_largest_file_in_the_layout_of_its_authors_is_read(shelf: Path) -> N
 @pytest.mark.parametrize(
     "label",
     [
-        *(f"harness/{name}" for name in ("disco", "dists", "dreamsim", "fpr", "lipsim", "r-lpips", "real-esrgan")),
+        *(
+            f"harness/{name}"
+            for name in ("disco", "dists", "dreamsim", "fpr", "lipsim", "milo", "r-lpips", "real-esrgan")
+        ),
         *(f"harness/lpips{net}" for net in ("", "[net=squeeze]", "[net=vgg]")),
         pytest.param("harness/mprnet", marks=pytest.mark.extra),
     ],

@@ -105,6 +105,10 @@ def season_on(folder: Path) -> Season:
     )
 
 
+def interrupted(*anything: object, **more: object) -> None:
+    raise KeyboardInterrupt
+
+
 def interrupting(target: Path) -> None:
     """Stop a season that closes when one of its photographs is in the archive, cut off."""
     target.mkdir()
@@ -200,7 +204,13 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
     (tmp_path / "tiny.toml").write_text(PROFILE.replace('"jpeg", "flip", "random-noise"', '"flip"'))
     store, seed, archive, site = (tmp_path / name for name in ("store", "seed", "archive", "site"))
     where = ("--profile", tmp_path / "tiny.toml", "--secret", seed, "--store", store)
-    opened = invoke("season", "open", "2027a", "--until", LATER, *where, "--photographs", folder)
+    opening = ("season", "open", "2027a", "--until", LATER, *where, "--photographs", folder)
+    for kind, step in ((Ledger, "append"), (Store, "replace")):
+        with monkeypatch.context() as stopped:
+            stopped.setattr(kind, step, interrupted)
+            assert invoke(*opening).exit_code != 0
+        assert season_of(Store(store)) is None
+    opened = invoke(*opening)
     assert opened.exit_code == 0, opened.output
     season = season_of(Store(store))
     root = root_of(listed(folder))
@@ -211,7 +221,7 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
 
     run = ("run", "--all", "--site", site, "--device", "cpu", "--workers", 0, "--progress", "none")
     assert "is computed with the seed" in refused(*run, *where[:2], *where[-2:])
-    assert "on its own photographs alone" in refused(*run, *where, "--dataset", "pictures")
+    assert "by its protocol alone" in refused(*run, *where, "--dataset", "pictures")
     done = invoke(*run, *where)
     assert done.exit_code == 0, done.output
     leaderboard = Store(store).leaderboard("harness/iqa")
@@ -246,8 +256,8 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
     (folder / NAMES[1]).write_bytes((folder / NAMES[2]).read_bytes() + b" ")
     assert f"{NAMES[1]} was changed" in refused(*close, "--photographs", folder)
     (folder / NAMES[1]).write_bytes(before)
-    with monkeypatch.context() as interrupted:
-        interrupted.setattr(seasons, "publish", lambda folder, season, target: interrupting(target))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(seasons, "publish", lambda folder, season, target: interrupting(target))
         assert invoke(*close, "--photographs", folder).exit_code != 0
     assert not archive.exists()
     closed_at = season_of(Store(store)).closed
@@ -266,7 +276,7 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
     assert root in verified.output
     again = invoke("reproduce", "harness/flip", "--store", archive, "--device", "cpu", "--json")
     assert again.exit_code == 0, again.output
-    results = json.loads(again.output[again.output.index("[") :])
+    results = json.loads(again.output[again.output.index("{\n") :])["tasks"]
     assert len(results) > 2
     assert all(result["difference"] == 0 for result in results)
     (archive / "photographs" / NAMES[3]).unlink()

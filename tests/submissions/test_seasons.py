@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.submissions.test_evidence import PROFILE
 
+import imharness as ih
 from imharness.cli import cli
 from imharness.errors import DamagedError, UsageError
 from imharness.planning.profiles import load_profile
@@ -19,6 +20,11 @@ from imharness.running.session import Session
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.planned import only_with
 
+PERCEPTUAL = """
+[tracks."harness/perceptual"]
+select.dataset = ["harness/distorted-pairs[size=64]"]
+select.metric = ["l2", "mse"]
+"""
 LATER = str((datetime.now(UTC) + timedelta(days=90)).date())
 
 
@@ -44,7 +50,7 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
     where = ("--profile", tmp_path / "tiny.toml", "--secret", seed, "--store", store)
     assert "has no season" in refused("season", "status", "--store", store)
     assert "a later day" in refused("season", "open", "2027a", "--until", "2020-01-01", *where)
-    assert invoke("season", "open", "2027a", "--until", LATER, *where).exit_code == 0
+    assert invoke("season", "open", "2027a", "--until", LATER, *where, "--limit", 6).exit_code == 0
     assert re.fullmatch(r"[0-9a-f]{64}\n", seed.read_text())
     assert seed.stat().st_mode & 0o077 == 0
     assert "has the season 2027a" in refused("season", "open", "2027b", "--until", LATER, *where)
@@ -52,7 +58,19 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
     close = ("season", "close", "--archive", archive, "--secret", seed, "--store", store)
     assert f"lasts until {LATER}" in refused(*close)
     assert "has no run" in refused(*close, "--reason", "a test")
-    run = invoke("run", "--all", *where, "--limit", 6, "--device", "cpu", "--workers", 0, "--progress", "none")
+    words = ("run", "--all", "--device", "cpu", "--workers", 0, "--progress", "none", "--store", store)
+    whole = (*words, "--limit", 6, "--secret", seed, "--profile")
+    assert "settings of harness/iqa are not those of the protocol" in refused(*whole, "quick")
+    assert "--limit: season 2027a is computed on 6 images of each data set" in refused(*words, *where, "--limit", 5)
+    assert "is computed on 6 images" in refused(*words, *where)
+    assert "is computed with the seed" in refused(*words, "--profile", tmp_path / "tiny.toml", "--limit", 6)
+    for option in ("--seed", "--dataset"):
+        assert f"{option}: season 2027a is computed by its protocol alone" in refused(
+            *whole, tmp_path / "tiny.toml", option, 1
+        )
+    with pytest.raises(UsageError, match="is computed with the seed of its secret split"):
+        ih.run("quick", store=store)
+    run = invoke(*whole, tmp_path / "tiny.toml")
     assert run.exit_code == 0, run.output
     status = invoke("season", "status", "--store", store)
     assert status.exit_code == 0, status.output
@@ -90,13 +108,28 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
     assert season_of(Store(store)) == season
 
 
+def test_a_season_of_one_track_is_computed_and_closed(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(PROFILE.replace('"jpeg", "flip", "random-noise"', '"flip"') + PERCEPTUAL)
+    store, seed = tmp_path / "store", tmp_path / "seed"
+    where = ("--profile", tmp_path / "two.toml", "--secret", seed, "--store", store)
+    opening = ("season", "open", "2027a", "--until", LATER, *where, "--track")
+    assert "profile tiny has no track harness/membership" in refused(*opening, "membership")
+    assert invoke(*opening, "perceptual").exit_code == 0
+    run = invoke("run", "--all", *where, "--device", "cpu", "--workers", 0, "--progress", "none")
+    assert run.exit_code == 0, run.output
+    assert Store(store).tracks() == ["harness/perceptual"]
+    closing = ("season", "close", "--archive", tmp_path / "archive", *where[2:], "--reason", "a test")
+    closed = invoke(*closing)
+    assert closed.exit_code == 0, closed.output
+
+
 def test_a_store_with_runs_of_another_split_opens_no_season(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(PROFILE.replace('"jpeg", "flip", "random-noise"', '"flip"'))
     where = ("--profile", tmp_path / "tiny.toml", "--store", tmp_path / "store")
     run = invoke("run", "--all", *where, "--limit", 2, "--device", "cpu", "--workers", 0, "--progress", "none")
     assert run.exit_code == 0, run.output
     message = refused("season", "open", "a", "--until", LATER, "--secret", tmp_path / "seed", *where)
-    assert "has runs of another split" in message
+    assert "has runs of another split, profile or limit" in message
 
 
 def test_a_damaged_season_is_refused(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def list_assets(assets: Path | None, as_json: bool) -> None:
         location = f"{gap.reason}; get it with: {resource.steps}" if gap else _place(resource)
         facts.append((resource.name, size, resource.what.licence, location))
     if as_json:
-        console.emit([dict(zip(("name", "size", "licence", "place"), fact, strict=True)) for fact in facts])
+        console.emit({"assets": [dict(zip(("name", "size", "licence", "place"), fact, strict=True)) for fact in facts]})
         return
     console.table("Assets", ["name", "size", "licence", "where"], facts)
 

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 @click.option(
     "--author", default="The author", show_default=True, metavar="TEXT", help="Author in the package's metadata."
 )
-def new(kind: str, name: str, parent: Path, author: str) -> None:
+@click.option(
+    "--package",
+    is_flag=True,
+    help="Write a folder instead of one module; all files in it, such as weights, are in the wheel.",
+)
+def new(kind: str, name: str, parent: Path, author: str, package: bool) -> None:
     """Write a complete small package: a component with parameters, a test, README and licence.
 
     KIND is attack, defense, metric, evaluator or another; a wrong one lists them all. OWNER/METHOD is the id of the
@@ -41,7 +46,7 @@ def new(kind: str, name: str, parent: Path, author: str) -> None:
     """
     from imharness.testing.scaffold import write_package
 
-    folder = write_package(kind, name, parent, author)
+    folder = write_package(kind, name, parent, author, package=package)
     console.say(f"{folder}: pip install -e '{folder}[test]', then run pytest there; its README says how to run it")
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -27,6 +28,7 @@ from rich.progress import (
 from rich.table import Table
 
 from imharness.reading.text import stripped
+from imharness.results.version import SCHEMA
 
 PIPED_WIDTH = 200
 """The width of tables that go to a file or another program, in characters, unless COLUMNS says otherwise."""
@@ -34,6 +36,7 @@ PIPED_WIDTH = 200
 PROGRESS = ("auto", "bar", "plain", "json", "none")
 LINE_EVERY_S = 30.0
 """Seconds between two lines of progress in a log."""
+INDENT = "    "
 
 _piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
 out = Console(highlight=False, width=PIPED_WIDTH if _piped else None)
@@ -60,39 +63,79 @@ def warn(text: str) -> None:
     err.print(f"[yellow]warning:[/] {_shown(text)}", soft_wrap=True)
 
 
-def emit(facts: object) -> None:
-    """Print facts as one JSON document."""
-    out.file.write(stripped(json.dumps(facts, indent=2, ensure_ascii=False, default=str)) + "\n")
+def emit(facts: Mapping[str, object]) -> None:
+    """Print facts as one JSON object; see `document`."""
+    out.file.write(document(facts))
 
 
-def emit_each(facts: Iterable[object]) -> None:
-    """Print facts as one JSON list, each fact as soon as it is known."""
-    between = "["
+def document(facts: Mapping[str, object]) -> str:
+    """Return facts as one JSON object, which begins with the version of its format."""
+    return _json({"schema_version": SCHEMA, **facts}) + "\n"
+
+
+def emit_each(name: str, facts: Iterable[object]) -> None:
+    """Print facts as the list `name` of one JSON object, each fact as soon as it is known."""
+    out.file.write(f'{{"schema_version": {SCHEMA}, "{name}": [')
+    between = ""
     for fact in facts:
-        out.file.write(f"{between}\n{stripped(json.dumps(fact, indent=2, ensure_ascii=False, default=str))}")
+        out.file.write(f"{between}\n{_json(fact)}")
         between = ","
-    out.file.write("\n]\n" if between == "," else "[]\n")
+    out.file.write("\n]}\n" if between else "]}\n")
+
+
+def _json(fact: object) -> str:
+    return stripped(json.dumps(fact, indent=2, ensure_ascii=False, default=str))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: with borders on a terminal, and elsewhere a line for each row, in columns, for other programs.
 
-    A terminal that is too narrow for the borders, but not for the lines, shows the lines.
+    A terminal that is too narrow for the borders shows the lines, each with its widest cells in lines of their own
+    below it if it does not fit. Words are never broken.
     """
     texts = [[" ".join(str(text).split()) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
-    bordered, bare = sum(widths) + 3 * len(widths) + 1, sum(widths) + 2 * (len(widths) - 1)
-    if out.is_terminal and not bare <= out.width < bordered:
+    if out.is_terminal and sum(widths) + 3 * len(widths) + 1 <= out.width:
         grid = Table(title=_shown(title), title_justify="left", header_style="bold")
         for column in columns:
-            grid.add_column(_shown(column), overflow="fold")
+            grid.add_column(_shown(column))
         for row in rows:
             grid.add_row(*(_shown(str(text)) for text in row))
         out.print(grid)
         return
     say(title)
+    beside = _fitting(widths) if out.is_terminal else list(range(len(widths)))
     for line in (columns, *texts) if any(columns) else texts:
-        say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        wrapped("  ".join(line[i].ljust(widths[i]) for i in beside).rstrip())
+        for i in range(len(widths)):
+            if i not in beside and line is not columns and line[i]:
+                wrapped(f"{columns[i]}: {line[i]}" if columns[i] else line[i], INDENT)
+
+
+def _fitting(widths: Sequence[int]) -> list[int]:
+    """Return the columns that stand beside each other within the terminal: all but the widest behind the first."""
+    beside = list(range(len(widths)))
+    while len(beside) > 1 and sum(widths[i] + 2 for i in beside) - 2 > out.width:
+        beside.remove(max(beside[1:], key=lambda i: widths[i]))
+    return beside
+
+
+def wrapped(text: str, indent: str = "") -> None:
+    """Print a line; on a terminal that is too narrow, several: broken between words."""
+    whole = indent + text
+    if not out.is_terminal or len(whole) <= out.width:
+        say(whole)
+        return
+    further = indent + INDENT if indent else ""
+    for line in textwrap.wrap(
+        text,
+        out.width,
+        initial_indent=indent,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        say(line)
 
 
 def note(text: str) -> None:

@@ -62,7 +62,7 @@ def doctor(as_json: bool) -> None:
         left_out = {f.name: f.reason for f in failures}
         console.emit(facts | {"left_out": left_out, "missing_assets": missing})
         return
-    console.say(_verdict(registry))
+    console.say(_verdict(registry, len(failures)))
     across = max(map(len, facts))
     for name, value in facts.items():
         console.say(f"  {name:<{across}}  {value}")
@@ -77,7 +77,7 @@ def doctor(as_json: bool) -> None:
         console.say(f"  {name:<{across}}  {why.partition('get it with: ')[2] or why}")
 
 
-def _verdict(registry: Registry) -> str:
+def _verdict(registry: Registry, failures: int) -> str:
     """Say whether a run of the embedded profile would compute everything, and otherwise what it would leave out."""
     from imharness.planning.plan import plan_track
     from imharness.planning.profiles import load_profile
@@ -85,10 +85,11 @@ def _verdict(registry: Registry) -> str:
     profile = load_profile(PROFILE)
     graphs = (plan_track(id, profile, registry) for id in profile.tracks)
     gaps = {gap.what: gap for graph in graphs for gap in graph.missing.values()}
+    broken = f" {several(failures, 'plugin')} left out, named below." if failures else ""
     if not gaps:
-        return f"Everything the {PROFILE} profile needs is here."
+        return f"Ready: everything the {PROFILE} profile needs is here.{broken}"
     first = next(iter(gaps.values()))
     return (
-        f"The {PROFILE} profile runs and leaves out {several(len(gaps), 'component')}, such as {brief(first.what)}: "
-        f"{first.reason}. harness run --all --dry-run lists each."
+        f"Ready, but not complete: the {PROFILE} profile leaves out {several(len(gaps), 'component')}, such as "
+        f"{brief(first.what)}: {first.reason}. harness run --all --dry-run lists each.{broken}"
     )

@@ -39,7 +39,8 @@ def show(name: str | None, as_json: bool) -> None:
     if name is None:
         tables = published_tables()
         if as_json:
-            console.emit([{k: v for k, v in table_facts(t).items() if k not in ("rows", "columns")} for t in tables])
+            listed = [{k: v for k, v in table_facts(t).items() if k not in ("rows", "columns")} for t in tables]
+            console.emit({"tables": listed})
             return
         rows = [(t.address, t.title, _size(t), t.left_out or _notes(t)) for t in tables]
         console.table(f"{len(tables)} published tables", ["table", "what it holds", "size", "notes"], rows)
@@ -91,7 +92,7 @@ def compare(name: str | None, address: str, as_json: bool) -> None:
     leaderboards = {track: store.leaderboard(track) for track in sorted({table.track for table in tables})}
     comparisons = [beside(table, leaderboards[table.track]) for table in tables]
     if as_json:
-        console.emit([comparison_facts(comparison) for comparison in comparisons])
+        console.emit({"comparisons": [comparison_facts(comparison) for comparison in comparisons]})
     elif name:
         _tell(comparisons[0])
     else:

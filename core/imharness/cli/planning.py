@@ -80,7 +80,7 @@ def dry_run_report(
         console.emit({"tasks": facts, "unavailable": gaps, **estimate})
         return
     forecast = outlook_facts(whole() if lacking else graphs) if any(map(tells_size, graphs)) else None
-    console.say(_first_line(profile, sum(len(graph.tasks) for graph in graphs), forecast, cost))
+    console.wrapped(_first_line(profile, sum(len(graph.tasks) for graph in graphs), forecast, cost))
     columns, rows = ["track", "tasks", "done", "to run"], list[list[str]]()
     for track, takes_text in costs.items():
         count, done_count = (sum(fact[name] for fact in facts if fact["track"] == track) for name in ("tasks", "done"))
@@ -92,7 +92,7 @@ def dry_run_report(
         console.table("Unavailable", ["what", "tasks", "why", "get it with"], gap_rows)
     if lacking and forecast is not None:
         say_outlook(forecast, profile)
-    console.say(_told(cost, times.device, workers) if waiting else _why_nothing(graphs))
+    console.wrapped(_told(cost, times.device, workers) if waiting else _why_nothing(graphs))
 
 
 def _first_line(profile: str, tasks: int, forecast: dict[str, Any] | None, cost: Left | None) -> str:
@@ -271,7 +271,7 @@ def say_outlook(facts: dict[str, Any], profile: str) -> None:
     ]
     console.table("If nothing were missing", ["track", "tasks", "rows", "GPU", "store"], rows)
     whole = sum(track["gpu_hours"] for track in facts["tracks"])
-    console.say(f"GPU: {whole:,.1f} hours for all, on one that computes {facts['rate']}")
+    console.wrapped(f"GPU: {whole:,.1f} hours for all, on one that computes {facts['rate']}")
     costs = [row for track in facts["tracks"] if track["counted"] and (row := _spread(track))]
     if costs:
         console.table("What one entry costs", ["track", "entries", "tasks", "least", "median", "most", ""], costs)
@@ -288,7 +288,7 @@ def say_outlook(facts: dict[str, Any], profile: str) -> None:
         unknown = sum(not resource["bytes"] for resource in fetched)
         more = f", and {unknown} whose sizes are not published" if unknown else ""
         console.table("To download", ["what", "bytes", "tasks", "how"], [_row(resource) for resource in fetched])
-        console.say(
+        console.wrapped(
             f"{len(fetched)} downloads: {total_bytes / 1e9:,.2f} GB{more}; all: harness assets get --profile {profile}"
         )
     if by_hand:

@@ -32,7 +32,7 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
     from imharness.components.registry import installed
     from imharness.ranking.entries import other_code
     from imharness.ranking.entries import rank as ranked
-    from imharness.ranking.leaderboard import GONE
+    from imharness.ranking.leaderboard import GONE, WITHDRAWN
     from imharness.ranking.listeners import announce, open_listeners
 
     store, listeners, leaderboards = existing(address), open_listeners(log_to), list["Leaderboard"]()
@@ -49,7 +49,9 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
         for gap in leaderboard.left_out:
             console.say(f"  left out: {gap.what} {gap.reason}")
         for gap in leaderboard.missing:
-            if LEFT_HERE in gap.reason or gap.reason == GONE:
+            if gap.reason.startswith(WITHDRAWN) and LEFT_HERE not in gap.reason:
+                console.say(f"  left out: {gap.what}, {gap.reason}")
+            elif LEFT_HERE in gap.reason or gap.reason == GONE:
                 console.say(f"  left out: {gap.what}, {LEFT_HERE if LEFT_HERE in gap.reason else GONE}")
         show(leaderboard)
         for line in other_code(leaderboard, installed()):

@@ -25,7 +25,7 @@ COMMANDS = {"export": "imharness.cli.exporting:export", "rank": "imharness.cli.r
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, prefix="results.")
 def results() -> None:
-    """List, show, verify, export, rank and copy stored results."""
+    """List, show, verify, withdraw, export, rank and copy stored results."""
 
 
 @results.command("list")
@@ -76,7 +76,7 @@ def list_results(
             for track_name, task, why in _unrecorded(store, recorded)
             if wanted.takes_failed(track_name, task)
         )
-        console.emit_each(chain((record.model_dump(mode="json") for record in selected), others))
+        console.emit_each("records", chain((record.model_dump(mode="json") for record in selected), others))
         wanted.check()
         return
     rows = [(name_of(r.spec.track), r.spec.step, _task(r), r.status, f"{r.seconds:.2f}", r.key[:12]) for r in selected]
@@ -201,3 +201,30 @@ def copy(source: str, target: str) -> None:
     with console.progress("copying") as advance:
         copied = copy_store(existing(source), Store(target), advance)
     console.say(f"{copied} tasks copied to {target}")
+
+
+@results.command()
+@click.argument("component", metavar="ID")
+@click.argument("version")
+@click.option(
+    "--reason", default="", metavar="TEXT", help="Why, for the readers of tables. Default: none, with --undo."
+)
+@click.option("--undo", is_flag=True, help="Take the results of this version into the tables again.")
+@_store
+def withdraw(component: str, version: str, reason: str, undo: bool, address: str) -> None:
+    """Leave the results of one VERSION of the component ID out of all tables, such as those of a fault that was found.
+
+    They stay in the store, and tables say that they were withdrawn, and why. Another version is computed and ranked.
+    """
+    from imharness.cli.stores import existing
+    from imharness.reading.text import plain
+    from imharness.results.tables import several
+    from imharness.results.withdrawals import address_of
+    from imharness.results.withdrawals import withdraw as withdrawn
+
+    if undo == bool(reason):
+        raise UsageError("say by --reason why the results are withdrawn, or give --undo.")
+    tasks = withdrawn(existing(address), component, version, plain(reason))
+    what = "ranked again" if undo else f"withdrawn: {plain(reason)}"
+    console.say(f"{several(tasks, 'task')} of {address_of(component, version)}: {what}")
+    console.say(f"`harness results rank --store {address}` makes the tables")

@@ -152,10 +152,6 @@ def run(
     listeners = open_listeners(log_to)
     settings, only = executor_settings(click.get_current_context()), {kind: others[kind] for kind in SELECTABLE}
     places, setup, registry = resolve_devices(devices), profile_of(profile, secret, address), installed()
-    if only["dataset"]:
-        from imharness.results.seasons import check_ranked_alone
-
-        check_ranked_alone(Store(address))
     if precision:
         setup = with_precision(setup, registry, precision)
     for failure in registry.failures:

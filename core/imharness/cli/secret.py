@@ -21,11 +21,11 @@ secret_option = click.option(
 def profile_of(name: str, secret: Path | None, address: str) -> Profile:
     """Return what the store at an address computes of a profile, with the seed in the file `secret` if one is given.
 
-    In a season on unpublished photographs they take the place of the profile's data sets.
+    In a season these are its tracks, by its protocol.
     """
     from imharness.components.registry import installed
-    from imharness.planning.photographs import in_season
     from imharness.planning.profiles import load_profile
+    from imharness.planning.season import in_season
     from imharness.planning.secret import read_seed
     from imharness.results.store import Store
 

@@ -14,7 +14,7 @@ from imharness.results.storage.files import StoredFile
 from imharness.results.storage.taskfiles import TaskFile
 from imharness.results.store import Store, Survey
 
-DOCUMENTS = ("logs", "sweeps", "leaderboards", "submissions", "times", "seasons", "examined")
+DOCUMENTS = ("logs", "sweeps", "leaderboards", "submissions", "times", "seasons", "examined", "withdrawals")
 """The folders of documents that are copied."""
 VERIFIED = (*DOCUMENTS, "runs")
 SECRET = "secret.json"

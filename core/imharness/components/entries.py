@@ -21,7 +21,7 @@ class KnownEntries(Protocol):
 
     @property
     def withdrawn(self) -> Mapping[str, str]:
-        """Component id -> why it was withdrawn from all tables."""
+        """Component id, or one version of it -> why it was withdrawn from all tables."""
 
     @property
     def decided(self) -> Decided | None:

@@ -176,7 +176,12 @@ def build_registry(loaded: Loaded) -> Registry:
 
 def checked_offer(item: object) -> Component:
     """Return `item` if it is a component that can be registered; raises `PluginError` otherwise."""
-    if not isinstance(item, Component) or getattr(type(item), "kind", None) not in KINDS:
+    kind = getattr(type(item), "kind", None)
+    if isinstance(item, Component) and kind is not None and kind not in KINDS:
+        raise PluginError(
+            f"{type(item).__name__}: {unknown_name(f'no components have the kind {kind!r}', str(kind), KINDS, 'Kinds')}"
+        )
+    if not isinstance(item, Component) or kind is None:
         text = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
         raise PluginError(f"expected a component of a contract such as Purification, got {text:.120}")
     info = getattr(type(item), "info", None)

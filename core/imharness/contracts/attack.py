@@ -1,6 +1,7 @@
 """Attacks change images so that a metric's score moves, within a budget that they declare.
 
-An attack sees what it attacks only through a `Target`, which gives one score per image; the attack raises this score.
+An attack sees what it attacks only through a `Target`, which gives one score per image; the attack raises this score,
+or, if it says so, moves it either way.
 The harness adapts the sign to the metric's direction, puts the defense in front of the metric if the attack is
 adaptive, counts queries, and refuses results beyond the declared budget.
 """
@@ -27,12 +28,14 @@ class AttackInfo(Info):
         strengths: ``weak``, ``medium`` and ``strong`` -> the values of fields that give the attack this strength.
         distortion: the distance by which the strengths of several attacks are matched: ``linf`` on [0, 1], ``ssim``, or
             ``psnr`` in dB.
+        raises: whether it raises every score; otherwise it moves each one up or down, to reverse the order of images.
     """
 
     access: Literal["white_box", "black_box"]
     norm: Literal["linf", "l2", "l0", "unrestricted"]
     strengths: Mapping[str, Mapping[str, Any]]
     distortion: Literal["linf", "ssim", "psnr"] = "linf"
+    raises: bool = True
 
 
 class Budget(BaseModel):

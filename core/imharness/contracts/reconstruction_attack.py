@@ -7,7 +7,7 @@ import torch
 
 from imharness.contracts.call import Builds, Call
 from imharness.contracts.component import Component
-from imharness.contracts.federated_round import HONEST, Round
+from imharness.contracts.federated_round import HONEST, MALICIOUS, Round
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.track import Progress
 from imharness.contracts.values import NETWORK, PROGRESS, STREAMS, Gradients, ImageBatch, Images, NamedTensors, Numbers
@@ -73,6 +73,22 @@ class ReconstructionAttack(Component, Builds[Reconstruct]):
             if is_known
         ]
         return f"{HONEST}, {' and '.join(revealed)} known" if revealed else HONEST
+
+    @property
+    def letter(self) -> str:
+        """The letter of the threat model in the SoK of Carletti et al. (USENIX Security 2025), or "" where none fits.
+
+        A: the update alone; B: also basic knowledge of images, such as their range and smoothness; C: also details of
+        training; D: also other images of the kind; E: also the distribution of the client's data, such as statistics of
+        batch norm. F: C, and the server changes the network; G: D, and so it does; H: G, and it chooses the clients.
+        These are the table in the authors' public repository, which also has the letters of published attacks.
+        """
+        federated_round = self.round()
+        if self.threat == MALICIOUS:
+            return "F"
+        if federated_round is None:
+            return "B"
+        return "E" if federated_round.statistics_known else "C" if len(federated_round.steps()) > 1 else "B"
 
     @property
     def assumes(self) -> str:

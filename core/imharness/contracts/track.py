@@ -241,8 +241,8 @@ class Query(Protocol):
     The view ``components`` has one row for each component that took part: `kind`, `id`, `label`, `version`, `entry`
     (the label without the field of its parameter study), `control` (what the control is, or empty), what its `info`
     says (such as `access`, `norm`, `group`, `labelled`, `higher_means`, `differentiable`, bounds as `lower` and
-    `upper`), `closeness`, and `parameters` as JSON (``(parameters->>'radius')``). Facts that a component lacks
-    are NULL.
+    `upper`), `closeness`, `letter` (of an attack's threat model), and `parameters` as JSON
+    (``(parameters->>'radius')``). Facts that a component lacks are NULL.
 
     Joins are carried out as they are written. All tables but the first must fit into memory: name the largest first.
     """

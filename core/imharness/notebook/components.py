@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import ValidationError
 
 from imharness.components.provenance import Provenance, Registered
-from imharness.components.registry import installed
+from imharness.components.registry import explain, info_class, installed
 from imharness.contracts.attack import Attack, AttackInfo, Budget, Target
+from imharness.contracts.call import Call, Data
 from imharness.contracts.component import Component, Info
 from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.gradient_defense import GradientDefense
@@ -31,7 +33,7 @@ from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.reconstruction_attack import ReconstructionAttack
 from imharness.contracts.track import Progress
-from imharness.contracts.values import Gradients, Images, Scores
+from imharness.contracts.values import SCORES, Gradients, Images, Scores
 from imharness.errors import ContractError, UsageError
 from imharness.notebook.arguments import short
 from imharness.notebook.objects import Own, built, called
@@ -201,10 +203,6 @@ def component_of(user_object: Own, track: str, identity: str) -> Registered:
             else "without a reference: write metric(..., reference=False)"
         )
         raise UsageError(f"objects: track {track} takes metrics {form}.")
-    if contract is not None and contract not in _LOCAL:
-        raise UsageError(
-            f"objects: track {track} takes a {user_object.kind} as {contract.__name__}; write a plugin for it."
-        )
     return local_component(user_object, contract, identity)
 
 
@@ -217,7 +215,7 @@ def _says(user_object: Own) -> type[Component]:
 
 def local_component(user_object: Own, wanted: type[Component] | None, identity: str) -> Registered:
     """Return an object as a component of a contract, by default of the one that it declares."""
-    contract = _LOCAL[wanted or _says(user_object)]
+    contract = _class_for(wanted or _says(user_object))
     about = f"{(contract.__doc__ or '').rstrip('.')}: {user_object.name}."
     facts = digest([identity, user_object.kind, dict(user_object.facts)])
     component_class = type(
@@ -232,6 +230,28 @@ def local_component(user_object: Own, wanted: type[Component] | None, identity: 
         },
     )
     return Registered(component_class(), LOCAL, Provenance(LOCAL, ""))
+
+
+def _class_for(contract: type[Component]) -> type[_Local]:
+    """Return the class of a notebook's objects of a contract.
+
+    Of a contract of another package they are called as its `call` says. Raises `UsageError` for one that takes more
+    than a function.
+    """
+    if contract in _LOCAL:
+        return _LOCAL[contract]
+    call, methods = contract.call, set(getattr(contract, "__abstractmethods__", ()))
+    if not isinstance(call, Call) or isinstance(call, Data) or methods - {"build"}:
+        raise UsageError(f"objects: a {contract.kind} of the contract {contract.__name__} has to be a plugin.")
+
+    def build(self: _Local, device: torch.device) -> Callable[..., Any]:
+        function = self.function(device, len(call.arguments))
+        if call.returns is not SCORES:
+            return function
+        return lambda *arguments: _scores(function(*arguments), call.rows(call.named_arguments(arguments)), device)
+
+    body = {"__doc__": f"{contract.__name__} from a notebook or script.", "__module__": __name__, "build": build}
+    return type(f"Local{contract.__name__}", (_Local, contract), body)
 
 
 def images_of(pixels: npt.NDArray[np.uint8]) -> Registered:
@@ -253,7 +273,15 @@ def _info(user_object: Own, contract: type[_Local]) -> Info:
         return MembershipDefenseInfo(**named)
     if contract is LocalAttack:
         return AttackInfo(**named, access=facts["access"], norm=facts["norm"], strengths=ALIKE)
-    return Info(**named)
+    if contract in _LOCAL.values():
+        return Info(**named)
+    info: type[Info] = info_class(contract)
+    try:
+        return info(**named, **{name: value for name, value in facts.items() if name in info.model_fields})
+    except ValidationError as error:
+        raise UsageError(
+            f"objects: a {user_object.kind} of this track has to be a plugin: {explain(error, info)}"
+        ) from None
 
 
 def _scores(output: Any, n: int, device: torch.device) -> Scores:

@@ -9,13 +9,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from imharness.errors import UsageError
 from imharness.exports.marks import standing_of
 from imharness.notebook.arguments import address_of
+from imharness.notebook.beside import with_rows_of
 from imharness.notebook.load import TABLES, joined, leaderboards_in, of_leaderboard
 from imharness.notebook.result import Result
 from imharness.notebook.writing import pandas_module
@@ -44,6 +45,27 @@ class PublishedLeaderboard(Result):
     """
 
     release: str = ""
+
+    def with_mine(self, mine: Result) -> PublishedLeaderboard:
+        """Return the leaderboard with entries of your own beside those that are published; nothing is sent anywhere.
+
+            leaderboard.with_mine(ih.load("store"))
+
+        The rows stand first in the tables that both have, without a rank: places need the single scores of all entries.
+        Rankings and findings stay those that were published.
+
+        Args:
+            mine: what `harness run` or `imharness.run` measured with the profile, seed and limit of the leaderboard,
+                with one of its entries beside yours, such as ``--defense none --defense acme/mine``: its numbers show
+                whether this machine gives those that are published. Of a secret split, which you do not have, they
+                are held against the published intervals.
+
+        Raises:
+            UsageError: the settings or the numbers of an entry in both are others, or there is no entry of your own.
+        """
+        if not isinstance(mine, Result):
+            raise UsageError('mine: expected a result, such as imharness.load("store").')
+        return replace(self, made=with_rows_of(self, mine))
 
     def standings(self) -> pandas.DataFrame:
         """Return where each entry of each ranking stands, a row for each; raises `Unavailable` without pandas.

@@ -32,8 +32,7 @@ from imharness.reading.image_folders import images_below
 from imharness.reading.images import SHOWN, read_pixels
 from imharness.reading.opening import printable, read_bytes
 from imharness.reading.structured import read_json
-from imharness.results.seasons import Photographs, Season, season_of
-from imharness.results.store import Store
+from imharness.results.seasons import Photographs, Season
 
 MOS = "mos.csv"
 """The file of labels by people, as the data set ``folder:PATH`` reads it."""
@@ -111,7 +110,7 @@ def prepared(folder: Path, season: Season, seed: str) -> Path:
     Raises `UsageError` for another folder, and for another seed.
     """
     files, photographs = checked(folder, season), _of(season)
-    _check_seed(season, seed)
+    check_seed(season, seed)
     target = import_folder() / photographs.folder
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".photographs-", dir=target.parent) as beside:
@@ -135,7 +134,7 @@ def prepared(folder: Path, season: Season, seed: str) -> Path:
 def check_prepared(season: Season, seed: str) -> None:
     """Raise `UsageError` unless the copy among the assets is what the season committed itself to."""
     photographs = _of(season)
-    _check_seed(season, seed)
+    check_seed(season, seed)
     copy = asset_path(photographs.folder)
     remedy = f"`harness season verify FOLDER`, with the folder of season {season.name}, makes it again."
     if not copy.is_dir():
@@ -178,25 +177,14 @@ def on_photographs(profile: Profile, photographs: Photographs, registry: Registr
     return profile.model_copy(update={"tracks": tracks})
 
 
-def in_season(profile: Profile, store: Store, registry: Registry) -> Profile:
-    """Return what the store's season computes of a profile; the profile itself without a season on photographs.
-
-    Raises `UsageError` for another seed, and where the photographs on this machine are not those of the commitment.
-    """
-    season = season_of(store)
-    if season is None or season.photographs is None:
-        return profile
-    check_prepared(season, profile.secret)
-    return on_photographs(profile, season.photographs, registry)
-
-
 def _of(season: Season) -> Photographs:
     if season.photographs is None:
         raise UsageError(f"season {season.name} is computed on the data sets of its profile, not on photographs.")
     return season.photographs
 
 
-def _check_seed(season: Season, seed: str) -> None:
+def check_seed(season: Season, seed: str) -> None:
+    """Raise `UsageError` unless a seed is that of a season."""
     if digest_of(seed) != season.secret:
         raise UsageError(
             f"season {season.name} is computed with the seed of its secret split, {season.secret}; give it with "

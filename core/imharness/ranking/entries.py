@@ -22,6 +22,7 @@ from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef, digest
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
+from imharness.results.withdrawals import withdrawn_versions
 
 EXAMINED = "examined"
 """The folder of a store with what quick checks found."""
@@ -43,7 +44,7 @@ class StoreEntries:
         registry: components that can be shown; some of them may not be buildable here.
         submitted: ids of components that came with a submission.
         standing: component id -> what was decided about it, oldest first.
-        withdrawn: component id -> why it stands in no table any more.
+        withdrawn: id of a component, or one version of it -> why it stands in no table any more.
         decided: how many decisions that were.
         examined: digest of a reference to a component -> the quick checks that it failed; see `imharness.testing`.
     """
@@ -108,7 +109,7 @@ def known_entries(store: Store) -> StoreEntries:
     for failure in loaded.failures:
         raise PluginError(f"{failure.name} cannot say what was decided about entries: {failure.reason}")
     here, standing = installed(), dict[str, tuple[Standing, ...]]()
-    registry, withdrawn, decided = here, {f"{LOCAL}/": LEFT_HERE}, None
+    registry, withdrawn, decided = here, {f"{LOCAL}/": LEFT_HERE, **withdrawn_versions(store)}, None
     for plugin in loaded.plugins:
         for submissions in loaded.ask(plugin, store=store):
             registry = registry.joined(submissions.submitted)
@@ -125,10 +126,19 @@ def examined_in(store: Store) -> dict[str, tuple[str, ...]]:
 
 
 def other_code(leaderboard: Leaderboard, registry: Registry) -> Iterator[str]:
-    """Yield a line for each component of a leaderboard whose results are not of the installed version and code."""
-    for kind, id, version in dict.fromkeys((entry.kind, entry.id, entry.version) for entry in leaderboard.entries):
+    """Yield a line for each component of a leaderboard whose results are not of the installed version and code.
+
+    One that is not installed is named, too, unless it was submitted: the store then has its package.
+    """
+    entries = {(entry.kind, entry.id, entry.version): entry for entry in leaderboard.entries}
+    for (kind, id, version), entry in entries.items():
         installed_one = registry.version(kind, id)
-        if installed_one and installed_one != version:
+        if not installed_one and not entry.standing:
+            yield (
+                f"{id}: its package is not installed any more; its results of version {version} stay, unless "
+                f"`harness results withdraw {id} {version}` takes them out"
+            )
+        elif installed_one and installed_one != version:
             yield (
                 f"{id}: its results are of version {version}, and {installed_one} is installed; "
                 "`harness run` computes them again"
@@ -197,6 +207,9 @@ def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
     for name in ("closeness", "classes"):
         if isinstance(getattr(component, name, None), int):
             facts[name] = getattr(component, name)
+    letter = getattr(component, "letter", None)
+    if isinstance(letter, str):
+        facts["letter"] = letter
     if hasattr(component, "without_grid"):
         facts["entry"] = component.without_grid().label
     return facts
@@ -233,6 +246,9 @@ def _traits(component: Component) -> dict[str, str]:
     """Return what `info` says beyond name, version and paper, as text."""
     usual = set(Info.model_fields)
     traits = {name: value for name, value in component.info.model_dump(mode="json").items() if name not in usual}
+    for name in ("threat", "letter"):
+        if isinstance(getattr(component, name, None), str):
+            traits[name] = getattr(component, name)
     return {name.replace("_", " "): _text(value) for name, value in traits.items() if value not in (None, "", {})}
 
 

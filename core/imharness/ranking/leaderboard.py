@@ -30,6 +30,7 @@ from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
 from imharness.results.tables import Table, several
 from imharness.results.tasks import SECRET, TaskRecord
+from imharness.results.withdrawals import address_of, without_code
 from imharness.statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 GONE = "no longer in the store"
 """Why tables lack results that were there once."""
+WITHDRAWN = "withdrawn: "
+"""The beginning of why tables lack results that were taken out of them."""
 PUBLIC = "on public photographs"
 """What a first place says where entries could know the photographs."""
 Progress = AbstractContextManager[Callable[[int, int], None]]
@@ -160,15 +163,20 @@ def _said_on_public(ranking: Ranking) -> Ranking:
 
 
 def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
-    """Leave out what was withdrawn; "owner/" stands for all of an owner."""
+    """Leave out what was withdrawn: a component, one version of it, or by "owner/" all of an owner."""
 
-    def why(id: str) -> str:
-        return gone.get(id) or gone.get(f"{id.partition('/')[0]}/", "")
+    def gap(id: str, version: str) -> tuple[str, str] | None:
+        whole = {id: gone.get(id) or gone.get(f"{owner_of(id)}/", "")}
+        versions = {
+            name: gone.get(name, "") for name in (address_of(id, version), address_of(id, without_code(version)))
+        }
+        return next(((what, why) for what, why in {**whole, **versions}.items() if why), None)
 
-    remaining = [r for r in records if not any(why(ref.id) for ref in r.spec.components.values())]
-    used = sorted({ref.id for r in records for ref in r.spec.components.values()})
-    gaps = [Missing(what=id, reason=f"withdrawn: {why(id)}", remedy="") for id in used if why(id)]
-    return remaining, gaps
+    used = {(ref.id, ref.version) for r in records for ref in r.spec.components.values()}
+    gaps = {ref: reason for ref in sorted(used) if (reason := gap(*ref))}
+    remaining = [r for r in records if not any((ref.id, ref.version) in gaps for ref in r.spec.components.values())]
+    reasons = dict.fromkeys(gaps.values())
+    return remaining, [Missing(what=what, reason=f"{WITHDRAWN}{why}", remedy="") for what, why in reasons]
 
 
 def _discarded(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) -> list[Missing]:

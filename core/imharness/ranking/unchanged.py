@@ -70,9 +70,12 @@ def unchanged_leaderboard(
 ) -> Leaderboard | None:
     """Return the stored tables of a configuration if its tasks, their arrays and all else are as they were then.
 
-    The tables were made from every task, which was opened for that: here a digest of its file is enough.
+    The tables were made from every task, which was opened for that: here a digest of its file is enough. A
+    configuration that is missing or damaged in the store has to be written with its tables again.
     """
     with suppress(DamagedError):
+        if store.sweep(track.info.id, sweep.run_configuration) is None:
+            return None
         leaderboard = made_from(store, track, origin_of(store, track, sweep, catalogue, survey))
         if leaderboard is not None and store.has_arrays(sweep, survey):
             if leaderboard.numbers is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import weakref
@@ -23,6 +24,8 @@ from imharness.results.tasks import TaskRecord
 T = TypeVar("T")
 MEMORY = "300MB"
 """The most that the database may hold in memory; rows that become arrays do not count."""
+FEW = 64
+"""The number of files of a step that each query may open again."""
 AT_ONCE = 2**17
 """The number of rows in a batch."""
 
@@ -44,12 +47,14 @@ class ResultQuery:
     ) -> None:
         import duckdb  # loaded here because plans need no tables
 
-        folder = tempfile.mkdtemp(prefix="imharness-")
+        self._folder = folder = tempfile.mkdtemp(prefix="imharness-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._db = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY, "temp_directory": folder})
         self._db.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         self._store, self._records, self._duckdb = store, list(records), duckdb
         self._places, self._viewed = store.row_files(self._records), dict[str, Path]()
+        self._scattered = dict[str, str]()
+        """The SQL of steps whose rows lie in many files."""
         self._steady(lambda: None)
         if components:
             self._db.register("components", _table(components))
@@ -59,15 +64,18 @@ class ResultQuery:
         return frozenset(record.spec.step for record in self._records)
 
     def blocks(self, sql: str, **columns: Any) -> Blocks:
-        return self._steady(
-            lambda: made_of(lambda select: self._db.sql(select).to_arrow_reader(AT_ONCE), sql, **columns)
-        )
+        def streamed(select: str) -> pa.RecordBatchReader:
+            self._gather(sql)
+            return self._db.sql(select).to_arrow_reader(AT_ONCE)
+
+        return self._steady(lambda: made_of(streamed, sql, **columns))
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
         table = self._steady(lambda: self._table(sql))
         return {name: np.asarray(table[name].to_numpy(zero_copy_only=False)) for name in table.column_names}
 
     def _table(self, sql: str) -> pa.Table:
+        self._gather(sql)
         relation = self._db.sql(sql)
         return pa.table({}) if relation is None else relation.to_arrow_table()
 
@@ -100,11 +108,25 @@ class ResultQuery:
             self._db.register(f"{name}_tasks", _table(facts))
             if any(record.rows for record in records):
                 files = [path for path, record in zip(paths, records, strict=True) if record.rows]
-                self._db.execute(
-                    f'CREATE OR REPLACE VIEW "{name}" AS SELECT t.*, r.* EXCLUDE (filename) '
-                    f"FROM ({sql_of_rows(files)}) r JOIN {name}_tasks t ON t.filename = r.filename"
-                )
+                rows = sql_of_rows(files)
+                self._show(name, rows)
+                if len(files) > FEW:
+                    self._scattered[name] = rows
         self._viewed = self._places
+
+    def _show(self, name: str, rows: str) -> None:
+        self._db.execute(
+            f'CREATE OR REPLACE VIEW "{name}" AS SELECT t.*, r.* EXCLUDE (filename) '
+            f"FROM ({rows}) r JOIN {name}_tasks t ON t.filename = r.filename"
+        )
+
+    def _gather(self, sql: str) -> None:
+        """Copy the rows of the steps that a query names into one file each, so that thousands are opened once."""
+        for name in [name for name in self._scattered if re.search(rf"\b{name}\b", sql)]:
+            file = f"{self._folder}/{name}.parquet"
+            self._db.execute(f"COPY ({self._scattered[name]}) TO '{file}' (FORMAT parquet, COMPRESSION lz4_raw)")
+            self._show(name, f"SELECT * FROM read_parquet('{file}')")
+            del self._scattered[name]
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> pa.Table:

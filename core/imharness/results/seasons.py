@@ -42,7 +42,8 @@ class Photographs(BaseModel):
 class Season(BaseModel):
     """A season.
 
-    `protocol`: track -> the digest of all settings that decide what is computed. `secret`: the digest of the seed of
+    `protocol`: track -> the digest of all settings that decide what is computed. `limit`: how many images of each data
+    set it uses, None for all. `secret`: the digest of the seed of
     its secret split; the seed itself, `revealed`, and the secret of the store, `streams`, from which random streams of
     submitted entries follow, stand here only once it is closed. `until`: the day on which it closes at the earliest.
     `decisions`: how many decisions its ledger had when it was closed. `photographs`: those that it is computed on, if
@@ -56,6 +57,7 @@ class Season(BaseModel):
     until: date
     profile: str
     protocol: Mapping[str, str]
+    limit: int | None = None
     secret: str
     closed: str = ""
     reason: str = ""
@@ -82,15 +84,6 @@ def check_published(store: Store, what: str) -> None:
         raise UsageError(
             f"{what} of store {store.address} would show unpublished photographs of season {season.name} and what each "
             f"scores; wait until it is closed, {season.until} at the earliest."
-        )
-
-
-def check_ranked_alone(store: Store) -> None:
-    """Raise `UsageError` where a store has a season on photographs: no other data set is computed there."""
-    season = season_of(store)
-    if season is not None and season.photographs is not None:
-        raise UsageError(
-            f"--dataset: season {season.name} is computed on its own photographs alone; use another --store."
         )
 
 

@@ -12,6 +12,7 @@
     logs/ab/<key>.json               what a task printed, warned and logged (see `imharness.running.logs`)
     shards/ab/<key>/                 parts of a task that are not joined yet (see `imharness.running.shards`)
     runs/<run>.json, times/<device>.json       the state of each run, how long tasks took
+    withdrawals/<digest>.json        a version of a component whose results are withdrawn
     seasons/<name>.json              the protocol and the last day of a leaderboard
     ledger.jsonl                     the decisions about entries
     secret.json                      the seed of what strangers' evaluators are measured on; copies leave it out

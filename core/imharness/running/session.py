@@ -18,6 +18,7 @@ from imharness.components.registry import Registry, installed
 from imharness.errors import StoreError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
+from imharness.planning.season import check_alone, in_season
 from imharness.planning.selection import chosen_tracks, refuse_contradictions
 from imharness.ranking.entries import known_entries
 from imharness.ranking.listeners import announce
@@ -79,6 +80,10 @@ class Session:
     settings: Mapping[str, Any] | None = None
     prepare: Sequence[tuple[str, Mapping[str, Any]]] = ()
 
+    def __post_init__(self) -> None:
+        """Keep to the season of the store; raises `UsageError` for settings that are not those of its protocol."""
+        self.profile = in_season(self.profile, self.store, self.registry)
+
     @cached_property
     def times(self) -> Times:
         """How long tasks take on the first device, as learnt from the results in the store."""
@@ -96,6 +101,7 @@ class Session:
 
         Raises `UsageError` for an unknown name, and for a selection that leaves nothing.
         """
+        check_alone(self.store, self.limit, self.seed, only or {})
         ids = list(self.profile.tracks) if tracks is None else chosen_tracks(self.registry, self.profile, tracks)
         refuse_contradictions(self.registry, self.profile, ids, only or {})
         chosen: dict[str, Any] = {"only": only, "further": further, "whole": whole}

@@ -1,4 +1,4 @@
-"""The checks of attacks: they attack a small network, and must raise its score."""
+"""The checks of attacks: they attack a small network, and must raise its score, or move it if they claim no more."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AttackProbe(Probe):
         return {"target": self._target(len(inputs["images"]), device)}
 
     def own_checks(self) -> Iterator[OwnCheck]:
-        yield "raises the score of what it attacks", self._gains
+        yield f"{'raises' if self.component.info.raises else 'moves'} the score of what it attacks", self._gains
         yield "gains as much alone as in the batch", self._alone
         for strength in self.component.info.strengths:
             yield f"keeps its budget at strength {strength}", lambda s=strength: self._strength(s)  # type: ignore[misc]
@@ -58,7 +58,8 @@ class AttackProbe(Probe):
     def _gains(self) -> str:
         score, inputs = samples.Quality(self.seed), self.inputs(2)
         attacked = self.call(self.built, inputs, [1, 2])
-        gain = float((score(attacked) - score(inputs["images"])).mean())
+        gains = score(attacked) - score(inputs["images"])
+        gain = float((gains if self.component.info.raises else gains.abs()).mean())
         if gain <= 0 and self.component.info.norm != "unrestricted":
             raise ContractError(f"the mean score of the attacked images changed by {gain:.3g}")
         return f"mean gain {gain:.3g} on scores in (0, 1)"

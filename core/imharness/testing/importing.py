@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from imharness.errors import HarnessError
 from imharness.testing.conformance import CheckResult
 
 SLOW_S = 5.0
@@ -30,14 +31,21 @@ CHECK = "is imported quickly, and does no work at import"
 def check_imports(modules: Sequence[str], roots: Sequence[Path] = ()) -> list[CheckResult]:
     """Import each module in a fresh process that already has torch and the harness, and return what it did."""
     paths = os.pathsep.join([*map(str, roots), *filter(None, [os.environ.get("PYTHONPATH", "")])])
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, str(PATIENCE_S), *modules],
-        env={**os.environ, "PYTHONPATH": paths},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=PATIENCE_S * (1 + len(modules)),
-        check=True,
-    )
+    patience = PATIENCE_S * (1 + len(modules))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, str(PATIENCE_S), *modules],
+            env={**os.environ, "PYTHONPATH": paths},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=patience,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise HarnessError(
+            f"no Python that imports torch and the harness was ready within {patience:g} s; "
+            "check again when this machine computes less"
+        ) from None
     return [_judged(module, json.loads(line)) for module, line in zip(modules, done.stdout.splitlines(), strict=True)]
 
 

@@ -2,6 +2,7 @@
 
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables import (
+    between_metrics,
     breaks,
     certified,
     certified_order,
@@ -62,6 +63,7 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
         *grouped.tables(study, grouped.architectures(query)),
         *parameters.tables(study),
         *transfer.tables(query, study),
+        *between_metrics.tables(query, study),
         *draws.tables,
         *distortion.tables(query),
         *strengths.tables(query),

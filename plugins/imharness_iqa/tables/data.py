@@ -87,8 +87,8 @@ MEASURES = {
             "gain %",
             "lower",
             2,
-            "100 (f(D(x')) - f(D(x))) / range, positive towards better quality, which attacks ask "
-            "for, and negative if the score moved the other way. D^D is its absolute value.",
+            "100 (f(D(x')) - f(D(x))) / range, positive towards better quality, which most attacks "
+            "ask for, and negative if the score moved the other way. D^D is its absolute value.",
         ),
         ("rd", "R^D", "higher", 3, "R with the score of the defended clean image in place of the clean one."),
         (

@@ -13,7 +13,6 @@ import torch
 from pydantic import Field
 
 from imharness.data import generator
-from imharness.errors import UsageError
 from imharness.gradients import (
     HONEST,
     Gradients,
@@ -26,6 +25,7 @@ from imharness.gradients import (
     hookimpl,
 )
 from imharness_reconstruction.inversion import total_variation
+from imharness_reconstruction.linear_layer import first_linear
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.output_layer import output_layer
 from imharness_reconstruction.per_image import averaged, gradients_and_inputs, mean_of
@@ -52,6 +52,11 @@ class Cafe(ReconstructionAttack):
         return f"{HONEST}, batches known"
 
     @property
+    def letter(self) -> str:
+        """No letter: the SoK of Carletti et al. has no server that draws the rows of every batch."""
+        return ""
+
+    @property
     def assumes(self) -> str:
         """What the attack takes for granted, in a sentence."""
         return "The server draws the rows of every batch (vertical federated learning) and sees each image in several."
@@ -71,7 +76,7 @@ class Cafe(ReconstructionAttack):
             count = len(rng)
             first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1)
             mean = mean_of(self.batches(count), count).to(first.device)
-            name, layer, entered = _linear(model, first)
+            name, layer, entered = first_linear(model, first, "CAFE")
             slopes = torch.linalg.lstsq(mean, gradients[f"{name}.bias"]).solution  # (N, out)
             layer_inputs = _inputs(gradients[f"{name}.weight"], slopes, mean)  # (N, in)
             if torch.equal(entered.flatten(1), first.flatten(1)):
@@ -126,25 +131,6 @@ def _inputs(weight: torch.Tensor, slopes: torch.Tensor, mean: torch.Tensor) -> t
 def _labels(slopes: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
     """Return each image's class from the gradients of the output bias ``(T, classes)``, solved as in step I."""
     return torch.linalg.lstsq(mean, slopes).solution.argmin(dim=1)
-
-
-def _linear(model: torch.nn.Module, images: Images) -> tuple[str, torch.nn.Linear, torch.Tensor]:
-    """Return the name of the first linear layer with a bias that images pass, the layer, and what enters it."""
-    met: list[tuple[str, torch.nn.Linear, torch.Tensor]] = []
-    hooks = [
-        layer.register_forward_pre_hook(lambda layer, inputs, name=name: met.append((name, layer, inputs[0])))
-        for name, layer in model.named_modules()
-        if isinstance(layer, torch.nn.Linear) and layer.bias is not None
-    ]
-    try:
-        with torch.no_grad():
-            model(images)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if not met:
-        raise UsageError("model: it has no linear layer with a bias, through which CAFE recovers images.")
-    return met[0]
 
 
 @hookimpl

@@ -16,6 +16,11 @@ class Dlg(GradientMatching):
 
     info = Info(id="harness/dlg", version="5", paper="zhu2019")
 
+    @property
+    def letter(self) -> str:
+        """The letter of the threat model in the SoK of Carletti et al."""
+        return "A"
+
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress

@@ -16,6 +16,11 @@ class Idlg(GradientMatching):
 
     info = Info(id="harness/idlg", version="5", paper="zhao2020")
 
+    @property
+    def letter(self) -> str:
+        """The letter of the threat model in the SoK of Carletti et al."""
+        return "A"
+
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress

@@ -81,6 +81,11 @@ class Imprint(ReconstructionAttack):
         return MALICIOUS
 
     @property
+    def letter(self) -> str:
+        """The letter of the threat model in the SoK of Carletti et al.: it knows how bright other images are."""
+        return "G"
+
+    @property
     def assumes(self) -> str:
         """What the attack takes for granted, in a sentence."""
         return (

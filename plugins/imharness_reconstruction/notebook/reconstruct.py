@@ -59,6 +59,34 @@ class Reconstruction(Result):
     doubts: Sequence[str] = field(default=(), kw_only=True)
     assumes: str = field(default="", kw_only=True)
 
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """What is said first of the user's gradients: whether the attack rebuilt the images, or how well it fits."""
+        attack, rows = self._names[self.table().labels[0]], self.read["reconstruct"]()
+        count = len(rows["loss"])
+        if "closer" not in rows:
+            loss, grey = (float(rows[name].mean()) for name in ("loss", "grey"))
+            fits = f"{attack} fits your gradient{'s' * (count > 1)} to a loss of {loss:.2g}"
+            return f"{fits}; a flat grey image has {grey:.2g}.", "Give originals to learn how close the images are."
+        closer = int(rows["closer"].sum())
+        if not closer:
+            none = (
+                f"{attack} does not rebuild your image{'s' * (count > 1)}: a flat image of the mean colour is as close."
+            )
+            return none, *self._scores(), "A stronger attack may come closer."
+        images = "your image" if count == 1 else f"{closer} of your {count} images"
+        return f"{attack} rebuilds {images}: closer than a flat image of the mean colour.", *self._scores()
+
+    def _scores(self) -> list[str]:
+        """Return the mean of each metric, beside that of flat images."""
+        table = self.table()
+        scored = [column for column in table.spec.columns if column.key not in DESCRIPTIONS]
+        means = [table.column(column.key) for column in scored]
+        return [
+            f"{column.label} {rebuilt:.4g}, a flat image {flat:.4g}."
+            for column, (rebuilt, flat) in zip(scored, means, strict=True)
+        ]
+
     def _notes(self) -> list[str]:
         return [*self.doubts, *([f"Threat model: {self.assumes}"] if self.assumes else []), *super()._notes()]
 

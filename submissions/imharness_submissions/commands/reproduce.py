@@ -75,7 +75,7 @@ def reproduce(
             secret=read_seed(secret) if secret is not None else "",
         )
     if as_json:
-        console.emit([one.model_dump(mode="json") for one in results])
+        console.emit({"tasks": [one.model_dump(mode="json") for one in results]})
     else:
         rows = [
             (

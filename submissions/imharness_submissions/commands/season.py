@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from imharness.cli import console
-from imharness.cli.options import Group, json_option, store_option
+from imharness.cli.options import Group, json_option, limit_option, store_option
 from imharness.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
@@ -45,10 +46,27 @@ def season() -> None:
     "--until", type=click.DateTime(["%Y-%m-%d"]), required=True, metavar="YYYY-MM-DD", help="The last day, at least."
 )
 @click.option("--profile", default="official", show_default=True, metavar="NAME|FILE.toml", help="The protocol.")
+@click.option(
+    "--track",
+    "tracks",
+    multiple=True,
+    metavar="NAME",
+    help="Only this track of the profile; may be given several times.",
+)
+@limit_option()
 @_secret
 @_photographs
 @_store
-def open_(name: str, until: datetime, profile: str, secret: Path, photographs: Path | None, address: str) -> None:
+def open_(
+    name: str,
+    until: datetime,
+    profile: str,
+    tracks: Sequence[str],
+    limit: int | None,
+    secret: Path,
+    photographs: Path | None,
+    address: str,
+) -> None:
     """Open the season NAME in a store, and draw the seed of its secret split into FILE if there is none.
 
     With --photographs, the root of a Merkle tree over the folder stands in the ledger and in the season, and a copy of
@@ -59,19 +77,40 @@ def open_(name: str, until: datetime, profile: str, secret: Path, photographs: P
     from imharness_submissions.ledger import Ledger
     from imharness_submissions.seasons import open_season
 
-    season = open_season(Store(address), name, until.date(), load_profile(profile), secret, photographs)
+    def commit(season: Season) -> None:
+        ledger, reason = Ledger(address), _commitment(season)
+        if reason and (name, reason) not in [(line.name, line.reason) for line in ledger.lines()]:
+            ledger.append(name, (), "opened", reason)
+
+    season = open_season(
+        Store(address),
+        name,
+        until.date(),
+        load_profile(profile),
+        secret,
+        photographs,
+        commit,
+        tracks=tracks,
+        limit=limit,
+    )
     if season.photographs is not None:
-        what = f"{season.photographs.files} unpublished files, labels by {season.photographs.labels}"
-        root = season.photographs.root
-        Ledger(address).append(name, (), "opened", f"on {what}, Merkle root {root}")
-        console.say(f"{what}, Merkle root {root}; a copy is among the assets, as {season.photographs.folder}")
+        console.say(f"opened {_commitment(season)}; a copy is among the assets, as {season.photographs.folder}")
     where = f"--profile {profile} --secret {secret} --store {address}"
+    where += f" --limit {limit}" if limit is not None else ""
     console.say(
         f"season {season.name} until {season.until}, secret split {season.secret}; compute its leaderboard, then "
         "entries:"
     )
     console.say(f"harness run --all {where}")
     console.say(f"harness submissions run submissions/NAME {where}")
+
+
+def _commitment(season: Season) -> str:
+    """Return what the ledger says of the photographs of a season, "" without any."""
+    photographs = season.photographs
+    if photographs is None:
+        return ""
+    return f"on {photographs.files} unpublished files, labels by {photographs.labels}, Merkle root {photographs.root}"
 
 
 @season.command()
@@ -97,17 +136,18 @@ def status(address: str, as_json: bool) -> None:
 
 
 def _facts(store: Store, season: Season) -> dict[str, Any]:
+    from imharness.components.registry import installed
     from imharness.planning.profiles import load_profile
+    from imharness.planning.season import changed, of_season
     from imharness.results.entries import NOT_JUDGED, flags_in
     from imharness_submissions.ledger import Ledger
-    from imharness_submissions.seasons import changed
 
     ledger = Ledger(store.address)
     lines, standings = ledger.lines(), ledger.standings()
     counts = Counter(line.decision for line in lines)
     days = (season.until - datetime.now(UTC).date()).days
     try:
-        other = changed(season, load_profile(season.profile))
+        other = changed(season, of_season(load_profile(season.profile), season, installed()))
     except HarnessError as error:
         other = [str(error)]
     return {
@@ -115,6 +155,7 @@ def _facts(store: Store, season: Season) -> dict[str, Any]:
         "opened": season.opened[:10],
         "until": str(season.until),
         "profile": season.profile,
+        "images of each data set": season.limit or "all",
         "secret split": season.secret,
         "photographs": "those of the profile"
         if season.photographs is None

@@ -355,7 +355,7 @@ def ledger(address: str, as_json: bool, against: Path | None) -> None:
     if against is not None:
         store_ledger.check_begins_with(published(against), str(against))
     if as_json:
-        console.emit([line.model_dump(mode="json") for line in lines])
+        console.emit({"decisions": [line.model_dump(mode="json") for line in lines]})
         return
     rows = [(line.number, line.date, line.name, line.decision, line.reason[:200]) for line in lines]
     console.table(

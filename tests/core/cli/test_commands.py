@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from imharness.cli import cli
 from imharness.errors import UsageError
+from imharness.results.version import SCHEMA
 
 ONE = ["--dataset", "harness/severity-ladder[size=192]", "--metric", "mse", "--attack", "stadv"]
 WORDS = ["run", "--track", "perceptual", *ONE, "--limit", "6", "--workers", "0", "--device", "cpu"]
@@ -39,8 +40,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return working_folder
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("results", "list"),
+        ("status",),
+        ("plugins", "list", "--kind", "attack"),
+        ("plugins", "show", "psnr"),
+        ("assets", "list"),
+        ("papers", "show"),
+        ("papers", "compare", "membership/4"),
+        ("submissions", "ledger"),
+        (*WORDS, "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_facts_as_json_state_the_version_of_their_format(folder: Path, words: tuple[str, ...]) -> None:
+    facts = json.loads(call(folder, *words, "--json").stdout)
+    assert (type(facts), facts["schema_version"]) == (dict, SCHEMA)
+
+
 def test_results_list_show_verify(folder: Path) -> None:
-    (record,) = json.loads(call(folder, "results", "list", "--json").output)
+    (record,) = json.loads(call(folder, "results", "list", "--json").output)["records"]
     assert record["status"] == "done"
     assert record["key"][:12] in call(folder, "results", "list").output
     record_facts = json.loads(call(folder, "results", "show", record["key"][:8], "--json").output)
@@ -64,7 +85,7 @@ def test_rows_are_exported(folder: Path, form: str, tmp_path: Path) -> None:
         rows = list(csv.DictReader(path.read_text().splitlines()))
     assert len(rows) == 6
     assert {row["metric"] for row in rows} == {"harness/mse"}
-    (record,) = json.loads(call(folder, "results", "list", "--json").output)
+    (record,) = json.loads(call(folder, "results", "list", "--json").output)["records"]
     assert json.loads(call(folder, "results", "show", record["key"], "--json").output)["facts"]["ms"] > 0
     assert "ms" not in rows[0]  # a measured time differs from run to run, as rows do not
 
@@ -146,7 +167,9 @@ def test_plugins(folder: Path) -> None:
 def test_doctor_and_assets(folder: Path) -> None:
     facts = json.loads(call(folder, "doctor", "--json").output)
     assert facts["left_out"] == {}
-    assert "squeezenet1-1-features" in {a["name"] for a in json.loads(call(folder, "assets", "list", "--json").output)}
+    assert "squeezenet1-1-features" in {
+        a["name"] for a in json.loads(call(folder, "assets", "list", "--json").output)["assets"]
+    }
     call(folder, "assets", "get", "nothing", raises=UsageError)
 
 

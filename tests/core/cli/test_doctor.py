@@ -24,6 +24,8 @@ def test_a_check_from_outside_is_shown_and_one_that_raises_is_named(harness_fork
     (facts / "entry_points.txt").write_text("[imharness]\nraising.doctor = acme_raising_check\n")
     text = "from imharness.tracks import hookimpl\n\n\n@hookimpl\ndef doctor():\n    raise ValueError('no\\nkey')\n"
     (facts.parent / "acme_raising_check.py").write_text(text)
+    first = harness_forked("doctor", cwd=tmp_path, packages=("acme-hooks",)).stdout.splitlines()[0]
+    assert first.endswith(" 1 plugin left out, named below.")
     report = json.loads(harness_forked("doctor", "--json", cwd=tmp_path, packages=("acme-hooks",)).stdout)
     assert report["acme licence"] == "none"
     assert report["left_out"] == {"acme-raising-check:acme_raising_check": "doctor() raised ValueError: no key"}
@@ -32,8 +34,8 @@ def test_a_check_from_outside_is_shown_and_one_that_raises_is_named(harness_fork
 @pytest.mark.parametrize(
     ("profile", "sentence"),
     [
-        ("quick", "Everything the quick profile needs is here."),
-        ("paper", "The paper profile runs and leaves out "),
+        ("quick", "Ready: everything the quick profile needs is here."),
+        ("paper", "Ready, but not complete: the paper profile leaves out "),
     ],
 )
 def test_the_first_line_says_whether_anything_is_missing(

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,9 @@ from tests.leaderboard.contested import FLIP, JPEG, MEDIAN, NOISE, NONE, PURIFIE
 import imharness as ih
 from imharness.errors import UsageError
 from imharness.notebook import published
+from imharness.notebook.load import of_leaderboard
+from imharness.results.entries import Entry
+from imharness.results.tables import Row
 
 pd = pytest.importorskip("pandas")
 TIERS = {
@@ -105,6 +108,94 @@ def test_standings_say_who_may_be_best_who_is_a_control_and_why_others_cannot_wi
     assert standings.loc[JPEG, "standing"] == ""
     [ranking] = leaderboard().rankings
     assert standings.index[standings["winner"]].tolist() == [label for label in [ranking.winner] if label]
+
+
+MINE = "acme/mine"
+
+
+def mine(labels: Sequence[str] = (NONE, JPEG), shift: float = 0.0, **changes: object) -> ih.Result:
+    """Return a result with these rows of the leaderboard, the numbers moved by `shift`, and one of its own."""
+    whole = leaderboard(**changes)
+    table = whole.tables[0]
+    rows = [moved(row, shift) for row in table.rows if row.label in labels]
+    alone = table.model_copy(update={"rows": (*rows, table.rows[0].model_copy(update={"label": MINE}))})
+    return of_leaderboard(whole.model_copy(update={"tables": (alone,), "rankings": ()}))[1]
+
+
+def moved(row: Row, shift: float) -> Row:
+    measured = {key: value for key, value in row.values.items() if value.value is not None}
+    numbers = {key: value.model_copy(update={"value": value.value + shift}) for key, value in measured.items()}
+    return row.model_copy(update={"values": {**row.values, **numbers}})
+
+
+def test_own_entries_stand_beside_published_ones_without_a_rank(site: Path) -> None:
+    before, result = ih.load_leaderboard(site), mine()
+    beside = before.with_mine(result)
+    table, first = beside.table(), before.table()
+    assert table.labels == (MINE, *first.labels)
+    row = table.spec.rows[0]
+    assert {row.values[key].value for key in ("rank", "behind")} == {None}
+    assert "it has no rank" in row.values["rank"].missing
+    assert row.values["worst"] == result.made[0].rows[-1].values["worst"]
+    assert table.spec.note.endswith(f"Measured by you, not published, and so without a rank: {MINE}.")
+    assert beside.rankings == before.rankings
+    assert MINE in repr(beside)
+    assert ih.load_leaderboard(site).table().labels == first.labels, "what is published stays"
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda: mine(limit=6), "computed with limit 6, the leaderboard 12"),
+        (lambda: mine(profile="quick"), "computed with profile quick, the leaderboard p"),
+        (lambda: mine(set_up={"options": {"samples": 2}}), "with other options of the track"),
+        (lambda: mine(shift=3.0), "run the same attacks, data and version"),
+        (lambda: "store", "expected a result"),
+        (lambda: of_leaderboard(leaderboard())[1], "it has no entry that the leaderboard lacks"),
+        (lambda: mine(labels=()), "no entry of the table .* is in both"),
+    ],
+)
+def test_entries_that_say_nothing_beside_it_are_refused(site: Path, result, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^mine: .*{message}"):
+        ih.load_leaderboard(site).with_mine(result())
+
+
+def test_what_entries_were_measured_with_must_be_the_same(tmp_path: Path) -> None:
+    from imharness_leaderboard.folder import SiteFolder
+    from imharness_leaderboard.numbers import write_results
+
+    attacks = [Entry(kind="attack", id=f"harness/{name}", label=f"harness/{name}", version="2") for name in "ab"]
+    entries = (*attacks, Entry(kind="defense", id=NONE, label=NONE, version="1"))
+    folder = SiteFolder(tmp_path)
+    write_results(folder, [leaderboard(entries=entries)], "2026-11")
+    folder.finish()
+    measured = ih.load_leaderboard(folder.root)
+    others = Entry(kind="defense", id=MINE, label=MINE, version="1")
+    assert measured.with_mine(mine(entries=(*attacks, others))).table().labels[0] == MINE
+    newer = attacks[1].model_copy(update={"version": "3"})
+    for yours in (attacks[:1], (attacks[0], newer)):
+        with pytest.raises(UsageError, match=r"^mine: it was computed without attack harness/b, version 2 of the lead"):
+            measured.with_mine(mine(entries=yours))
+    with pytest.raises(UsageError, match="attack harness/a, version 2 and 1 other component of the leaderboard"):
+        measured.with_mine(mine(entries=()))
+
+
+@pytest.mark.parametrize(("shift", "agrees"), [(0.3, True), (3.0, False)])
+def test_of_a_secret_split_numbers_agree_within_the_published_interval(
+    tmp_path: Path, shift: float, agrees: bool
+) -> None:
+    from imharness_leaderboard.folder import SiteFolder
+    from imharness_leaderboard.numbers import write_results
+
+    folder = SiteFolder(tmp_path)
+    write_results(folder, [leaderboard(secret="ab" * 8)], "2026-11")
+    folder.finish()
+    secret_one = ih.load_leaderboard(folder.root)
+    if agrees:
+        assert "Measured by you, on the public split" in secret_one.with_mine(mine(shift=shift)).table().spec.note
+        return
+    with pytest.raises(UsageError, match="run the same attacks"):
+        secret_one.with_mine(mine(shift=shift))
 
 
 def test_findings_are_the_sentences_of_the_leaderboard(site: Path) -> None:

@@ -29,7 +29,7 @@ def test_it_gives_what_the_command_prints(metric: str, pixels: np.ndarray, tmp_p
     alone = metric == "embedded-cnn"
     against = [] if alone else ["--reference", str(tmp_path / names[0])]
     result = CliRunner().invoke(cli, ["score", metric, *against, str(tmp_path), "--json"], catch_exceptions=False)
-    printed = [next(iter(row["scores"].values())) for row in json.loads(result.output)]
+    printed = [next(iter(row["scores"].values())) for row in json.loads(result.output)["images"]]
     reference = {} if alone else {"reference": pixels[0]}
     scores = score(metric, pixels, **reference)
     assert scores.dtype == np.float32

@@ -85,7 +85,7 @@ def test_list_names_every_table_and_why_some_have_no_numbers():
     text = papers("show")
     assert "iqa/3-training" in text
     assert "Names of distortions and of their parameters; no numbers." in text
-    listed = json.loads(papers("show", "--json"))
+    listed = json.loads(papers("show", "--json"))["tables"]
     assert len(listed) == 63
     assert listed[0]["cited"].endswith("(2025), table 1")
 
@@ -106,7 +106,7 @@ def test_compare_tells_what_agrees_what_does_not_and_what_was_not_run(store):
     assert "not run: neural attack of Jia et al.: column harness/neural[*] is not there" in text
     ours = "harness run --profile song-mittal --track membership --dataset harness/location30 --model harness/mlp"
     assert f"run it with: {ours} --defense harness/plain-training --defense harness/memguard" in text
-    (facts,) = json.loads(papers("compare", "membership/4", "--store", store, "--json"))
+    (facts,) = json.loads(papers("compare", "membership/4", "--store", store, "--json"))["comparisons"]
     verdicts = {c["entry"]: c["verdict"] for c in facts["series"][0]["cells"]}
     assert verdicts["confidence"] == "disagrees"
     assert verdicts["correctness"] == verdicts["test accuracy"] == "agrees"
@@ -115,7 +115,7 @@ def test_compare_tells_what_agrees_what_does_not_and_what_was_not_run(store):
 
 
 def test_compare_of_all_tables_has_a_line_for_each(store):
-    comparisons = json.loads(papers("compare", "--store", store, "--json"))
+    comparisons = json.loads(papers("compare", "--store", store, "--json"))["comparisons"]
     assert {comparison["table"]: comparison["verdict"] for comparison in comparisons}["iqa/2"] == "not run"
     text = papers("compare", "--store", store)
     assert "no number of ours is the same quantity" in text

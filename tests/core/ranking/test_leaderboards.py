@@ -12,8 +12,8 @@ from imharness.contracts.component import Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError
 from imharness.ranking.entries import other_code
-from imharness.ranking.leaderboard import make_leaderboard, newest_only
-from imharness.results.entries import Entry
+from imharness.ranking.leaderboard import _standing, make_leaderboard, newest_only
+from imharness.results.entries import Entry, Standing
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Place, Ranking
@@ -64,6 +64,26 @@ def test_tasks_of_an_older_version_are_left_out_and_named(old: TaskRecord, new: 
     assert gap.remedy == "harness run --all"
 
 
+@pytest.mark.parametrize(
+    ("gone", "what", "remaining"),
+    [
+        ("acme/metric version 1", "acme/metric version 1", [2]),
+        ("acme/metric version 1+9f2b7c001122", "acme/metric version 1+9f2b7c001122", [0, 2]),
+        ("acme/metric version 2", "acme/metric version 2", [0, 1]),
+        ("acme/metric", "acme/metric", []),
+        ("acme/", "acme/metric", []),
+        ("acme/metric version 3", "", [0, 1, 2]),
+    ],
+)
+def test_what_is_withdrawn_is_one_version_with_any_code_or_all(gone: str, what: str, remaining: list[int]) -> None:
+    records = [record(version, "1") for version in ("1", "1+9f2b7c001122", "2")]
+    standing, gaps = _standing(records, {gone: "wrong"})
+    assert standing == [records[index] for index in remaining]
+    assert {(gap.what, gap.reason) for gap in gaps if "defense" not in gap.what} == (
+        {(what, "withdrawn: wrong")} if what else set()
+    )
+
+
 @pytest.mark.parametrize("old", ["1", "1+9f2b7c001122", "0"])
 def test_of_two_codes_the_installed_one_is_ranked_and_else_the_later_one(old: str) -> None:
     earlier, later = record("1", old), record("1", "1+000000000001", started="2026-02-01")
@@ -76,11 +96,14 @@ def test_results_of_other_code_than_is_installed_are_named() -> None:
     def leaderboard(version: str) -> Leaderboard:
         entry = Entry(kind="defense", label="harness/jpeg", id="harness/jpeg", version=version, tasks=1, seconds=1.0)
         gone = Entry(kind="defense", label="acme/gone", id="acme/gone", version="1", tasks=1, seconds=1.0)
-        return Leaderboard.model_construct(entries=(entry, entry, gone))
+        added = Standing(date="2026-01-01", decision="added", reason="")
+        submitted = gone.model_copy(update={"id": "acme/there", "label": "acme/there", "standing": (added,)})
+        return Leaderboard.model_construct(entries=(entry, entry, gone, submitted))
 
     version = installed().version("defense", "harness/jpeg")
-    assert list(other_code(leaderboard(version), installed())) == []
-    (line,) = other_code(leaderboard("0"), installed())
+    (removed,) = other_code(leaderboard(version), installed())
+    assert removed.startswith("acme/gone: its package is not installed any more; its results of version 1 stay")
+    line, _ = other_code(leaderboard("0"), installed())
     assert line.startswith(f"harness/jpeg: its results are of version 0, and {version} is installed")
 
 

@@ -209,6 +209,7 @@ DAMAGES: dict[str, Callable[[Store], None]] = {
     "arrays": lambda store: flip(arrays_of(store)),
     "arrays that are gone": lambda store: arrays_of(store).unlink(),
     "rows that are gone": lambda store: rows_of(store).unlink(),
+    "the configuration": lambda store: flip(next((store.root / "sweeps" / "harness--iqa").glob("*.json"))),
 }
 
 
@@ -218,7 +219,7 @@ def whole(store: Store) -> bool:
             return False
         store.rows(record)
         store.arrays(record)
-    return True
+    return store.latest(TRACKS[0]) is not None
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

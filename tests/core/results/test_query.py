@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
+from tests.core.results.records import record
 
 from imharness.errors import StoreError
+from imharness.results import query
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 
@@ -21,8 +24,28 @@ def test_a_query_says_where_room_is_lacking(tmp_path: Path, monkeypatch: pytest.
         return connection
 
     monkeypatch.setattr(duckdb, "connect", small)
-    query = ResultQuery(Store(tmp_path), [])
+    asking = ResultQuery(Store(tmp_path), [])
     with pytest.raises(StoreError, match=r"no room for tables in .*; set TMPDIR elsewhere"):
-        query(SORTED)
+        asking(SORTED)
     with pytest.raises(StoreError, match=r"no room for tables in .*; set TMPDIR elsewhere"):
-        query.blocks(SORTED, entry="entry")
+        asking.blocks(SORTED, entry="entry")
+
+
+def test_rows_of_many_files_are_those_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some tasks have a column more than others, of which the rest have no number."""
+    store, records = Store(tmp_path), []
+    for number in range(5):
+        rows = {"name": [f"{number}-{i}" for i in range(3)], "score": [number + i / 7 for i in range(3)]}
+        further = {"cost": [float(i) for i in range(3)]} if number % 2 else {}
+        records.append(store.commit(record(number), rows | further, {}))
+    wanted = "SELECT number, name, score, cost FROM score WHERE number > 0"
+    each = ResultQuery(store, records)(wanted)
+    monkeypatch.setattr(query, "FEW", 2)
+    gathered = ResultQuery(store, records)
+    for _ in range(2):
+        again = gathered(wanted)
+        assert again.keys() == each.keys()
+        for name, column in again.items():
+            np.testing.assert_array_equal(column, each[name])
+        for file in store.root.glob("tasks/*/*"):
+            file.unlink(missing_ok=True)  # the files of tasks are read once

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from imharness.contracts.randomness import ImageRng
-from imharness.running.look_ups import TAKEN_BACK, answered, elsewhere
+from imharness.running.look_ups import TAKEN_BACK, _exchanges, answered, elsewhere, remembered
 from imharness.running.target import storable
 from imharness.testing import samples
 
@@ -111,6 +111,20 @@ def test_one_that_repeats_its_first_answer_is_asked_anew() -> None:
         return purify
 
     assert answer_elsewhere(build(), PHOTOGRAPHS, build()) == pytest.approx(torch.ones(4).double(), abs=0.05)
+
+
+def test_exchanged_tiles_are_put_back() -> None:
+    for height, width in ((80, 72), (33, 50)):
+        images = samples.images(3, height, width, 5)
+        exchange, back = _exchanges(images, ImageRng(range(3)))
+        assert not torch.equal(exchange(images), images)
+        assert torch.equal(back(exchange(images)), images)
+
+
+def test_nothing_is_remembered_where_there_is_no_tile_to_compare() -> None:
+    for side in (4, 8, 17):
+        images = samples.images(2, side, side, 5)
+        assert (remembered(lambda x: x, lambda x: x, images, ImageRng(range(2))).abs() < 1e-6).all()
 
 
 def test_small_and_odd_images_are_asked_about_as_they_are() -> None:

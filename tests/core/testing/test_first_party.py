@@ -55,6 +55,7 @@ FEWER = {
     "zhang-lpips": {"iterations": 3},
     "patch-rs": {"queries": 50},
     "square": {"queries": 50},
+    "reversal-square": {"queries": 50},
     **{name: {"samples": 40, "selection": 5} for name in ("ddrs", "dms", "dp", "drs")},
     **{name: {"per_photograph": 4} for name in ("distorted-pairs", "cnn-pairs")},
     "crossed-pairs": {"size": 48},

@@ -1,6 +1,7 @@
 """Forced choices and just noticeable differences are collected as in section 2.2 of the LPIPS paper."""
 
 import io
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -115,6 +116,10 @@ def test_judged_patches_are_read_as_bapps(images: ImageSet, tmp_path: Path, kind
     )
     assert out.exit_code == 0, out.output
     assert "6 judged pairs" in out.output
+    report = CliRunner().invoke(cli, ["annotate", "report", "--json", "--file", str(tmp_path / "b.sqlite")])
+    facts = json.loads(report.output)
+    assert (facts["judged"], facts["waiting"]) == (6, 0)
+    assert not {"recognised", "recognised_kappa"} & facts.keys()
     read = installed().one("dataset", f"harness/bapps[path={tmp_path / 'made'},test={kind}]").build(torch.device("cpu"))
     column = {"2afc": "judge", "jnd": "same"}[kind]
     shares = read.columns[column][~np.isnan(read.columns[column])]

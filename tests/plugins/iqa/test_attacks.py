@@ -76,6 +76,9 @@ def test_an_attack_beats_noise_of_its_size_keeps_its_budget_and_is_reproducible(
     noise = (photographs + size * signs).clamp(0, 1)
     with torch.no_grad():
         gain, chance = (score(x) - score(photographs) for x in (attacked_images, noise))
+    if not attack.info.raises:
+        assert (gain != 0).all()
+        return
     assert (gain > chance).all(), (gain, chance)
     assert gain.mean() > 0 or attack.info.norm == "unrestricted"
 

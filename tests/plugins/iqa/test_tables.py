@@ -11,7 +11,17 @@ from imharness.errors import UsageError
 from imharness.leaderboard import ColumnSpec, Value
 from imharness.results.query import ResultQuery
 from imharness_iqa.sampling import clusters_of, disjoint
-from imharness_iqa.tables import certified, distortion, grouped, overall, parameters, report, trained, transfer
+from imharness_iqa.tables import (
+    between_metrics,
+    certified,
+    distortion,
+    grouped,
+    overall,
+    parameters,
+    report,
+    trained,
+    transfer,
+)
 from imharness_iqa.tables.formulas import EPS, moved
 from imharness_iqa.tables.sampling import by_draw, distributions, drawn, published, studies, validity
 
@@ -186,6 +196,20 @@ def test_transfer_is_the_mean_change_behind_the_other_defense(study, finished) -
     assert values["harness/none"][0].missing == "not attacked"
     assert values["harness/none"][1].value == pytest.approx(15)
     assert table.shading == 30
+
+
+def test_transfer_between_metrics_counts_the_pairs_that_the_other_metric_reverses(study, finished) -> None:
+    """Clean scores are 1, 2, 3, 4; the image with 2 goes past 3 and 4 on m, and past 3 alone on n."""
+    names, clean = ["i", "j", "k", "l"], [1.0, 2.0, 3.0, 4.0]
+    columns = rows([1.0, 5.0, 3.0, 4.0], clean, name=names, defense=["harness/none"] * 4)
+    other = {"metric": ["n"] * 4, "method": ["b"] * 4}
+    loaded = study({name: [*values, *other.get(name, values)] for name, values in columns.items()})
+    always = {"dataset": "d", "metric": "m", "method": "a", "strength": "weak", "judge": "n"}
+    judged = {"name": names, "score": [1.0, 3.5, 3.0, 4.0], **{key: [value] * 4 for key, value in always.items()}}
+    finished.add("transfer_metrics", judged, ("dataset", "metric"))
+    (table,) = between_metrics.tables(finished.query(), loaded)
+    values = {row.label: [row.values[name] for name in ("m", "n")] for row in table.rows}
+    assert [v.value for v in values["m"]] == pytest.approx([100 * 2 / 3 / 4, 100 / 3 / 4])
 
 
 def test_sampling_validity_is_scipys_kruskal_wallis_over_the_draws() -> None:

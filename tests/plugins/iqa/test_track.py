@@ -71,6 +71,8 @@ def test_a_profile_weighs_each_of_the_fourteen_published_attacks_once(name: str)
     graph = plan_track("harness/iqa", load_profile(name), installed(), only=only)
     addresses = [*(task.address for task in graph.tasks.values()), *graph.missing]
     names = {match[1] for a in addresses if (match := re.match(r"(?:attack|fit) .*attack=harness/([a-z-]+)", a))}
+    assert names >= {"reversal", "reversal-square"} if name == "embedded" else "reversal" not in names
+    names -= {"reversal", "reversal-square"}
     assert len(names) == 14, sorted(names)
     assert sum("zhang" in attack for attack in names) == 1
 
@@ -88,6 +90,17 @@ def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_
     assert all(conditions == met["harness/flip"] for conditions in met.values())
     audited = {t.spec.components["defense"].label for t in tasks if t.spec.step == "audit"}
     assert audited > purified
+
+
+def test_images_that_were_attacked_on_one_metric_are_shown_to_all_others() -> None:
+    specs = [t.spec for t in embedded("iqa").tasks.values() if t.spec.step == "transfer_metrics"]
+    assert {spec.options["method"] for spec in specs} == {"harness/ifgsm"}
+    judges = {
+        spec.components["metric"].id: {ref.id for role, ref in spec.components.items() if role.startswith("judges.")}
+        for spec in specs
+    }
+    metrics = {f"harness/embedded-{name}" for name in ("cnn", "residual", "transformer")}
+    assert judges == {metric: metrics - {metric} for metric in metrics}
 
 
 class First(NoReferenceMetric):
@@ -110,7 +123,8 @@ def test_defenses_are_audited_and_shown_by_a_metric_of_the_harness_whoever_joins
 
 
 def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw() -> None:
-    only = {"attack": ["ifgsm", "square"], "metric": ["embedded-cnn"], "defense": ["none", "flip", "random-noise"]}
+    attacks = ["ifgsm", "reversal-square"]
+    only = {"attack": attacks, "metric": ["embedded-cnn"], "defense": ["none", "flip", "random-noise"]}
     tasks = plan_track("harness/iqa", load_profile("embedded"), installed(), only=only).tasks.values()
     specs = [t.spec for t in tasks if t.spec.step == "attack" and "defense" in t.spec.components]
     drawn = {
@@ -120,7 +134,7 @@ def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw()
     }
     assert drawn.pop(("harness/ifgsm", "harness/random-noise")) == 2
     assert set(drawn.values()) == {1}
-    assert ("harness/square", "harness/random-noise") in drawn
+    assert ("harness/reversal-square", "harness/random-noise") in drawn
 
 
 def test_a_profile_may_draw_one_defense_more_or_less_often_than_the_others() -> None:

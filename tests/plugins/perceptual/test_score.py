@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_folders_are_matched_by_name(folder: Path) -> None:
-    items = json.loads(run("mse", "linf", "--reference", folder / "a", folder / "b", "--json").output)
+    items = json.loads(run("mse", "linf", "--reference", folder / "a", folder / "b", "--json").output)["images"]
     scores = {Path(item["image"]).name: item["scores"] for item in items}
     assert scores["one.png"] == {"harness/mse": 0, "harness/linf": 0}
     for name in ("two.png", "three.png"):
@@ -42,7 +42,7 @@ def test_folders_are_matched_by_name(folder: Path) -> None:
 
 
 def test_metrics_without_reference_score_images_alone(folder: Path) -> None:
-    items = json.loads(run("embedded-cnn", folder / "a" / "one.png", folder / "a", "--json").output)
+    items = json.loads(run("embedded-cnn", folder / "a" / "one.png", folder / "a", "--json").output)["images"]
     assert len(items) == 4
     same = [item["scores"]["harness/embedded-cnn"] for item in items if item["image"].endswith("one.png")]
     assert same[0] == pytest.approx(same[1], abs=1e-5)
@@ -77,7 +77,7 @@ def test_the_published_lpips_of_two_pairs(shared_data: Path) -> None:
         weights_folder / "ex_p1.png",
         "--json",
     ]
-    items = json.loads(run("lpips[net=squeeze]", "--assets", shared_data, *words).output)
+    items = json.loads(run("lpips[net=squeeze]", "--assets", shared_data, *words).output)["images"]
     values = [item["scores"]["harness/lpips[net=squeeze]"] for item in items]
     assert values == pytest.approx([0.71105, 0.14790], abs=2e-5)
 
@@ -91,7 +91,7 @@ def test_a_turned_photograph_is_compared_upright(tmp_path: Path) -> None:
     for ending in ("jpg", "webp", "png", "tiff", "avif"):
         image.transpose(Image.Transpose.ROTATE_270).save(tmp_path / f"turned.{ending}", exif=exif, quality=98)
     turned = [tmp_path / f"turned.{ending}" for ending in ("jpg", "webp", "png", "tiff", "avif")]
-    items = json.loads(run("psnr", "--reference", tmp_path / "reference.png", *turned, "--json").output)
+    items = json.loads(run("psnr", "--reference", tmp_path / "reference.png", *turned, "--json").output)["images"]
     assert min(item["scores"]["harness/psnr"] for item in items) > 35
 
 
@@ -103,7 +103,7 @@ def test_folders_are_looked_into_and_files_left_out_are_counted(folder: Path) ->
     (folder / "b" / "x.heic").write_bytes(b"\0\0\0\x18ftypheic")
     result = run("mse", "--reference", folder / "a", folder / "b", "--json")
     assert "of 4 image files 3 are used; left out: 1 HEIC" in result.stderr
-    items = json.loads(result.stdout)
+    items = json.loads(result.stdout)["images"]
     assert [Path(item["image"]).relative_to(folder).as_posix() for item in items] == [
         "b/deep/one.png",
         "b/one.png",
@@ -123,7 +123,7 @@ def test_the_name_of_a_photograph_that_is_not_there_is_no_metric() -> None:
 def test_a_metric_named_twice_has_one_column(folder: Path) -> None:
     names = ["psnr", "harness/psnr", "mse", "psnr"]
     words = [*names, "--reference", folder / "a" / "two.png", folder / "b" / "two.png"]
-    (item,) = json.loads(run(*words, "--json").output)
+    (item,) = json.loads(run(*words, "--json").output)["images"]
     assert list(item["scores"]) == ["harness/psnr", "harness/mse"]
     lines = run(*words).output.splitlines()
     head = next(line for line in lines if "psnr" in line)

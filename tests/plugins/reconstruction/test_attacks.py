@@ -420,3 +420,26 @@ def test_invgrad_takes_no_steps_that_move_less_than_rounding(setting, monkeypatc
     moved = (short - rebuilt_images()).abs().max()
     assert progress[-1] == (80, 80)
     assert 0 < moved < 0.5 / 255
+
+
+@pytest.mark.parametrize(
+    ("name", "letter"),
+    [
+        ("dlg", "A"),
+        ("idlg", "A"),
+        ("invgrad", "B"),
+        ("gradattack", "B"),
+        ("spear", "B"),
+        ("april", "B"),
+        ("imprint", "G"),
+        ("cafe", ""),
+        ("federated", "B"),
+        ("federated[labels_known=true]", "B"),
+        ("federated[epochs=2]", "C"),
+        ("federated[training_mode=true]", "B"),
+        ("federated[statistics_known=true,training_mode=true]", "E"),
+    ],
+)
+def test_threat_models_have_the_letters_of_the_sok(name: str, letter: str) -> None:
+    """Carletti et al. list DLG and iDLG as A, inverting gradients and SPEAR as B, imprint layers as G."""
+    assert installed().one("attack", name).letter == letter

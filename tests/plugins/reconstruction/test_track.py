@@ -8,6 +8,7 @@ from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
+from imharness.ranking.entries import known_entries
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
@@ -177,7 +178,7 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
     cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
-    query = ResultQuery(cache.store, records)
+    query = ResultQuery(cache.store, records, known_entries(cache.store).facts(records))
     rows = query("SELECT DISTINCT attack, defense, threat, shared FROM reconstruct ORDER BY ALL")
     threat_rows = [row[1:] for row in zip(*rows.values(), strict=True) if "invgrad" not in row[0]]
     honest, malicious = "honest but curious", "malicious"
@@ -216,6 +217,8 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
         f"{honest}: {pair}",
         f"{malicious}: {pair}",
     ]
+    letters = [column.description.partition(" Threat models of the SoK: ")[2] for column in beside.columns]
+    assert letters == ["B.", "B.", "G."]
     of_imprint = "attack LIKE '%imprint%' AND defense LIKE '%plain%'"
     scores = query(f"SELECT min(score) AS least, count(*) AS n FROM leakage WHERE {of_imprint}")
     assert scores["n"].tolist() == [5]  # two participants of two images, and one of what is left

@@ -43,8 +43,10 @@ KINDS = tuple(_TRY)
 """The kinds that `new` can make; each has a module in the folder ``kinds``."""
 
 
-def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
+def write_package(kind: str, name: str, parent: Path, author: str, *, package: bool = False) -> Path:
     """Write a package for `name`, ``owner/method``, into a new folder below `parent`, and return the folder.
+
+    Its code is one module, or with `package` a folder with an ``__init__.py``, all files of which are in its wheel.
 
     Raises `UsageError` for an unknown kind, an invalid name, or a folder that exists already.
     """
@@ -64,12 +66,14 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         )
     if any(character in author for character in '"\\\n'):
         raise UsageError("the author's name must not contain quotes, backslashes or line breaks.")
-    method = method_of(name)
+    method, source = method_of(name), f"{module}/__init__.py" if package else f"{module}.py"
     words = {
         "id": name,
         "method": method,
         "entry": method.replace(".", "-"),  # the part after a dot would name a hook
         "module": module,
+        "source": source,
+        "wheel": f'packages = ["{module}"]' if package else f'include = ["{source}"]',
         "distribution": module.replace("_", "-"),
         "class_name": "".join(word.capitalize() for word in re.split(r"[^a-z0-9]+", method)) or "Plugin",
         "title": method.replace("-", " ").replace(".", " ").capitalize(),
@@ -90,14 +94,14 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         "README.md": "readme",
         "LICENSE": "licence",
         "tests/test_plugin.py": "test",
-        f"{module}.py": f"kinds/{kind}",
+        source: f"kinds/{kind}",
     }
     if kind == "track":
         sources["profile.toml"] = "profile"
-    for target, source in sources.items():
+    for target, template in sources.items():
         path = folder / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = _with_signatures((files(__package__) / f"{source}.txt").read_text(encoding="utf-8"))
+        text = _with_signatures((files(__package__) / f"{template}.txt").read_text(encoding="utf-8"))
         path.write_text(Template(text).substitute(words), encoding="utf-8")
     return folder
 

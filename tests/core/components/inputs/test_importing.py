@@ -91,6 +91,7 @@ SPOILT: dict[str, Callable[[Path], None]] = {
     "imagenette": partial(fewer, "val/*/*.JPEG"),
     "location30": partial(shorter_rows, "bangkok"),
     "mnist": partial(other, "train-images-idx3-ubyte.gz", gzip.compress(b"\0\0\x08\x03" + bytes(12))),
+    "nights": partial(other, "data.csv", b"id,votes\n1,8\n"),
     "purchase100": partial(shorter_rows, "dataset_purchase"),
     "stanford-dogs": partial(without, "n02105855-Shetland_sheepdog"),
     "texas100": partial(shorter_rows, "feats"),

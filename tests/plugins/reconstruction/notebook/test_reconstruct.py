@@ -89,6 +89,25 @@ def test_a_list_of_gradients_of_one_image_is_enough(model: torch.nn.Module) -> N
     assert "<table" in result._repr_html_()
 
 
+def test_the_first_line_says_whether_the_image_was_rebuilt(model: torch.nn.Module) -> None:
+    image = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(0))
+    shared, sizes = gradients_of(model, image, 2), (3, 8, 8)
+    near = reconstruct(shared, model, sizes, attack="invgrad[steps=200]", originals=image, metrics=["psnr"])
+    far = reconstruct([-g for g in shared], model, sizes, attack=ATTACK, originals=image)
+    blind = reconstruct(shared, model, sizes, attack=ATTACK)
+    rows = [result.rows("reconstruct") for result in (near, far, blind)]
+    assert (rows[0]["closer"].tolist(), rows[1]["closer"].tolist()) == ([True], [False])
+    first = [repr(result).splitlines()[0] for result in (near, far, blind)]
+    assert " rebuilds your image: " in first[0]
+    assert " does not rebuild your image: " in first[1]
+    assert f" to a loss of {rows[2]['loss'][0]:.2g}; " in first[2]
+    assert f"a flat image {near.table().column('harness/psnr')[1]:.4g}." in repr(near).splitlines()[1]
+    for result, line in zip((near, far, blind), first, strict=True):
+        assert "harness/" not in line
+        assert len(line.split()) <= 20
+        assert result._repr_html_().startswith(f"<p><strong>{line}</strong></p>")
+
+
 def test_it_says_that_the_originals_explain_their_gradients(model: torch.nn.Module) -> None:
     image = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(0))
     result = reconstruct(gradients_of(model, image, 2), model, (3, 8, 8), attack=ATTACK, originals=image)

@@ -1,0 +1,119 @@
+"""A vision transformer gives its patches away: the gradient of a learned position is the gradient at each token.
+
+After Lu, Zhang, Zhao, He & Cheng, "APRIL: Finding the Achilles' Heel on Privacy for Vision Transformers" (CVPR 2022).
+Positions are added to the tokens, so their gradient A ``(tokens, width)`` of one image is that at the tokens. The paper
+solves a linear system for what enters the first layer of attention, which must have no residual around it. Here the
+system is that of the patch embedding, whose gradient is ``A^T X`` for the patches X: it holds whatever follows. It has
+one solution where A has full rank, which asks for at least as many numbers of a token as tokens. Of a network without
+learned positions that are added to embedded patches, grey images are returned.
+"""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+
+from imharness.data import double
+from imharness.errors import UsageError
+from imharness.gradients import (
+    HONEST,
+    Gradients,
+    ImageRng,
+    Images,
+    Info,
+    Progress,
+    Reconstruct,
+    ReconstructionAttack,
+    hookimpl,
+)
+from imharness_reconstruction.per_image import image_gradients
+
+ALIKE = 1e-4
+"""The largest distance of two gradients that are the same but for rounding, as a share of their length."""
+
+
+class April(ReconstructionAttack):
+    """Patches of a vision transformer in closed form, from the gradients of its positions and patch embedding."""
+
+    info = Info(id="harness/april", version="1", paper="lu2022")
+    opt_in = True
+    cutoff: float = Field(
+        default=1e-12, gt=0, le=1, description="Singular values below this share of the largest one count as 0."
+    )
+
+    @property
+    def assumes(self) -> str:
+        """What the attack takes for granted, in a sentence."""
+        return (
+            f"The server is {HONEST}. It knows the network, a vision transformer with learned positions, the loss and "
+            "that each gradient is of one image."
+        )
+
+    def build(self, device: torch.device) -> Reconstruct:
+        def reconstruct(
+            gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
+        ) -> Images:
+            names = _embedding(model, shape, rng)
+            if names is None:
+                return torch.full((len(rng), *shape), 0.5, device=rng.device)
+            embedding, position, layer = names
+            missing = {embedding, position} - {*gradients}
+            if missing:
+                raise UsageError(f"gradients: {min(missing)} is missing, from which APRIL recovers patches.")
+            slopes = _of_patches(double(gradients[position]).flatten(1), layer, shape)
+            inverse = torch.linalg.pinv(slopes.transpose(1, 2), rtol=self.cutoff)
+            patches = inverse @ double(gradients[embedding]).flatten(2)
+            progress(1, 1)
+            columns = patches.transpose(1, 2).float()
+            return F.fold(columns, shape[1:], layer.kernel_size, stride=layer.stride).clamp(0, 1)
+
+        return reconstruct
+
+
+def _of_patches(values: torch.Tensor, layer: torch.nn.Conv2d, shape: tuple[int, int, int]) -> torch.Tensor:
+    """Return the rows of the patches ``(B, tokens, width)``, the last ones; one of a class may stand before them."""
+    tokens = (shape[1] // layer.kernel_size[0]) * (shape[2] // layer.kernel_size[1])
+    return values.unflatten(1, (-1, layer.out_channels))[:, -tokens:]
+
+
+def _embedding(
+    model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng
+) -> tuple[str, str, torch.nn.Conv2d] | None:
+    """Return the names of the weights that embed patches and of the positions, and the layer that embeds, if any.
+
+    For one random image, positions have the gradient at the layer's output.
+    """
+    image = rng.slice(0, 1).uniform(*shape)
+    met: list[tuple[str, torch.nn.Conv2d, torch.Tensor]] = []
+
+    def seen(name: str, layer: torch.nn.Conv2d, output: torch.Tensor) -> None:
+        if not met:
+            met.append((name, layer, output))
+
+    handles = [
+        layer.register_forward_hook(lambda layer, _, output, name=name: seen(name, layer, output))
+        for name, layer in model.named_modules()
+        if isinstance(layer, torch.nn.Conv2d) and layer.kernel_size == layer.stride and set(layer.padding) == {0}
+    ]
+    try:
+        with torch.enable_grad():
+            logits = model(image.requires_grad_(True))
+            label = logits.argmin(dim=1)
+            loss = F.cross_entropy(logits, label)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if met:
+        name, layer, output = met[0]
+        at_tokens = torch.autograd.grad(loss, output)[0].flatten(2).transpose(1, 2)
+        for position, values in image_gradients(model, image.detach(), label).items():
+            if values[0].numel() % layer.out_channels or values[0].numel() < at_tokens.numel():
+                continue
+            away = torch.linalg.vector_norm(_of_patches(values.flatten(1), layer, shape) - at_tokens)
+            if away <= ALIKE * torch.linalg.vector_norm(at_tokens):
+                return f"{name}.weight", position, layer
+    return None
+
+
+@hookimpl
+def components() -> list[ReconstructionAttack]:
+    return [April()]
