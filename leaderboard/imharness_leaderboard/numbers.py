@@ -25,7 +25,7 @@ from imharness.results.naming import SMALL, STAND_IN
 from imharness.results.pairwise import places, weights_of
 from imharness.results.tables import Table
 from imharness.results.version import SCHEMA
-from imharness.statistics.bootstrap import one_sided_alpha
+from imharness.statistics.bootstrap import ENOUGH, one_sided_alpha
 from imharness.statistics.clusters import FEWEST, coded
 from imharness.statistics.head_to_head import tie_groups
 from imharness_leaderboard.addresses import data_file, vectors_file
@@ -165,7 +165,7 @@ def _index(scores: Scores, pool: str, files: list[str], fields: dict[str, object
         "clusters": codes.tolist(),
         "cluster_names": list(dict.fromkeys(names.tolist())) if names is not None else [],
         "weights": [] if weights is None else weights.tolist(),
-        "alphas": [None if k < FEWEST else one_sided_alpha(k) for k in range(size + 1)],
+        "alphas": [None if k < FEWEST else one_sided_alpha(k) for k in range(min(size or len(units), ENOUGH) + 1)],
         "starts": comparison.starts(),
         "pool": pool,
         "groups": [[comparison.entries[i] for i in group] for group in groups],

@@ -30,6 +30,8 @@ _HELD = 2**21
 """How many numbers of resamples are in memory together, if they are not kept."""
 _CACHED = 2**15
 """How many numbers of resamples fit into a processor's cache."""
+ENOUGH = 1000
+"""With more clusters than this, plain percentiles are as long as Student's interval, to a part in a thousand."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +100,21 @@ def _all_drawn(k: int, resamples: int) -> Floats:
 
 
 @functools.lru_cache(maxsize=1024)
-def one_sided_alpha(clusters: int | None = None, level: float = LEVEL) -> float:
-    """Return the share of estimates cut off on each side; NaN with fewer than `FEWEST` clusters."""
+def one_sided_alpha(clusters: int, level: float = LEVEL) -> float:
+    """Return the share of estimates cut off on each side; NaN with fewer than `FEWEST` clusters.
+
+    Where units are independent, each is a cluster.
+    """
     share = (1 - level) / 2
-    if clusters is None:
-        return share
     if clusters < FEWEST:
         return float("nan")
+    if clusters > ENOUGH:
+        return share
     t = scipy.stats.t.isf(share, clusters - 1)
     return float(scipy.stats.norm.sf(t * np.sqrt(clusters / (clusters - 1))))
 
 
-def percentiles(estimates: Floats, clusters: int | None = None, level: float = LEVEL) -> tuple[Floats, Floats]:
+def percentiles(estimates: Floats, clusters: int, level: float = LEVEL) -> tuple[Floats, Floats]:
     """Return both ends of the interval of estimates ``(..., resamples)``, each ``(...,)``; see `one_sided_alpha`."""
     share = 100 * one_sided_alpha(clusters, level)
     if np.isnan(share):
@@ -137,7 +142,7 @@ def mean_interval(
     sums, sizes = np.bincount(codes, x), np.bincount(codes)
     estimates = np.concatenate([(draw @ sums) / _units(draw, sizes) for draw in drawn(len(sums), resamples)])
     size = None if clusters is None else k
-    low, high = percentiles(estimates, size, level)
+    low, high = percentiles(estimates, k, level)
     return Interval(float(x.mean()), float(low), float(high), len(x), size)
 
 
@@ -159,7 +164,7 @@ def mean_intervals(
         sizes = np.ones(k, dtype=np.int64) if codes is None else np.bincount(codes)
         sums = x[whole] if codes is None else np.array([np.bincount(codes, row) for row in x[whole]])
         estimates = [(draw @ sums.T) / _units(draw, sizes)[:, None] for draw in drawn(k, resamples)]
-        low, high = percentiles(np.concatenate(estimates).T, size)
+        low, high = percentiles(np.concatenate(estimates).T, k)
         for i, a, b in zip(whole, low, high, strict=True):
             intervals[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1], size)
     for i in np.flatnonzero(finite.any(axis=1) & ~finite.all(axis=1)) if x.shape[1] else ():
@@ -195,7 +200,7 @@ def interval(
     estimates = estimates[np.isfinite(estimates)]
     if len(estimates) == 0:
         return Interval(value, float("nan"), float("nan"), n, k)
-    low, high = percentiles(estimates, k, level)
+    low, high = percentiles(estimates, k or n, level)
     return Interval(value, float(low), float(high), n, k)
 
 

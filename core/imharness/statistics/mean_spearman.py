@@ -118,7 +118,7 @@ def mean_spearman(
     estimates = [_mean(alike, draws) for draws in zip(*batches, strict=True)]
     pooled = np.concatenate(estimates)
     pooled = pooled[np.isfinite(pooled)]
-    low, high = percentiles(pooled, size, level) if len(pooled) else (np.nan, np.nan)
+    low, high = percentiles(pooled, k, level) if len(pooled) else (np.nan, np.nan)
     return Interval(float(value), float(low), float(high), len(y), size)
 
 

@@ -45,7 +45,7 @@ export function meanValue(numbers, clusters, weights, alphas, nested) {
     const weight = weights ? weights[u] : 1;
     sums[codes[i]] += weight * numbers[u]; sizes[codes[i]] += weight; total += weight * numbers[u]; all += weight;
   });
-  const alpha = clusters ? (size < FEWEST ? NaN : alphas[size]) : (1 - LEVEL) / 2;
+  const alpha = size < FEWEST ? NaN : (alphas[size] ?? (1 - LEVEL) / 2);
   const result = { value: total / all, low: null, high: null, n: measured.length, clusters: clusters ? size : null };
   if (!Number.isFinite(alpha)) return result;
   const estimates = Float64Array.from(drawn(size), (counts) => dot(counts, sums) / dot(counts, sizes)).sort();
