@@ -33,15 +33,17 @@ def table_of(paired: PairedScores) -> Table:
 
 
 def test_rows_by_condition_hold_means_intervals_and_facets() -> None:
-    comparison = paired({"a": {"p": [1, 2, 3], "q": [4, 5, 6]}, "b": {"p": [7, 8, 9]}}, families={"a": "blur"})
+    comparison = paired(
+        {"a": {"p": [1, 2, 3, 4, 5], "q": [4, 5, 6, 7, 8]}, "b": {"p": [7, 8, 9, 8, 7]}}, families={"a": "blur"}
+    )
     table = table_of(comparison)
     assert [(row.label, dict(row.facets)) for row in table.rows] == [
         ("a", {"defense": "a", "family": "blur", "metric": "p"}),
         ("a", {"defense": "a", "family": "blur", "metric": "q"}),
         ("b", {"defense": "b", "metric": "p"}),
     ]
-    value, expected = table.rows[0].values["m"], mean_interval([1, 2, 3])
-    assert (value.value, value.low, value.high, value.n) == pytest.approx((2, expected.low, expected.high, 3))
+    value, expected = table.rows[0].values["m"], mean_interval([1, 2, 3, 4, 5])
+    assert (value.value, value.low, value.high, value.n) == pytest.approx((3, expected.low, expected.high, 5))
 
 
 def test_the_values_of_a_facet_come_by_name_and_one_alone_is_no_choice() -> None:
@@ -49,6 +51,7 @@ def test_the_values_of_a_facet_come_by_name_and_one_alone_is_no_choice() -> None
     assert facets_of(table) == {"metric": list("abcdefgh")}
 
 
-def test_one_unit_has_a_number_without_an_interval() -> None:
-    table = table_of(paired({"a": {"p": [2.5]}, "b": {"p": [1.5]}}))
-    assert [row.values["m"] for row in table.rows] == [Value(value=v, n=1) for v in (2.5, 1.5)]
+@pytest.mark.parametrize("units", [1, 4])
+def test_few_units_have_a_number_without_an_interval(units: int) -> None:
+    table = table_of(paired({"a": {"p": units * [2.5]}, "b": {"p": units * [1.5]}}))
+    assert [row.values["m"] for row in table.rows] == [Value(value=v, n=units) for v in (2.5, 1.5)]
