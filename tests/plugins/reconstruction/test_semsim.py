@@ -354,7 +354,7 @@ def test_the_outcome_of_a_study_reaches_the_leaderboard(tmp_path: Path, no_site:
     assert set(values_by_label) == {
         f"{loss}: {metric}" for loss in ("triplet", "contrastive") for metric in ("semsim", "mse")
     }
-    for outcome in json.loads(result.stdout):
+    for outcome in json.loads(result.stdout)["settings"]:
         tasks = values_by_label[f"{outcome['setting']}: {outcome['metric']}"]
         assert tasks["originals"]["value"] == outcome["originals"]
         assert tasks["tau"].get("value") == (None if outcome["tau"] is None else pytest.approx(outcome["tau"]))
