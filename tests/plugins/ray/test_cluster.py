@@ -137,7 +137,7 @@ def test_every_track_gives_the_rows_of_a_local_run(cluster: Any, tmp_path: Path)
     path.write_text(OTHER_TRACKS)
     tiny, registry = load_profile(str(path)), installed()
     only = {
-        "attack": ["square[queries=20]"],
+        "attack": ["square[queries=20]", "reversal-square"],
         "metric": ["embedded-cnn"],
         "defense": ["none", "acme/median-smoothing"],
         "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
