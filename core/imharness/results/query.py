@@ -17,7 +17,7 @@ import pyarrow as pa
 from imharness.errors import StoreError
 from imharness.results.blocks import Blocks
 from imharness.results.rows import made_of
-from imharness.results.storage.taskfiles import sql_of_rows
+from imharness.results.storage.taskfiles import quoted, sql_of_rows
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
@@ -123,9 +123,9 @@ class ResultQuery:
     def _gather(self, sql: str) -> None:
         """Copy the rows of the steps that a query names into one file each, so that thousands are opened once."""
         for name in [name for name in self._scattered if re.search(rf"\b{name}\b", sql)]:
-            file = f"{self._folder}/{name}.parquet"
-            self._db.execute(f"COPY ({self._scattered[name]}) TO '{file}' (FORMAT parquet, COMPRESSION lz4_raw)")
-            self._show(name, f"SELECT * FROM read_parquet('{file}')")
+            file = quoted(Path(self._folder, f"{name}.parquet"))
+            self._db.execute(f"COPY ({self._scattered[name]}) TO {file} (FORMAT parquet, COMPRESSION lz4_raw)")
+            self._show(name, f"SELECT * FROM read_parquet({file})")
             del self._scattered[name]
 
 

@@ -20,6 +20,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +52,8 @@ from imharness.results.storage.taskfiles import (
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import EXTERNAL, TaskRecord
 
+ARRAYS = re.compile(r"artifacts/[0-9a-f]{2}/([0-9a-f]{64})\.([0-9a-f]{16})\.safetensors")
+"""The name of a file of arrays: the key of its task, and how its sha256 begins."""
 T = TypeVar("T")
 
 
@@ -288,8 +291,8 @@ class Store(Files):
         In an object store the listing decides.
         """
         wanted = {key for key in self.keys_of(sweep) if key in survey.tasks and survey.tasks[key][-1].kind == "arrays"}
-        names = [(*name.rpartition("/")[2].split(".")[:2], name) for name in survey.arrays]
-        files = [(key, digits, name) for key, digits, name in names if key in wanted]
+        matches = [ARRAYS.fullmatch(name) for name in survey.arrays]
+        files = [(match[1], match[2], match[0]) for match in matches if match and match[1] in wanted]
         if {key for key, *_ in files} != wanted:
             return False
         near = self.backend.near

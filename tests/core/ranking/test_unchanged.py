@@ -204,11 +204,16 @@ def rows_of(store: Store) -> Path:
     return store.root / file_of(next(r for _, r in store.records() if r.spec.track == TRACKS[0] and r.rows)).name
 
 
-DAMAGES: dict[str, Callable[[Store], None]] = {
+DAMAGES: dict[str, Callable[[Store], object]] = {
     "rows": lambda store: flip(rows_of(store)),
     "arrays": lambda store: flip(arrays_of(store)),
     "arrays that are gone": lambda store: arrays_of(store).unlink(),
     "rows that are gone": lambda store: rows_of(store).unlink(),
+    "arrays, beside other files": lambda store: [
+        flip(arrays_of(store)),
+        arrays_of(store).with_name("notes").touch(),
+        arrays_of(store).with_name(f"{arrays_of(store).name[:64]}.safetensors").touch(),
+    ],
     "the configuration": lambda store: flip(next((store.root / "sweeps" / "harness--iqa").glob("*.json"))),
 }
 

@@ -1,5 +1,6 @@
 """A query over results tells in one line what it lacks."""
 
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -41,6 +42,8 @@ def test_rows_of_many_files_are_those_of_each(tmp_path: Path, monkeypatch: pytes
     wanted = "SELECT number, name, score, cost FROM score WHERE number > 0"
     each = ResultQuery(store, records)(wanted)
     monkeypatch.setattr(query, "FEW", 2)
+    (temporary := tmp_path / "author's files").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     gathered = ResultQuery(store, records)
     for _ in range(2):
         again = gathered(wanted)

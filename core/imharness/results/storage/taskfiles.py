@@ -85,6 +85,11 @@ def digest_of(rows: pa.Table) -> str:
     return hashlib.sha256(out.getvalue()).hexdigest()
 
 
+def quoted(path: Path) -> str:
+    """Return a path as a text of SQL."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
 def sql_of_rows(paths: Iterable[Path]) -> str:
     """Return the SQL that reads files of tasks, with the column `filename`.
 
@@ -92,8 +97,7 @@ def sql_of_rows(paths: Iterable[Path]) -> str:
     """
     alike: dict[str, list[str]] = {}
     for path in dict.fromkeys(paths):
-        quoted = "'" + str(path).replace("'", "''") + "'"
-        alike.setdefault(pq.read_schema(path).remove_metadata().to_string(), []).append(quoted)
+        alike.setdefault(pq.read_schema(path).remove_metadata().to_string(), []).append(quoted(path))
     return " UNION ALL BY NAME ".join(
         f"SELECT * FROM read_parquet([{', '.join(same)}], filename = true)" for same in alike.values()
     )
