@@ -64,6 +64,12 @@ class ReconstructionTrack(Track):
     attacked: int = Field(
         default=0, ge=0, description="Number of held-out images that are attacked, the first of a data set; 0: all."
     )
+    participants: int = Field(
+        default=0,
+        ge=0,
+        description="Number of participants in a round of federated learning, whose images one update mixes and who "
+        "count once; 0: as many as there are attacked images for.",
+    )
     at_once: int = Field(
         default=0, ge=0, description="Number of images whose gradients are held in memory at once; 0: all."
     )
@@ -85,7 +91,7 @@ class ReconstructionTrack(Track):
             if training is not None:
                 guards += selection.of(ImageProtection)
                 for metric in _measuring(selection, dataset):
-                    scoped_planner.task(guess, {"metric": metric}, options=self._few)
+                    scoped_planner.task(guess, {"metric": metric}, options=self._few(*attacks))
             for model, guard, attack in product(models, guards, attacks):
                 if model.label in _of(self.targets, dataset, model) and self._meets(attack, model, guard):
                     metrics = _measuring(selection, dataset)
@@ -125,7 +131,7 @@ class ReconstructionTrack(Track):
         attack: ReconstructionAttack,
     ) -> None:
         """Plan one reconstruction and its scores; networks are trained where there are images for it."""
-        schedule = self._schedule
+        schedule, few = self._schedule, self._few(attack)
         condition = scoped_planner.within(model=model, defense=guard, attack=attack)
         before = {}
         initial = isinstance(model, Untrained) or model.label in self.untrained
@@ -133,15 +139,13 @@ class ReconstructionTrack(Track):
             before["trained"] = scoped_planner.task(train, {"model": model, "defense": guard}, options=schedule)
         aware = self._aware(selection, attack, model, guard)
         if aware is not None:
-            same = condition.task(
-                reconstruct, {"attack": aware}, options=self._reconstruct_options(before), needs=before
-            )
-            before["aware"] = same
-        rebuilt = condition.task(reconstruct, options=self._reconstruct_options(before), needs=before)
+            options = self._reconstruct_options(before, few)
+            before["aware"] = condition.task(reconstruct, {"attack": aware}, options=options, needs=before)
+        rebuilt = condition.task(reconstruct, options=self._reconstruct_options(before, few), needs=before)
         for metric in metrics:
-            condition.task(leakage, {"metric": metric}, options=self._few, needs={"rebuilt": rebuilt})
+            condition.task(leakage, {"metric": metric}, options=few, needs={"rebuilt": rebuilt})
         for whole in selection.of(DistributionMetric):
-            condition.task(distribution, {"metric": whole}, options=self._few, needs={"rebuilt": rebuilt})
+            condition.task(distribution, {"metric": whole}, options=few, needs={"rebuilt": rebuilt})
         judge_model = scoped_planner.component("model", self.judge)
         if isinstance(judge_model, Model) and (judge_model.trained or trainable):
             before = (
@@ -149,7 +153,7 @@ class ReconstructionTrack(Track):
                 if judge_model.trained
                 else {"judge": scoped_planner.task(judge, {"model": judge_model}, options=schedule)}
             )
-            options = dict.fromkeys(before, True) | self._few
+            options = dict.fromkeys(before, True) | few
             condition.task(recognise, {"judge": judge_model}, options=options, needs={"rebuilt": rebuilt, **before})
 
     @property
@@ -164,20 +168,20 @@ class ReconstructionTrack(Track):
             **{name: value for name, value in further.items() if value != fields[name].default},
         }
 
-    @property
-    def _few(self) -> dict[str, int]:
-        """Return the option that every step on attacked images has."""
-        return {"attacked": self.attacked} if self.attacked else {}
+    def _few(self, *attacks: ReconstructionAttack) -> dict[str, int]:
+        """Return the option that every step on the images that any of these attacks meets has."""
+        rounds = [attack.round() for attack in attacks]
+        counts = [self.participants * one.images if one and self.participants else self.attacked for one in rounds]
+        return {"attacked": max(counts)} if counts and all(counts) else {}
 
-    def _reconstruct_options(self, before: Iterable[str]) -> dict[str, bool | int]:
-        """Return the options of a reconstruction with these needs."""
+    def _reconstruct_options(self, before: Iterable[str], few: Mapping[str, int]) -> dict[str, bool | int]:
+        """Return the options of a reconstruction with these needs, on so few images."""
         chunked: dict[str, bool | int] = {"at_once": self.at_once} if self.at_once else {}
-        return dict.fromkeys(before, True) | chunked | self._few
+        return dict.fromkeys(before, True) | chunked | few
 
     def workload(self, spec: TaskSpec, units: int) -> Workload | None:
         """Return the rows and operations of a task on `units` private images."""
-        limit = self.attacked if self.attacked and spec.step not in ("train", "judge", "gallery") else units
-        return workload_of(spec, min(units, limit), self.shown_images)
+        return workload_of(spec, min(units, int(spec.options.get("attacked", units))), self.shown_images)
 
     def report(self, query: Query) -> TrackReport:
         """Return the ranking, SemSim's tables, the cost of defenses, and the agreement of metrics with people."""

@@ -76,6 +76,27 @@ def test_an_attack_is_narrowed_by_its_label_and_else_by_its_id() -> None:
     assert guessed == ["harness/psnr"]
 
 
+def test_participants_of_a_round_count_once_so_more_images_are_attacked() -> None:
+    select = {
+        "dataset": ["digit-images[size=18]"],
+        "model": ["untrained"],
+        "metric": ["psnr"],
+        "attack": ["invgrad", "federated[images=2]", "imprint[images=4]"],
+        "defense": ["plain-gradient"],
+    }
+    options = {"attacked": 6, "participants": 5, "judge": "harness/lenet"}
+    settings = TrackProfile(select=select, options=options)
+    graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: settings}), installed())
+    specs = [task.spec for task in graph.tasks.values() if "attacked" in task.spec.options]
+    images = {
+        (spec.step, attack.id): spec.options["attacked"] for spec in specs if (attack := spec.components.get("attack"))
+    }
+    for step in ("reconstruct", "leakage", "recognise"):
+        attacked = [images[step, f"harness/{attack}"] for attack in ("invgrad", "federated", "imprint")]
+        assert attacked == [6, 10, 20]
+    assert [spec.options["attacked"] for spec in specs if spec.step == "guess"] == [20]
+
+
 def test_dlg_and_idlg_have_the_evaluations_of_their_authors() -> None:
     """300 iterations of L-BFGS, each of up to 20 evaluations; one step of ours is one evaluation."""
     for attack in ("dlg", "idlg"):
