@@ -38,7 +38,7 @@ from imharness_iqa.metrics.linearity import LinearityNet
 from imharness_iqa.metrics.meta_iqa import MetaIqaNet
 from imharness_iqa.metrics.spaq import SpaqNet
 from imharness_iqa.restorers import ColourFilter, LocalImplicit
-from imharness_perceptual.metrics import dreamsim, lipsim, milo
+from imharness_perceptual.metrics import dreamsim, lipsim, milo, r_clip
 from imharness_perceptual.metrics.r_lpips import ASSETS as R_LPIPS
 from imharness_vision.cifar_resnet import DEPTHS, CifarResNet
 from imharness_vision.perceptual import Dists
@@ -59,6 +59,8 @@ SMALL_LIPSIM = {"CHANNELS": 4, "INSIDE": 3, "CONVOLUTIONS": 2, "FEATURES": 8, "L
 """The published network of LipSim has 63 million parameters."""
 SMALL_VIT = partial(VisionTransformer, width=24, depth=2, heads=2, patch=56)
 """The published network of DINO has 86 million parameters."""
+SMALL_ENCODER = partial(r_clip.ImageEncoder, width=24, depth=2, heads=2, patch=56, embedded=16)
+"""So has CLIP's encoder of images."""
 
 SMALL = "shufflenet_v2_x0_5"
 """The network that stands for the backbones of torchvision and timm."""
@@ -88,6 +90,7 @@ class StandIns:
         patch.setattr(koncept512, "REPEATED", (1, 1, 1))
         patch.setattr("torchvision.models.resnext101_32x8d", shallow_resnext)
         patch.setattr(dreamsim, "VisionTransformer", SMALL_VIT)
+        patch.setattr(r_clip, "ImageEncoder", SMALL_ENCODER)
         for constant, value in SMALL_LIPSIM.items():
             patch.setattr(lipsim, constant, value)
 
@@ -283,6 +286,12 @@ def lipsim_network(path: Path) -> None:
     torch.save({"epoch": 1, "model_state_dict": state | renamed}, path)
 
 
+def r_clip_file(path: Path) -> None:
+    """Write the encoder of images, beside a tensor of the encoder of texts."""
+    state = {f"visual.{name}": tensor for name, tensor in drawn(SMALL_ENCODER(), 0.2).items()}
+    torch.save(state | {"token_embedding.weight": torch.zeros(3, 2)}, path)
+
+
 def dreamsim_archive(path: Path) -> None:
     """Write low-rank updates of two layers, with their settings."""
     rng, updates = generator(0), {}
@@ -335,6 +344,7 @@ FILES: Mapping[str, Callable[[Path], None]] = (
     }
     | {asset.name: r_lpips for asset in R_LPIPS.values()}
     | {asset.name: lipsim_network for asset in lipsim.ASSETS.values()}
+    | {asset.name: r_clip_file for asset in r_clip.ASSETS.values()}
     | {
         "milo": saved(milo.MiloNetwork),
         "dino-vitb16": lambda path: torch.save(drawn(SMALL_VIT(), 0.2), path),

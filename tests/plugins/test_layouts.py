@@ -17,7 +17,7 @@ from imharness.contracts.component import Component
 from imharness.contracts.randomness import generator
 from imharness.errors import HarnessError, Unavailable
 from imharness_iqa.defenses import diffpure
-from imharness_perceptual.metrics import lipsim
+from imharness_perceptual.metrics import lipsim, r_clip
 from imharness_perceptual.metrics.r_lpips import ASSETS as R_LPIPS
 from imharness_perceptual.metrics.r_lpips import RLpips
 
@@ -54,7 +54,7 @@ def put(shelf: Path, reader: Component, more: dict[str, torch.Tensor] | None = N
 
 def test_every_file_of_weights_has_a_layout_with_its_source() -> None:
     files = {asset.name for reader in READERS.values() for asset in reader.assets()}
-    files |= {asset.name for asset in lipsim.ASSETS.values()}
+    files |= {asset.name for published in (lipsim.ASSETS, r_clip.ASSETS) for asset in published.values()}
     assert files | {LARGE, *PYIQA} == set(BY_ASSET)
     for name, layout in LAYOUTS.items():
         assert layout.facts["source"], name
@@ -83,7 +83,7 @@ def test_the_largest_file_in_the_layout_of_its_authors_is_read(shelf: Path) -> N
     [
         *(
             f"harness/{name}"
-            for name in ("disco", "dists", "dreamsim", "fpr", "lipsim", "milo", "r-lpips", "real-esrgan")
+            for name in ("disco", "dists", "dreamsim", "fpr", "lipsim", "milo", "r-clip", "r-lpips", "real-esrgan")
         ),
         *(f"harness/lpips{net}" for net in ("", "[net=squeeze]", "[net=vgg]")),
         pytest.param("harness/mprnet", marks=pytest.mark.extra),

@@ -71,7 +71,7 @@ FEW_DIRECTIONS = 8
 """Changes at each size of squares: a gradient of chance passes at all three sizes in 1.7 %; of 12 changes in 0.9 %."""
 SMALLER = {
     "semsim": 48, "lpips": 48, "r-lpips": 48, "deep-features": 48, "lipsim": 48, "dreamsim": 64, "meta-iqa": 48,
-    "fsim": 64, "real-esrgan": 32,
+    "fsim": 64, "r-clip": 64, "real-esrgan": 32,
 }  # fmt: skip
 """Networks that are built as often as others, and see two small images at most; the images' side, px."""
 PYIQA = {"maniqa", "clip-iqa-plus", "topiq", "paq2piq", "pyiqa", "pyiqa-fr"}

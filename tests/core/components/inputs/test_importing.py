@@ -19,7 +19,7 @@ import pytest
 import torch
 from PIL import Image
 from tests.data_layouts import DATA_LAYOUTS
-from tests.standins import FILES, SMALL_FPR, SMALL_LIPSIM, SMALL_VIT, shallow_resnext
+from tests.standins import FILES, SMALL_ENCODER, SMALL_FPR, SMALL_LIPSIM, SMALL_VIT, shallow_resnext
 
 from imharness.components.inputs.archives import unpack
 from imharness.components.inputs.checking import check_asset, check_data
@@ -30,7 +30,7 @@ from imharness.contracts.assets import Asset, cache_folder
 from imharness.data import DataSource
 from imharness.errors import UsageError
 from imharness_iqa.metrics import fpr, koncept512
-from imharness_perceptual.metrics import dreamsim, lipsim
+from imharness_perceptual.metrics import dreamsim, lipsim, r_clip
 
 pytestmark = pytest.mark.usefixtures("empty_places")
 INPUTS = inputs_of(entry.component for entry in installed().entries.values())
@@ -239,6 +239,7 @@ def test_weights_are_told_by_their_loader(
     monkeypatch.setattr(koncept512, "REPEATED", (1, 1, 1))
     monkeypatch.setattr("torchvision.models.resnext101_32x8d", shallow_resnext)
     monkeypatch.setattr(dreamsim, "VisionTransformer", SMALL_VIT)
+    monkeypatch.setattr(r_clip, "ImageEncoder", SMALL_ENCODER)
     monkeypatch.setattr(fpr, "FprNet", SMALL_FPR)
     for constant, value in SMALL_LIPSIM.items():
         monkeypatch.setattr(lipsim, constant, value)
