@@ -41,7 +41,7 @@ def score_interval(numbers: Floats, values: Floats, alpha: float) -> tuple[float
 
     def found(end: float) -> float:
         near, width = mean + (end - mean) * _NEAR, abs(end - mean)
-        return end if width == 0 or beyond(near) >= 0 else float(scipy.optimize.brentq(beyond, near, end, xtol=_NEAR))
+        return end if width == 0 else float(scipy.optimize.brentq(beyond, near, end, xtol=_NEAR))
 
     return found(float(support[0])), found(float(support[-1]))
 
