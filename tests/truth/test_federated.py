@@ -139,6 +139,14 @@ def test_an_imprint_layer_gives_every_image_that_is_alone_in_its_bin(norm: bool)
     assert attack.threat == MALICIOUS
 
 
+@pytest.mark.parametrize("gain", [1.0, 50.0])
+def test_an_imprint_layer_adds_at_most_its_gain_for_each_unit_and_brightness_above_its_cutoff(gain: float) -> None:
+    model, white = Imprint(bins=8, gain=gain).sent(network(), SHAPE), torch.ones(1, *SHAPE)
+    model.network = torch.nn.Flatten()
+    above = model.imprint["measure"](white.flatten(1)).relu().sum()
+    assert (model(white) - 1).abs().max().item() == pytest.approx(gain * above.item(), rel=1e-4)
+
+
 def test_images_in_one_bin_are_seen_as_a_mixture_of_them() -> None:
     attack = Imprint(images=2, bins=4, centre=0.45, spread=0.2)
     model = attack.sent(network(), SHAPE).requires_grad_(False)

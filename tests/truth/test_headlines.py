@@ -204,14 +204,17 @@ def test_an_entry_without_any_number_changes_nothing_of_the_others() -> None:
         assert ranking.places[label].against == without.places[label].against
 
 
+@pytest.mark.parametrize("room", [np.inf, 0.03])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_bound_is_never_less_than_the_end_of_an_interval(seed: int) -> None:
+def test_a_bound_is_never_less_than_the_end_of_an_interval_nor_more_than_there_is(seed: int, room: float) -> None:
+    """`room`: how much of D no defense leaves there is, above the least that D can be."""
     scores = {"none": levels(10 * seed, 20, 20, 20), "good": levels(10 * seed + 1, 20, 20, 20)}
-    (ranking,) = ranked(scores, utility=dict.fromkeys(scores, 0.9)).rankings
+    limited = replace(PROTECTION, limits=(np.max(scores["none"], axis=0).mean() - room, 100.0))
+    (ranking,) = ranked(scores, utility=dict.fromkeys(scores, 0.9), protection=limited).rankings
     against = ranking.places["good"].against
     assert ranking.outcome == "bound"
     bound = float(ranking.claim.partition("more than ")[2].partition(" ")[0])
-    assert against.high <= bound < against.high + 0.1
+    assert min(against.high, room) <= bound < min(against.high, room) + 0.1
 
 
 def test_a_control_beats_all_that_may_win_only_where_it_is_shown_to_be_better_than_each() -> None:
@@ -241,6 +244,10 @@ def test_measures_that_disagree_take_the_crown_and_one_that_shows_nothing_does_n
         assert ranking.winner == winner
         assert (ranking.outcome == "measures disagree") == (not winner)
     assert ranked(first, secondary_measures=[further]).rankings[0].claim == ranked(first).rankings[0].claim
+    never = replace(further, protection=replace(further.protection, limits=(0.0, 100.0)))
+    note = ranked(first, secondary_measures=[never]).tables[0].note
+    assert note.endswith("E could not show even a perfect entry to beat none, and decides nothing.")
+    assert "decides nothing" not in ranked(first).tables[0].note
 
 
 @pytest.mark.parametrize("ahead", ["late", "mid"])

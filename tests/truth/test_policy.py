@@ -52,12 +52,14 @@ def beside(utility: Mapping[str, float], label: str, undefended: str = "none", *
     return (utility[label] + noise, utility[undefended] - noise) if {label, undefended} <= set(utility) else None
 
 
-def ranked(scores: Mapping[str, np.ndarray], clusters: int = 10, utility=UTILITY, **more) -> TrackReport:
+def ranked(
+    scores: Mapping[str, np.ndarray], clusters: int = 10, utility=UTILITY, protection=PROTECTION, **more
+) -> TrackReport:
     gate = share_of("SROCC clean", more.get("undefended", "none"), 0.05, lambda label: beside(utility, label, **more))
     facts = {"controls": {"none": "undefended"}, "undefended": "none", "words": WORDS, "gates": [gate], **more}
     value = lambda label: Value(value=utility[label]) if label in utility else Value(missing="no model")  # noqa: E731
     column = Column("srocc", "SROCC clean", "Clean.", "higher", value=value)
-    rules = Contest(blocks(scores, clusters), PROTECTION, column, **facts)
+    rules = Contest(blocks(scores, clusters), protection, column, **facts)
     return contest(rules, id="ranking", title="Ranking", caption="", entry="defense")
 
 

@@ -166,6 +166,9 @@ def test_the_first_line_is_about_the_object_of_the_user_and_its_row_comes_first(
     assert page.startswith("<p><strong>mine: D| 2.00, number 2 of 3 defenses; JPEG has 1.00.</strong></p>")
     assert page.index("local/mine") < page.index("jpeg</th>")
     assert page.count("<svg") == 3
+    unknown = Row(label="local/mine", values={"d": Value(missing="not timed")})
+    table = defenses("main", "harness/jpeg")
+    assert Result("a test", [table.model_copy(update={"rows": (*table.rows, unknown)})]).verdicts == ()
 
 
 def test_notes_are_folded_in_a_notebook_and_failures_are_not(result: Result) -> None:

@@ -1,6 +1,7 @@
 """Every reader of users' files refuses what is not what it says: in one line, within two seconds, in little memory."""
 
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from imharness.cli.commands import component
 from imharness.errors import HarnessError
 from imharness.planning.profiles import load_profile
 from imharness.reading.images import read_pixels
-from imharness.reading.opening import GIB
+from imharness.reading.opening import GIB, read_bytes
 from imharness_iqa.calibration import read_presets
 from imharness_iqa.external import read_external
 from imharness_membership.audit_inputs import read_audit
@@ -192,6 +193,19 @@ def test_a_file_that_is_too_large_is_refused_by_its_size(tmp_path: Path) -> None
     os.truncate(tmp_path / "audit.npz", 4 * GIB + 1)  # without contents, so that it takes no room
     with pytest.raises(HarnessError, match="has 4294967297 bytes; at most 4294967296 are read"):
         read_audit(tmp_path / "audit.npz", False)
+
+
+def test_a_file_is_read_up_to_the_limit_and_not_cut_there(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "a", 5) == b"12345"
+    with pytest.raises(HarnessError, match="has 5 bytes; at most 4 are read"):
+        read_bytes(tmp_path / "a", 4)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="files of processes")
+def test_a_file_that_has_more_than_its_size_says_is_refused() -> None:
+    with pytest.raises(HarnessError, match="has more than 4 bytes"):
+        read_bytes(Path("/proc/self/status"), 4)
 
 
 def test_a_pipe_in_a_folder_of_images_is_named(tmp_path: Path) -> None:

@@ -21,9 +21,12 @@ def told(report_result) -> tuple[dict, dict]:
     return {row.label: row.values for row in table.rows}, {line.label: line for line in curves.series}
 
 
-def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], unmoved: str = "") -> None:
+def write(
+    finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], unmoved: str = "", lost: str = ""
+) -> None:
     """Write what attacks did. `defenses`: pairs reversed in % of a distortion, and the distortions that its adaptive
-    attack came to at three strengths; fixed attacks come to those of `none`, and do nothing to `unmoved`."""
+    attack came to at three strengths; fixed attacks come to those of `none`, and do nothing to `unmoved`. The first
+    image has no score behind `lost`."""
     columns: dict[str, list] = {}
     for label, (moved, measured_losses) in defenses.items():
         for adaptive, losses in ((False, defenses[NONE][1]), (True, measured_losses)):
@@ -32,7 +35,7 @@ def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], 
             for strength, loss in zip(("weak", "medium", "strong"), losses, strict=True):
                 rise = moved(loss) / 10 if adaptive or label != unmoved else 0.0
                 more = rows(
-                    [5 + rise] * IMAGES,
+                    [np.nan if label == lost else 5 + rise, *[5 + rise] * (IMAGES - 1)],
                     [5.0] * IMAGES,
                     defense=[label] * IMAGES,
                     strength=[strength] * IMAGES,
@@ -68,10 +71,11 @@ def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], 
         finished.add("defended", defended_rows, ("dataset", "metric", "defense"))
 
 
-def test_what_is_a_known_function_of_ssim_comes_out_as_its_curve_and_area(finished: Finished) -> None:
+@pytest.mark.parametrize("lost", ["", "x/half"])
+def test_what_is_a_known_function_of_ssim_comes_out_as_its_curve_and_area(finished: Finished, lost: str) -> None:
     """Pairs reversed, %, are 40 (1 - SSIM): over SSIM from .75 to 1 that is a mean of 5, and behind the other half."""
     reached = np.array([0.05, 0.15, 0.25])
-    write(finished, {NONE: (lambda loss: 40 * loss, reached), "x/half": (lambda loss: 20 * loss, reached)})
+    write(finished, {NONE: (lambda loss: 40 * loss, reached), "x/half": (lambda loss: 20 * loss, reached)}, lost=lost)
     result = report(finished.query(), 0.05)
     values, lines = told(result)
     (attack,) = next(chart.series for chart in result.charts if chart.id == "curves-attacks")

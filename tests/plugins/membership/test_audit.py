@@ -301,7 +301,9 @@ def test_a_class_without_non_members_or_members_has_no_accuracy_and_the_others_d
         labels[~member & (labels == 3)] = 2
         shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         datasets.append(Outputs(shares.astype(np.float32), labels, member))
-    (finding,) = audit(*datasets, installed().find("evaluator", "correctness"), lambda done, total: None).findings
+    result = audit(*datasets, installed().find("evaluator", "correctness"), lambda done, total: None)
+    (finding,) = result.findings
+    assert result.risk.correlation is None, "of two classes"
     right = datasets[1].outputs.argmax(axis=1) == datasets[1].labels
     assert finding.by_class[0] is None
     assert finding.by_class[3] is None

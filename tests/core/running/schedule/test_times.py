@@ -239,3 +239,6 @@ def test_a_budget_pays_for_what_its_tasks_need() -> None:
     tasks, took = graph(fit, over_budget, cheap), {fit.key: 5.0, over_budget.key: 1.0, cheap.key: 1.0}
     assert within_budget(tasks, took, 5.5) == {cheap.key}
     assert within_budget(tasks, took, 7.0) == set(tasks)
+    alone, behind = task("clean", "metric:a/o"), task("clean", "metric:a/o", needs=(fit.key,), split=1)
+    tasks, took = graph(fit, over_budget, alone, behind), {**took, alone.key: 7.0, behind.key: 3.0}
+    assert within_budget(tasks, took, 13.5) == {fit.key, over_budget.key, behind.key}, "the fit is paid for already"
