@@ -1,6 +1,7 @@
 """Tables are made again where something that they follow from has changed, and nowhere else."""
 
 import math
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -180,11 +181,17 @@ def test_other_code_makes_all_tables_again(
     assert remade_tracks == 2 * TRACKS, "code that no digest stands for is never taken for the same"
 
 
-def test_a_file_that_changed_after_the_start_is_code_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_file_that_changed_after_the_start_is_code_that_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unchanged.installed_code.cache_clear()
     assert unchanged.installed_code()
     unchanged.installed_code.cache_clear()
-    monkeypatch.setattr(unchanged, "_STARTED", 0.0)
+    new, files_before = tmp_path / "new.py", unchanged.package_files
+    new.touch()
+    os.utime(new, (2**33, 2**33))
+    monkeypatch.setattr(unchanged, "_STARTED", 2.0**33 - 1)
+    monkeypatch.setattr(unchanged, "package_files", lambda package: {**files_before(package), "new.py": new})
     assert unchanged.installed_code() == ""
     unchanged.installed_code.cache_clear()
 

@@ -111,7 +111,8 @@ def test_a_task_joins_what_is_there_and_computes_what_is_not(tmp_path: Path) -> 
     assert columns["n"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
     assert columns["odd"].tolist() == [1, 3, 5]
     assert list(columns) == ["n", "odd"]
-    assert join.joined([8], compute)["n"].tolist() == [8, 8]  # a second call is none of the shards'
+    second_call = join.joined([8, 9, 10], compute)  # it is none of the shards'
+    assert second_call["n"].tolist() == [8, 8, 9, 9, 10, 10]
     join.forget()
     assert not list(tmp_path.rglob("*.safetensors"))
 
