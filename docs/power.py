@@ -25,9 +25,9 @@ def main(address: str) -> None:
     """Print one line for each contest of a store's leaderboards."""
     store = Store(address)
     console.say(
-        "| contest | measure | pairs of entries | demo | the demo shows | official | the official leaderboard shows |"
+        "| track | measure | pairs of entries | units, demo, official | the demo shows | the official one shows |"
     )
-    console.say("|---|---|---|---|---|---|---|")
+    console.say("|---|---|---|---|---|---|")
     for track in store.ranked():
         leaderboard = store.leaderboard(track)
         for line in _lines(store, leaderboard) if leaderboard is not None else ():
@@ -52,8 +52,9 @@ def _lines(store: Store, leaderboard: Leaderboard) -> Iterator[str]:
             for n in (unit_count, planned)
         )
         demo, official = texts
-        many = f"{unit_count} {unit}s | {demo} | {planned} {unit}s | {official}"
-        yield f"| `{leaderboard.track}`, {comparison.title} | {comparison.measure} | {len(pairs)} | {many} |"
+        many = f"{unit}s, {unit_count}, {planned} | {demo} | {official}"
+        name = leaderboard.track.removeprefix("harness/")
+        yield f"| `{name}` | {comparison.measure} | {len(pairs)} | {many} |"
 
 
 def _parts(comparison: Comparison, numbers: np.ndarray) -> np.ndarray:
@@ -67,7 +68,7 @@ def _parts(comparison: Comparison, numbers: np.ndarray) -> np.ndarray:
 def _told(smallest: list[float], comparison: Comparison) -> str:
     """Return the median and the largest of the smallest differences in words."""
     middle, most = (f"{value:.{comparison.decimals}f}" for value in (np.median(smallest), np.max(smallest)))
-    return f"{middle} (hardest pair {most})"
+    return f"{middle} (hardest {most})"
 
 
 if __name__ == "__main__":
