@@ -224,6 +224,13 @@ def test_a_control_beats_all_that_may_win_only_where_it_is_shown_to_be_better_th
     facts = {"controls": {"none": "control", "half": "halved"}}
     alone = ranked(scores, utility=dict.fromkeys(scores, 0.9), **facts).rankings[0]
     assert alone.claim.startswith("half (halved) beats every defense that may win: ")
+    second = {"none": levels(4, 20, 20, 20), "half": levels(5, 20, 20, 20), "good": levels(6, 5, 5, 5)}
+    measure = replace(PROTECTION, key="e", of="d", label="E", wins=Wins("e", "", ""))
+    facts_of_two = {**facts, "secondary_measures": [SecondaryMeasure(blocks(second, 10), measure)]}
+    (ranking,) = ranked(scores, utility=dict.fromkeys(scores, 0.9), **facts_of_two).rankings
+    assert [f.text for f in ranking.findings if f.kind == "worse"] == [
+        f.text for f in alone.findings if f.kind == "worse"
+    ]
     beside = ranked({**scores, "wild": wild}, utility=dict.fromkeys([*scores, "wild"], 0.9), **facts).rankings[0]
     assert beside.outcome == "worse"
     assert beside.claim.startswith("half (halved) beats good, which leads: ")
