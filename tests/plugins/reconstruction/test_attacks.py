@@ -429,6 +429,8 @@ def test_invgrad_takes_no_steps_that_move_less_than_rounding(setting, monkeypatc
         ("idlg", "A"),
         ("invgrad", "B"),
         ("gradattack", "B"),
+        ("invgrad-prior", "D"),
+        ("invgrad-prior[gradient=false]", ""),
         ("spear", "B"),
         ("april", "B"),
         ("imprint", "G"),
