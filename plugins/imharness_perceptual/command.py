@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +14,20 @@ import click
 from imharness.commands import assets_option, device_option, json_option
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
 
+    from imharness.errors import UsageError
     from imharness.tracks import Component
+
+    Pixels = npt.NDArray[np.uint8]
 
 Pair = tuple[Path, Path | None]
 """An image and its reference."""
 BATCH = 16
+THREADS, AHEAD = 4, 8
+"""The most threads that decode, and the number of images that are decoded while others are scored."""
 
 
 @click.command()
@@ -131,57 +141,64 @@ def _scores(metric: Component, pairs: Sequence[Pair], device: str, advance: Call
     built = metric.build(where)
     compares = isinstance(metric, FullReferenceMetric)
     values: list[float] = []
-    for chosen, images in _batches(pairs):
+    for batch in _batches(pairs, compares):
         with torch.no_grad():
-            further = (_references(chosen, images.shape[1:]).to(where),) if compares else ()
-            scores = built(images.to(where), *further)
-        if scores.shape != (len(chosen),):
-            raise ContractError(f"{metric.label} returned {tuple(scores.shape)} for {len(chosen)} images")
+            scores = built(*(images.to(where) for images in batch))
+        if scores.shape != (len(batch[0]),):
+            raise ContractError(f"{metric.label} returned {tuple(scores.shape)} for {len(batch[0])} images")
         values += scores.cpu().tolist()
         advance(len(values))
     return values
 
 
-def _batches(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], torch.Tensor]]:
-    """Yield neighbouring images of one size, with their pixels."""
+def _batches(pairs: Sequence[Pair], compares: bool) -> Iterator[list[torch.Tensor]]:
+    """Yield neighbouring images of one size and, if a metric compares, their references: float32 ``(n, 3, H, W)``."""
+    references = {reference for _, reference in pairs} if compares else set()
+    shared = _opened(next(iter(references))) if len(references) == 1 else None
+    chosen: list[list[Pixels]] = []
+    for pair, opened in _read(pairs, len(references) > 1):
+        for other in opened[1:] if shared is None else [shared]:
+            if other.shape != opened[0].shape:
+                raise _differ(pair, opened[0], other)
+        if chosen and (len(chosen) == BATCH or opened[0].shape != chosen[0][0].shape):
+            yield _tensors(chosen, shared)
+            chosen = []
+        chosen.append(opened)
+    yield _tensors(chosen, shared)
+
+
+def _read(pairs: Sequence[Pair], with_reference: bool) -> Iterator[tuple[Pair, list[Pixels]]]:
+    """Yield each pair, and its image and perhaps its reference, in their order; threads read ahead."""
+
+    def read(pair: Pair) -> list[Pixels]:
+        return [_opened(path) for path in (pair if with_reference else pair[:1])]
+
+    with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
+        ahead = deque(pool.submit(read, pair) for pair in pairs[:AHEAD])
+        for number, pair in enumerate(pairs):
+            opened = ahead.popleft().result()
+            ahead += [pool.submit(read, following) for following in pairs[number + AHEAD : number + AHEAD + 1]]
+            yield pair, opened
+
+
+def _tensors(chosen: Sequence[Sequence[Pixels]], shared: Pixels | None) -> list[torch.Tensor]:
+    import numpy as np
     import torch
 
-    chosen: list[Pair] = []
-    opened: list[torch.Tensor] = []
-    for pair in pairs:
-        image = _opened(pair[0])
-        if opened and (len(opened) == BATCH or image.shape != opened[0].shape):
-            yield chosen, torch.stack(opened)
-            chosen, opened = [], []
-        chosen.append(pair)
-        opened.append(image)
-    yield chosen, torch.stack(opened)
+    stacks = [np.stack(images) for images in zip(*chosen, strict=True)] + ([] if shared is None else [shared[None]])
+    tensors = [torch.from_numpy(stack).permute(0, 3, 1, 2).float() / 255 for stack in stacks]
+    return [tensor.expand(len(chosen), -1, -1, -1) for tensor in tensors]
 
 
-def _references(pairs: Sequence[Pair], shape: Sequence[int]) -> torch.Tensor:
-    import torch
-
+def _differ(pair: Pair, image: Pixels, reference: Pixels) -> UsageError:
     from imharness.errors import UsageError
 
-    opened = {}
-    for image, reference in pairs:
-        assert reference is not None
-        if reference not in opened:
-            opened[reference] = _opened(reference)
-        if opened[reference].shape != shape:
-            sizes = [f"{s[2]}x{s[1]}" for s in (shape, opened[reference].shape)]
-            raise UsageError(
-                f"{image} has {sizes[0]} px and its reference {reference} {sizes[1]}; make them the same size."
-            )
-    if len(opened) == 1:
-        return next(iter(opened.values())).expand(len(pairs), -1, -1, -1)
-    return torch.stack([opened[reference] for _, reference in pairs])
+    sizes = [f"{one.shape[1]}x{one.shape[0]}" for one in (image, reference)]
+    return UsageError(f"{pair[0]} has {sizes[0]} px and its reference {pair[1]} {sizes[1]}; make them the same size.")
 
 
-def _opened(path: Path) -> torch.Tensor:
-    """Return float32 ``(3, H, W)`` in [0, 1]."""
-    import torch
-
+def _opened(path: Path) -> Pixels:
+    """Return ``(H, W, 3)``."""
     from imharness.files import read_pixels
 
-    return torch.from_numpy(read_pixels(path)).permute(2, 0, 1).float() / 255
+    return read_pixels(path)

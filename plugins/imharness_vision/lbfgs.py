@@ -1,10 +1,10 @@
 """L-BFGS for a batch of independent problems: each row has its own memory, direction and step.
 
-Nocedal & Wright, "Numerical Optimization" (2006), algorithm 7.4, with unit steps as torch.optim.LBFGS takes
-them without a line search.
+Nocedal & Wright, "Numerical Optimization" (2006), section 7.1, with unit steps as torch.optim.LBFGS takes them without
+a line search.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
@@ -12,8 +12,6 @@ from imharness.images import Progress
 
 CURVATURE = 1e-10
 """The least curvature of pairs that are used."""
-Pair = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Steps and changes of the gradient, ``(N, D)``, and their product ``(N, 1)``, infinite for pairs that are not used."""
 PATIENCE, GAIN = 100, 0.01
 """A row that may stop does so when its value fell by less than `GAIN`, as a share, in `PATIENCE` steps."""
 
@@ -36,18 +34,17 @@ def minimise(
     rows = torch.arange(len(start), device=start.device)
     best, (lowest, gradient) = start.clone(), _value_and_gradient(objective, start, rows)
     x, before = start, lowest.clone()
-    pairs: list[Pair] = []
+    memory = _Memory(start, min(history, iterations))
     for done in range(iterations):
-        direction = _direction(gradient, pairs)
-        step = rate * direction
-        if not pairs:
+        step = rate * memory.direction(gradient)
+        if not done:
             step = step * (1 / gradient.abs().sum(dim=1, keepdim=True)).clamp(max=1)
         following = x + step
         value, new_gradient = _value_and_gradient(objective, following, rows)
         sound = torch.isfinite(value) & torch.isfinite(new_gradient).all(dim=1)
         following = torch.where(sound[:, None], following, x)
         new_gradient = torch.where(sound[:, None], new_gradient, gradient)
-        pairs = [*pairs, _pair(following - x, new_gradient - gradient)][-history:]
+        memory.add(following - x, new_gradient - gradient)
         x, gradient = following, new_gradient
         better = sound & (value < lowest[rows])
         best[rows[better]], lowest[rows[better]] = x[better], value[better]
@@ -60,7 +57,7 @@ def minimise(
             before = lowest.clone()
         if not active_rows.all():
             rows, x, gradient = rows[active_rows], x[active_rows], gradient[active_rows]
-            pairs = [(s[active_rows], y[active_rows], sy[active_rows]) for s, y, sy in pairs]
+            memory.keep(active_rows)
         if not len(rows):
             break
     return best, lowest
@@ -75,21 +72,61 @@ def _value_and_gradient(
     return value.detach(), gradient
 
 
-def _pair(step: torch.Tensor, change: torch.Tensor) -> Pair:
-    curvature = (step * change).sum(dim=1, keepdim=True)
-    return step, change, torch.where(curvature > CURVATURE, curvature, torch.inf)
+class _Memory:
+    """The last `size` steps s and changes y of the gradient of each row, and the direction that follows from them.
 
+    Of pairs that are not used, s and y are 0. The direction is that of the two loops over the pairs, of algorithm 7.4,
+    as products of matrices (Byrd, Nocedal & Schnabel, "Representations of quasi-Newton matrices and their use in
+    limited memory methods", Mathematical Programming 63, 1994, theorem 2.2): two passes over the pairs, not four, and a
+    dozen operations, not four for each pair. The newest pair replaces the oldest.
+    """
 
-def _direction(gradient: torch.Tensor, pairs: Sequence[Pair]) -> torch.Tensor:
-    """Return minus the inverse Hessian estimate times the gradient: the two-loop recursion, row by row."""
-    q, alphas = -gradient, []
-    for s, y, sy in reversed(pairs):
-        alpha = (s * q).sum(dim=1, keepdim=True) / sy
-        alphas.append(alpha)
-        q = q - alpha * y
-    if pairs:
-        _, y, sy = pairs[-1]
-        q = q * torch.where(sy.isfinite(), sy / (y * y).sum(dim=1, keepdim=True), torch.ones_like(sy))
-    for (s, y, sy), alpha in zip(pairs, reversed(alphas), strict=True):
-        q = q + (alpha - (y * q).sum(dim=1, keepdim=True) / sy) * s
-    return q
+    def __init__(self, start: torch.Tensor, size: int) -> None:
+        rows, values = start.shape
+        self._size, self._added = size, 0
+        self._pairs = start.new_zeros(rows, 2, size, values)
+        self._products = start.new_zeros(rows, 2, size, size)
+        """Of each y with each s, and with each y."""
+        self._scale = start.new_ones(rows, 1, 1)
+
+    def add(self, step: torch.Tensor, change: torch.Tensor) -> None:
+        """Add a pair ``(N, D)`` of each row; one whose curvature is too small is not used."""
+        used = ((step * change).sum(dim=1, keepdim=True) > CURVATURE)[..., None]
+        pair = torch.where(used, torch.stack([step, change], dim=1), 0)
+        at, self._added = self._added % self._size, self._added + 1
+        self._pairs[:, :, at] = pair
+        products = self._with_pairs(pair)  # of each s and y with both of the new pair
+        count = products.shape[3]
+        self._products[:, 0, :count, at] = products[:, 0, 1]
+        self._products[:, 0, at, :count] = products[:, 1, 0]
+        self._products[:, 1, :count, at] = self._products[:, 1, at, :count] = products[:, 1, 1]
+        curvature, square = (self._products[:, i, at, at, None, None] for i in range(2))
+        self._scale = torch.where(used, curvature / square, 1)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Keep the rows that a mask ``(N,)`` names."""
+        self._pairs, self._products, self._scale = self._pairs[rows], self._products[rows], self._scale[rows]
+
+    def direction(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Return the direction ``(N, D)`` of the next step."""
+        count, first = min(self._added, self._size), self._added % self._size
+        if not count:
+            return -gradient
+        first = first if count == self._size else 0  # where the oldest pair is
+        steps_with, changes_with = self._with_pairs(-gradient[:, None]).mT.unbind(dim=1)
+        of_steps, of_changes = self._products[:, :, :count, :count].unbind(dim=1)
+        curvature = of_steps.diagonal(dim1=1, dim2=2)[..., None]
+        upper = of_steps.roll((-first, -first), dims=(1, 2)).triu()
+        upper.diagonal(dim1=1, dim2=2).masked_fill_(curvature.roll(-first, dims=1)[..., 0] == 0, 1)
+        a = torch.linalg.solve_triangular(upper, steps_with.roll(-first, dims=1), upper=True).roll(first, dims=1)
+        right = curvature * a + self._scale * (of_changes @ a - changes_with)
+        b = torch.linalg.solve_triangular(upper.mT, right.roll(-first, dims=1), upper=False).roll(first, dims=1)
+        along = torch.stack([b, -self._scale * a], dim=1).mT @ self._pairs[:, :, :count]
+        return along.sum(dim=(1, 2)) - self._scale[..., 0] * gradient
+
+    def _with_pairs(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return the products of vectors ``(N, k, D)`` with the pairs, ``(N, 2, k, pairs)``: with each s, then each y.
+
+        The vectors are rows, which is five times as fast on a CPU as columns are.
+        """
+        return vectors[:, None] @ self._pairs[:, :, : min(self._added, self._size)].mT

@@ -1,11 +1,17 @@
 """JPEG compression by libjpeg."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import cv2
 import numpy as np
 import torch
 from pydantic import Field
 
 from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+THREADS = 4
+"""The most threads that compress for an accelerator, which would wait; beside a CPU, workers have the other cores."""
 
 
 class Jpeg(Purification):
@@ -23,12 +29,20 @@ class Jpeg(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense; the codec runs on the CPU, image by image."""
+        threads = 1 if device.type == "cpu" else min(THREADS, os.cpu_count() or 1)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             planes = images.detach().cpu().contiguous().numpy()
             decoded = np.empty((len(images), *images.shape[2:], 3), dtype=np.uint8)
-            for image, out in zip(planes, decoded, strict=True):
-                cv2.cvtColor(_through_jpeg(image, self.quality), cv2.COLOR_BGR2RGB, dst=out)
+
+            def one(index: int) -> None:
+                cv2.cvtColor(_through_jpeg(planes[index], self.quality), cv2.COLOR_BGR2RGB, dst=decoded[index])
+
+            if min(threads, len(images)) < 2:
+                list(map(one, range(len(images))))
+            else:
+                with ThreadPoolExecutor(threads) as pool:
+                    list(pool.map(one, range(len(images))))
             return torch.from_numpy(decoded).permute(0, 3, 1, 2).to(images.device) / 255
 
         return purify

@@ -20,8 +20,9 @@ YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.31
 SCHARR = ((-3.0, 0.0, 3.0), (-10.0, 0.0, 10.0), (-3.0, 0.0, 3.0))
 FLAT = 1e-12
 """The least squared length of a gradient that has a direction, in squared grey levels."""
-AT_ONCE = 2
-"""The number of images whose filter responses are in memory at a time."""
+AT_ONCE_ON_CPU, AT_ONCE = 1 << 17, 1 << 22
+"""The most pixels whose filter responses are in memory at a time: 400 bytes each, with a gradient. More do not fit into
+the caches of a processor; a GPU takes one time for few and many."""
 PAIRS_KEPT = 16
 """The number of batches of references whose features are kept."""
 
@@ -37,12 +38,24 @@ class Fsim(FullReferenceMetric):
         reference_features = ReferenceFeatures(_features, PAIRS_KEPT)
 
         def score(images: Images, reference: Images) -> Scores:
-            pairs = zip(images.split(AT_ONCE), reference.split(AT_ONCE), strict=True)
+            count = _at_once(images)
+            pairs = zip(images.split(count), reference.split(count), strict=True)
             return torch.cat(
                 [_similarity(_features(image_batch), reference_features(theirs)) for image_batch, theirs in pairs]
             )
 
         return score
+
+
+def _at_once(images: Images) -> int:
+    """Return how many images are compared at a time."""
+    pixels = images[0, 0].numel() // _block(images) ** 2
+    return max(1, (AT_ONCE_ON_CPU if images.device.type == "cpu" else AT_ONCE) // pixels)
+
+
+def _block(images: Images) -> int:
+    """Return the side of the blocks that are averaged, px."""
+    return max(1, round(min(images.shape[2:]) / SIDE))
 
 
 def _features(images: Images) -> Features:
@@ -62,7 +75,7 @@ def _similarity(features: Features, theirs: Features) -> Scores:
 
 def _yiq(images: Images) -> torch.Tensor:
     """Return luma and two colour axes ``(N, 3, h, w)``, in grey levels."""
-    block = max(1, round(min(images.shape[2:]) / SIDE))
+    block = _block(images)
     large = 255 * images
     return torch.einsum("oc,nchw->nohw", constant(YIQ, images), F.avg_pool2d(large, block) if block > 1 else large)
 

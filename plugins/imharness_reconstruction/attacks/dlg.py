@@ -14,7 +14,7 @@ from imharness_reconstruction.output_layer import output_layer
 class Dlg(GradientMatching):
     """Deep leakage from gradients: L-BFGS on image and label minimises the squared distance of gradients."""
 
-    info = Info(id="harness/dlg", version="5", paper="zhu2019")
+    info = Info(id="harness/dlg", version="6", paper="zhu2019")
 
     @property
     def letter(self) -> str:

@@ -14,7 +14,7 @@ from imharness_reconstruction.per_image import labels_from_gradients
 class Idlg(GradientMatching):
     """Improved deep leakage from gradients: L-BFGS on the image; the sign of the gradient gives the label."""
 
-    info = Info(id="harness/idlg", version="5", paper="zhao2020")
+    info = Info(id="harness/idlg", version="6", paper="zhao2020")
 
     @property
     def letter(self) -> str:

@@ -1,6 +1,8 @@
 """Purifications against independent implementations, on real photographs."""
 
 import io
+import threading
+import time
 
 import cv2
 import numpy as np
@@ -12,6 +14,7 @@ from imharness.cli.commands import context
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng, generator
 from imharness_iqa import steps
+from imharness_iqa.defenses import jpeg
 from imharness_iqa.defenses.color_quantization import ColorQuantization
 
 CPU = torch.device("cpu")
@@ -202,6 +205,26 @@ def test_jpeg_is_pillows_to_the_bit_at_every_quality(photographs: np.ndarray, si
         compressed = installed().one("defense", f"jpeg[quality={quality}]").build(CPU)(images, ImageRng(range(3)))
         expected = np.stack([through_pillow(photo, quality) for photo in levels])
         assert torch.equal(compressed, torch.from_numpy(expected).permute(0, 3, 1, 2) / 255), quality
+
+
+def test_jpeg_by_threads_beside_an_accelerator_has_the_same_pixels(photographs: np.ndarray, monkeypatch) -> None:
+    used, through = set(), jpeg._through_jpeg
+
+    def noted(image: np.ndarray, quality: int) -> np.ndarray:
+        used.add(threading.get_ident())
+        time.sleep(0.01)
+        return through(image, quality)
+
+    monkeypatch.setattr(jpeg, "_through_jpeg", noted)
+    monkeypatch.setattr(jpeg.os, "cpu_count", lambda: 3)
+    images = torch.from_numpy(photographs).permute(0, 3, 1, 2).float().div(255).repeat(3, 1, 1, 1)
+    images = images * torch.linspace(0.2, 1, len(images)).view(-1, 1, 1, 1)
+    results = []
+    for name, count in (("cpu", 1), ("cuda", 3)):
+        used.clear()
+        results.append(jpeg.Jpeg().build(torch.device(name))(images, ImageRng(range(len(images)))))
+        assert len(used) == count
+    torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
 def test_diffjpeg_is_near_pillow_on_the_kodak_photographs(shared_data) -> None:

@@ -14,6 +14,7 @@ from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from imharness.components.registry import installed
 from imharness.errors import Unavailable, UsageError
+from imharness_perceptual.metrics import fsim
 
 CPU = torch.device("cpu")
 
@@ -164,6 +165,15 @@ def test_fsim_and_its_gradient_are_those_of_piq(size: tuple[int, int]) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
     slopes = [torch.autograd.grad(score.sum(), images)[0] for score in (ours, theirs)]
     assert float((slopes[0] - slopes[1]).norm() / slopes[1].norm()) < 1e-4
+
+
+def test_fsim_compares_as_many_images_at_a_time_as_memory_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = torch.rand(64, 3, 64, 64), torch.empty(64, 3, 384, 512)
+    assert [fsim._at_once(images) for images in (small, large, large.to("meta"))] == [32, 2, 85]
+    assert fsim._at_once(torch.empty(1, 3, 30_000, 250, device="meta")) == 1
+    whole = metric("fsim")(small[:5], small[5:10])
+    monkeypatch.setattr(fsim, "AT_ONCE_ON_CPU", 2 * 64 * 64)
+    torch.testing.assert_close(metric("fsim")(small[:5], small[5:10]), whole, rtol=1e-6, atol=0)
 
 
 def test_fsim_of_a_flat_image_has_a_gradient() -> None:

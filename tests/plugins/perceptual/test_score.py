@@ -1,6 +1,7 @@
 """`harness score`, the tool for every day."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 
 from imharness.cli import cli
 from imharness.errors import UsageError
+from imharness_perceptual import command
 
 
 def run(*words: object):
@@ -46,6 +48,36 @@ def test_metrics_without_reference_score_images_alone(folder: Path) -> None:
     assert len(items) == 4
     same = [item["scores"]["harness/embedded-cnn"] for item in items if item["image"].endswith("one.png")]
     assert same[0] == pytest.approx(same[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_scores_stand_in_the_order_of_the_images_however_long_each_takes_to_read(
+    tmp_path: Path, monkeypatch, threads: int
+) -> None:
+    """Later images are read first, and more of them than one batch and one read-ahead have."""
+    count = command.BATCH + command.AHEAD + 3
+    names = [f"{i:02d}.png" for i in range(count)]
+    for i, name in enumerate(names):
+        for subfolder, level in (("a", 0), ("b", 5 * i)):
+            (tmp_path / subfolder).mkdir(exist_ok=True)
+            Image.fromarray(np.full((8, 8, 3), level, dtype=np.uint8)).save(tmp_path / subfolder / name)
+    reading, most, opened = [0], [0], command._opened
+
+    def slow(path: Path) -> np.ndarray:
+        reading[0] += 1
+        most[0] = max(most[0], reading[0])
+        time.sleep(0.01 * (int(path.stem) % 3 == 0))
+        reading[0] -= 1
+        return opened(path)
+
+    monkeypatch.setattr(command, "_opened", slow)
+    monkeypatch.setattr(command.os, "cpu_count", lambda: threads)
+    for reference in (tmp_path / "a", tmp_path / "a" / "00.png"):
+        items = json.loads(run("linf", "--reference", reference, tmp_path / "b", "--json").output)["images"]
+        assert [Path(item["image"]).name for item in items] == names
+        scores = [item["scores"]["harness/linf"] for item in items]
+        np.testing.assert_allclose(scores, [5 * i / 255 for i in range(count)], atol=1e-6)
+    assert (most[0] > 1) == (threads > 1)
 
 
 def test_wrong_words_are_one_line(folder: Path) -> None:

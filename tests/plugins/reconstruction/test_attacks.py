@@ -17,7 +17,7 @@ from imharness_reconstruction.per_image import (
     labels_from_gradients,
     mean_of,
 )
-from imharness_vision.lbfgs import minimise
+from imharness_vision.lbfgs import _Memory, minimise
 
 CPU = torch.device("cpu")
 
@@ -146,6 +146,44 @@ def test_batched_lbfgs_is_torchs_row_by_row() -> None:
         optimiser.step(closure)
         torch.testing.assert_close(ours[i], x.detach()[0], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(value, bowl(ours, scale))
+
+
+def two_loops(gradient: torch.Tensor, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+    """Return the direction of one row by algorithm 7.4, with the scale of the newest pair."""
+    pairs = [(s, y, s @ y) for s, y in pairs]
+    usable = [pair for pair in pairs if pair[2] > 0]
+    q, alphas = -gradient, []
+    for s, y, sy in reversed(usable):
+        alphas.append(s @ q / sy)
+        q = q - alphas[-1] * y
+    s, y, sy = pairs[-1]
+    q = q * (sy / (y @ y)) if sy > 0 else q
+    for (s, y, sy), alpha in zip(usable, reversed(alphas), strict=True):
+        q = q + (alpha - y @ q / sy) * s
+    return q
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 20])
+def test_the_direction_of_lbfgs_is_that_of_the_two_loops(size: int) -> None:
+    """At every number of pairs, while old ones are replaced, rows leave, and pairs of one row are not used."""
+    rng, memory = generator(0), _Memory(torch.zeros(3, 8, dtype=torch.float64), size)
+    pairs, rows = [], [0, 1, 2]
+    for number in range(12):
+        gradient = torch.randn(len(rows), 8, generator=rng, dtype=torch.float64)
+        direction = memory.direction(gradient)
+        for i, row in enumerate(rows):
+            recent = [(step[row], change[row]) for step, change in pairs[-size:]]
+            expected = two_loops(gradient[i], recent) if recent else -gradient[i]
+            torch.testing.assert_close(direction[i], expected, rtol=1e-8, atol=1e-10)
+        step = torch.randn(3, 8, generator=rng, dtype=torch.float64)
+        change = step * torch.linspace(0.5, 4, 8) + 0.1 * torch.randn(3, 8, generator=rng, dtype=torch.float64)
+        if number in (2, 6, 7, 11):
+            change[1] *= -1
+        pairs.append((step, change))
+        memory.add(step[rows], change[rows])
+        if number == 8:
+            rows = [1, 2]
+            memory.keep(torch.tensor([False, True, True]))
 
 
 def test_lbfgs_leaves_rows_alone_that_are_done() -> None:
