@@ -48,6 +48,7 @@ def test_languages_keep_their_letters() -> None:
     ):
         assert is_plain(text)
         assert plain(text) == text
+        assert stripped(f"{text}\n\t\x1b") == f"{text}\n\t "
 
 
 @pytest.mark.parametrize("bounds", [(0, math.inf), (-math.inf, 0), (0, math.nan), (1, 1)])
