@@ -52,6 +52,7 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
 
     if assets is not None:
         add_assets(assets)
+    _refuse_ambiguous([word for word in words if Path(word).exists()])
     metrics = _metrics([word for word in words if not Path(word).exists()], reference)
     pairs = _pairs([Path(word) for word in words if Path(word).exists()], reference)
     images = dict.fromkeys(path for pair in pairs for path in pair if path is not None)
@@ -80,6 +81,19 @@ def _direction(metric: Component) -> str:
     """Say what a higher score means, as in "(higher is better)"."""
     words = {"better_quality": "higher is better", "worse_quality": "lower is better"}
     return f"({words.get(metric.info.higher_means, 'higher: ' + metric.info.higher_means.replace('_', ' '))})"
+
+
+def _refuse_ambiguous(words: Sequence[str]) -> None:
+    """Raise `UsageError` for a word that names a file or a folder here, and a metric."""
+    from imharness.commands import component
+    from imharness.errors import HarnessError, UsageError
+
+    for word in words:
+        try:
+            same = component("metric", word)
+        except HarnessError:
+            continue
+        raise UsageError(f"{word} names a file or folder here and a metric; write ./{word} or {same.label}.")
 
 
 def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field
 
-from imharness.errors import Unavailable
+from imharness.errors import Unavailable, UsageError
+from imharness.reading.opening import printable
 
 
 class Asset(BaseModel):
@@ -92,9 +93,18 @@ def data_folder(name: str, source: str) -> Path:
 
 
 def asset_path(path: str) -> Path:
-    """Return the file or folder that a path names: as it is, or else inside the first asset folder that has it."""
-    inside = (folder / path for folder in folders())
-    return next((candidate for candidate in (Path(path), *inside) if candidate.exists()), Path(path))
+    """Return the file or folder that a path names: as it is, or else inside the first asset folder that has it.
+
+    Raises `UsageError` for a path that names one here and another one in an asset folder: either may be meant.
+    """
+    here = Path(path)
+    inside = next((folder / path for folder in folders() if (folder / path).exists()), here)
+    if here.exists() and not here.samefile(inside):
+        raise UsageError(
+            f"{path} names {printable(here.absolute())}, and {printable(inside.absolute())} among the assets; give the "
+            "full path of the one that you mean, or start the command in another folder."
+        )
+    return inside
 
 
 def add_folder(folder: Path) -> None:

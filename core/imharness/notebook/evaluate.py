@@ -232,6 +232,11 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
             reader = installed().track(track).folder_dataset
             if not reader:
                 raise UsageError(f"dataset: track {track} cannot read a folder of images; give the name of a data set.")
+            if isinstance(dataset, str) and (same := _named(dataset)):
+                raise UsageError(
+                    f"dataset: {dataset!r:.100} names a folder here and a data set; write {same!r} for the data set, "
+                    f"or {str(folder.absolute())!r} for the folder."
+                )
             name = f"{reader}:{folder.resolve()}"
             try:
                 installed().one("dataset", name).require()
@@ -249,6 +254,14 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
         raise UsageError(f"dataset: track {track} cannot use images without labels; give a name or a folder.")
     entry = components.images_of(_pixels(dataset))
     return entry.component.label, entry
+
+
+def _named(dataset: str) -> str:
+    """Return the full name of the data set that has this name, or "" without one."""
+    try:
+        return _found(installed(), "dataset", dataset, "dataset")[0].label
+    except UsageError:
+        return ""
 
 
 def _pixels(dataset: Any) -> npt.NDArray[np.uint8]:

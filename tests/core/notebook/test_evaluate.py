@@ -335,6 +335,14 @@ def test_a_folder_of_images_is_a_data_set(tmp_path: Path) -> None:
     assert os.environ.get("OPENCV_FOR_THREADS_NUM") == before
 
 
+def test_a_folder_with_the_name_of_a_data_set_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "severity-ladder").mkdir()
+    with pytest.raises(UsageError, match=f"write 'harness/severity-ladder' for the data set, or '{tmp_path}/severity"):
+        ih.evaluate("flip", dataset="severity-ladder", store=tmp_path / "store", progress=False)
+    assert _data("harness/severity-ladder", "harness/iqa") == ("harness/severity-ladder", None)
+
+
 def test_a_folder_without_images_is_named_without_an_option_of_the_command_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^dataset: \S+ has no images, neither in it nor in its folders\.$"):
         ih.evaluate("flip", dataset=tmp_path, store=tmp_path / "store", progress=False)

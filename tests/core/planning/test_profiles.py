@@ -128,5 +128,20 @@ def test_a_folder_is_looked_for_here_and_then_among_the_assets(tmp_path: Path, m
     assert asset_path("faces") == Path("faces")
     (tmp_path / "assets" / "faces").mkdir(parents=True)
     assert asset_path("faces") == tmp_path / "assets" / "faces"
+
+
+def test_a_folder_that_is_here_and_another_one_among_the_assets_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path / "assets"))
+    inside = tmp_path / "assets" / "faces"
+    inside.mkdir(parents=True)
     (tmp_path / "faces").mkdir()
-    assert asset_path("faces") == Path("faces")
+    with pytest.raises(UsageError, match=f"faces names {tmp_path}/faces, and {inside} among the assets; give the full"):
+        asset_path("faces")
+    assert asset_path(str(inside)) == inside
+    assert asset_path(str(tmp_path / "faces")) == tmp_path / "faces"
+    (tmp_path / "faces").rmdir()
+    (tmp_path / "faces").symlink_to(inside)
+    assert asset_path("faces").samefile(inside)

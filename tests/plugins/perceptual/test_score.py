@@ -162,3 +162,16 @@ def test_a_metric_named_twice_has_one_column(folder: Path) -> None:
     assert head.count("psnr") == 1
     scores = next(line for line in lines if "28.13" in line)
     assert scores.index("28.13") < head.index("mse") <= scores.index("0.00154")
+
+
+def test_a_folder_with_the_name_of_a_metric_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "a").rename(folder / "linf")
+    words = ("mse", "linf", "--reference", "linf", "b", "--json")
+    with pytest.raises(
+        UsageError, match=r"linf names a file or folder here and a metric; write \./linf or harness/linf"
+    ):
+        run(*words)
+    columns = [set(item["scores"]) for item in json.loads(run("harness/linf", *words[2:]).output)["images"]]
+    assert columns == [{"harness/linf"}] * 3
+    assert len(json.loads(run("mse", "./linf", "--reference", "b", "--json").output)["images"]) == 3
