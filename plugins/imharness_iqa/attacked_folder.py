@@ -6,10 +6,10 @@ import csv
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from imharness.errors import Unavailable, UsageError
 from imharness.files import is_image_name, read_csv
@@ -23,6 +23,7 @@ NAMES, SCORES = ("image_name", "image", "name", "filename"), ("MOS", "mos", "sco
 HOW = "harness iqa import-images FOLDER"
 PUBLISHED = {"koncept": "koncept512"}
 """Folders of metrics in the layout of Guardians of Image Quality that have another name than the metric has here."""
+Value = TypeVar("Value")
 
 
 class Condition(NamedTuple):
@@ -125,11 +126,12 @@ def index_of(folder: Path, originals: Path, scores: Path | None, metrics: Mappin
         metrics: name of a folder -> label of the metric.
 
     Raises:
-        UsageError: there are no such images, an original or or a score is missing.
+        UsageError: there are no such images, an original or a score is missing or there twice.
     """
-    files = {path.stem: path for path in sorted(originals.iterdir()) if is_image_name(path.name)}
+    files = _by_stem(originals, ((path, path) for path in sorted(originals.iterdir()) if is_image_name(path.name)))
     table = None if scores is None else read_scores(scores, NAMES, SCORES)
-    mos = {} if table is None else {Path(n).stem: score for n, score in zip(table.names, table.scores, strict=True)}
+    judged = () if table is None else zip(map(Path, table.names), table.scores, strict=True)
+    mos = {} if scores is None else _by_stem(scores, judged)
     lines = []
     for path, (strength, attack, metric) in _laid_out(folder):
         relative = path.relative_to(folder).as_posix()
@@ -143,6 +145,24 @@ def index_of(folder: Path, originals: Path, scores: Path | None, metrics: Mappin
     if not lines:
         raise UsageError(f"{folder} has no images ATTACK/METRIC/IMAGE.png or PRESET/ATTACK/METRIC/IMAGE.png.")
     return lines
+
+
+def _by_stem(where: Path, values: Iterable[tuple[Path, Value]]) -> dict[str, Value]:
+    """Return name without its extension -> value; raises `UsageError` for two files of one name."""
+    stems: dict[str, Path] = {}
+    by_stem: dict[str, Value] = {}
+    for path, value in values:
+        if path.stem in stems:
+            raise UsageError(
+                f"{where} has {_short(stems[path.stem], where)} and {_short(path, where)}: attacked images are matched "
+                "by the name without the extension; leave one of them."
+            )
+        stems[path.stem], by_stem[path.stem] = path, value
+    return by_stem
+
+
+def _short(path: Path, where: Path) -> str:
+    return path.relative_to(where).as_posix() if path.is_relative_to(where) else path.as_posix()
 
 
 def _laid_out(folder: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
@@ -180,6 +200,13 @@ def indexed(
 
     `renamed`: ``folder=metric``. `installed` finds metrics and says which are near where there is none.
     """
+    options = {"--originals": originals, "--mos": scores, "--metric": renamed}
+    unused = [option for option, value in options.items() if value]
+    if unused and (folder / INDEX).is_file():
+        raise UsageError(
+            f"{folder} has {INDEX}, which says what {' and '.join(unused)} would say: leave the options out, or remove "
+            f"{INDEX} for another one."
+        )
     if not (folder / INDEX).is_file():
         if originals is None:
             raise UsageError(f"{folder} has no {INDEX}; name the folder of the originals: --originals FOLDER.")

@@ -160,6 +160,34 @@ def test_an_image_without_an_original_or_a_score_is_named(published: Path) -> No
         read(published)
 
 
+@pytest.mark.parametrize(
+    ("file", "scores", "message"),
+    [
+        ("originals/1.jpg", "", r"originals has 1\.jpg and 1\.png: attacked images are matched by the name without"),
+        ("", "0.jpg,3\n1.jpg,1\n2.jpg,2\n1.png,5\n", r"mos\.csv has 1\.jpg and 1\.png: attacked images are matched"),
+        ("", "a/0.jpg,3\nb/0.jpg,1\n1.jpg,1\n2.jpg,2\n", r"mos\.csv has a/0\.jpg and b/0\.jpg: attacked images"),
+    ],
+)
+def test_two_originals_or_two_scores_of_one_name_are_named(
+    published: Path, file: str, scores: str, message: str
+) -> None:
+    if file:
+        picture(published / file, 9)
+    if scores:
+        (published / "mos.csv").write_text(f"image_name,MOS\n{scores}")
+    with pytest.raises(UsageError, match=message):
+        read(published)
+
+
+def test_options_that_an_index_makes_useless_are_named(published: Path) -> None:
+    read(published, scores=None)
+    (published / "mos.csv").write_text("image_name,MOS\n0.jpg,1\n1.jpg,2\n2.jpg,3\n")
+    with pytest.raises(UsageError, match=r"attacked has index\.csv, which says what --originals and --mos would say"):
+        read(published)
+    (published / "attacked" / "index.csv").unlink()
+    assert [facts["mos"] for facts in read(published).originals.values()] == ["1.0", "2.0", "3.0"]
+
+
 def test_a_line_that_contradicts_another_is_named(published: Path) -> None:
     read(published)
     index = published / "attacked" / "index.csv"
