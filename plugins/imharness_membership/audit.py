@@ -29,12 +29,13 @@ from imharness_membership.audit_references import (
     guessed,
     learned_on_known,
 )
-from imharness_membership.doubts import doubts_of, doubts_of_labels, shared
+from imharness_membership.doubts import doubts_of, doubts_of_copies, doubts_of_labels, shared
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.findings import Finding, Likeness, ModelAudit, Risk
 from imharness_membership.intervals import LEVEL, Area, accuracy_of, area_under, rate_at
 from imharness_membership.likelihood import ReferenceEvaluator, log_odds
 from imharness_membership.likeness import of_masks, of_references, of_shadow, unlike
+from imharness_membership.reference_doubts import doubts_of_references
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
 from imharness_membership.roc import roc
 
@@ -176,6 +177,8 @@ def audit(
     likeness = _likeness(target, shadow, have, has_shadow)
     wrong, doubts = _doubts(target, shadow, has_shadow, have.labels)
     doubts += [] if wrong else unlike(likeness)
+    if have.references is not None and have.labels:
+        doubts += doubts_of_references(_odds(target), target.member, have.references)
     findings = [_doubted(finding, wrong, doubts, copies, max(reached)) for finding in findings]
     return ModelAudit(
         members=int(member.sum()),
@@ -198,10 +201,11 @@ def audit(
 
 
 def _doubts(target: Outputs, shadow: Outputs, has_shadow: bool, labels: bool) -> tuple[list[str], list[str]]:
-    """Return in sentences why labels seem wrong, and why the rows can show no small number."""
+    """Return in sentences why labels seem wrong or rows stand twice, and why the rows can show no small number."""
     learned = "shadow model" if has_shadow else "target, in the rows from which evaluators learn,"
     pairs = ((target, "target"), (shadow, learned))
     wrong = [doubt for outputs, name in pairs if labels for doubt in doubts_of_labels(outputs, name)]
+    wrong += doubts_of_copies(target, "target")
     return wrong, [doubt for outputs, name in pairs for doubt in doubts_of(outputs, name, labels)]
 
 
@@ -249,9 +253,12 @@ def _likeness(target: Outputs, shadow: Outputs, knowledge: Known, has_shadow: bo
         return masks
     likenesses = list(of_shadow(target, shadow)) if has_shadow and knowledge.references is None else masks
     if knowledge.references is not None:
-        target_odds = log_odds(torch.from_numpy(target.outputs), torch.from_numpy(target.labels)).numpy()
-        likenesses += of_references(target, target_odds, knowledge.references)
+        likenesses += of_references(target, _odds(target), knowledge.references)
     return likenesses
+
+
+def _odds(model: Outputs) -> Array:
+    return np.asarray(log_odds(torch.from_numpy(model.outputs), torch.from_numpy(model.labels)).numpy())
 
 
 def _digest(outputs: Outputs) -> str:

@@ -54,6 +54,15 @@ def doubts_of(model: Outputs, name: str, has_labels: bool) -> Iterator[str]:
         )
 
 
+def doubts_of_copies(model: Outputs, name: str) -> Iterator[str]:
+    """Yield in a sentence that rows of a model, called `name`, stand more than once, so that no interval holds."""
+    if copies := repeated(model):
+        yield (
+            f"{copies} rows of the {name} stand again among its members or among its non-members, and intervals count "
+            "each row as independent. Remove copies, and ask about each row once."
+        )
+
+
 def doubts_of_labels(model: Outputs, name: str) -> Iterator[str]:
     """Yield in a sentence why labels of a model, called `name`, do not seem to be those of its rows.
 
@@ -112,6 +121,26 @@ def shared(one: Outputs, other: Outputs) -> int:
     return next((count for count in (_equal(first, second), _near(one, other, first, second)) if count > least), 0)
 
 
+def repeated(model: Outputs) -> int:
+    """Return how many rows stand again on their side; 0 where chance explains it, or where they are few.
+
+    Rows with values of other rows do not count, as answers of trees and rounded ones are equal by chance, and neither
+    do rows of two classes, whose two values say the same. Equal rows of one source stand on both sides about as often
+    as chance puts them there; copies stand on one.
+    """
+    _, rows, which = np.unique(_rows(model), return_index=True, return_inverse=True)
+    ours, theirs = (np.bincount(which[side], minlength=len(rows)) for side in (model.member, ~model.member))
+    again = (ours + theirs >= 2) & _of_its_own(model.outputs[rows], 3)
+    count, total = (ours + theirs)[again], len(which)
+    further = int((np.maximum(ours - 1, 0) + np.maximum(theirs - 1, 0))[again].sum())
+    if further <= COPIES * total:
+        return 0
+    share = model.member.mean()
+    chance = float((share**count + (1 - share) ** count).mean())
+    alone = int(((ours == 0) | (theirs == 0))[again].sum())
+    return 0 if scipy.stats.binom.sf(alone - 1, len(count), chance) >= CHANCE else further
+
+
 def _equal(first: Array, second: Array) -> int:
     """Return how many values stand on both sides, of those that few rows have; 0 where chance explains it.
 
@@ -163,10 +192,10 @@ def _has_few_answers(one: Outputs, other: Outputs) -> bool:
     return answers < DISTINCT * len(labels) or answers < (1 - COPIES) * rows
 
 
-def _of_its_own(outputs: Array) -> Array:
-    """Return whether a row has two values that no other has, bool ``(n,)``; rounded rows and those of trees do not."""
+def _of_its_own(outputs: Array, least: int = 2) -> Array:
+    """Return whether a row has so many values that no other has, bool ``(n,)``; rounded ones and trees' do not."""
     _, which, counts = np.unique(outputs, return_inverse=True, return_counts=True)
-    return np.asarray((counts[which.reshape(outputs.shape)] == 1).sum(axis=1) >= 2)
+    return np.asarray((counts[which.reshape(outputs.shape)] == 1).sum(axis=1) >= least)
 
 
 def _rows(side: Outputs) -> Array:

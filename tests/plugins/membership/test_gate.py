@@ -15,7 +15,7 @@ from imharness.cli import cli
 from imharness_membership.advice import advice
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.audit_report import page
-from imharness_membership.doubts import doubts_of, doubts_of_labels, shared
+from imharness_membership.doubts import doubts_of, doubts_of_labels, repeated, shared
 from imharness_membership.findings import AuditSubject
 from imharness_membership.probabilities import probabilities_of
 from imharness_membership.reference_models import ReferenceModels
@@ -114,7 +114,17 @@ def shuffled_outside(answers: Rows) -> Rows:
     return answers | {"labels": labels}
 
 
+def several(answers: Rows, times: int, sides: tuple[bool, ...] = (True, False)) -> Rows:
+    """The same, with the rows of these sides so many times."""
+    rows = np.arange(len(answers["labels"]))
+    again = np.isin(answers["member"], sides)
+    take = np.concatenate([rows, *[rows[again]] * (times - 1)])
+    return {name: values[take] for name, values in answers.items()}
+
+
 CASES = {
+    "the file twice": (lambda t, s: (several(t, 2), s), "800 rows of the target stand again"),
+    "the members nine times": (lambda t, s: (several(t, 9, (True,)), s), "3200 rows of the target stand again"),
     "target's flags reversed": (lambda t, s: ({**t, "member": ~t["member"]}, s), "Are the flags of members"),
     "shadow's flags reversed": (lambda t, s: (t, {**s, "member": ~s["member"]}), "Are the flags of members"),
     "labels one further": (lambda t, s: (renamed(t, (np.arange(10) + 1) % 10), s), "in another order than the labels"),
@@ -330,6 +340,37 @@ def test_answers_of_one_model_about_other_rows_are_no_copies(released: Callable,
         whole = Outputs(shares, answers["labels"], answers["member"])
         for few in (rows, 40):
             assert shared(whole.at(np.arange(few)), whole.at(np.arange(rows, 2 * rows))) == 0
+
+
+def test_rows_that_were_drawn_with_return_are_repeated_and_answers_of_one_model_are_not() -> None:
+    rng = np.random.default_rng(0)
+    released = (
+        *(lambda shares, d=d: shares.round(d) for d in range(1, 7)),
+        lambda shares: shares,
+        lambda shares: shares.astype(np.float16),
+        lambda shares: np.eye(shares.shape[1])[shares.argmax(axis=1)],
+        lambda shares: (
+            (np.floor(shares * 30) / 30) + (1 - np.floor(shares * 30).sum(1) / 30)[:, None] / shares.shape[1]
+        ),
+    )
+    for classes in (2, 3, 10):
+        for number, change in enumerate(released):
+            for sure, leak in ((3.0, 0.0), (3.0, 4.0), (8.0, 6.0)):
+                answers = model(number, 1500, leak, classes, sure)
+                shares = change(answers["probabilities"]).astype(np.float32)
+                assert repeated(Outputs(shares, answers["labels"], answers["member"])) == 0, (classes, number)
+    answers = model(0, 400, 1.0, 3)
+    drawn = np.concatenate([rng.integers(0, 400, 400), np.arange(400, 800)])
+    outputs = Outputs(answers["probabilities"][drawn].astype(np.float32), answers["labels"][drawn], answers["member"])
+    assert repeated(outputs) == 400 - len(np.unique(drawn[:400]))
+    inputs = rng.integers(0, 300, 800)  # equal records, on both sides as chance puts them there
+    natural = model(1, 400, 0.0, 3)
+    assert (
+        repeated(
+            Outputs(natural["probabilities"][inputs].astype(np.float32), natural["labels"][inputs], natural["member"])
+        )
+        == 0
+    )
 
 
 def test_doubts_are_rare_where_there_is_no_reason_and_large_labels_cost_little() -> None:

@@ -11,9 +11,11 @@ from click.testing import CliRunner
 import imharness as ih
 from imharness.cli import cli
 from imharness.errors import UsageError
+from imharness_membership.audit_references import KnownReferences
 from imharness_membership.audit_report import page
 from imharness_membership.findings import AuditSubject
 from imharness_membership.notebook.references import halves
+from imharness_membership.reference_doubts import doubts_of_references
 from imharness_membership.reference_models import ReferenceModels
 
 CLASSES, ROWS, COUNT = 4, 240, 6
@@ -321,3 +323,78 @@ def test_views_need_a_training_function_and_a_target_that_it_trains() -> None:
         ih.audit(target, train=lambda i, s: None, data=(inputs, target["labels"]), views=[inputs], references=4)
     with pytest.raises(UsageError, match="views: each must hold as many inputs"):
         ih.audit(train=lambda i, s: None, data=(inputs, target["labels"]), views=[inputs[:3]], references=4)
+
+
+def shuffled_rows(count: int) -> np.ndarray:
+    return np.random.default_rng(5).permutation(count)
+
+
+MIXED_UP = {
+    "log odds of rows in another order": (
+        lambda odds, member, order: {"log_odds": odds[:, order], "member": member},
+        "in the order of the target's rows",
+    ),
+    "both in another order": (
+        lambda odds, member, order: {"log_odds": odds[:, order], "member": member[:, order]},
+        "in the order of the target's rows",
+    ),
+    "losses": (
+        lambda odds, member, order: {"log_odds": np.log1p(np.exp(-odds)), "member": member},
+        "are all of them log p - log(1 - p)",
+    ),
+    "log odds of the other classes": (
+        lambda odds, member, order: {"log_odds": -odds, "member": member},
+        "are all of them log p - log(1 - p)",
+    ),
+    "members in another order": (
+        lambda odds, member, order: {"log_odds": odds, "member": member[:, order]},
+        "Does `member` say of each reference model",
+    ),
+    "members reversed": (
+        lambda odds, member, order: {"log_odds": odds, "member": ~member},
+        "Does `member` say of each reference model",
+    ),
+    "views in another order": (
+        lambda odds, member, order: {
+            "log_odds": odds,
+            "member": member,
+            "views": odds[:, None, order],
+            "target_views": odds[:1],
+        },
+        "what they answer to views does not agree",
+    ),
+    "views of the target in another order": (
+        lambda odds, member, order: {
+            "log_odds": odds,
+            "member": member,
+            "views": odds[:, None],
+            "target_views": odds[:1, order],
+        },
+        "what the target answers to views does not agree",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED_UP)
+def test_references_of_other_rows_pass_nothing_and_say_why(name: str) -> None:
+    (target, probabilities, member), (change, why) = world(), MIXED_UP[name]
+    odds = odds_of(probabilities, target["labels"])
+    references = change(odds, member, shuffled_rows(ROWS))
+    worst = ih.audit(target, references=references, evaluators=["lira"]).worst
+    assert worst.accuracy.against(0.95) != "passes"
+    assert why in " ".join(worst.accuracy.why_not(0.95))
+
+
+def test_references_in_order_are_doubted_by_nobody_whatever_the_target_leaks() -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        leak, hardness, n = (0.0, 0.3, 2.0)[seed % 3], (0.0, 2.0)[seed % 2], 120
+        member = rng.random((9, n)) < 0.5
+        odds = rng.normal(size=(9, n)) + hardness * rng.normal(size=n) + leak * member
+        for masks in (member[1:], np.zeros_like(member[1:])):
+            references = KnownReferences(odds[1:], masks)
+            assert not list(doubts_of_references(odds[0], member[0], references)), seed
+        target = rng.normal(size=n) + 0.4 * hardness * rng.normal(size=n) + 0.6 * odds[1:].mean(axis=0)
+        assert not list(doubts_of_references(target, member[0], references)), seed
+    constant = KnownReferences(np.ones((8, n)), masks)
+    assert not list(doubts_of_references(np.ones(n), member[0], constant))
