@@ -69,6 +69,10 @@ class Reconstruction(Result):
             fits = f"{attack} fits your gradient{'s' * (count > 1)} to a loss of {loss:.2g}"
             return f"{fits}; a flat grey image has {grey:.2g}.", "Give originals to learn how close the images are."
         closer = int(rows["closer"].sum())
+        if not closer and not rows["explained"].any():
+            whose, those = ("Your original does", "gradient") if count == 1 else ("Your originals do", "gradients")
+            unclear = f"{whose} not explain your {those}, so that the failure of {attack} shows nothing."
+            return unclear, *self._scores(), "The notes say what may be otherwise."
         if not closer:
             none = (
                 f"{attack} does not rebuild your image{'s' * (count > 1)}: a flat image of the mean colour is as close."

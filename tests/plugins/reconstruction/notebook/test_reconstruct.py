@@ -93,16 +93,23 @@ def test_the_first_line_says_whether_the_image_was_rebuilt(model: torch.nn.Modul
     image = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(0))
     shared, sizes = gradients_of(model, image, 2), (3, 8, 8)
     near = reconstruct(shared, model, sizes, attack="invgrad[steps=200]", originals=image, metrics=["psnr"])
-    far = reconstruct([-g for g in shared], model, sizes, attack=ATTACK, originals=image)
+    pale = 0.5 + 0.05 * (image - 0.5)  # a flat image is close to it
+    far = reconstruct(gradients_of(model, pale, 2), model, sizes, attack="invgrad[steps=8]", originals=pale)
     blind = reconstruct(shared, model, sizes, attack=ATTACK)
-    rows = [result.rows("reconstruct") for result in (near, far, blind)]
-    assert (rows[0]["closer"].tolist(), rows[1]["closer"].tolist()) == ([True], [False])
-    first = [repr(result).splitlines()[0] for result in (near, far, blind)]
+    other = reconstruct([-g for g in shared], model, sizes, attack=ATTACK, originals=image)
+    results = (near, far, blind, other)
+    rows = [result.rows("reconstruct") for result in results]
+    assert [rows[number]["closer"].tolist() for number in (0, 1, 3)] == [[True], [False], [False]]
+    assert [rows[number]["explained"].tolist() for number in (0, 1, 3)] == [[True], [True], [False]]
+    first = [repr(result).splitlines()[0] for result in results]
+    assert first[3].endswith(
+        "Your original does not explain your gradient, so that the failure of InvGrad shows nothing."
+    )
     assert " rebuilds your image: " in first[0]
     assert " does not rebuild your image: " in first[1]
     assert f" to a loss of {rows[2]['loss'][0]:.2g}; " in first[2]
     assert f"a flat image {near.table().column('harness/psnr')[1]:.4g}." in repr(near).splitlines()[1]
-    for result, line in zip((near, far, blind), first, strict=True):
+    for result, line in zip(results, first, strict=True):
         assert "harness/" not in line
         assert len(line.split()) <= 20
         assert result._repr_html_().startswith(f"<p><strong>{line}</strong></p>")
