@@ -14,6 +14,8 @@ SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
 SHOWN, LONGEST = 20, 300
 OWN = "harness/"
 """What names of the harness's own defenses begin with: measured by others, they are not its own."""
+APART = 0.01
+"""How far clean scores of an image may be apart, as those of two machines are, as a share of the metric's range."""
 OPTIONAL = ("mos", "adaptive", "reference")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
 
@@ -51,6 +53,7 @@ def read_external(
                 f"{path}, line {line}: clear is {value:g}, outside the range of {metric}, "
                 f"{min(metric_bounds[metric]):g} to {max(metric_bounds[metric]):g}."
             )
+    _refuse_other_facts(path, list(seen.values()), values_by_column, metric_bounds)
     return {
         "name": values_by_column["image"],
         "photograph": values_by_column["reference"],
@@ -76,6 +79,31 @@ def outside_range(rows: Mapping[str, Sequence[float]]) -> int:
     lower, upper = (np.array(rows[column], dtype=float) for column in ("lower", "upper"))
     scores = np.array([rows[column] for column in ("attacked", "defended", "score")], dtype=float)
     return int(((scores < lower) | (scores > upper)).sum())
+
+
+def _refuse_other_facts(
+    path: Path, lines: Sequence[int], columns: Mapping[str, list], bounds: Mapping[str, tuple[float, float]]
+) -> None:
+    """Raise `UsageError` if an image has another clean score, opinion score or reference in a later line."""
+    before: dict[tuple[str, ...], tuple[int, float | str]] = {}
+    for i, line in enumerate(lines):
+        image, metric = columns["image"][i], columns["metric"][i]
+        room = APART * (max(bounds[metric]) - min(bounds[metric]))
+        for key, value in (
+            (("clear", image, metric), columns["clear"][i]),
+            (("mos", image), columns["mos"][i]),
+            (("reference", image), columns["reference"][i]),
+        ):
+            first, other = before.setdefault(key, (line, value))
+            if isinstance(value, str) or isinstance(other, str):
+                differs = value != other
+            else:
+                differs = abs(value - other) > room * (key[0] == "clear")
+            if differs:
+                raise UsageError(
+                    f"{path}, line {line}: {key[0]} of {', '.join(key[1:])} is {value} here and {other} in line "
+                    f"{first}; it is the same whatever the attack and the defense. Are columns or rows mixed up?"
+                )
 
 
 def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list], seen: dict[tuple, int]) -> None:

@@ -66,6 +66,29 @@ def test_attacked_scores_may_lie_outside_the_range_and_are_counted(tmp_path) -> 
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"clear": "9", "attacked": "5"}, r"line 3: clear of a, m is 9\.0 here and 5\.0 in line 2; it is the same"),
+        ({"mos": "4"}, r"line 3: mos of a is 4\.0 here and 3\.0 in line 2; .* Are columns or rows mixed up"),
+        ({"clear": "5.05", "attacked": "8"}, ""),
+    ],
+)
+def test_an_image_has_one_clean_score_and_one_opinion(change, message, tmp_path) -> None:
+    path = write(tmp_path / "theirs.csv", [line(), line(defense="blur", **change), line("b", clear="7", mos="")])
+    if not message:
+        assert read_external(path, (), ("m=0:10",), component)["source"] == [5.0, 5.05, 7.0]
+        return
+    with pytest.raises(UsageError, match=message):
+        read_external(path, (), ("m=0:10",), component)
+
+
+def test_an_image_has_one_reference(tmp_path) -> None:
+    path = write(tmp_path / "theirs.csv", [[*line(), "p1"], [*line(defense="blur"), "p2"]], [*HEADER, "reference"])
+    with pytest.raises(UsageError, match=r"line 3: reference of a is p2 here and p1 in line 2"):
+        read_external(path, (), ("m=0:10",), component)
+
+
+@pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
         ([line(clear="good")], {}, r"line 2: clear is not a finite number: 'good'"),
@@ -121,7 +144,7 @@ def test_a_leaderboard_of_imports_alone_has_a_winner_if_the_undefended_case_is_a
         for i in range(20):
             clear = 20 + 3 * i
             scores = [clear, clear + 40, clear + rng.random() / 2, clear + shift + rng.random()]
-            rows.append([f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + rng.random() / 3])
+            rows.append([f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + i % 3 / 9])
     columns = read_external(write(tmp_path / "theirs.csv", rows), (), ("m=0:200",), component)
     first = add_external(tmp_path / "store", "harness/iqa", columns, "theirs")
     (again,) = rank(Store(tmp_path / "store"))
@@ -142,9 +165,7 @@ def test_an_import_that_uses_the_harness_s_name_decides_no_setting(tmp_path) -> 
             for adaptive, moved in enumerate(shift):
                 if moved is not None:
                     scores = [clear, clear + 40, clear + rng.random() / 2, clear + moved + rng.random()]
-                    rows.append(
-                        [f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + rng.random() / 3, adaptive]
-                    )
+                    rows.append([f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + i % 3 / 9, adaptive])
     columns = read_external(write(tmp_path / "theirs.csv", rows, [*HEADER, "adaptive"]), (), ("m=0:200",), component)
     leaderboard = add_external(tmp_path / "store", "harness/iqa", columns, "theirs")
     (ranking,) = leaderboard.rankings
