@@ -195,21 +195,27 @@ def test_each_image_has_one_radius_however_many_conditions_it_was_seen_in(finish
 
 
 def test_fixed_and_adaptive_attacks_are_compared_under_the_same_conditions(study) -> None:
-    """The fixed attack `weak` does nothing and never went through the defense: it must not flatter the fixed half."""
-    n, names = 9, ["i", "j", "k"]
+    """The fixed attack `weak` does nothing and never went through the defense: it must not flatter the fixed half.
+
+    Attacks on the undefended metric know all that there is to know, and count as adaptive ones, too.
+    """
+    n, names = 12, ["i", "j", "k"]
     loaded = study(
         rows(
-            [8.0] * 3 + [5.0] * 3 + [8.0] * 3,
+            [8.0] * 3 + [5.0] * 3 + [8.0] * 3 + [9.0] * 3,
             [5.0] * n,
-            method=["hard"] * 3 + ["weak"] * 3 + ["hard"] * 3,
-            adaptive=[False] * 6 + [True] * 3,
-            name=names * 3,
-            mos=[1.0, 2, 3] * 3,
+            method=["hard"] * 3 + ["weak"] * 3 + ["hard"] * 6,
+            adaptive=[False] * 6 + [True] * 3 + [False] * 3,
+            name=names * 4,
+            mos=[1.0, 2, 3] * 4,
+            defense=["x/one"] * 9 + ["harness/none"] * 3,
         )
     )
-    values = by_label(overall.tables(loaded)[0])["x/one"]
+    labelled = by_label(overall.tables(loaded)[0])
+    values = labelled["x/one"]
     assert values["fixed_d"].value == pytest.approx(15)
     assert values["common_d"].value == values["adaptive_d"].value == pytest.approx(30)
+    assert [labelled["harness/none"][f"{kind}_d"].value for kind in ("fixed", "adaptive", "common")] == [40] * 3
 
 
 def test_the_choice_of_a_parameter_does_not_flatter_what_is_reported(study) -> None:
