@@ -35,6 +35,7 @@ from imharness_membership.findings import Finding, Likeness, ModelAudit, Risk
 from imharness_membership.intervals import LEVEL, Area, accuracy_of, area_under, rate_at
 from imharness_membership.likelihood import ReferenceEvaluator, log_odds
 from imharness_membership.likeness import of_masks, of_references, of_shadow, unlike
+from imharness_membership.per_record import per_record
 from imharness_membership.reference_doubts import doubts_of_references
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
 from imharness_membership.roc import roc
@@ -175,6 +176,7 @@ def audit(
     alone = accuracy_of(hits, member) if have.labels else None
     copies = 0 if same_rows else shared(target, shadow)
     likeness = _likeness(target, shadow, have, has_shadow)
+    observed = log_odds(query.target_outputs, query.target_labels).numpy()
     wrong, doubts = _doubts(target, shadow, has_shadow, have.labels)
     doubts += [] if wrong else unlike(likeness)
     if have.references is not None and have.labels:
@@ -197,6 +199,7 @@ def audit(
         has_labels=have.labels,
         labels_alone=alone,
         notes=_notes(target, shadow, have),
+        per_record=per_record(observed, references, member) if references and have.labels else None,
     )
 
 

@@ -243,8 +243,8 @@ def _print(result: ModelAudit, per_class: bool) -> None:
             "The first row is the result: its evaluator was the most accurate on rows whose membership the adversary "
             "can check. Another row may be higher by chance."
         )
-    for line in (*result.doubts(), *result.notes):
-        console.say(line)
+    for line in filter(None, (result.per_record, *result.doubts(), *result.notes)):
+        console.say(str(line))
     for line in result.mismatches():
         console.say(f"differs from the target, which may hide what a better copy shows: {line}")
     for line in result.not_tested():

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from imharness.membership import BalancedAccuracy, Estimate
+from imharness_membership.per_record import PerRecord
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,8 @@ class ModelAudit:
         labels_alone: the balanced accuracy of calling rows members that the model predicts right, which is what an
             attacker reaches who sees predicted classes alone; None without labels.
         notes: what was done to outputs that were rounded or cut to the top classes.
+        per_record: what a test of each record with its own reference models finds; None without them, and without
+            labels, as the class that the target predicts is the one of which it is surer than others are.
     """
 
     members: int
@@ -124,6 +127,7 @@ class ModelAudit:
     has_labels: bool = True
     labels_alone: BalancedAccuracy | None = None
     notes: Sequence[str] = ()
+    per_record: PerRecord | None = None
 
     def mismatches(self) -> list[str]:
         """Return in words where shadow model or reference models differ from the target."""

@@ -16,8 +16,9 @@ OWNER = "harness/"
 """The owner of the first-party components."""
 _SPELLED = (
     "AdvReg APGD ATS CAFE cAdv CNN ConvNet8 DDRS DiffJPEG DiffPure DISCO DLG DMS DP-SGD DreamSim DRS FACPA FSIM "
-    "GradAttack iDLG InstaHide InvGrad JPEG KonIQ L2 LeNet LipSim LiRA LPIPS MADC MAE MemGuard MILO MLP MPRNet MS-SSIM "
-    "MSE NES NIGHTS Patch-RS PSNR QMIA R-CLIP R-LPIPS Real-ESRGAN RMIA SemSim SSAH SSIM SSIM-uniform7 StAdv UAP"
+    "GradAttack iDLG InfoRMIA InstaHide InvGrad JPEG KonIQ L2 LeNet LipSim LiRA LPIPS MADC MAE MemGuard MILO MLP "
+    "MPRNet MS-SSIM MSE NES NIGHTS Patch-RS PSNR QMIA R-CLIP R-LPIPS Real-ESRGAN RMIA SemSim SSAH SSIM "
+    "SSIM-uniform7 StAdv UAP"
 )
 SPELLING = {word.lower(): word for word in _SPELLED.split()} | {"ifgsm": "I-FGSM", "linf": "L∞"}
 """How names, or words of names, are spelled."""

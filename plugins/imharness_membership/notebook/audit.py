@@ -124,7 +124,8 @@ class Audit(Result):
 
     def _notes(self) -> list[str]:
         untested = (f"Not tested: {printed(line)}." for line in self.found.not_tested())
-        return [*self.found.doubts(), self.measured, *self.found.notes, *untested]
+        calibrated = [] if self.found.per_record is None else [str(self.found.per_record)]
+        return [*self.found.doubts(), self.measured, *calibrated, *self.found.notes, *untested]
 
 
 def audit(

@@ -59,6 +59,7 @@ def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path
     wide[[f"p{c}" for c in range(CLASSES)]] = probabilities.reshape(-1, CLASSES)
     wide.to_csv(tmp_path / "refs.csv", index=False)
     expected = ih.audit(target, shadow, references=(odds, member), evaluators=ATTACKS).found
+    assert expected.per_record is not None
     for name in ("refs.npz", "refs.parquet", "refs.csv"):
         words = ["membership", "audit", "outputs.npz", "--references", name, "--json", "a.json", "--html", "a.html"]
         paths = [str(tmp_path / word) if "." in word else word for word in words]
@@ -68,9 +69,12 @@ def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path
         assert ran.exit_code == 0, ran.output
         facts = json.loads((tmp_path / "a.json").read_text())
         assert facts["references"] == COUNT
+        assert str(expected.per_record) in " ".join(ran.output.split())
+        assert facts["per_record"]["tpr"]["value"] == expected.per_record.tpr.value
         areas = {finding["evaluator"]: finding["auc"]["value"] for finding in facts["findings"]}
         assert areas == pytest.approx({finding.evaluator: finding.auc.value for finding in expected.findings}, abs=1e-4)
         assert "6 reference models answered" in (tmp_path / "a.html").read_text()
+        assert str(expected.per_record) in (tmp_path / "a.html").read_text()
 
 
 def test_the_command_says_how_many_accusations_are_right_at_a_prior_and_reads_views(tmp_path: Path) -> None:
@@ -127,6 +131,7 @@ def test_the_report_says_what_references_there_were_and_where_they_differ() -> N
     result = ih.audit(target, references=(probabilities, member), evaluators=ATTACKS)
     text = report_of(result)
     assert "6 <b>reference models</b>" in text
+    assert str(result.found.per_record) in text
     assert "These models differ" not in text
     assert result.call.startswith("ih.audit(target, references=references, evaluators=")
     changed = {**target, "probabilities": np.full((ROWS, CLASSES), 1 / CLASSES)}
@@ -140,6 +145,7 @@ def test_without_labels_the_predicted_class_stands_for_the_true_one(tmp_path: Pa
     result = ih.audit(unlabelled, references=(probabilities, member), evaluators=[*ATTACKS, "confidence"])
     assert (result.rows()["auc"] > 0.55).all()
     assert "without labels" in result.measured
+    assert result.found.per_record is None
     assert result.found.train_accuracy is None
     assert "The true classes were not given" in report_of(result)
     result.to_html(tmp_path / "all.html")
