@@ -26,6 +26,8 @@ MOST_ENTRIES = 8
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,60}$"
 PLACEHOLDERS = {"contact": "you@example.org", "author": "The author", "licence": "name the licence"}
 """What `harness submissions new` and `harness plugins new` write where nothing is known; no manifest may keep it."""
+FORGES = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org", "huggingface.co")
+"""Hosts that give the first part of a path to one account."""
 _HASHED = re.compile(r"(.*?)(?: --hash=sha256:[0-9a-f]{64})+")
 
 
@@ -58,6 +60,12 @@ class Package(_Strict):
             raise ValueError("give one of address, file and repository")
         return self
 
+    @property
+    def account(self) -> str:
+        """Whose account of a forge the package comes from, in small letters; empty where its address tells none."""
+        host, _, path = (self.repository or self.address).removeprefix("https://").partition("/")
+        return path.partition("/")[0].casefold() if host.casefold() in FORGES else ""
+
 
 class SubmittedEntry(_Strict):
     """A component of the package that is to be ranked. An attack also gives its `strengths`: weak, medium, strong."""
@@ -71,6 +79,11 @@ class SubmittedEntry(_Strict):
     def label(self) -> str:
         """The name in tables."""
         return label_of(self.id, self.parameters)
+
+    @property
+    def owner(self) -> str:
+        """What stands before the slash of the id."""
+        return self.id.partition("/")[0]
 
 
 class Claim(_Strict):
@@ -130,7 +143,14 @@ class Submission(_Strict):
         twice = sorted({label for kind, label in labels if labels.count((kind, label)) > 1})
         if twice:
             raise ValueError(f"{twice[0]} is listed twice")
+        if len(names := sorted({entry.owner for entry in entries})) > 1:
+            raise ValueError(f"the ids have {len(names)} owners, {names[0]} and {names[1]}; a submission has one")
         return entries
+
+    @property
+    def owner(self) -> str:
+        """The owner of its ids, which is one."""
+        return self.entries[0].owner
 
 
 def read_manifest(folder: Path) -> Submission:

@@ -1,8 +1,13 @@
-"""Who may use an owner in ids: the name before the slash belongs to whoever brought it first."""
+"""Who may use an owner in ids: the name before the slash.
+
+It belongs to the contact that has submissions under it now. Whose package comes from the account of that name on a
+forge has shown to be the owner; a person then withdraws what stands in the way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from imharness.errors import UsageError
 from imharness.results.identity import DISTRIBUTION, HARNESS
@@ -16,55 +21,76 @@ _ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("0", "o"), ("1", "l"), ("i", "
 
 def check_reserved(submission: Submission) -> None:
     """Raise `UsageError` for a submission under the name of this project, or under one that looks like it."""
-    for owner in _owners(entry.id for entry in submission.entries):
-        if _reads_like(owner, HARNESS):
-            raise UsageError(
-                f"the owner {owner!r} of ids is, or looks like, {HARNESS!r}, which is reserved; use your own"
-            )
+    if _reads_like(submission.owner, HARNESS):
+        raise UsageError(
+            f"the owner {submission.owner!r} of ids is, or looks like, {HARNESS!r}, which is reserved; use your own"
+        )
     if _reads_like(submission.package.name, DISTRIBUTION):
         raise UsageError(f"the package is called {submission.package.name!r}, which is, or looks like, this project")
 
 
 def check_registered(submission: Submission, ids: Iterable[str]) -> None:
-    """Raise `UsageError` when a package registers components under an owner that none of the entries has.
+    """Raise `UsageError` when a package registers components under another owner than that of its entries.
 
     They would stand in the place of those of the owner.
     """
-    owners = _owners(entry.id for entry in submission.entries)
-    foreign = [owner for owner in _owners(ids) if owner not in owners]
+    foreign = [owner for owner in _owners(ids) if owner != submission.owner]
     if foreign:
         raise UsageError(f"the package registers components of the owner {foreign[0]!r:.80}, of which no entry is")
 
 
 def look_alikes(submission: Submission, ledger: Ledger, name: str = "") -> Iterator[str]:
-    """Yield a line for each owner that looks like one of an earlier submission by somebody else.
+    """Yield a line for each owner that looks like that of a submission by somebody else.
 
     Raises `UsageError` for an owner, or for the `name` of a submission, that belongs to another contact, and for more
-    entries of one contact than a leaderboard takes.
+    entries of one contact than a leaderboard takes. What was withdrawn holds no name.
     """
-    manifests = [line.manifest for line in ledger.active() if line.name != name and line.manifest is not None]
-    others = sum(len(facts["entries"]) for facts in manifests if str(facts.get("contact", "")) == submission.contact)
-    if others + len(submission.entries) > MOST_OF_A_CONTACT:
+    contact, owner = _plain_contact(submission.contact), submission.owner
+    earlier = [
+        (line.name, _plain_contact(str(line.manifest.get("contact", ""))), line.manifest)
+        for line in ledger.active()
+        if line.manifest is not None
+    ]
+    entries = len(submission.entries)
+    entries += sum(len(facts["entries"]) for other, theirs, facts in earlier if theirs == contact and other != name)
+    if entries > MOST_OF_A_CONTACT:
         raise UsageError(
-            f"{submission.contact} would have {others + len(submission.entries)} entries, and a leaderboard takes "
-            f"{MOST_OF_A_CONTACT} of one contact; withdraw some."
+            f"{submission.contact} would have {entries} entries, and a leaderboard takes {MOST_OF_A_CONTACT} of one "
+            "contact; withdraw some."
         )
-    registered: dict[str, tuple[str, str]] = {}
-    for line in ledger.lines():
-        if line.manifest is not None and line.decision in ("added", "re-scored"):
-            for owner in _owners(line.ids):
-                registered.setdefault(owner, (line.name, str(line.manifest.get("contact", ""))))
-            if line.name == name and str(line.manifest.get("contact", "")) != submission.contact:
-                raise UsageError(f"there is a submission {name} with another contact; give yours another name")
-    for owner in _owners(entry.id for entry in submission.entries):
-        if owner in registered:
-            name, contact = registered[owner]
-            if contact != submission.contact:
-                raise UsageError(f"the owner {owner!r} of ids belongs to the submission {name}, with another contact")
-            continue
-        for other, (name, contact) in registered.items():
-            if _skeleton(other) == _skeleton(owner) and contact != submission.contact:
-                yield f"the owner {owner!r} looks like {other!r} of the submission {name}"
+    others = [(other, facts) for other, theirs, facts in earlier if theirs != contact]
+    for other, facts in others:
+        if other == name:
+            raise UsageError(f"there is a submission {name} with another contact; give yours another name")
+        if owner in _owners_of(facts):
+            line = f"the owner {owner!r} of ids belongs to the submission {other}, with another contact"
+            raise UsageError(line + _proof(submission))
+    if any(theirs == contact and owner in _owners_of(facts) for _, theirs, facts in earlier):
+        return
+    for other, facts in others:
+        for alike in _owners_of(facts):
+            if _skeleton(alike) == _skeleton(owner):
+                yield f"the owner {owner!r} looks like {alike!r} of the submission {other}"
+
+
+def _proof(submission: Submission) -> str:
+    """Say what the address of a package shows of its owner, and what a person may do; empty where it shows nothing."""
+    package = submission.package
+    if package.account != submission.owner:
+        return ""
+    return (
+        f"; but this package comes from the account {package.account!r}: look at both, and withdraw what is not theirs"
+    )
+
+
+def _plain_contact(contact: str) -> str:
+    """Return a contact as it is compared: letters of either case are one address."""
+    return contact.casefold().removesuffix("/")
+
+
+def _owners_of(facts: Mapping[str, Any]) -> list[str]:
+    """Return the owners of a manifest in the ledger."""
+    return _owners(entry["id"] for entry in facts["entries"])
 
 
 def _owners(ids: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from tests.submissions.test_run import entry, silent
 from imharness.errors import HarnessError, UsageError
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
+from imharness_submissions.commands.submissions import _append
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.owners import check_reserved, look_alikes
@@ -88,18 +89,51 @@ def test_a_package_is_not_called_like_this_project(package: str) -> None:
         check_reserved(manifest("stranger", package=package))
 
 
-def test_an_owner_belongs_to_whoever_brought_it_first(tmp_path: Path) -> None:
+def test_an_owner_belongs_to_whoever_has_it_now(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     first = manifest("good", "first@b.example")
     ledger.append("median", ("good/median",), "added", "x", manifest=first.model_dump(mode="json"))
-    assert list(look_alikes(manifest("good", "first@b.example"), ledger)) == []
+    assert list(look_alikes(manifest("good", "First@B.example"), ledger)) == []
     assert list(look_alikes(manifest("other"), ledger)) == []
-    with pytest.raises(UsageError, match="belongs to the submission median"):
+    with pytest.raises(UsageError, match=r"belongs to the submission median, with another contact$"):
         list(look_alikes(manifest("good"), ledger))
     assert list(look_alikes(manifest("g00d"), ledger)) == [
         "the owner 'g00d' looks like 'good' of the submission median"
     ]
     assert list(look_alikes(manifest("go-od"), ledger)) != []
+    ledger.append("alike", ("g00d/median",), "added", "x", manifest=manifest("g00d").model_dump(mode="json"))
+    assert list(look_alikes(manifest("good", "first@b.example"), ledger)) == [], "it was there before"
+    ledger.append("alike", ("g00d/median",), "withdrawn", "x")
+    ledger.append("median", ("good/median",), "withdrawn", "x")
+    assert list(look_alikes(manifest("good"), ledger, "median")) == [], "a name that nobody has is free"
+    ledger.append("theirs", ("good/median",), "added", "x", manifest=manifest("good").model_dump(mode="json"))
+    with pytest.raises(UsageError, match="belongs to the submission theirs"):
+        _append(ledger, "median", "added", "it comes back")
+
+
+def test_the_address_of_a_package_shows_a_person_whose_owner_it_is(tmp_path: Path) -> None:
+    """Anybody can write a contact, and a wheel of the index may have any name."""
+    ledger, squatter = Ledger(tmp_path), manifest("good", "first@b.example")
+    ledger.append("median", ("good/median",), "added", "x", manifest=squatter.model_dump(mode="json"))
+    packages = {
+        "https://github.com/Good/median": "; but this package comes from the account 'good': look at both",
+        "https://github.com/evil/good": "with another contact$",
+        "https://evil.example/good/median": "with another contact$",
+    }
+    for repository, line in packages.items():
+        package = {"name": "median", "version": "1.0", "repository": repository, "commit": "0" * 40}
+        facts = {**manifest("good").model_dump(mode="json"), "package": package}
+        with pytest.raises(UsageError, match=line):
+            list(look_alikes(Submission.model_validate(facts), ledger))
+
+
+def test_the_entries_of_a_manifest_have_one_owner() -> None:
+    """Otherwise one manifest takes fifty names that others have to do without."""
+    facts = manifest("good").model_dump(mode="json")
+    more = [{"kind": "defense", "id": f"{owner}/median"} for owner in ("great", "good", "grand")]
+    with pytest.raises(ValueError, match="the ids have 3 owners, good and grand; a submission has one"):
+        Submission.model_validate({**facts, "entries": more})
+    assert Submission.model_validate({**facts, "entries": more[1:2]}).owner == "good"
 
 
 def test_metadata_that_are_no_text_are_refused_and_stand_in_the_ledger(

@@ -305,6 +305,8 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
 def _append(ledger: Ledger, name: str, decision: Decision, reason: str) -> None:
     """Write a decision about a submission, or the acceptance of an installed component, which is named by its id."""
     from imharness.components.registry import installed
+    from imharness_submissions.manifest import Submission
+    from imharness_submissions.owners import look_alikes
 
     lines = [line for line in ledger.lines() if line.manifest is not None]
     before = [line for line in lines if line.name == name]
@@ -315,6 +317,8 @@ def _append(ledger: Ledger, name: str, decision: Decision, reason: str) -> None:
         names = sorted({line.name for line in lines})
         raise UsageError(unknown_name(f"the ledger has no submission {name!r}", name, names, "It has"))
     last, again = before[-1], decision == "added"
+    if again:
+        list(look_alikes(Submission.model_validate(last.manifest), ledger, name))
     ledger.append(
         name,
         last.ids,
