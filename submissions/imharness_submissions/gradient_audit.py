@@ -8,7 +8,8 @@ gradient, or than what attacks read in its place: the gradient of the stand-in t
 
 A defense that moves pixels hides from all four when its gradient does not move them, too. So small changes of the
 images are followed through it, and must be what the gradient says (`imharness.running.projections`): on clean images,
-and on those that an attack has led along that gradient.
+on those that an attack has led along that gradient, and on the way there. What an attack sends back through it must
+come back as what these trials send.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.running.look_ups import REMEMBERED, remembered
-from imharness.running.projections import Followed, follow
+from imharness.running.projections import UNEQUAL, Followed, follow, unequal_sums
 from imharness.running.secret_split import hidden
 from imharness.running.target import MetricTarget, Purify, storable, straight_through
 from imharness.statistics.wilcoxon import wilcoxon_greater
@@ -236,9 +237,9 @@ def unfollowed(
     `imharness.running.projections` says which gradients are found. A look-up answers changes of half of the images
     by less than fits what it shows, or shows detail for half of them that did not come with them. `attacked`: where
     an attack has led along the gradient, images of the trial's shape each: a defense may recognise what moved along its
-    gradient, and lie there alone.
+    gradient, and lie there alone, or on the way there alone. The change that the attack made is one of the trials, too.
     """
-    for images, where in ((trial.images, ""), *((moved, ", where an attack along it has led") for moved in attacked)):
+    for images, where in ((trial.images, ""), *_led(trial, attacked)):
         followed = _followed(defense, trial, seed, images)
         misled, lookup_mask = (
             torch.cat([getattr(batch, name) for batch in followed]) for name in ("misled", "looked_up")
@@ -249,6 +250,12 @@ def unfollowed(
                 f"misleading gradients: {_read(defense)} does not lead back to a small change of the images{where} "
                 f"(cosine {cosine:.3f}); a defense that moves pixels needs its own gradient, or a stand-in that moves "
                 "them, too"
+            )
+        unequal = float(_unequal(defense, trial, seed, images).nanmean())
+        if unequal > UNEQUAL:
+            yield (
+                f"misleading gradients: {_read(defense)} is another one for the gradient of a metric than for random "
+                f"directions{where}: their sum comes back with an error of {100 * unequal:.0f} %"
             )
         looked_up = int(lookup_mask.sum())
         if 2 * looked_up >= len(lookup_mask):
@@ -262,6 +269,42 @@ def unfollowed(
                 f"a look-up: the outputs of {stored} of {len(images)} images{where} show detail that did not come with "
                 "the image"
             )
+    for images in attacked:
+        stored = int((_remembered(defense, trial, seed, trial.images, images) > REMEMBERED).sum())
+        if 2 * stored >= len(images):
+            yield (
+                f"a look-up: the outputs of {stored} of {len(images)} images take an attack's change back, and not "
+                "where they cannot be known"
+            )
+
+
+def _led(trial: TrialAttacks, attacked: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, str]]:
+    """Yield where an attack has led, and for each image a place on the way, drawn anew; and say so."""
+    for moved in attacked:
+        yield moved, ", where an attack along it has led"
+        way = torch.tensor([secrets.SystemRandom().random() for _ in moved]).to(moved).view(-1, 1, 1, 1)
+        yield storable(torch.lerp(trial.images, moved, way)), ", on the way of an attack along it"
+
+
+def _unequal(defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor) -> torch.Tensor:
+    """Return by how much the gradient depends on what comes in from behind, float64 ``(N,)``."""
+    through, batches = _as_read(defense, trial, defense.build(trial.device)), list[torch.Tensor]()
+
+    def behind(result: torch.Tensor) -> torch.Tensor:
+        leaf = result.clone().requires_grad_(True)
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(trial.raw(leaf).sum(), leaf)
+        return gradient
+
+    for some in _batches(trial, images):
+        drawn = ImageRng([secrets.randbelow(2**31) for _ in trial.names[some]], trial.device)
+        batches.append(unequal_sums(_with_streams(through, trial, seed, some), images[some], behind, drawn))
+    return torch.cat(batches)
+
+
+def _batches(trial: TrialAttacks, images: torch.Tensor) -> Iterator[slice]:
+    for start in range(0, len(images), trial.batch):
+        yield slice(start, min(start + trial.batch, len(images)))
 
 
 def _followed(defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor) -> list[Followed]:
@@ -269,8 +312,7 @@ def _followed(defense: Purification, trial: TrialAttacks, seed: int, images: tor
     bare: Purify = defense.build(trial.device)
     fresh: Purify = defense.build(trial.device)
     gradient_version, batches = _as_read(defense, trial, bare), list[Followed]()
-    for start in range(0, len(images), trial.batch):
-        some = slice(start, min(start + trial.batch, len(images)))
+    for some in _batches(trial, images):
         followed_batch = follow(
             _with_streams(bare, trial, seed, some),
             _with_streams(gradient_version, trial, seed, some),
@@ -283,17 +325,18 @@ def _followed(defense: Purification, trial: TrialAttacks, seed: int, images: tor
     return batches
 
 
-def _remembered(defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor) -> torch.Tensor:
+def _remembered(
+    defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor, changed: torch.Tensor | None = None
+) -> torch.Tensor:
     """Return how much of the detail that a defense shows did not come with each image, float64 ``(N,)``."""
     first, second = (defense.build(trial.device) for _ in range(2))
     undo, batches = defense.inverse(trial.device), list[torch.Tensor]()
-    for start in range(0, len(images), trial.batch):
-        some = slice(start, min(start + trial.batch, len(images)))
+    for some in _batches(trial, images):
         drawn = ImageRng([secrets.randbelow(2**31) for _ in trial.names[some]], trial.device)
         purify, fresh = (
             _moved_back(_with_streams(build, trial, seed, some), undo, trial, seed, some) for build in (first, second)
         )
-        batches.append(remembered(purify, fresh, images[some], drawn))
+        batches.append(remembered(purify, fresh, images[some], drawn, None if changed is None else changed[some]))
     return torch.cat(batches)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.blind import gradient_cheats as honest_in_trials
 from tests.blind import iqa_cheats as cheats
 from tests.blind.leaderboards import STRANGERS
 from tests.submissions.conftest import PROFILE
@@ -19,6 +20,9 @@ CASES = (
     (cheats.LowpassGradient(), MISLEADS),
     (cheats.StandIn(), MISLEADS),
     (cheats.Watermark(), "where an attack along it has led (cosine"),
+    (honest_in_trials.ByIncoming(), "another one for the gradient of a metric than for random directions"),
+    (honest_in_trials.OnTheWay(), "on the way of an attack along it"),
+    (honest_in_trials.TakesAttacksBack(public=TRIED), "take an attack's change back"),
     (cheats.InverseContrast(), "a look-up"),
     (cheats.OneUlp(), "a look-up"),
     (cheats.Flat(), "a look-up"),

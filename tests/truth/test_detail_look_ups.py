@@ -8,10 +8,13 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.blind.gradient_cheats import TakesAttacksBack
+from tests.blind.honest_packages import WAYS
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng
 from imharness.running.look_ups import REMEMBERED, remembered
+from imharness.running.target import storable
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 IMAGES, BOUND, SEEDS = 12, 6, (1, 2)
@@ -112,11 +115,14 @@ HONEST: dict[str, Function] = {
 }
 
 
-def above(purify: Function, photographs: torch.Tensor, seed: int) -> int:
-    """Return of how many of the images a defense shows stored detail."""
-    chosen = torch.randperm(len(photographs), generator=torch.Generator().manual_seed(seed))[:IMAGES]
+def above(purify: Function, photographs: torch.Tensor, seed: int, level: int = 0) -> int:
+    """Return of how many of the images a defense shows stored detail; by changes of one `level`, as attacks make."""
+    draw = torch.Generator().manual_seed(seed)
+    images = photographs[torch.randperm(len(photographs), generator=draw)[:IMAGES]]
+    signs = torch.randint(0, 2, images.shape, generator=draw) * 2 - 1
+    changed = storable(images + level / 255 * signs) if level else None
     drawn = ImageRng(range(100 * seed, 100 * seed + IMAGES))
-    return int((remembered(purify, purify, photographs[chosen], drawn) > REMEMBERED).sum())
+    return int((remembered(purify, purify, images, drawn, changed) > REMEMBERED).sum())
 
 
 @pytest.mark.parametrize("stored", STORED)
@@ -135,8 +141,45 @@ def test_who_cleans_images_is_not(honest: str, photographs: torch.Tensor) -> Non
     assert max(above(HONEST[honest], photographs, seed) for seed in SEEDS) < BOUND / 2
 
 
+@pytest.mark.parametrize("public", [True, False])
+def test_who_takes_changes_back_that_look_like_attacks_is_flagged_by_such_changes_alone(
+    public: bool, photographs: torch.Tensor
+) -> None:
+    cheat = TakesAttacksBack().build(torch.device("cpu"))
+    images = photographs if public else photographs.flip(2, 3)
+    drawn, attacked = (
+        [above(lambda x: cheat(x, ImageRng(range(len(x)))), images, seed, level) for seed in SEEDS] for level in (0, 4)
+    )
+    assert max(drawn) < BOUND
+    assert min(attacked) >= BOUND if public else max(attacked) == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_honest_package_of_an_unusual_kind_is(way: str, photographs: torch.Tensor) -> None:
+    """Local equalisation comes nearest, with 3 images."""
+    purify = WAYS[way]
+    most = max(
+        above(lambda x: purify(x, ImageRng(range(IMAGES))), photographs, seed, level)
+        for seed in SEEDS
+        for level in (0, 4)
+    )
+    assert most < BOUND
+
+
+@pytest.mark.parametrize("level", [2, 4])
+@pytest.mark.parametrize("honest", HONEST)
+def test_who_cleans_images_is_not_flagged_by_changes_such_as_attacks_make(
+    honest: str, level: int, photographs: torch.Tensor
+) -> None:
+    assert max(above(HONEST[honest], photographs, seed, level) for seed in SEEDS) < BOUND / 2
+
+
 @pytest.mark.parametrize("name", ["jpeg", "color-quantization", "gaussian-blur", "unsharp", "resize", "upscale"])
 def test_no_defense_that_ships_is(name: str, photographs: torch.Tensor) -> None:
     defense = installed().one("defense", f"harness/{name}").build(torch.device("cpu"))
-    most = max(above(lambda x: defense(x, ImageRng(range(IMAGES))), photographs, seed) for seed in SEEDS)
+    most = max(
+        above(lambda x: defense(x, ImageRng(range(IMAGES))), photographs, seed, level)
+        for seed in SEEDS
+        for level in (0, 4)
+    )
     assert most < BOUND / 2

@@ -19,7 +19,7 @@ what they show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -45,6 +45,8 @@ EDGE = 3
 """How far from the edges of tiles outputs are compared, px: most filters see no further."""
 FAINT = 4 / 255
 """The root mean square of detail below which what is shown of it counts for less."""
+UNCHANGED = 0.5 / 255
+"""The root mean square of a change in a band below which it counts for less."""
 TRIES = 3
 """How many orders of the tiles are tried: an edge between two tiles may be what a codec did not leave as it is."""
 
@@ -82,7 +84,11 @@ def elsewhere(
 
 
 def remembered(
-    purify: Callable[[Images], Images], fresh: Callable[[Images], Images], images: Images, drawn: ImageRng
+    purify: Callable[[Images], Images],
+    fresh: Callable[[Images], Images],
+    images: Images,
+    drawn: ImageRng,
+    changed: Images | None = None,
 ) -> torch.Tensor:
     """Return how much of the detail that a defense shows it has from elsewhere, float64 ``(N,)``.
 
@@ -94,11 +100,11 @@ def remembered(
         fresh: the same defense, built anew; both draw the same random numbers at each call.
         images: float32 ``(N, 3, H, W)`` in [0, 1].
         drawn: draws the changes and the orders of tiles, from one stream for each image.
+        changed: another version of each image, such as an attack's; the change is then the one between the two. Who
+            knows the changes that are drawn can be honest about them alone.
     """
     draws, inside = [], _inside(images)
-    for levels, weight in LEVELS.items():
-        change = _turned_detail(images, levels, drawn)
-        versions = storable(images + change), storable(images - change)
+    for versions, weight in _versions(images, changed, drawn):
         exchange, back = _exchanges(images, drawn)
         with torch.no_grad():
             here = [as_large(f(x), x) for f, x in zip((purify, fresh), versions, strict=True)]
@@ -108,25 +114,37 @@ def remembered(
     return torch.stack(draws).amax(dim=(0, 1)).cpu()
 
 
+def _versions(images: Images, changed: Images | None, drawn: ImageRng) -> Iterator[tuple[tuple[Images, Images], float]]:
+    """Yield two versions of each image, and for how much their difference counts."""
+    if changed is not None:
+        yield (changed, images), 1.0
+        return
+    for levels, weight in LEVELS.items():
+        change = _turned_detail(images, levels, drawn)
+        yield (storable(images + change), storable(images - change)), weight
+
+
 def _not_let_through(outputs: Sequence[Images], versions: Sequence[Images], inside: torch.Tensor) -> torch.Tensor:
     """Return by how much more of its detail than of a change the outputs of two versions show, float64 ``(bands, N)``.
 
-    `inside` is 1 where they are compared, and 0 elsewhere.
+    `inside` is 1 where they are compared, and 0 elsewhere. A band that hardly changes tells little.
     """
     (first, second), (ahead, behind) = outputs, versions
     least = max(3 * float(inside.sum()), 1.0)
-    whole, change = (
-        [
-            (double(after) * double(before) * inside).flatten(1).sum(dim=1)
-            / (double(before).square() * inside).flatten(1).sum(dim=1).clamp(min=faint**2 * least)
-            for after, before in zip(_bands(output), _bands(images), strict=True)
-        ]
-        for output, images, faint in (
-            (first + second, ahead + behind, 2 * FAINT),
-            (first - second, ahead - behind, 1e-6),
-        )
-    )
-    return torch.stack(whole) - torch.stack(change)
+    differences = []
+    for output, whole, moved, change in zip(
+        *map(_bands, (first + second, ahead + behind, first - second, ahead - behind)), strict=True
+    ):
+        visible = _sum(output, whole, inside) / _sum(whole, whole, inside).clamp(min=(2 * FAINT) ** 2 * least)
+        size = _sum(change, change, inside)
+        through = _sum(moved, change, inside) / size.clamp(min=1e-12 * least)
+        differences.append((visible - through) * (size / (UNCHANGED**2 * least)).clamp(max=1))
+    return torch.stack(differences)
+
+
+def _sum(one: Images, other: Images, inside: torch.Tensor) -> torch.Tensor:
+    """Return the sum of the products of two images' values, float64 ``(N,)``."""
+    return (double(one) * double(other) * inside).flatten(1).sum(dim=1)
 
 
 def _inside(like: Images) -> torch.Tensor:

@@ -20,6 +20,9 @@ this repository reach 0.6 at least, and 0.9 where they are linear; the identity 
 
 A score is one number, so its gradient is compared with queries directly: `follow_scores` changes images by one level of
 8 bits, and the slopes that the gradient promises along these changes must be those of the scores.
+
+What comes back along the gradient is linear in what comes in from behind, whatever D does. So one that is right for the
+directions of these trials, and another one for the gradient of a score, is found by `unequal_sums`.
 """
 
 from __future__ import annotations
@@ -55,6 +58,9 @@ LEAST, LEAST_OWN = 0.2, 0.7
 
 DRAWS, EXACT = 12, 0.95
 """How often a linear defense is asked again, and the least correlation that shows its gradient to be exact."""
+
+UNEQUAL = 0.1
+"""How far the sum of two directions may come back from the sum of both, as a share of its size: honest ones, 1e-4."""
 
 LEVEL, DIRECTIONS, LEAST_SCORE = 1 / 255, 12, 0.25
 """Of scores: the size of a change, the number of changes at each size of squares, and the least cosine."""
@@ -306,6 +312,45 @@ def _product(
         if result.requires_grad:
             (gradient,) = torch.autograd.grad(result, leaf, along(result.detach()), allow_unused=True)
     return result.detach(), torch.zeros_like(images) if gradient is None else gradient
+
+
+def unequal_sums(
+    surrogate: Callable[[Images], Images],
+    images: Images,
+    behind: Callable[[Images], Images],
+    drawn: ImageRng,
+) -> torch.Tensor:
+    """Return by how much a sum of two directions comes back as something else than the sum of both, float64 ``(N,)``.
+
+    One direction is the gradient of a score, as attacks send it, the other has random signs, as trials do. Three passes
+    there and back. 0 for every gradient that follows from the image alone, NaN where nothing comes back.
+
+    Args:
+        surrogate: the defense with the gradient that attacks read; it draws the same random numbers at each call.
+        images: float32 ``(N, 3, H, W)`` in [0, 1].
+        behind: the gradient of a score at the defense's results, ``(N, 3, H', W')`` -> the same shape.
+        drawn: draws the signs, from one stream for each image.
+    """
+    directions = list[Images]()
+
+    def along(result: Images) -> Images:
+        if not directions:
+            directions.extend([behind(result), _signs(result, drawn)])
+        return directions[0]
+
+    def scaled(direction: Images) -> torch.Tensor:
+        return direction.square().mean(dim=(1, 2, 3), keepdim=True).sqrt().clamp(min=1e-20)
+
+    _, score = _product(surrogate, images, along)
+    if not directions:
+        return torch.full((len(images),), torch.nan, dtype=torch.float64)
+    gradient, signs = directions
+    _, random = _product(surrogate, images, lambda result: signs)
+    _, both = _product(surrogate, images, lambda result: signs + gradient / scaled(gradient))
+    one, other, together = (double(x).flatten(1) for x in (score / scaled(gradient), random, both))
+    size = vector_norm(one, dim=1) + vector_norm(other, dim=1)
+    error: torch.Tensor = vector_norm(together - one - other, dim=1) / size.where(size > 0, torch.nan)
+    return error
 
 
 def _signs(like: torch.Tensor, drawn: ImageRng) -> torch.Tensor:

@@ -9,7 +9,16 @@ import torch.nn.functional as F
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng
-from imharness.running.projections import ANSWERED, LEAST_OWN, LEAST_SCORE, Followed, follow, follow_scores
+from imharness.running.projections import (
+    ANSWERED,
+    LEAST_OWN,
+    LEAST_SCORE,
+    UNEQUAL,
+    Followed,
+    follow,
+    follow_scores,
+    unequal_sums,
+)
 from imharness.running.target import storable, straight_through
 from imharness.testing.samples import images as sample_images
 
@@ -153,6 +162,44 @@ def test_a_lent_gradient_is_found_where_few_directions_pass(defense: Function, b
 
 def test_a_gradient_that_mixes_up_the_colours_of_tiles_is_found() -> None:
     assert float(followed(with_gradient(_tiles, lambda g: _tiles(g.roll(1, 1))), own_gradient=True).misled.mean()) > 0.3
+
+
+def by_what_comes_back(honest: Function) -> Function:
+    """Return a mirror whose gradient is right where `honest` says so of a direction, and turned round elsewhere."""
+
+    def back(upstream: torch.Tensor) -> torch.Tensor:
+        right = honest(upstream.abs().flatten(1))[:, None, None, None]
+        return torch.where(right, upstream.flip(3), -upstream.flip(3))
+
+    return with_gradient(lambda x: x.flip(3), back)
+
+
+def unequal(purify: Function) -> torch.Tensor:
+    images = sample_images(ROWS, SIDE, SIDE, 3)
+    return unequal_sums(purify, images, lambda result: 1e-4 * (1 + result), ImageRng(range(ROWS)))
+
+
+BY_DIRECTION: dict[str, Function] = {
+    "signs": lambda a: a.std(dim=1) < 0.05 * a.mean(dim=1),
+    "large ones": lambda a: a.mean(dim=1) > 0.01,
+    "all but those of scores": lambda a: (a.mean(dim=1) > 0.01) & (a.mean(dim=1) < 1.01),
+    "what is no gradient of a score": lambda a: a.amax(dim=1) > 1e-3,
+}
+
+
+@pytest.mark.parametrize("directions", BY_DIRECTION)
+def test_a_gradient_that_is_right_for_the_directions_of_trials_alone_is_found(directions: str) -> None:
+    purify = by_what_comes_back(BY_DIRECTION[directions])
+    mirrored = followed(purify, own_gradient=True)
+    assert (mirrored.misled < 0).all(), "trials send other directions than attacks"
+    assert (unequal(purify) > 5 * UNEQUAL).all()
+
+
+@pytest.mark.parametrize("name", ["flip", "gaussian-blur", "diffjpeg", "resize", "unsharp", "none"])
+def test_sums_come_back_as_the_sums_through_every_honest_gradient(name: str) -> None:
+    defense = installed().one("defense", f"harness/{name}").build(CPU)
+    assert (unequal(lambda x: defense(x, ImageRng(range(len(x))))) < UNEQUAL / 100).all()
+    assert unequal(lambda x: x.detach()).isnan().all(), "where nothing comes back, nothing is said"
 
 
 def test_what_answers_no_change_is_looked_up_and_its_gradient_tells_nothing() -> None:
