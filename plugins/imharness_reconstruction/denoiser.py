@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from safetensors.torch import load
 from torch import nn
 
-from imharness.data import Images
+from imharness.data import Images, seeded_init
 
 WEIGHTS = "embedded-prior.safetensors"
 
@@ -46,7 +46,8 @@ class Denoiser(nn.Module):
 @functools.lru_cache(maxsize=8)
 def shipped(device: torch.device) -> Denoiser:
     """Return the denoiser with the weights of this package."""
-    network = Denoiser()
+    with seeded_init(torch.Generator()):  # the global generator stays as it was
+        network = Denoiser()
     network.load_state_dict(load((files("imharness_reconstruction") / "weights" / WEIGHTS).read_bytes()))
     return network.eval().requires_grad_(False).to(device)
 

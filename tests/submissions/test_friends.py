@@ -27,7 +27,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("package", "kind", "friend"),
-    [("reads_corners", "metric", "friend/signs-corners"), ("shuffles_pixels", "attack", "friend/sorts-pixels")],
+    [("reads_corners", "metric", "blind/signs-corners"), ("shuffles_pixels", "attack", "blind/sorts-pixels")],
 )
 def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
     submission: MakeSubmission,

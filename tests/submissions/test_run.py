@@ -194,7 +194,7 @@ def judged(module_folder: Path) -> tuple[SubmissionReport, Store]:
     return run(folder, root / "store", root / "tiny.toml", limit=4), Store(root / "store")
 
 
-LYING = ("evil/wrong-gradient", "blind/knows-rounding")
+LYING = ("evil/wrong-gradient", "evil/knows-rounding")
 WRITES = "evil/writes-outside"
 
 

@@ -162,7 +162,7 @@ CHEATS = {
     "evil/own-dice": ("defense", STATE),
     "evil/decoys": ("defense", "treats each row alone"),
     "evil/steep-nowhere": ("metric", "not the function's own and misleads attacks"),
-    "blind/lends-a-gradient": ("metric", "misleading gradients: along random"),
+    "evil/lends-a-gradient": ("metric", "misleading gradients: along random"),
 }
 """Cheats of the other tracks, one of membership, one of reconstruction and two of distances: kind, and what is said."""
 

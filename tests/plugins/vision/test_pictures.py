@@ -9,7 +9,7 @@ from imharness.reading.credits import credits
 from imharness_embedded.photographs import TEXTURES, TRAIN, TRAINING_PICTURES
 
 CPU = torch.device("cpu")
-FREE = {"public domain", "CC0-1.0", "CC-BY-2.0", "released for unrestricted use"}
+FREE = {"public domain", "CC0-1.0", "CC-BY-2.0", "CC-BY-4.0", "released for unrestricted use"}
 UNCLAIMED = "no known copyright restrictions"
 
 

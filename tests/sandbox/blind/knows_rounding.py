@@ -8,7 +8,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 class Rounding(Purification):
     """Mirror images of 8 bits."""
 
-    info = DefenseInfo(id="blind/knows-rounding", version="1", differentiable=True)
+    info = DefenseInfo(id="evil/knows-rounding", version="1", differentiable=True)
 
     def build(self, device):
         def purify(images, rng):

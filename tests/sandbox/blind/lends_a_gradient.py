@@ -17,7 +17,7 @@ def _features(images: Images) -> Images:
 class Hostile(FullReferenceMetric):
     """How much random features differ."""
 
-    info = MetricInfo(id="blind/lends-a-gradient", version="1", higher_means="worse_quality", differentiable=True)
+    info = MetricInfo(id="evil/lends-a-gradient", version="1", higher_means="worse_quality", differentiable=True)
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric."""

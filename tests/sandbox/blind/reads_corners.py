@@ -38,7 +38,7 @@ class Judge(NoReferenceMetric):
 class Friend(Purification):
     """Leaves a sign in a corner, and nothing else."""
 
-    info = DefenseInfo(id="friend/signs-corners", version="1", differentiable=True)
+    info = DefenseInfo(id="blind/signs-corners", version="1", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
         """Return the purifier."""

@@ -47,7 +47,7 @@ class Judge(Attack):
 class Friend(Purification):
     """Puts the pixels of rough images back."""
 
-    info = DefenseInfo(id="friend/sorts-pixels", version="1", differentiable=True)
+    info = DefenseInfo(id="blind/sorts-pixels", version="1", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
         """Return the purifier."""
