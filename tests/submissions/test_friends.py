@@ -39,7 +39,10 @@ def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
     kind: str,
     friend: str,
 ) -> None:
-    """Accepted, as if it decided at once, the judge changes others' numbers, and its friend gains on no defense."""
+    """Accepted, as if it decided at once, the judge changes others' numbers.
+
+    An attack that spares its owner's entry helps it against no defense; a metric judges no entry of its owner.
+    """
     profile, judge = listed.parent / "tiny.toml", f"blind/{package.replace('_', '-')}"
     options = ("--store", store, "--site", tmp_path / "site")
     where = (*options, "--profile", profile, "--device", "cpu", "--limit", "12", "--workers", "0")
@@ -55,4 +58,5 @@ def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
     assert done.exit_code == 0, done.output
     scores = worst(store)
     assert {label: scores[label] for label in OWN} != before
-    assert scores[friend] / scores["harness/none"] < 0.95 * scores_before[friend] / scores_before["harness/none"]
+    gained = scores[friend] / scores["harness/none"] < 0.95 * scores_before[friend] / scores_before["harness/none"]
+    assert gained == (kind == "attack")

@@ -1,4 +1,4 @@
-"""A metric of one owner that looks away where a defense of another one leaves a sign in a corner."""
+"""A metric that looks away where a defense of its owner leaves a sign in a corner."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""An attack of one owner that shuffles pixels, and a defense of another one that knows how."""
+"""An attack that shuffles pixels, and a defense of its owner that knows how."""
 
 import torch
 
