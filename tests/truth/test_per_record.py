@@ -10,7 +10,7 @@ import imharness as ih
 from imharness.leaderboard import tpr_at_fpr
 from imharness.membership import References
 from imharness_membership.evaluators.lira import Lira
-from imharness_membership.per_record import FPR, p_values
+from imharness_membership.per_record import ENOUGH, FPR, p_values
 
 from .test_audit_references import World
 
@@ -108,10 +108,23 @@ def test_an_audit_finds_what_the_test_of_two_gaussians_allows(views: int) -> Non
     truth = share @ nct.sf(scipy.stats.t.isf(FPR, out - 1), out - 1, shift)
     assert calibrated.tpr.low - 0.01 < truth < calibrated.tpr.high + 0.01
     assert calibrated.fpr.low < FPR < calibrated.fpr.high
-    assert calibrated.references == (~member).sum(axis=0).min()
+    assert calibrated.references == np.median((~member).sum(axis=0)) >= ENOUGH
+    assert "find little" not in str(calibrated)
     assert str(calibrated) in repr(audit)
     assert f"at 1 % false accusations {100 * calibrated.tpr.value:.1f} % [" in str(calibrated)
 
 
 def test_without_references_there_is_no_such_rate() -> None:
     assert ih.audit(World(720, 8).target(1.0), evaluators=["confidence"]).found.per_record is None
+
+
+def test_what_few_references_cannot_show_is_not_said_to_be_safe() -> None:
+    """With 4 models next to nothing of the leak of the test before is found, and the line says why."""
+    world, leak = World(4000, 9), 2.0
+    target, (odds, member) = world.target(leak), world.references(4, leak)
+    calibrated = ih.audit(
+        target, references={"log_odds": odds, "member": member}, evaluators=["attack-r"]
+    ).found.per_record
+    assert calibrated is not None
+    assert calibrated.tpr.value < 0.1
+    assert f"and fewer than {ENOUGH} find little, whatever the model leaks" in str(calibrated)

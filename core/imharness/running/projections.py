@@ -323,7 +323,8 @@ def unequal_sums(
     """Return by how much a sum of two directions comes back as something else than the sum of both, float64 ``(N,)``.
 
     One direction is the gradient of a score, as attacks send it, the other has random signs, as trials do. Three passes
-    there and back. 0 for every gradient that follows from the image alone, NaN where nothing comes back.
+    there and back. 0 for every gradient that follows from the image alone, NaN where nothing comes back, and 1 where
+    no number does: who answers the sum with none is as far from it as who answers with 0.
 
     Args:
         surrogate: the defense with the gradient that attacks read; it draws the same random numbers at each call.
@@ -349,8 +350,8 @@ def unequal_sums(
     _, both = _product(surrogate, images, lambda result: signs + gradient / scaled(gradient))
     one, other, together = (double(x).flatten(1) for x in (score / scaled(gradient), random, both))
     size = vector_norm(one, dim=1) + vector_norm(other, dim=1)
-    error: torch.Tensor = vector_norm(together - one - other, dim=1) / size.where(size > 0, torch.nan)
-    return error
+    error: torch.Tensor = vector_norm(together - one - other, dim=1) / size
+    return error.nan_to_num(nan=1.0).where(size != 0, torch.nan)
 
 
 def _signs(like: torch.Tensor, drawn: ImageRng) -> torch.Tensor:

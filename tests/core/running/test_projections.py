@@ -195,6 +195,14 @@ def test_a_gradient_that_is_right_for_the_directions_of_trials_alone_is_found(di
     assert (unequal(purify) > 5 * UNEQUAL).all()
 
 
+def test_who_answers_the_sum_with_no_number_is_found_too() -> None:
+    def back(upstream: torch.Tensor) -> torch.Tensor:
+        one_size = upstream.abs().flatten(1).std(dim=1) < 1e-4
+        return torch.where(one_size[:, None, None, None], upstream, torch.nan)
+
+    assert (unequal(with_gradient(lambda x: x, back)) > 5 * UNEQUAL).all()
+
+
 @pytest.mark.parametrize("name", ["flip", "gaussian-blur", "diffjpeg", "resize", "unsharp", "none"])
 def test_sums_come_back_as_the_sums_through_every_honest_gradient(name: str) -> None:
     defense = installed().one("defense", f"harness/{name}").build(CPU)
