@@ -3,7 +3,14 @@
 from imharness.reading.arrays import read_array, read_arrays
 from imharness.reading.digests import file_digest, files_digest
 from imharness.reading.image_folders import Census, images_below, is_image_name, said_of_misnamed
-from imharness.reading.images import image_shape, read_image, read_pixels, said_of_bits, said_of_colours
+from imharness.reading.images import (
+    image_shape,
+    read_image,
+    read_pixels,
+    said_of_bits,
+    said_of_colours,
+    said_of_profiles,
+)
 from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, read_text
 from imharness.reading.structured import parsed_json, read_json
 from imharness.reading.tables import read_columns, read_csv, read_stream
@@ -40,4 +47,5 @@ __all__ = [
     "said_of_bits",
     "said_of_colours",
     "said_of_misnamed",
+    "said_of_profiles",
 ]

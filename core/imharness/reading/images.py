@@ -16,6 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from imharness.errors import UsageError
 from imharness.reading.opening import MIB, printable, read_bytes
+from imharness.reading.profiles import other_profile
 from imharness.reading.text import reason
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP", "GIF", "JPEG2000", "AVIF")
@@ -104,21 +105,54 @@ def said_of_colours(paths: Sequence[Path]) -> str:
 
 
 def said_of_bits(paths: Sequence[Path]) -> str:
-    """Return a sentence on images of 16 bits that use the lower quarter alone, or "" if there are none.
+    """Return a sentence on images of 16 bits, of which only the upper eight are read, or "" if there are none.
 
-    They may be dark, or hold 14 bits, as raw images of cameras do; those of 12 bits are refused. Only images of more
-    than 8 bits are decoded. Raises `UsageError` as `read_image` does.
+    Those that use the lower quarter alone may be dark, or hold 14 bits, as raw images of cameras do; those of 12 bits
+    are refused. Only images of more than 8 bits are decoded. Raises `UsageError` as `read_image` does.
     """
     paths = list(dict.fromkeys(paths))
-    dim = [path for path in paths if _is_deep(path) and max(high for _, high in read_image(path).getextrema()) < DIM]  # type: ignore[misc]
-    if not dim:
+    deep = [path for path in paths if _is_deep(path)]
+    dim = [path for path in deep if max(high for _, high in read_image(path).getextrema()) < DIM]  # type: ignore[misc]
+    if not deep:
         return ""
+    if not dim:
+        some = ", ".join(printable(path) for path in deep[:SHOWN])
+        return (
+            f"{len(deep)} of {len(paths)} images have 16 bits for each value, of which the upper eight are read, such "
+            f"as {some}: smaller differences are not seen"
+        )
     some = ", ".join(printable(path) for path in dim[:SHOWN])
     return (
         f"{len(dim)} of {len(paths)} images have 16 bits for each value, but none above {256 * DIM - 1}, such as "
         f"{some}: if they hold 14 bits, they are read four times too dark; save them with 8 bits, of which the highest "
         "means white"
     )
+
+
+def said_of_profiles(paths: Sequence[Path]) -> str:
+    """Return a sentence on images whose values mean other colours than sRGB's, by their ICC profile, or "".
+
+    Values are read as they are, and profiles are not applied. Raises `UsageError` as `image_shape` does.
+    """
+    paths = list(dict.fromkeys(paths))
+    profiles = {path: name for path in paths if (name := _other_profile(path))}
+    if not profiles:
+        return ""
+    some = ", ".join(f"{printable(path)} ({name})" for path, name in list(profiles.items())[:SHOWN])
+    return (
+        f"{len(profiles)} of {len(paths)} images have a colour profile other than sRGB, such as {some}: their values "
+        "are read as if they were sRGB, so they stand for other colours than those that people see; convert them first"
+    )
+
+
+def _other_profile(path: Path) -> str:
+    try:
+        with _opened(path, _content(path, None)) as image:
+            return other_profile(image.info.get("icc_profile") or b"")
+    except UsageError:
+        raise
+    except Exception as error:  # as in `image_shape`
+        raise _unreadable(path, error) from None
 
 
 def _is_deep(path: Path) -> bool:

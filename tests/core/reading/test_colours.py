@@ -1,12 +1,20 @@
-"""Tests of what is said about images that are not RGB."""
+"""Tests of what is said about images that are not RGB, or not sRGB."""
 
+import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from click.testing import CliRunner
+from PIL import Image, ImageCms
 
-from imharness.files import said_of_colours
+from imharness.cli import cli
+from imharness.files import said_of_colours, said_of_profiles
+
+SRGB = ((0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7139))
+"""X, Y and Z of red, green and blue under D50."""
+P3 = ((0.5151, 0.2412, -0.0011), (0.2919, 0.6922, 0.0419), (0.1572, 0.0666, 0.7841))
 
 
 @pytest.fixture
@@ -27,3 +35,57 @@ def test_grey_among_rgb_and_transparency_are_said(files: dict[str, Path]) -> Non
 
 def test_nothing_is_said_of_images_alike(files: dict[str, Path]) -> None:
     assert said_of_colours([files["RGB"]] * 2) == said_of_colours([files["L"]] * 2) == ""
+
+
+def profile(name: str, gamma: float, colours: Sequence[Sequence[float]] = ()) -> bytes:
+    """An ICC profile of these primaries, or of grey without any."""
+
+    def fixed(values: Sequence[float]) -> bytes:
+        return b"".join(struct.pack(">i", round(value * 65536)) for value in values)
+
+    white = (0.9642, 1.0, 0.8249)
+    curve = b"curv" + struct.pack(">IIHH", 0, 1, round(gamma * 256), 0)
+    text = b"desc" + struct.pack(">II", 0, len(name) + 1) + name.encode() + bytes(79)
+    tags = {b"desc": text + bytes(-len(text) % 4), b"wtpt": b"XYZ " + bytes(4) + fixed(white)}
+    for letter, colour in zip(b"rgb", colours, strict=False):
+        tags[bytes([letter]) + b"XYZ"] = b"XYZ " + bytes(4) + fixed(colour)
+        tags[bytes([letter]) + b"TRC"] = curve
+    if not colours:
+        tags[b"kTRC"] = curve
+    table, body, start = struct.pack(">I", len(tags)), b"", 132 + 12 * len(tags)
+    for tag, content in tags.items():
+        table += tag + struct.pack(">II", start + len(body), len(content))
+        body += content
+    space = b"RGB " if colours else b"GRAY"
+    head = b"lcms" + struct.pack(">I", 0x02100000) + b"mntr" + space + b"XYZ " + bytes(12) + b"acsp" + bytes(28)
+    return struct.pack(">I", start + len(body)) + head + fixed(white) + bytes(48) + table + body
+
+
+def test_profiles_other_than_srgb_are_said(tmp_path: Path) -> None:
+    """Two files of equal values and other profiles show other colours; their PSNR was 160 dB without a word."""
+    usual = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    given = {
+        "none.png": b"",
+        "usual.jpg": usual,
+        "usual.png": profile("Like sRGB", 2.2, SRGB),
+        "p3.png": profile("Display P3", 2.2, P3),
+        "p3.jpg": profile("Display P3", 2.2, P3),
+        "linear.png": profile("Linear", 1.0, SRGB),
+        "broken.png": b"no profile",
+    }
+    paths = []
+    for name, content in given.items():
+        image = Image.fromarray(np.full((64, 64, 3), (200, 100, 50), dtype=np.uint8))
+        image.save(tmp_path / name, icc_profile=content or None)
+        paths.append(tmp_path / name)
+    for name, gamma in (("grey.png", 2.2), ("dark.png", 1.0)):
+        Image.new("L", (64, 64), 100).save(tmp_path / name, icc_profile=profile(name, gamma))
+        paths.append(tmp_path / name)
+    message = said_of_profiles(paths)
+    assert message.startswith("4 of 9 images have a colour profile other than sRGB, such as ")
+    assert "p3.png (Display P3)" in message
+    assert "linear.png (Linear)" in message
+    assert "dark.png" in said_of_profiles(paths[-2:])
+    assert said_of_profiles([path for path in paths if path.stem in ("none", "usual", "broken", "grey")]) == ""
+    scored = CliRunner().invoke(cli, ["score", "psnr", "--reference", str(paths[0]), str(paths[3])])
+    assert "1 of 2 images have a colour profile other than sRGB" in " ".join(scored.output.split())

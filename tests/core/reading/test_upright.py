@@ -99,7 +99,9 @@ def test_fourteen_bits_in_sixteen_are_said(bits: int, ending: str, tmp_path: Pat
     deep = (scene()[..., 0].astype(np.uint16) << 8) >> (16 - bits)
     paths = [grey(tmp_path / f"raw.{ending}", deep), grey(tmp_path / "plain.png", scene()[..., 0] // 8)]
     line = said_of_bits(paths)
-    assert line.startswith("1 of 2 images have 16 bits for each value, but none above 16383" if bits == 14 else "")
+    but = "but none above 16383" if bits == 14 else "of which the upper eight are read"
+    assert line.startswith(f"1 of 2 images have 16 bits for each value, {but}")
+    assert said_of_bits(paths[1:]) == ""
     assert (f"raw.{ending}: if they hold 14 bits, they are read four times too dark" in line) == (bits == 14)
 
 
