@@ -3,17 +3,10 @@
 from imharness.reading.arrays import read_array, read_arrays
 from imharness.reading.digests import file_digest, files_digest
 from imharness.reading.image_folders import Census, images_below, is_image_name, said_of_misnamed
-from imharness.reading.images import (
-    image_shape,
-    read_image,
-    read_pixels,
-    said_of_bits,
-    said_of_colours,
-    said_of_profiles,
-)
+from imharness.reading.images import image_shape, read_image, read_pixels, said_of_images
 from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, read_text
 from imharness.reading.structured import parsed_json, read_json
-from imharness.reading.tables import read_columns, read_csv, read_stream
+from imharness.reading.tables import numbered, read_columns, read_csv, read_stream
 from imharness.reading.tensors import read_tensors, read_torch
 from imharness.reading.text import NO_MARKUP, is_plain, number, plain
 
@@ -29,6 +22,7 @@ __all__ = [
     "is_image_name",
     "is_plain",
     "number",
+    "numbered",
     "parsed_json",
     "plain",
     "plain_file",
@@ -44,8 +38,6 @@ __all__ = [
     "read_tensors",
     "read_text",
     "read_torch",
-    "said_of_bits",
-    "said_of_colours",
+    "said_of_images",
     "said_of_misnamed",
-    "said_of_profiles",
 ]

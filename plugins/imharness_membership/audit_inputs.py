@@ -1,13 +1,13 @@
 """Reads the input of an audit: outputs and labels of a model and its shadow model, on members and non-members."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from imharness.errors import UsageError
-from imharness.files import read_arrays, read_columns
+from imharness.files import numbered, read_arrays, read_columns
 from imharness_membership.probabilities import probabilities_of, refuse_rows
 
 Array = np.ndarray
@@ -96,7 +96,7 @@ def _from_table(path: Path, shadow: bool) -> dict[str, tuple[Array, Array]]:
                 f"{path} has no column {name}; it has: {', '.join(map(repr, table.columns[:SHOWN_COLUMNS]))}."
             )
     model, member = table.texts("model"), table.numbers("member")
-    outputs = np.stack([table.numbers(name) for name in _leading(table.columns)], axis=1)
+    outputs = np.stack([table.numbers(name) for name in numbered(table.columns, "p", str(path))], axis=1)
     labels = table.numbers("label")
     strange = np.flatnonzero(~np.isin(model, MODELS))
     if len(strange):
@@ -110,14 +110,6 @@ def _from_table(path: Path, shadow: bool) -> dict[str, tuple[Array, Array]]:
         if shadow or name == "target" or (model == name).any()
         for side, mask in (("member", (model == name) & member), ("nonmember", (model == name) & ~member))
     }
-
-
-def _leading(names: Sequence[str]) -> Iterator[str]:
-    """Yield p0, p1, ... up to the first that is missing."""
-    number = 0
-    while f"p{number}" in names:
-        yield f"p{number}"
-        number += 1
 
 
 def checked(

@@ -1,5 +1,6 @@
 """Reference models of an audit: their answers on the target's rows, and how evaluators use them."""
 
+import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import torch
 
 from imharness.errors import UsageError
-from imharness.files import read_arrays, read_columns
+from imharness.files import numbered, read_arrays, read_columns
 from imharness.leaderboard import balanced_accuracy, chosen_half
 from imharness.membership import InferMembership, MembershipQuery, References
 from imharness_membership.audit_inputs import Array, Outputs, checked
@@ -19,6 +20,8 @@ FEWEST = 4
 COPIED, LEAST, CERTAIN = 0.99, 20, 10.0
 """A reference is the target if so large a share of its log odds are the target's, of those up to `CERTAIN` in size, of
 which there must be so many different ones: trees, and models that are certain, answer alike by chance."""
+SAME = 1e-4
+"""Log odds of one model that were computed twice differ by no more than this, and by no more than this share."""
 CHECKED = 2
 """So many reference models are attacked by the others, to see how accurate an evaluator is where members are known."""
 
@@ -133,6 +136,7 @@ def _checked_answers(references: GivenReferences, target: Outputs) -> KnownRefer
         odds = log_odds(torch.from_numpy(flat), torch.from_numpy(np.tile(labels, len(answers)))).numpy()
         notes = (note,) if note else ()
         _refuse_target(odds.reshape(member.shape), target, where)
+        _refuse_copies(odds.reshape(member.shape), where)
         return KnownReferences(odds.reshape(member.shape), member, flat.reshape(answers.shape), notes)
     if not target.labelled:
         raise UsageError(f"{where}: without labels, give probabilities of all classes instead of log odds.")
@@ -141,6 +145,7 @@ def _checked_answers(references: GivenReferences, target: Outputs) -> KnownRefer
     if ((answers >= 0) & (answers <= 1)).all():
         raise UsageError(f"{where} lie in [0, 1]; log odds are needed, log p - log(1 - p) of the true class.")
     _refuse_target(answers, target, where)
+    _refuse_copies(answers, where)
     return KnownReferences(answers.astype(np.float32), member)
 
 
@@ -156,6 +161,21 @@ def _refuse_target(odds: Array, target: Outputs, where: str) -> None:
             f"{where}: reference {int(shares.argmax())} gives the target's answers on {shares.max():.0%} of the rows; "
             "leave the target out, as references are to be trained on members drawn independently of its own."
         )
+
+
+def _refuse_copies(odds: Array, where: str) -> None:
+    """Raise `UsageError` if two references give the same answers, log odds ``(K, n)``: they are one model."""
+    order = np.argsort(np.clip(odds, -CERTAIN, CERTAIN).mean(axis=1), kind="stable")  # copies stand side by side
+    for pair in itertools.pairwise(order):
+        first, second = odds[np.sort(pair)]
+        unsure = (np.abs(first) < CERTAIN) & (np.abs(second) < CERTAIN)
+        if len(np.unique(first[unsure])) < LEAST:
+            continue
+        if np.isclose(first[unsure], second[unsure], rtol=SAME, atol=SAME).mean() >= COPIED:
+            raise UsageError(
+                f"{where}: references {min(pair)} and {max(pair)} give the same answers, as one model does; references "
+                "are to be trained one by one, each on members drawn anew."
+            )
 
 
 def guessed(infer: InferMembership, query: MembershipQuery, references: KnownReferences) -> Array:
@@ -248,8 +268,7 @@ def read_references(path: Path) -> GivenReferences:
 
 def _from_table(path: Path) -> GivenReferences:
     table = read_columns(path)
-    wanted = ["log_odds"] if "log_odds" in table.columns else [name for name in table.columns if name[:1] == "p"]
-    wanted = wanted if wanted == ["log_odds"] else [f"p{number}" for number in range(len(wanted))]
+    wanted = ["log_odds"] if "log_odds" in table.columns else numbered(table.columns, "p", str(path))
     for name in ("reference", "row", "member", *(wanted or ["log_odds"])):
         if name not in table.columns:
             raise UsageError(f"{path} has no column {name}; it has: {', '.join(map(repr, table.columns[:20]))}.")

@@ -26,6 +26,14 @@ AS_SURE = 0.75
 this area under the ROC curve."""
 CLOSE, FAR, SMALL = 1e-3, 0.1, 1e-4
 """Distances of copies, and of rows that are none, and what is added to probabilities before their logarithm."""
+MOST = 0.95
+"""The share of repeated values that stand equally often, where a file was given several times."""
+CERTAIN = 0.999
+"""Probabilities of two classes above this are compared with none: so near to 1 numbers lie on a grid of their own."""
+EVEN, LEAST_GAPS, DIGITS = 4.0, 25, 6
+"""The smallest distances of values that lie on a grid differ by less than this factor, from the tenth of them to the
+last but a tenth; so many are needed to say so. Values are compared up to so many digits, as further ones are those of
+arithmetic."""
 DISTINCT = 0.1
 """The share of distinct rows below which a model has few answers, as trees do."""
 
@@ -124,13 +132,14 @@ def shared(one: Outputs, other: Outputs) -> int:
 def repeated(model: Outputs) -> int:
     """Return how many rows stand again on their side; 0 where chance explains it, or where they are few.
 
-    Rows with values of other rows do not count, as answers of trees and rounded ones are equal by chance, and neither
-    do rows of two classes, whose two values say the same. Equal rows of one source stand on both sides about as often
-    as chance puts them there; copies stand on one.
+    Rows with values of other rows do not count, as answers of trees and rounded ones are equal by chance. Rows of two
+    classes, whose two values say the same, count where their values lie on no grid. Equal rows of one source stand on
+    both sides about as often as chance puts them there; copies stand on one.
     """
     _, rows, which = np.unique(_rows(model), return_index=True, return_inverse=True)
     ours, theirs = (np.bincount(which[side], minlength=len(rows)) for side in (model.member, ~model.member))
-    again = (ours + theirs >= 2) & _of_its_own(model.outputs[rows], 3)
+    counts, outputs = ours + theirs, model.outputs[rows]
+    again = (counts >= 2) & (_of_its_own(outputs, 3) if outputs.shape[1] > 2 else _off_grid(outputs, counts))
     count, total = (ours + theirs)[again], len(which)
     further = int((np.maximum(ours - 1, 0) + np.maximum(theirs - 1, 0))[again].sum())
     if further <= COPIES * total:
@@ -196,6 +205,28 @@ def _of_its_own(outputs: Array, least: int = 2) -> Array:
     """Return whether a row has so many values that no other has, bool ``(n,)``; rounded ones and trees' do not."""
     _, which, counts = np.unique(outputs, return_inverse=True, return_counts=True)
     return np.asarray((counts[which.reshape(outputs.shape)] == 1).sum(axis=1) >= least)
+
+
+def _off_grid(outputs: Array, counts: Array) -> Array:
+    """Return which of different answers of two classes, given so many times, are equal although they lie on no grid.
+
+    Of rounded values that lie so close that as many are equal, at least as many stand on neighbouring points of the
+    grid: the smallest distances are those of the grid, which is even in the probability or in its log odds. Where the
+    grid is so coarse that most points are taken, values stand often, and not equally often.
+    """
+    sure = outputs.max(axis=1).astype(np.float64).round(DIGITS)
+    fine = (counts >= 2) & (sure < CERTAIN)
+    values, again = np.unique(sure[sure < CERTAIN]), counts[fine]
+    few = len(again)
+    if min(few, len(values) - 1) < LEAST_GAPS:
+        return np.zeros_like(fine)
+    equally = np.bincount(again).max() >= MOST * few
+    if not equally and (few > len(values) / 2 or (again <= FEW).mean() < MOST):
+        return np.zeros_like(fine)
+    odds = np.log(values / (1 - values))
+    gaps = (np.diff(values), np.diff(odds), np.diff(odds) / np.maximum(odds[1:], SMALL))
+    low, high = np.quantile([np.sort(each)[:few] for each in gaps], [0.1, 0.9], axis=1)
+    return fine & bool((high > EVEN * low).all())
 
 
 def _rows(side: Outputs) -> Array:

@@ -48,7 +48,7 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
     one image for all, or a folder whose files have the same names.
     """
     from imharness.commands import add_assets, console
-    from imharness.files import said_of_bits, said_of_colours, said_of_profiles
+    from imharness.files import said_of_images
 
     if assets is not None:
         add_assets(assets)
@@ -56,9 +56,8 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
     metrics = _metrics([word for word in words if not Path(word).exists()], reference)
     pairs = _pairs([Path(word) for word in words if Path(word).exists()], reference)
     images = dict.fromkeys(path for pair in pairs for path in pair if path is not None)
-    for said in (said_of_colours, said_of_bits, said_of_profiles):
-        if warning := said(list(images)):
-            console.warn(warning)
+    for warning in said_of_images(list(images)):
+        console.warn(warning)
     labels = [metric.label for metric in metrics]
     total = len(metrics) * len(pairs)
     with console.progress("scoring", visible=not as_json) as advance:

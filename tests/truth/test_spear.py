@@ -8,7 +8,7 @@ from imharness.components.registry import installed
 from imharness.data import generator
 from imharness.errors import UsageError
 from imharness.gradients import Gradients, ImageRng
-from imharness_reconstruction.attacks.spear import Spear
+from imharness_reconstruction.attacks.spear import Spear, _Search
 from imharness_reconstruction.models.pixel_mlp import PixelMLP
 from imharness_reconstruction.notebook.reconstruct import reconstruct
 from imharness_reconstruction.pairing import paired
@@ -143,3 +143,23 @@ def test_networks_and_gradients_that_do_not_fit_are_refused_in_a_line() -> None:
     del shared["1.bias"]
     with pytest.raises(UsageError, match=r"gradients: 1\.bias is missing"):
         rebuilt(model, shared, images, 2)
+
+
+def test_spear_exchanges_a_sparse_direction_that_is_no_row_of_the_gradient_for_one_that_is() -> None:
+    """With more directions than images, the first ones are not always those of the images."""
+    random = generator(0)
+    layer = torch.nn.Linear(12, 60).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.randn(60, 12, generator=random, dtype=torch.float64))
+        layer.bias.zero_()
+    images = torch.randn(3, 12, generator=random, dtype=torch.float64)
+    rows = torch.randn(3, 60, generator=random, dtype=torch.float64) * (layer(images) > 0)
+    search = _Search(rows.T @ images, rows.sum(dim=0), layer, layer, (1, 3, 4), 3, 1e-6)
+    real = F.normalize(torch.linalg.lstsq(search.span, rows.T).solution.T, dim=1)
+    other = F.normalize(torch.randn(1, 3, generator=random, dtype=torch.float64), dim=1)
+    search.directions = torch.cat([other, real])
+    directions, agreement = search._choose()
+    assert agreement == 1
+    assert (directions @ real.T).abs().amax(dim=1).min() > 1 - 1e-9
+    search.directions = torch.cat([other, real[:2]])
+    assert search._choose()[1] < 1

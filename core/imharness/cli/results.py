@@ -198,9 +198,15 @@ def copy(source: str, target: str) -> None:
     from imharness.cli.stores import existing
     from imharness.results.store import Store
 
+    differing: list[str] = []
     with console.progress("copying") as advance:
-        copied = copy_store(existing(source), Store(target), advance)
+        copied = copy_store(existing(source), Store(target), advance, differing.append)
     console.say(f"{copied} tasks copied to {target}")
+    if differing:
+        console.warn(
+            f"{len(differing)} tasks have other rows in {target}, which stay there, such as {differing[0][:12]}: the "
+            f"stores were computed apart; `harness results rank --store {target}` makes its tables again"
+        )
 
 
 @results.command()

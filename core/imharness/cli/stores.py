@@ -13,6 +13,7 @@ from imharness.results.storage import in_parallel
 from imharness.results.storage.files import StoredFile
 from imharness.results.storage.taskfiles import TaskFile
 from imharness.results.store import Store, Survey
+from imharness.results.tasks import TaskRecord
 
 DOCUMENTS = ("logs", "sweeps", "leaderboards", "submissions", "times", "seasons", "examined", "withdrawals")
 """The folders of documents that are copied."""
@@ -94,11 +95,18 @@ def _damage(check: Callable[[], object]) -> str:
     return ""
 
 
-def copy(source: Store, target: Store, advance: Advance = lambda done, total: None) -> int:
+def copy(
+    source: Store,
+    target: Store,
+    advance: Advance = lambda done, total: None,
+    differing: Callable[[str], None] = lambda key: None,
+) -> int:
     """Copy a store into another and verify it; return how many tasks were not there before.
 
     Tasks are copied before what points to them, so that a reader of the unfinished copy sees only complete tasks. A
-    call after an interrupted one continues it. Documents replace those with the same name. Raises `DamagedError` if the
+    call after an interrupted one continues it. Documents replace those with the same name. Where both stores computed a
+    task apart, a result counts before a failure, and otherwise that of the target stays; `differing` gets the key if
+    rows differ. Raises `DamagedError` if the
     source is damaged, `StoreError` if the target has a ledger of its own, and `UsageError` while a season on
     unpublished photographs is open.
     """
@@ -107,30 +115,65 @@ def copy(source: Store, target: Store, advance: Advance = lambda done, total: No
     files, there = source.survey().tasks, target.survey()
     at_once = max(source.backend.at_once, target.backend.at_once)
     copies = in_parallel(lambda key: _copy_task(source, target, there, key, files[key]), sorted(files), at_once)
-    for done, _ in enumerate(copies, start=1):
+    for done, (key, agrees) in enumerate(zip(sorted(files), copies, strict=True), start=1):
+        if not agrees:
+            differing(key)
         advance(done, len(files))
     _copy_documents(source, target)
     return len(files.keys() - there.tasks.keys())
 
 
-def _copy_task(source: Store, target: Store, there: Survey, key: str, files: Sequence[TaskFile]) -> None:
-    """Copy the arrays of a task and then its file; what was computed again meanwhile is copied as it is then."""
-    existing, size = there.tasks.get(key, []), target.backend.size
+def _copy_task(source: Store, target: Store, there: Survey, key: str, files: Sequence[TaskFile]) -> bool:
+    """Copy the arrays of a task and then its file; what was computed again meanwhile is copied as it is then.
+
+    Return whether the target has these rows now.
+    """
+    existing, size, agrees = there.tasks.get(key, []), target.backend.size, True
     while True:
         try:
             for file in files:
                 content = source.verified(file.name, file.sha256)
-                arrays = source.opened(file, content).arrays
+                record = source.opened(file, content)
+                placed, agrees = _placed(file, record, target, existing)
+                if placed is None:
+                    continue
+                arrays = record.arrays
                 if arrays is not None and not target.intact(arrays, there.arrays.get(arrays.file, -1)):
                     target.put(arrays.file, source.content(arrays))
-                stored = StoredFile(file=file.name, sha256=file.sha256, size=len(content))
-                if file not in existing or not target.intact(stored, size(file.name)):
-                    target.put(file.name, content)
-            break
+                stored = StoredFile(file=placed.name, sha256=placed.sha256, size=len(content))
+                if placed not in existing or not target.intact(stored, size(placed.name)):
+                    target.put(placed.name, content)
+            return agrees
         except DamagedError:
             before, files = files, source.files(key)
             if {*before} == {*files}:
                 raise
+
+
+def _placed(
+    file: TaskFile, record: TaskRecord, target: Store, existing: Sequence[TaskFile]
+) -> tuple[TaskFile | None, bool]:
+    """Return as what a file is to be stored beside those of its task in the target, and whether the rows agree then.
+
+    None leaves the task as it is. The file that counts is the last in the order of its name, which says nothing of two
+    stores that computed the task apart.
+    """
+    same = next((each for each in existing if each.sha256 == file.sha256), None)
+    if same is not None or not existing:
+        return same or file, True
+    last = existing[-1]
+    if record.status == "failed" and last.kind != "failed":
+        return None, True
+    if file.number > last.number:  # computed again since
+        return file, True
+    later = file._replace(number=last.number + 1)
+    try:
+        theirs = target.opened(last, target.verified(last.name, last.sha256))
+    except DamagedError:
+        return later, True
+    if last.kind == "failed":
+        return (later if record.status == "done" else None), True
+    return None, (theirs.rows, theirs.arrays) == (record.rows, record.arrays)
 
 
 def _copy_documents(source: Store, target: Store) -> None:

@@ -70,6 +70,11 @@ def image_shape(path: Path, content: bytes | None = None) -> tuple[int, int]:
         raise _unreadable(path, error) from None
 
 
+def said_of_images(paths: Sequence[Path]) -> list[str]:
+    """Return sentences on images whose values may not mean what one expects: of their colours, bits and profiles."""
+    return list(filter(None, (said_of_colours(paths), said_of_bits(paths), said_of_profiles(paths))))
+
+
 def other_than_rgb(path: Path) -> str:
     """Return what an image has instead of three colours: "grey", "transparency", "CMYK", or "" if they are RGB.
 

@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,10 @@ def _columns(path: Path, names: list[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Columns:
-    """A table whose columns are read one by one. Row numbers in messages count from 0."""
+    """A table whose columns are read one by one. Row numbers in messages count from 0.
+
+    Capitals of their names and spaces around them do not count: names are here in small letters.
+    """
 
     path: Path
     columns: tuple[str, ...]
@@ -175,7 +178,19 @@ def read_columns(path: Path, limit: int = BYTES) -> Columns:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise UsageError(f"{printable(path)} cannot be read: {reason(error)}") from None
-    return Columns(path, tuple(table.column_names), table)
+    names = _columns(path, [name.strip().casefold() for name in table.column_names])
+    return Columns(path, names, table.rename_columns(names))
+
+
+def numbered(names: Sequence[str], letter: str, where: str) -> list[str]:
+    """Return the columns `letter` 0, `letter` 1, ... of a table; raises `UsageError` if numbers between are missing."""
+    alike = [name for name in names if re.fullmatch(rf"{letter}_?\d+", name.strip(), re.ASCII | re.IGNORECASE)]
+    wanted = [f"{letter}{number}" for number in range(len(alike))]
+    for name in wanted:
+        if name not in names:
+            strange = next(each for each in alike if each not in wanted)
+            raise UsageError(f"{where} has a column {strange!r:.60} and no column {name}; they are numbered from 0.")
+    return wanted
 
 
 def read_stream(path: Path, limit: int = STREAM_BYTES) -> Any:

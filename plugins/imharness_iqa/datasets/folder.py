@@ -9,7 +9,7 @@ from pydantic import Field
 
 from imharness.data import ImageDataset, ImageSet, Info, asset_path, hookimpl
 from imharness.errors import Unavailable, UsageError
-from imharness.files import images_below, said_of_bits, said_of_colours, said_of_misnamed, said_of_profiles
+from imharness.files import images_below, said_of_images, said_of_misnamed
 from imharness_iqa.folders import NO_LABELS, SHOWN, FolderDataset, Listing, read_scores
 
 NAMES = ("image", "image_name", "name", "filename")
@@ -53,9 +53,8 @@ class Folder(FolderDataset):
             warnings.warn(sentence, stacklevel=2)
         image_set = super().build(device)
         paths = [asset_path(self.path) / name for name in image_set.names]
-        for said in (said_of_colours, said_of_bits, said_of_profiles):
-            if message := said(paths):
-                warnings.warn(message, stacklevel=2)
+        for message in said_of_images(paths):
+            warnings.warn(message, stacklevel=2)
         return image_set
 
     def listing(self) -> Listing:

@@ -10,6 +10,7 @@ import torch
 
 from imharness.errors import UsageError
 from imharness.extending import array_of, output_of, wrong
+from imharness.files import numbered
 from imharness_membership.audit_inputs import Array, Outputs, checked
 
 ARRAYS = ("probabilities", "labels", "member")
@@ -85,8 +86,7 @@ def _columns(name: str, frame: Any) -> tuple[Array, Array, Array]:
     for column in ("member", "label", "p0", "p1"):
         if column not in have:
             raise UsageError(f"{name} has no column {column}; it has: {', '.join(map(repr, have[:20])) or 'none'}.")
-    count = next(number for number in range(len(have) + 1) if f"p{number}" not in have)
-    probabilities = [array_of(f"{name}: column p{number}", frame[f"p{number}"]) for number in range(count)]
+    probabilities = [array_of(f"{name}: column {column}", frame[column]) for column in numbered(have, "p", name)]
     label, member = (array_of(f"{name}: column {column}", frame[column]) for column in ("label", "member"))
     return np.stack(probabilities, axis=1), label, member
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from PIL import Image, ImageCms
 
 from imharness.cli import cli
-from imharness.files import said_of_colours, said_of_profiles
+from imharness.reading.images import said_of_colours, said_of_profiles
 
 SRGB = ((0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7139))
 """X, Y and Z of red, green and blue under D50."""
@@ -64,7 +64,7 @@ def profile(name: str, gamma: float, colours: Sequence[Sequence[float]] = ()) ->
 def test_profiles_other_than_srgb_are_said(tmp_path: Path) -> None:
     """Two files of equal values and other profiles show other colours; their PSNR was 160 dB without a word."""
     usual = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    given = {
+    profiles = {
         "none.png": b"",
         "usual.jpg": usual,
         "usual.png": profile("Like sRGB", 2.2, SRGB),
@@ -74,7 +74,7 @@ def test_profiles_other_than_srgb_are_said(tmp_path: Path) -> None:
         "broken.png": b"no profile",
     }
     paths = []
-    for name, content in given.items():
+    for name, content in profiles.items():
         image = Image.fromarray(np.full((64, 64, 3), (200, 100, 50), dtype=np.uint8))
         image.save(tmp_path / name, icc_profile=content or None)
         paths.append(tmp_path / name)

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from imharness.errors import UsageError
-from imharness.files import image_shape, read_image, read_pixels, said_of_bits
-from imharness.reading.images import formats
+from imharness.files import image_shape, read_image, read_pixels
+from imharness.reading.images import formats, said_of_bits
 
 TURNS = {
     1: lambda x: x,

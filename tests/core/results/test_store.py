@@ -17,6 +17,7 @@ from imharness.results.storage import sha256_of
 from imharness.results.storage.files import packed
 from imharness.results.storage.taskfiles import TaskFile, content_of, rows_in
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
 from imharness_submissions.ledger import Ledger
 
 ROWS = {"name": ["a", "b"], "score": np.array([0.5, 1.5], dtype=np.float32)}
@@ -141,3 +142,29 @@ def test_packed_arrays_are_the_librarys_with_and_without_room_for_a_file(tmp_pat
     arrays = {"b": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.zeros((0, 3), dtype=np.float32)}
     assert packed(arrays) == safetensors.numpy.save(arrays)
     assert not list(tmp_path.iterdir())
+
+
+def test_tables_are_whole_while_the_arrays_of_their_tasks_alone_are_as_written(tmp_path: Path) -> None:
+    store = Store(tmp_path / "arrays")
+    store.commit(record(0), ROWS, ARRAYS)
+    store.commit(record(1), ROWS, {})
+    store.commit(record(2), ROWS, {"images": ARRAYS["images"] + 1})
+    facts = {"track": "acme/t", "title": "", "measures": "", "profile": "p", "seed": 0, "limit": None, "command": ""}
+    keys = [record(number).key for number in range(4)]  # of the last there is no file
+
+    def whole(*numbers: int) -> bool:
+        tasks = {str(number): keys[number] for number in numbers}
+        return store.has_arrays(Sweep(**facts, finished="", missing=(), tasks=tasks), store.survey())
+
+    assert whole(0, 1, 2)
+    assert whole(0, 1, 3)
+    assert whole(1, 3)
+    name = next(name for name in store.backend.sizes("artifacts") if keys[2] in name)
+    path = store.root / name
+    content = path.read_bytes()
+    path.write_bytes(b"\0" + content[1:])
+    assert not whole(0, 2)
+    assert whole(0, 1)
+    path.unlink()
+    assert not whole(0, 2)
+    assert whole(0, 1)

@@ -6,16 +6,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.core.results.records import record
 from tests.core.results.test_store import ARRAYS, ROWS
 from tests.rows_of import files_of
 
+from imharness.cli import cli
 from imharness.cli.stores import copy, verify
 from imharness.errors import DamagedError, StoreError
 from imharness.results.entries import Examined
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
-from imharness.results.tasks import TaskRecord
+from imharness.results.tasks import Failure, TaskRecord
 from imharness_submissions.ledger import Ledger
 
 DOCUMENT = "examined/e.json"
@@ -148,6 +150,39 @@ def test_a_copy_replaces_what_is_damaged_in_its_target(store: Store, tmp_path: P
     copy(store, target)
     for path in (*paths, document):
         assert path.read_bytes() == (store.root / path.relative_to(target.root)).read_bytes()
+
+
+def test_of_stores_that_were_computed_apart_a_result_counts_before_a_failure_and_stays(tmp_path: Path) -> None:
+    """Files of one number were ordered by their names: a failure took the place of a result, which a run deleted."""
+    store, failed, computed, other = (Store(tmp_path / name) for name in ("store", "failed", "computed", "other"))
+    store.commit(record(0), ROWS, ARRAYS)
+    memory = Failure(who="harness", error="MemoryError", message="no room")
+    failed.commit(record(0).model_copy(update={"status": "failed", "failure": memory}), {}, {})
+    computed.commit(record(0, "2026-01-02"), ROWS, ARRAYS)
+    other.commit(record(0), ROWS | {"score": ROWS["score"] + 1}, ARRAYS)
+    for first, second, differ in (
+        (store, failed, False),
+        (failed, store, False),
+        (store, computed, False),
+        (store, other, True),
+        (other, store, True),
+    ):
+        target, differing = Store(tmp_path / f"{first.root.name}-{second.root.name}"), list[str]()
+        for each in (first, second, second):
+            copy(each, target, differing=differing.append)
+        stored = target.record(key := record().key)
+        assert stored is not None
+        assert stored.status == "done"
+        assert (target.rows(stored)["score"][0] == 1.5) == (first is other)
+        assert target.finished([key]) == ({key}, [])
+        assert differing == [key, key] * differ
+    for name in ("other", "store"):
+        ran = CliRunner().invoke(cli, ["results", "copy", str(tmp_path / name), str(tmp_path / "both")])
+        assert ran.exit_code == 0
+        assert ("1 tasks have other rows in" in " ".join(ran.output.split())) == (name == "store")
+    again = other.commit(record(0), ROWS | {"score": ROWS["score"] + 2}, ARRAYS)  # as `--fresh` does
+    copy(other, target := Store(tmp_path / "store-other"))
+    assert target.record(again.key) == again
 
 
 def test_a_damaged_document_or_ledger_is_not_copied(store: Store, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
+import imharness as ih
 from imharness.cli import cli, console
 from imharness.components.registry import installed
 from imharness.errors import UsageError
@@ -65,6 +67,31 @@ def as_table(arrays: dict[str, np.ndarray]) -> pa.Table:
             for i in range(CLASSES):
                 columns[f"p{i}"] += outputs[:, i].tolist()
     return pa.table(columns)
+
+
+@pytest.mark.parametrize("name", ["q2", "p_2", "p9", "p2a"])
+def test_a_column_between_others_that_has_another_name_is_missed(arrays, name: str, tmp_path: Path) -> None:
+    """Of logits the further columns were left out without a word: p0 and p1 were all classes."""
+    table = as_table(arrays)
+    logits = table.set_column(table.column_names.index("p0"), "p0", pa.array(np.full(len(table), -3.0)))
+    labels = logits.set_column(2, "label", pa.array(np.arange(len(table)) % 2))
+    file = tmp_path / "outputs.csv"
+    pa.csv.write_csv(labels.rename_columns([name if old == "p2" else old for old in table.column_names]), file)
+    with pytest.raises(UsageError, match=r"outputs\.csv has a column 'p\S+' and no column p2"):
+        run(file, "--logits", "--evaluator", "entropy")
+    with pytest.raises(UsageError, match=r"target has a column 'p.*' and no column p2"):
+        ih.audit(pd.read_csv(file), evaluators=["entropy"])
+
+
+def test_capitals_and_spaces_in_names_of_columns_do_not_count(arrays, tmp_path: Path) -> None:
+    table = as_table(arrays)
+    pa.csv.write_csv(table, tmp_path / "a.csv")
+    pa.csv.write_csv(table.rename_columns([f" {name.upper()}" for name in table.column_names]), tmp_path / "b.csv")
+    expected, read = (read_audit(tmp_path / name, False)["target"] for name in ("a.csv", "b.csv"))
+    np.testing.assert_array_equal(read.outputs, expected.outputs)
+    pa.csv.write_csv(table.append_column("Member", table["member"]), tmp_path / "c.csv")
+    with pytest.raises(UsageError, match="more than one column 'member'"):
+        read_audit(tmp_path / "c.csv", False)
 
 
 def test_it_prints_writes_and_fails_above(arrays, tmp_path: Path) -> None:

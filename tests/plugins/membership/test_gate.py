@@ -398,3 +398,30 @@ def test_what_speaks_against_an_audit_stands_in_the_notebook_and_in_every_file(t
         assert "Are the flags of members the other way round?" in document
     assert "Not shown" in text
     assert json.loads(json.dumps(result.found.facts()))["findings"][0]["accuracy"]["doubts"]
+
+
+def test_rows_of_two_classes_that_stand_again_are_noticed_and_rounded_ones_that_are_equal_are_not() -> None:
+    """Both values of a row say the same, so that a file given twice passed with intervals that were too narrow."""
+
+    def again(answers: Rows, released: Callable = lambda shares: shares) -> int:
+        shares = released(answers["probabilities"]).astype(np.float32)
+        return repeated(Outputs(shares, answers["labels"], answers["member"]))
+
+    for sure, leak in ((1.0, 0.0), (3.0, 4.0)):
+        answers = model(3, 400, leak, 2, sure)
+        assert again(answers) == 0
+        assert 500 < again(several(answers, 2)) <= 800
+        assert 1000 < again(several(answers, 9, (True,))) <= 3200
+    drawn = np.concatenate([np.random.default_rng(1).integers(0, 400, 400), np.arange(400, 800)])
+    members = {name: values[drawn] for name, values in model(3, 400, 0.0, 2).items()} | {"member": answers["member"]}
+    assert 130 < again(members) <= 400 - len(np.unique(drawn[:400]))
+    for released in (
+        *(lambda shares, d=d: shares.round(d) for d in (2, 3, 4, 6)),
+        lambda shares: shares.astype(np.float16),
+        lambda shares: 1 / (1 + np.exp(-np.log(shares / (1 - shares)).round(2))),
+    ):
+        for sure, leak in ((3.0, 4.0), (8.0, 6.0), (14.0, 9.0)):
+            assert again(model(5, 1500, leak, 2, sure), released) == 0
+    target, shadow = model(1, 400, 0.0, 2), model(2, 400, 0.0, 2)
+    accuracy = ih.audit(several(target, 2), shadow, evaluators=QUICK).worst.accuracy
+    assert accuracy.against(LIMIT) == "not shown"

@@ -174,6 +174,8 @@ def test_without_labels_the_predicted_class_stands_for_the_true_one(tmp_path: Pa
             lambda odds, member: (odds, member * (np.arange(6) > 0)[:, None]),
             "reference 0 was trained on all or on none",
         ),
+        (lambda odds, member: (odds[[0, 1, 2, 3, 1]], member[:5]), "references 1 and 4 give the same answers, as one"),
+        (lambda odds, member: (np.tile(odds[:1] * (1 + 1e-6), (6, 1)), member), "give the same answers, as one model"),
         (lambda odds, member: {"log_odds": odds}, "references: expected a mapping with member"),
         (lambda odds, member: 16, "a number only with train="),
     ],
