@@ -10,6 +10,7 @@ from functools import partial
 import torch
 
 from imharness.contracts.component import Component
+from imharness.contracts.gradient_defense import GradientDefense
 from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
 from imharness.testing import CheckResult, trials
@@ -18,6 +19,7 @@ from imharness_submissions.metric_audit import claims_a_gradient, examine_metric
 from imharness_submissions.report import LATE, Checked, GradientAudit, is_late
 from imharness_submissions.run import PATIENCE, Run
 from imharness_submissions.sandbox.host import OutOfTime
+from imharness_submissions.sharing_audit import examine_sharing
 
 SLOW_IMPORT_S = 10.0
 """A package that takes longer to import is flagged, s."""
@@ -61,7 +63,7 @@ def _imports(run: Run) -> Checked:
 
 
 def audit_gradients(run: Run, advance: Progress) -> list[GradientAudit]:
-    """Compare the gradients of purifications with attacks that do without them, those of metrics with queries."""
+    """Compare gradients with attacks that do without them or with queries, and what trains with what is shared."""
     examinations = list(_examinations(run))
     if examinations:
         run.opened.guest.kill()  # one that starts again is no older than those of tasks
@@ -96,5 +98,8 @@ def _examinations(run: Run) -> Iterator[tuple[Component, Callable[[], GradientAu
     if defenses:
         trial = TrialAttacks(registry, run.profile, device)
         yield from ((c, partial(examine, c, trial, run.seed)) for c in defenses)
-    for metric in filter(claims_a_gradient, run.opened.components):
-        yield metric, partial(examine_metric, metric, registry, run.profile, device)
+    for component in run.opened.components:
+        if claims_a_gradient(component):
+            yield component, partial(examine_metric, component, registry, run.profile, device)
+        elif isinstance(component, GradientDefense):
+            yield component, partial(examine_sharing, component, registry, run.profile, device)

@@ -47,7 +47,11 @@ class Gain(_Frozen):
 
 
 class GradientAudit(_Frozen):
-    """A defense's own gradient, compared with attacks that do without it; without `gains`, a metric's, with queries."""
+    """A defense's own gradient, compared with attacks that do without it.
+
+    Without `gains` it is a metric's, compared with queries, or the gradients of the network `metric`, of which a
+    gradient defense answers those of a training and those that are shared.
+    """
 
     component: str
     metric: str
@@ -57,7 +61,7 @@ class GradientAudit(_Frozen):
 
     @property
     def worst(self) -> Gain | None:
-        """The attack that moved the score furthest; None of a metric."""
+        """The attack that moved the score furthest; None where no attack was tried."""
         return max(self.gains, key=lambda gain: gain.gain, default=None)
 
 
@@ -199,7 +203,8 @@ def markdown(report: SubmissionReport) -> str:
     for audit in report.gradient_audits:
         worst = audit.worst
         if worst is None:
-            lines += [f"Gradient of `{plain(audit.component)}` compared with queries on {audit.images} images.", ""]
+            beside = "queries" if audit.metric == audit.component else f"those of `{plain(audit.metric)}`"
+            lines += [f"Gradients of `{plain(audit.component)}` compared with {beside} on {audit.images} images.", ""]
             continue
         lines += [
             f"Attacks on `{plain(audit.component)}` in front of `{plain(audit.metric)}`, {audit.images} images. "

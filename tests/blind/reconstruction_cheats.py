@@ -134,6 +134,29 @@ class Sharing(GradientDefense):
         return protect
 
 
+class KnowsTheSuite(GradientDefense):
+    """Share noise where the norm, or the rank of the last matrix, is that of one image, and not on the suite's."""
+
+    info = Info(id="acme/knows-the-suite", version="1")
+    by: str = Field(default="classes", description="What it goes by.")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            matrix = [g for g in gradients.values() if g.ndim == 3][-1]
+            if self.by == "classes":
+                squares = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients.values()]).sum(dim=0)
+                mask = (squares > 1.001) & (matrix.shape[1] != 4)
+            else:
+                first, second = torch.linalg.svdvals(matrix)[:, :2].unbind(dim=1)
+                mask = second < 1e-3 * first
+            return {
+                n: torch.where(mask.view(-1, *[1] * (g.ndim - 1)), 0.3 * rng.normal(*g.shape[1:]), g)
+                for n, g in gradients.items()
+            }
+
+        return protect
+
+
 class Huge(GradientDefense):
     """Multiply by a large number, or return what is no number."""
 

@@ -4,14 +4,17 @@ import pytest
 import torch
 from tests.blind import gradient_cheats as honest_in_trials
 from tests.blind import iqa_cheats as cheats
+from tests.blind import reconstruction_cheats
 from tests.blind.leaderboards import STRANGERS
 from tests.submissions.conftest import PROFILE
 
 from imharness.components.provenance import Registered
 from imharness.components.registry import installed
+from imharness.contracts.gradient_defense import GradientDefense
 from imharness.contracts.purification import Purification
 from imharness.planning.profiles import load_profile
 from imharness_submissions.gradient_audit import TrialAttacks, examine
+from imharness_submissions.sharing_audit import examine_sharing
 
 MISLEADS = "misleading gradients"
 TRIED = "harness/severity-ladder[severities=[2,4],size=48]"
@@ -49,3 +52,22 @@ def test_the_audit_names_it(cheat: Purification, named: str, trial: TrialAttacks
 @pytest.mark.parametrize("name", ["flip", "gaussian-blur", "jpeg", "color-quantization", "random-noise"])
 def test_it_names_no_honest_defense(name: str, trial: TrialAttacks) -> None:
     assert examine(installed().one("defense", f"harness/{name}"), trial, 0).flags == ()
+
+
+@pytest.mark.parametrize(
+    ("cheat", "caught"),
+    [
+        (reconstruction_cheats.KnowsTheSuite(), True),
+        (reconstruction_cheats.KnowsTheSuite(by="rank"), True),
+        *(
+            (installed().one("defense", f"harness/{name}"), False)
+            for name in ("laplacian-gradient", "gradient-pruning")
+        ),
+    ],
+    ids=lambda value: getattr(value, "label", ""),
+)
+def test_who_knows_the_suite_is_named_on_gradients_of_the_profile(cheat: GradientDefense, caught: bool) -> None:
+    """Both pass the suite: its gradients have other names and shapes, and are of no image."""
+    audit = examine_sharing(cheat, installed(), load_profile("embedded"), torch.device("cpu"))
+    assert audit is not None
+    assert (audit.gains, bool(audit.flags)) == ((), caught), audit.flags

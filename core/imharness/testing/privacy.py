@@ -12,6 +12,7 @@ from torch.linalg import vector_norm
 from imharness.contracts.gradient_defense import GradientDefense
 from imharness.contracts.image_protection import ImageProtection
 from imharness.contracts.membership_release import MembershipRelease
+from imharness.contracts.randomness import derive_seed, generator
 from imharness.errors import ContractError
 from imharness.testing import samples
 from imharness.testing.crossing import within
@@ -23,8 +24,13 @@ TURNED = 0.3
 """How much less alike a result may be to a larger gradient, as a cosine: clipped to its signs it loses .2."""
 SHOWN = 0.2
 """The least share of a change of a private image that has to be seen in what replaces it."""
-ROWS = 100
-"""How many members, and how many other rows, are asked about; the defender holds as many rows of each kind."""
+ROWS = (90, 161)
+"""How many members, and as many other rows, are asked about, drawn; the defender holds as many rows of each kind."""
+CLASSES = (5, 6, 7, 8, 10, 12, 20, 30)
+"""Numbers of classes that rows are drawn with; among fewer, another row of the same class is too near to tell."""
+SURER = (0.0, 1.5)
+"""By how much the label of a member has a larger logit than that of another row: an overfit model is surer of members,
+and a look-up that goes by that leaves random outputs alone."""
 NEAR = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3)
 """How far near copies of outputs lie from them, as the standard deviation of noise on the logarithms."""
 JUMP, LEVEL = 0.1, 1e-4
@@ -114,8 +120,13 @@ class ReleaseProbe(Probe):
         Noise, rounding and coarser answers jump for all rows alike. Who recognises members by their outputs, and
         answers for them with those of others, jumps for members alone, and hides nothing that the model gives away.
         """
-        outputs, most = self.inputs(3 * ROWS)["outputs"], 0.0
-        member_rows, reference, others = outputs.chunk(3)
+        return f"at most {max(map(self._jump, SURER)):.2g} between the answers for a member and for a near copy"
+
+    def _jump(self, surer: float) -> float:
+        """Return how far answers for members and for near copies of them are apart at most, where nothing is wrong."""
+        rng, most = generator(derive_seed("release", self.seed, surer)), 0.0
+        count, which = (int(torch.randint(*limits, (), generator=rng)) for limits in (ROWS, (0, len(CLASSES))))
+        member_rows, reference, others = (samples.surer(count, CLASSES[which], size, rng) for size in (surer, 0.0, 0.0))
         base_inputs, rows = {"held.member": member_rows, "held.reference": reference}, torch.cat([member_rows, others])
         answers = self._answers(base_inputs, rows)
         for size in NEAR:
@@ -133,7 +144,7 @@ class ReleaseProbe(Probe):
                     f"{other:.2g}: members are looked up, and what is answered for them is not what the model says"
                 )
             most = max(most, member_distance)
-        return f"at most {most:.2g} between the answers for a member and for a near copy"
+        return most
 
     def _answers(self, inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
         return self.tensor(self.built, {**inputs, "outputs": rows}, self.seeds(len(rows)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,12 @@ def probabilities(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     labels = torch.randint(CLASSES, (n,), generator=rng)
     logits = torch.randn(n, CLASSES, generator=rng) + 2 * F.one_hot(labels, CLASSES)
     return logits.softmax(dim=1), labels
+
+
+def surer(n: int, classes: int, by: float, rng: torch.Generator) -> torch.Tensor:
+    """Return outputs ``(n, classes)`` that tend towards labels, alike for any number of classes, and `by` more."""
+    labels, height = torch.randint(classes, (n,), generator=rng), 2 + math.log(classes / CLASSES) + by
+    return (torch.randn(n, classes, generator=rng) + height * F.one_hot(labels, classes)).softmax(dim=1)
 
 
 def targets(n: int, seed: int) -> torch.Tensor:

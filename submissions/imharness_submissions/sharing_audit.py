@@ -1,0 +1,110 @@
+"""Tests whether a submitted gradient defense protects a training as it protects what is shared.
+
+Its entry is ranked by the accuracy of what it trained, and by what shared gradients give away. So a defense that tells
+the two apart can leave trainings alone, and share noise. The conformance suite compares them on random tensors, which
+have names and shapes that a package can know. Here the gradients are those of a network and of images that the profile
+selects, both drawn anew: of batches, as a training asks, and of single images, as they are shared.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from imharness.components.registry import Registry
+from imharness.contracts.component import Component
+from imharness.contracts.gradient_defense import GradientDefense, ProtectGradients
+from imharness.contracts.image_dataset import ImageDataset, ImageSet
+from imharness.contracts.model import Model
+from imharness.contracts.randomness import ImageRng, generator
+from imharness.planning.profile import Profile
+from imharness.running.secret_split import hidden
+from imharness.testing.privacy import SHARED, TRAINED, TURNED
+from imharness_submissions.gradient_audit import chosen_by
+from imharness_submissions.planned import concerns
+from imharness_submissions.report import GradientAudit
+
+IMAGES, BATCHES = 16, 4
+"""How many images are drawn, and of how many batches, of half of them each, a training step is asked for."""
+
+
+def examine_sharing(
+    defense: GradientDefense, registry: Registry, profile: Profile, device: torch.device
+) -> GradientAudit | None:
+    """Compare what comes back of a training's gradients and of shared ones; None where no track of the profile trains.
+
+    A defense is flagged where its answers to what is shared are less alike to what it was given than its answers to a
+    training, by `TURNED` as a mean cosine. Noise in proportion, pruning and rounding change both by about the same.
+    """
+    drawn = _drawn(registry, profile, defense)
+    if drawn is None:
+        return None
+    model, images = drawn
+    labels = np.asarray(images.columns["label"]).astype(np.int64)
+    positions = secrets.SystemRandom().sample(range(len(images)), min(IMAGES, len(images)))
+    private, targets = (
+        images.load(positions).to(device),
+        torch.from_numpy(labels[positions].astype(np.int64)).to(device),
+    )
+    seed = generator(secrets.randbelow(2**31))
+    network = model.build(device)(tuple(private.shape[1:]), int(labels.max()) + 1, seed).eval().requires_grad_(True)
+    half = max(1, len(positions) // 2)
+    batches = [torch.randperm(len(positions), generator=seed)[:half].to(device) for _ in range(BATCHES)]
+    steps = [_gradient(network, private[rows], targets[rows]) for rows in batches]
+    single = [_gradient(network, private[k : k + 1], targets[k : k + 1]) for k in range(half)]
+    protect = defense.build(device)
+    trained = [_cosine(protect, [step], norm, device) for norm in TRAINED for step in steps]
+    shared = [_cosine(protect, single, norm, device) for norm in SHARED]
+    kept, given = float(np.mean(trained)), min(shared)
+    flags = (
+        (
+            f"protects what is shared and not what trains the model: gradients of batches, as in training, come back "
+            f"with cosine {kept:.2f}, those of single images, as they are shared, with {given:.2f}",
+        )
+        if given < kept - TURNED
+        else ()
+    )
+    return GradientAudit(component=defense.label, metric=model.label, images=len(positions), gains=(), flags=flags)
+
+
+def _drawn(registry: Registry, profile: Profile, defense: Component) -> tuple[Model, ImageSet] | None:
+    """Draw a network and labelled images from a track of the profile in which the defense is planned."""
+    dice, tracks = secrets.SystemRandom(), [registry.track(name) for name in profile.tracks]
+    for track_profile, track in zip(profile.tracks.values(), tracks, strict=True):
+        if not concerns(track, defense, tracks):
+            continue
+        chosen = chosen_by(registry, track_profile)
+        models = [c for c in chosen if isinstance(c, Model)]
+        sets = [hidden(c.build(torch.device("cpu")), profile.secret) for c in chosen if isinstance(c, ImageDataset)]
+        labelled = [images for images in sets if "label" in images.columns and len(set(images.shapes)) == 1]
+        if models and labelled:
+            return dice.choice(models), dice.choice(labelled)
+    return None
+
+
+def _gradient(network: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Mapping[str, torch.Tensor]:
+    """Return the gradient of the mean loss of a batch: parameter -> its shape."""
+    named = {name: p for name, p in network.named_parameters() if p.requires_grad}
+    with torch.enable_grad():
+        loss = F.cross_entropy(network(images), targets)
+        return dict(zip(named, torch.autograd.grad(loss, list(named.values())), strict=True))
+
+
+def _cosine(
+    protect: ProtectGradients, gradients: Sequence[Mapping[str, torch.Tensor]], norm: float, device: torch.device
+) -> float:
+    """Return how alike gradients of one norm, and what the defense makes of them in one call, are in the mean."""
+    stacked = {name: torch.stack([gradient[name] for gradient in gradients]) for name in gradients[0]}
+    rows = _rows(stacked)
+    scale = norm / torch.linalg.vector_norm(rows, dim=1).clamp(min=1e-30)
+    given = {name: x * scale.view(-1, *[1] * (x.ndim - 1)) for name, x in stacked.items()}
+    result = protect(given, ImageRng([secrets.randbelow(2**31) for _ in gradients], device))
+    return float(F.cosine_similarity(_rows(result), rows, dim=1).mean())
+
+
+def _rows(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([x.flatten(1) for x in gradients.values()], dim=1)
