@@ -91,11 +91,14 @@ def _drawn(registry: Registry, profile: Profile, device: torch.device, *, compar
 
 
 def _taken(data: ImageSet, compared: bool) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the images that a metric takes, each with that of its reference, or its own."""
+    """Yield the positions of the images that a metric takes, each with that of its reference, or its own.
+
+    A data set may name references that are no images of it, as the photographs that ship do: such images are left out.
+    """
     if not compared:
         yield from ((p, p) for p in range(len(data)))
     elif "reference" in data.columns:
         origin = {name: p for p, name in enumerate(data.names)}
         for p, name in enumerate(data.columns["reference"]):
-            if str(name) != data.names[p]:
+            if str(name) != data.names[p] and str(name) in origin:
                 yield p, origin[str(name)]

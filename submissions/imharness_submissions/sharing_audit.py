@@ -59,13 +59,13 @@ def examine_sharing(
     protect = defense.build(device)
     trained = [_cosine(protect, [step], norm, device) for norm in TRAINED for step in steps]
     shared = [_cosine(protect, single, norm, device) for norm in SHARED]
-    kept, given = float(np.mean(trained)), min(shared)
+    step_cosine, share_cosine = float(np.mean(trained)), min(shared)
     flags = (
         (
             f"protects what is shared and not what trains the model: gradients of batches, as in training, come back "
-            f"with cosine {kept:.2f}, those of single images, as they are shared, with {given:.2f}",
+            f"with cosine {step_cosine:.2f}, those of single images, as they are shared, with {share_cosine:.2f}",
         )
-        if given < kept - TURNED
+        if share_cosine < step_cosine - TURNED
         else ()
     )
     return GradientAudit(component=defense.label, metric=model.label, images=len(positions), gains=(), flags=flags)
@@ -101,8 +101,8 @@ def _cosine(
     stacked = {name: torch.stack([gradient[name] for gradient in gradients]) for name in gradients[0]}
     rows = _rows(stacked)
     scale = norm / torch.linalg.vector_norm(rows, dim=1).clamp(min=1e-30)
-    given = {name: x * scale.view(-1, *[1] * (x.ndim - 1)) for name, x in stacked.items()}
-    result = protect(given, ImageRng([secrets.randbelow(2**31) for _ in gradients], device))
+    scaled = {name: x * scale.view(-1, *[1] * (x.ndim - 1)) for name, x in stacked.items()}
+    result = protect(scaled, ImageRng([secrets.randbelow(2**31) for _ in gradients], device))
     return float(F.cosine_similarity(_rows(result), rows, dim=1).mean())
 
 

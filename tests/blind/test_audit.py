@@ -1,5 +1,7 @@
 """Cheats that only attacks find: what the audit of gradients says of them, and of honest defenses beside them."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from tests.blind import gradient_cheats as honest_in_trials
@@ -14,9 +16,11 @@ from imharness.contracts.gradient_defense import GradientDefense
 from imharness.contracts.purification import Purification
 from imharness.planning.profiles import load_profile
 from imharness_submissions.gradient_audit import TrialAttacks, examine
+from imharness_submissions.metric_audit import examine_metric
 from imharness_submissions.sharing_audit import examine_sharing
 
 MISLEADS = "misleading gradients"
+CPU = torch.device("cpu")
 TRIED = "harness/severity-ladder[severities=[2,4],size=48]"
 """The images of the profile's trials."""
 CASES = (
@@ -41,7 +45,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialAttacks:
     path = tmp_path_factory.mktemp("profile") / "tiny.toml"
     path.write_text(PROFILE)
     registry = installed().joined([Registered(cheats.Flat(), "strangers", STRANGERS)])
-    return TrialAttacks(registry, load_profile(str(path)), torch.device("cpu"))
+    return TrialAttacks(registry, load_profile(str(path)), CPU)
 
 
 @pytest.mark.parametrize(("cheat", "named"), CASES, ids=lambda value: getattr(value, "label", ""))
@@ -68,6 +72,15 @@ def test_it_names_no_honest_defense(name: str, trial: TrialAttacks) -> None:
 )
 def test_who_knows_the_suite_is_named_on_gradients_of_the_profile(cheat: GradientDefense, caught: bool) -> None:
     """Both pass the suite: its gradients have other names and shapes, and are of no image."""
-    audit = examine_sharing(cheat, installed(), load_profile("embedded"), torch.device("cpu"))
+    audit = examine_sharing(cheat, installed(), load_profile("embedded"), CPU)
     assert audit is not None
     assert (audit.gains, bool(audit.flags)) == ((), caught), audit.flags
+
+
+def test_an_honest_distance_is_tried_where_references_are_images_of_the_data_set(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.toml"
+    for data, is_tried in (("harness/pictures[size=48]", False), ("harness/crossed-pairs[size=48]", True)):
+        path.write_text(PROFILE.replace(TRIED, data))
+        audit = examine_metric(installed().one("metric", "harness/l2"), installed(), load_profile(str(path)), CPU)
+        assert (audit is not None) == is_tried
+        assert audit is None or audit.flags == ()

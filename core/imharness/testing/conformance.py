@@ -32,7 +32,10 @@ SLOW_AT_BOUND_S = 10.0
 IN_PLACE = "keeps every tensor on its device"
 BARE = "keeps its contract where little is shown"
 AGAIN_S = 0.01
-"""Seconds after which a check that swallowed its interruption is interrupted again."""
+"""Seconds after which a check that swallowed its interruption, or was importing, is interrupted again."""
+IMPORT_S = 120.0
+"""How much longer than its limit a check may take while something is imported, s; on a busy machine torch's own
+libraries take a minute."""
 
 
 class Skipped(Exception):
@@ -264,13 +267,21 @@ def _cost(probe: Probe) -> str:
     return f"{1000 * seconds / rows:.2f} ms for each of {rows} rows; peak memory {grown}"
 
 
+def _is_import(frame: FrameType | None) -> bool:
+    """Say whether a frame is part of an import."""
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib."):
+        frame = frame.f_back
+    return frame is not None
+
+
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
     """Raise `Late` if the block takes longer; only the main thread can be interrupted, and on Windows nothing can.
 
     `Late` is also raised if the block turns it into another error, as torch does while it loads weights, and again if
-    Python drops it, as in the callback of a weak reference. Afterwards gradients are recorded as before, even if a
-    block without gradients was interrupted.
+    Python drops it, as in the callback of a weak reference. An import may take `IMPORT_S` longer: half a library would
+    stay, and break the checks of other components. Afterwards gradients are recorded as before, even if a block without
+    gradients was interrupted.
     """
     if not hasattr(signal, "SIGALRM"):
         yield
@@ -278,7 +289,12 @@ def _limited(seconds: float) -> Iterator[None]:
     interruption, recorded = Late(f"took longer than {seconds:g} s"), torch.is_grad_enabled()
     told_before = sys.unraisablehook
 
+    started = time.perf_counter()
+
     def late(signum: int, frame: FrameType | None) -> None:
+        if time.perf_counter() - started < seconds + IMPORT_S and _is_import(frame):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+            return
         raise interruption
 
     def dropped(unraisable: sys.UnraisableHookArgs) -> None:

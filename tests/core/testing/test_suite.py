@@ -1,5 +1,6 @@
 """The conformance suite finds what is wrong: one broken component for each thing that can be, and honest controls."""
 
+import importlib
 import json
 import random
 import socket
@@ -461,3 +462,21 @@ def test_a_metric_whose_gradient_is_another_one_s_fails() -> None:
 
     assert not failures(metric(rough))
     assert "along random changes of one level" in " ".join(failures(metric(lying)).values())
+
+
+def test_a_check_that_is_late_leaves_no_half_of_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import that is cut off stays broken: its second try lacks the parts that were imported in the first."""
+    package = tmp_path / "dawdling"
+    package.mkdir()
+    (package / "part.py").write_text("number = 1\n")
+    (package / "__init__.py").write_text("import time\nfrom .part import number\ntime.sleep(0.2)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def importing() -> str:
+        library = importlib.import_module("dawdling")
+        time.sleep(5)
+        return str(library)
+
+    outcome = Trial(installed().one("defense", "flip"), "a check", importing, limit=0.05).run()
+    assert outcome.late
+    assert importlib.import_module("dawdling").part.number == 1
