@@ -9,6 +9,7 @@ from torchvision.models import resnet18
 from benchmarks.timing import Line, best_of
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng, generator, seeded_init
+from imharness.running.numerics import multiplies_bfloat16
 from imharness.running.target import MetricTarget
 from imharness_vision.weights import folded, frozen
 
@@ -47,7 +48,7 @@ def lines() -> list[Line]:
     for name, goal in (("strict", GOAL), ("fast", FAST_GOAL)):
         ratio, off = loop / times[name], abs(gains[name] / gains["loop"] - 1)
         what = f"I-FGSM on a ResNet-18, {IMAGES} images of {SIDE} px, --precision {name}: times faster than one by one"
-        supported = name == "strict" or _has_bf16()
+        supported = name == "strict" or multiplies_bfloat16("cpu")
         goal_text = f">= {goal:g}x" if supported else "no bf16 here"
         results.append(Line(what, f"{ratio:.1f}x", goal_text, ratio >= goal or not supported))
         results.append(Line("    difference of the score's gain", f"{100 * off:.2f} %", "<= 0.5 %", off <= SAME))
@@ -72,7 +73,3 @@ def _published_loop(network: torch.nn.Module, images: torch.Tensor) -> torch.Ten
         network.zero_grad()
         batches.append(x)
     return torch.cat(batches)
-
-
-def _has_bf16() -> bool:
-    return torch.backends.cpu.get_cpu_capability().startswith("AVX512") and torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -10,8 +10,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import lru_cache, partial
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -20,6 +21,9 @@ VARIABLES = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPEN
 """Variables that a library reads when it is loaded, for libraries that are loaded while a task is computed."""
 SUBNORMAL = 5e-324
 """The smallest positive number; its product with one is zero if subnormal numbers are flushed."""
+CPU_FACTS = Path("/proc/cpuinfo")
+BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""Instructions for products of bfloat16, as Linux names them."""
 
 Setting = tuple[Callable[[], Any], Callable[[Any], object], Any]
 """How to read and to write a setting of the process, and its value in a fresh process with one thread."""
@@ -118,3 +122,17 @@ def _set_variable(name: str, value: str | None) -> None:
 def _libraries(modules: int) -> ThreadpoolController:
     """Return a controller of the threads of loaded numeric libraries; `modules` makes it look again after an import."""
     return ThreadpoolController()
+
+
+@cache
+def multiplies_bfloat16(device_type: str) -> bool:
+    """Return whether a device, ``cpu`` or another type, has instructions for products of bfloat16.
+
+    A processor without them takes twice as long for bfloat16 as for float32. What it has is a fact of the machine, not
+    a time that is measured, so that every run of a machine computes alike.
+    """
+    if device_type != "cpu":
+        return True
+    with suppress(OSError):
+        return not BFLOAT16.isdisjoint(CPU_FACTS.read_text(encoding="utf-8", errors="replace").split())
+    return False

@@ -11,7 +11,7 @@ from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.running.memory import in_chunks
-from imharness.running.numerics import tensor_cores
+from imharness.running.numerics import multiplies_bfloat16, tensor_cores
 
 NO_GRADIENT = (
     "no gradient reaches the images, although the metric and the defense say that they are differentiable; one of them "
@@ -99,8 +99,8 @@ class MetricTarget:
         budget: the most scores per image, however many copies each averages; None means no limit.
         micro_batch: how many images are scored at once.
         precision: "strict" computes in float32, "tf32" lets a GPU round factors to 10 bits, "fast" computes gradients
-            in bfloat16, and "search" also the scores of a black-box search. Reported scores are computed elsewhere, in
-            float32.
+            in bfloat16, and "search" also the scores of a black-box search, where the device has instructions for it.
+            Reported scores are computed elsewhere, in float32.
     """
 
     def __init__(
@@ -179,7 +179,8 @@ class MetricTarget:
         self._queries += copies
 
     def _plain(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
-        with torch.autocast(chunk.device.type, torch.bfloat16, enabled=self._reduced):
+        reduced = self._reduced and multiplies_bfloat16(chunk.device.type)
+        with torch.autocast(chunk.device.type, torch.bfloat16, enabled=reduced):
             return self._scored(chunk, streams, compared).float()
 
     def _scored(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:

@@ -1,5 +1,6 @@
 """The target: gradients of plain autograd whatever the micro-batch; queries counted; memory bounded."""
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.errors import ContractError, QueryBudgetExceeded
+from imharness.running import numerics
 from imharness.running.numerics import fresh_numerics
 from imharness.running.target import MetricTarget, storable, straight_through
 
@@ -146,7 +148,10 @@ def test_other_errors_pass() -> None:
     ("precision", "differentiable", "exact"),
     [("strict", True, True), ("fast", True, False), ("fast", False, True), ("search", False, False)],
 )
-def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(precision, differentiable, exact) -> None:
+def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(
+    precision: str, differentiable: bool, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imharness.running.target.multiplies_bfloat16", lambda device_type: True)
     images = storable(torch.rand(2, 3, 6, 6, generator=generator(5)))
     window = target(2, precision=precision, differentiable=differentiable)
     scores, expected = window(images), score(images)
@@ -159,6 +164,24 @@ def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(precisio
         assert gradient.dtype == torch.float32
         cosine = torch.nn.functional.cosine_similarity(gradient.flatten(1), plain.flatten(1))
         assert (cosine > 0.99).all()
+
+
+@pytest.mark.parametrize("flags", ["fpu avx2 fma avx512_bf16", "Features : fp asimd bf16", "fpu avx2 avx512bw", ""])
+def test_a_processor_without_instructions_for_bfloat16_computes_in_float32(
+    flags: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It took twice as long as float32."""
+    facts = tmp_path / "cpuinfo"
+    if flags:
+        facts.write_text(f"processor : 0\nflags : {flags}\n")
+    monkeypatch.setattr(numerics, "CPU_FACTS", facts)
+    numerics.multiplies_bfloat16.cache_clear()
+    try:
+        images = storable(torch.rand(2, 3, 6, 6, generator=generator(5)))
+        _, gradient = target(2, precision="fast").with_gradient(images)
+        assert torch.equal(gradient, target(2).with_gradient(images)[1]) == ("bf16" not in flags)
+    finally:
+        numerics.multiplies_bfloat16.cache_clear()
 
 
 class Seen(torch.autograd.Function):
