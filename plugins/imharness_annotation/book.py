@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import secrets
@@ -15,6 +16,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+from PIL import Image
 
 from imharness.errors import UsageError
 from imharness.files import number, parsed_json
@@ -34,6 +38,8 @@ CREATE TABLE IF NOT EXISTS votes (
 CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, annotator TEXT NOT NULL);
 """
 WAIT_S = 10
+ROUNDING = 0.5
+"""By how many of 255 levels two pictures of one image may differ in the mean."""
 ONCE = ("class", "pair")
 """The kinds of which a person sees only one question about an original: what it shows would be known afterwards."""
 
@@ -85,6 +91,20 @@ class Vote:
 def _originals(facts: Mapping[str, str]) -> frozenset[str]:
     """Return the originals that a question shows or shows a reconstruction of."""
     return frozenset(f"{facts.get('dataset', '')}\x1f{facts[fact]}" for fact in ("name", "shown") if fact in facts)
+
+
+def _alike(one: bytes | None, other: bytes | None) -> bool:
+    """Return whether two pictures, as PNG, show the same: another machine may round otherwise."""
+    if one == other or one is None or other is None:
+        return one == other
+    first, second = (np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(int) for picture in (one, other))
+    return first.shape == second.shape and bool(np.abs(first - second).mean() < ROUNDING)
+
+
+def _shown(db: sqlite3.Connection, question: Question) -> bool | None:
+    """Return whether a question is asked with the same pictures; None if it is not asked."""
+    row = db.execute("SELECT left_png, right_png FROM items WHERE key = ?", (question.key,)).fetchone()
+    return None if row is None else all(map(_alike, row, (question.left, question.right)))
 
 
 class Book:
@@ -171,11 +191,26 @@ class Book:
                         *(q.key, json.dumps(q.facts), json.dumps(q.choices), q.truth, int(q.decoy), int(q.training)),
                         *(q.reference, q.left, q.right),
                     )
-                    for q in questions
+                    for q in self._unchanged(db, questions)
                 ),
             )
             self._turns = None
             return int(db.execute("SELECT COUNT(*) FROM items").fetchone()[0])
+
+    def _unchanged(self, db: sqlite3.Connection, questions: Iterable[Question]) -> Iterator[Question]:
+        """Yield questions; raises `UsageError` at one that is here with other pictures, on which votes may be."""
+        for question in questions:
+            if not question.decoy and _shown(db, question) is False:
+                raise UsageError(
+                    f"{self._file} asks about other images of {question.facts.get('name', 'the same names')}: the "
+                    "store was computed again, or is another one; choose another --file."
+                )
+            yield question
+
+    def shows(self, question: Question) -> bool:
+        """Return whether this file asks a question, with the same pictures but for rounding."""
+        with self._open() as db:
+            return _shown(db, question) is True
 
     def following(self, annotator: str) -> Asked | None:
         """Return this annotator's next question, in an order of their own; None when nothing is left."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,8 +12,7 @@ from imharness.commands import Choice, Group, Share, assets_option, json_option,
 from imharness_annotation import CUTOFF, CUTOFFS, Wanted
 
 if TYPE_CHECKING:
-    from imharness_annotation.book import Book, Question
-    from imharness_annotation.sources import Likely, Rebuilt
+    from imharness_annotation.book import Book
 
 FILE = click.option(
     "--file",
@@ -24,7 +22,6 @@ FILE = click.option(
     metavar="FILE",
     help="Where questions and votes are kept.",
 )
-RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
 KINDS = ("class", "pair", "better", "2afc", "jnd")
 VOTES = {"class": 5, "pair": 5, "better": 10, "2afc": 5, "jnd": 3}
 PAIRS = 160
@@ -153,6 +150,7 @@ def annotate(
 
     _require_server()
     from imharness_annotation.app import application
+    from imharness_annotation.asking import patches_for, questions_for
     from imharness_annotation.book import Book
 
     if assets is not None:
@@ -288,10 +286,11 @@ def import_votes(file: Path, store: str, site: Path) -> None:
     """Put what people say into the results, by votes of people who passed the decoys, as many as were planned.
 
     Majorities about reconstructions replace the classifier's answers. Choices between defended images become
-    Bradley-Terry scores, which a table shows beside D.
+    Bradley-Terry scores, which a table shows beside D. Votes on images that the store does not have are refused.
     """
     from imharness.commands import add_external, build_site, console
     from imharness.errors import UsageError
+    from imharness_annotation.asking import IQA, RECONSTRUCTION, ROLES, refuse_others, tasks_about
     from imharness_annotation.outcome import evaluations, majorities, subjective_rows
 
     book = _book(file)
@@ -299,7 +298,9 @@ def import_votes(file: Path, store: str, site: Path) -> None:
         results = evaluations(book.counted(), book.planned)
         if not results:
             raise UsageError(f"{file} has no image with {book.planned} votes that count on every pair of defenses.")
-        add_external(store, IQA, subjective_rows(results), file.stem)
+        refuse_others(book, store)
+        about = tasks_about("better", store, [evaluation.facts for evaluation in results])
+        add_external(store, IQA, subjective_rows(results), file.stem, about)
         build_site(store, site)
         console.say(f"{len(results)} evaluations are in the tables: {site / 'iqa.html'}")
         return
@@ -308,8 +309,11 @@ def import_votes(file: Path, store: str, site: Path) -> None:
         raise UsageError(
             f"{file} has no reconstruction with {book.planned} votes that count; the decoys leave {out} people out."
         )
-    rows = {name: [v.facts[name] for v in verdicts] for name in ("dataset", "attack", "model", "defense", "name")}
-    add_external(store, RECONSTRUCTION, {**rows, "recognised": [float(v.recognised) for v in verdicts]}, file.stem)
+    refuse_others(book, store)
+    rows = {name: [v.facts[name] for v in verdicts] for name in (*ROLES, "name")}
+    about = tasks_about(book.about("kind"), store, [verdict.facts for verdict in verdicts])
+    columns = {**rows, "recognised": [float(v.recognised) for v in verdicts]}
+    add_external(store, RECONSTRUCTION, columns, file.stem, about)
     build_site(store, site)
     console.say(f"{len(verdicts)} majorities are in the tables: {site / 'reconstruction.html'}")
     console.say(f"for votes to count: {book.demand}; {out} people are left out.")
@@ -331,81 +335,3 @@ def _book(file: Path) -> Book:
     if not file.is_file():
         raise UsageError(f"{file} does not exist; `harness annotate --kind class` makes it.")
     return Book(file)
-
-
-def questions_for(kind: str, store: str, wanted: Wanted, published: bool = False) -> Iterator[Question]:
-    """Yield the questions of a kind about what a store has; raises `UsageError` when it has nothing to ask about."""
-    from imharness.errors import UsageError
-    from imharness_annotation.defended import questions
-    from imharness_annotation.sources import class_questions, pair_questions
-
-    if kind == "better":
-        return questions(store, wanted)
-    groups = list(_rebuilt(store, wanted.attacks, wanted.limit))
-    if not groups:
-        raise UsageError(f"store {store} has no reconstructions{' of these attacks' if wanted.attacks else ''}.")
-    if kind == "pair":
-        return pair_questions(groups)
-    return class_questions(groups, likely=_likely(store, groups) if published else None)
-
-
-def patches_for(kind: str, dataset: str, pairs: int) -> Iterator[Question]:
-    """Yield the questions of a kind about patches of a data set's images."""
-    from imharness.commands import device_of, find
-    from imharness_annotation.patches import nearer_questions, noticeable_questions
-
-    images = find("dataset", dataset).build(device_of("cpu"))  # type: ignore[attr-defined]
-    return nearer_questions(images, pairs) if kind == "2afc" else noticeable_questions(images, pairs)
-
-
-def _rebuilt(store: str, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
-    from imharness.commands import component, device_of, find, finished
-
-    wanted = {component("attack", name).info.id for name in attacks}
-    sets = {}
-    for task in finished(store, RECONSTRUCTION, "reconstruct"):
-        if wanted and component("attack", task.labels["attack"]).info.id not in wanted:
-            continue
-        label, images = task.labels["dataset"], task.output.arrays["images"]
-        if label not in sets:
-            sets[label] = find("dataset", label).build(device_of("cpu"))  # type: ignore[attr-defined]
-        count = min(len(images), limit or len(images))
-        facts = {role: task.labels[role] for role in ("dataset", "attack", "model", "defense")}
-        yield facts, images[:count], sets[label]
-
-
-def _likely(store: str, groups: Sequence[Rebuilt]) -> Likely:
-    """Return the classes of each original, the most likely one by the run's judge first."""
-    import numpy as np
-    import torch
-
-    from imharness.commands import device_of, find, finished
-    from imharness.data import generator
-    from imharness.errors import UsageError
-    from imharness_annotation.sources import class_names
-
-    sets = {facts["dataset"]: private.first(len(images)) for facts, images, private in groups}
-    by_label: dict[str, dict[str, list[str]]] = {}
-    for task in finished(store, RECONSTRUCTION, "judge"):
-        label = task.labels["dataset"]
-        if label not in sets:
-            continue
-        private, training_data = sets[label], find("dataset", task.labels["training"]).build(device_of("cpu"))  # type: ignore[attr-defined]
-        names = dict(zip(np.asarray(training_data.columns["label"]).tolist(), class_names(training_data), strict=True))
-        pixels = private.load(list(range(len(private))))
-        network = find("model", task.labels["model"]).build(device_of("cpu"))  # type: ignore[attr-defined]
-        judge = network(tuple(pixels.shape[1:]), max(names) + 1, generator(0))
-        state = {n.removeprefix("weight."): torch.from_numpy(np.array(a)) for n, a in task.output.arrays.items()}
-        judge.load_state_dict(state)
-        with torch.no_grad():
-            order = torch.cat([judge.eval()(chunk) for chunk in pixels.split(256)]).argsort(dim=1, descending=True)
-        by_label[label] = {
-            name: [names[c] for c in row if c in names] for name, row in zip(private.names, order.tolist(), strict=True)
-        }
-    missing = sorted(set(sets) - set(by_label))
-    if missing:
-        raise UsageError(
-            f"store {store} has no judge that was trained in the run on {missing[0]}, to say which classes are likely; "
-            "leave --published out, or run with a judge such as harness/convnet8."
-        )
-    return by_label

@@ -5,7 +5,7 @@ The public door is `imharness.extending`, which imports this module only when a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,8 +74,9 @@ def _latest(store: Store, track: str) -> Sweep:
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished task: the labels of its components by role, its options, and its output."""
+    """A finished task: its key, the labels of its components by role, its options, and its output."""
 
+    key: str
     labels: Mapping[str, str]
     options: Mapping[str, Option]
     output: Output
@@ -87,7 +88,7 @@ def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
     records = [r for r in records_of(store, _latest(store, track)) if r.spec.step == step and r.status == "done"]
     labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
     for labels, record in sorted(labelled, key=lambda pair: sorted(pair[0].items())):
-        yield Finished(labels, record.spec.options, Output(store.rows(record), store.arrays(record)))
+        yield Finished(record.key, labels, record.spec.options, Output(store.rows(record), store.arrays(record)))
 
 
 def build_site(address: str | Path, site: Path) -> None:
@@ -135,9 +136,17 @@ def context(
 
 
 def add_external(
-    address: str | Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
+    address: str | Path,
+    track_name: str,
+    rows: Mapping[str, npt.NDArray[Any] | list[Any]],
+    name: str,
+    about: Iterable[str] = (),
 ) -> Leaderboard:
-    """Add rows that someone else measured to a track; return its tables. A later import of this name replaces them."""
+    """Add rows that someone else measured to a track; return its tables. A later import of this name replaces them.
+
+    `about`: the keys of the tasks whose results the rows are about, as votes are about images. The tables of a run that
+    has others leave the rows out.
+    """
     store, track = Store(address), installed().track(track_name)
     store.prepare()
     spec = TaskSpec(
@@ -148,7 +157,7 @@ def add_external(
         options={"file": name},
         limit=None,
         seed=0,
-        needs={},
+        needs={f"about {number}": key for number, key in enumerate(sorted(about))},
     )
     now = datetime.now(UTC).isoformat(timespec="seconds")
     key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in rows.items()}])

@@ -29,7 +29,7 @@ from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
 from imharness.results.tables import Table, several
-from imharness.results.tasks import SECRET, TaskRecord
+from imharness.results.tasks import EXTERNAL, SECRET, TaskRecord
 from imharness.results.withdrawals import address_of, without_code
 from imharness.statistics.win_rates import MATRIX
 
@@ -88,7 +88,13 @@ def made_leaderboard(
     tables, rankings = with_failed(marked, report.rankings, failures_of(sweep, records))
     if _is_public(track, records, catalogue.registry):
         rankings = [_said_on_public(ranking) for ranking in rankings]
-    gaps = (*sweep.missing, *outdated, *withdrawn, *_discarded(store, sweep, all_records))
+    gaps = (
+        *sweep.missing,
+        *outdated,
+        *withdrawn,
+        *_discarded(store, sweep, all_records),
+        *_of_other_runs(store, sweep, all_records),
+    )
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     leaderboard = Leaderboard(
         **facts,
@@ -214,14 +220,36 @@ def _marked(
 def records_of(
     store: Store, sweep: Sweep, advance: Callable[[int, int], None] = lambda done, total: None
 ) -> list[TaskRecord]:
-    """Return the records of a configuration, and those that were imported; `advance` is told how many were read."""
+    """Return the records of a configuration, and those that were imported; `advance` is told how many were read.
+
+    Imported rows about results of another run, such as votes on its images, are left out.
+    """
     keys, records_by_key = store.keys_of(sweep), dict[str, TaskRecord]()
     for done, (key, record) in enumerate(store.records(keys), start=1):
         if isinstance(record, StoreError):
             raise record
         records_by_key[key] = record
         advance(done, len(keys))
-    return [records_by_key[key] for key in keys if key in records_by_key]
+    computed = set(sweep.tasks.values())
+
+    def belongs(record: TaskRecord) -> bool:
+        return record.spec.step != EXTERNAL or computed.issuperset(record.spec.needs.values())
+
+    return [records_by_key[key] for key in keys if key in records_by_key and belongs(records_by_key[key])]
+
+
+def _of_other_runs(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) -> list[Missing]:
+    """Return the imports that `records` leave out, because what they are about is not of this run."""
+    imported, here = store.sweep(sweep.track, EXTERNAL), {record.key for record in records}
+    return [
+        Missing(
+            what=name.replace("external file=", "imported rows of "),
+            reason="they are about results that this run does not have",
+            remedy="import them again",
+        )
+        for name, key in (imported.tasks if imported else {}).items()
+        if key not in here
+    ]
 
 
 def installed_versions(track: Track, catalogue: KnownEntries) -> Callable[[Place], str]:

@@ -15,6 +15,7 @@ from tests.leaderboard.browsing import words_of
 from imharness.cli import cli
 from imharness.commands import device_of, find, finished
 from imharness.data import ImageSet
+from imharness.errors import UsageError
 from imharness.leaderboard import NotTestable
 from imharness_annotation import Wanted
 from imharness_annotation.book import Book, Question, Vote
@@ -235,7 +236,7 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path, monkeypatch: pyt
     assert result.exit_code == 0, result.output
     page = site / "reconstruction.html"
     assert f"Stand-in data, do not cite: {JUDGE}" in words_of(page.read_text())
-    from imharness_annotation.command import questions_for
+    from imharness_annotation.asking import questions_for
 
     file = tmp_path / "a.sqlite"
     likely = [q for q in questions_for("class", str(store), Wanted((), ()), True) if q.truth]
@@ -272,3 +273,20 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path, monkeypatch: pyt
     assert tau.get("value") == (None if np.isnan(expected) else pytest.approx(expected))
     main = next(t for t in leaderboard["tables"] if t["id"].startswith("models"))
     assert not any("top-1" in column["key"] for column in main["columns"])
+    other, run = tmp_path / "other", [*run, "--seed", "1"]
+    result = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(other), "--site", str(site)])
+    assert result.exit_code == 0, result.output
+    imported = CliRunner().invoke(
+        cli, ["annotate", "import", "--file", str(file), "--store", str(other), "--site", str(site)]
+    )
+    assert "40 of 40 judged questions are about images that store" in str(imported.exception)
+    with pytest.raises(UsageError, match="asks about other images of"):
+        book.fill("class", 1, questions_for("class", str(other), Wanted((), ())))
+    assert book.fill("class", 1, questions_for("class", str(store), Wanted((), ()))) == count
+    result = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
+    assert result.exit_code == 0, result.output
+    leaderboard = json.loads(next((store / "leaderboards").glob("*reconstruction*.json")).read_text())
+    assert [gap["reason"] for gap in leaderboard["missing"] if gap["what"] == "imported rows of a"] == [
+        "they are about results that this run does not have"
+    ]
+    assert JUDGE in page.read_text()
