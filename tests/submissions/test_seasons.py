@@ -74,7 +74,7 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
     assert run.exit_code == 0, run.output
     status = invoke("season", "status", "--store", store)
     assert status.exit_code == 0, status.output
-    assert "open, 90 days left" in status.output
+    assert re.search(r"open, (89|90) days left", status.output)  # midnight may have passed since
     assert "protocol changed since" in status.output
     (track,) = json.loads(invoke("season", "status", "--store", store, "--json").output)["tracks"]
     leaderboard = Store(store).leaderboard(track["track"])
