@@ -150,7 +150,6 @@ def annotate(
 
     _require_server()
     from imharness_annotation.app import application
-    from imharness_annotation.asking import patches_for, questions_for
     from imharness_annotation.book import Book
 
     if assets is not None:
@@ -163,6 +162,8 @@ def annotate(
         raise click.UsageError(f"--kind {kind} shows patches of photographs: add --dataset NAME.")
     book = Book(file)
     if kind is not None:
+        from imharness_annotation.asking import patches_for, questions_for
+
         wanted = Wanted(attacks, defenses, metrics, strength, attacker, limit)
         of_run = not dataset or kind not in ("2afc", "jnd")
         questions = questions_for(kind, store, wanted, published) if of_run else patches_for(kind, str(dataset), pairs)
