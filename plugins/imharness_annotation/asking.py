@@ -89,21 +89,47 @@ def _likely(store: str, groups: Sequence[Rebuilt]) -> Likely:
     return by_label
 
 
-def refuse_others(book: Book, store: str) -> None:
-    """Raise `UsageError` if votes that count are on images that a store does not have.
+def shown_by(book: Book, store: str) -> dict[str, frozenset[str]]:
+    """Return judged question -> the keys of the tasks of a store's latest run that made what people saw.
 
-    A run with another seed or other options has the same names, and other images.
+    Questions about images that the run does not have are left out: with another seed or other options it has the same
+    names, and other images.
     """
     counted = [vote for vote in book.counted() if not vote.decoy and vote.facts.get("defense") != ORIGINAL]
     kind, judged = book.about("kind"), {vote.key for vote in counted}
-    others = set(judged)
-    for wanted in _wanted(kind, [vote.facts for vote in counted]):
-        others -= {q.key for q in questions_for(kind, store, wanted) if q.key in judged and book.shows(q)}
-    if others:
-        raise UsageError(
-            f"{len(others)} of {len(judged)} judged questions are about images that store {store} does not have: it "
-            "was computed again, or is another one; import into the store that people were asked about."
+    tasks = _tasks(kind, store)
+    return {
+        question.key: frozenset(key for facts, key in tasks if facts.items() <= _made_by(question.facts).items())
+        for wanted in _wanted(kind, [vote.facts for vote in counted])
+        for question in questions_for(kind, store, wanted)
+        if question.key in judged and book.shows(question)
+    }
+
+
+def _made_by(facts: Mapping[str, str]) -> dict[str, str]:
+    """Return the facts of a question by which the tasks that made its images are known."""
+    return {name: facts[name] for name in (*ROLES, *SETTING) if name in facts}
+
+
+def _tasks(kind: str, store: str) -> list[tuple[dict[str, str], str]]:
+    """Return the facts and the key of each task that made images; those of attacks on all defenses of a setting."""
+    from imharness.commands import finished
+
+    if kind != "better":
+        tasks = finished(store, RECONSTRUCTION, "reconstruct")
+        return [({role: task.labels[role] for role in ROLES}, task.key) for task in tasks]
+    return [
+        (
+            {
+                "dataset": task.labels["dataset"],
+                "attack": str(task.options["method"]),
+                "metric": task.labels["metric"],
+                "strength": str(task.options["strength"]),
+            },
+            task.key,
         )
+        for task in finished(store, IQA, "attack")
+    ]
 
 
 def _wanted(kind: str, facts: Sequence[Mapping[str, str]]) -> Iterator[Wanted]:
@@ -114,20 +140,3 @@ def _wanted(kind: str, facts: Sequence[Mapping[str, str]]) -> Iterator[Wanted]:
     defenses = tuple(sorted({fact[side] for fact in facts for side in ("left", "right")}))
     for attack, metric, strength, attacker in sorted({tuple(f[name] for name in SETTING) for f in facts}):
         yield Wanted((attack,), defenses, (metric,), strength, attacker)
-
-
-def tasks_about(kind: str, store: str, facts: Sequence[Mapping[str, str]]) -> set[str]:
-    """Return the keys of the tasks of a store's latest run that made the images which these facts are about."""
-    from imharness.commands import finished
-
-    if kind == "better":
-        settings = {tuple(fact[name] for name in ("dataset", *SETTING[:3])) for fact in facts}
-        tasks = finished(store, IQA, "attack")
-        return {
-            t.key
-            for t in tasks
-            if (t.labels["dataset"], t.options["method"], t.labels["metric"], t.options["strength"]) in settings
-        }
-    groups = {tuple(fact[role] for role in ROLES) for fact in facts}
-    tasks = finished(store, RECONSTRUCTION, "reconstruct")
-    return {task.key for task in tasks if tuple(task.labels[role] for role in ROLES) in groups}

@@ -287,37 +287,57 @@ def import_votes(file: Path, store: str, site: Path) -> None:
     """Put what people say into the results, by votes of people who passed the decoys, as many as were planned.
 
     Majorities about reconstructions replace the classifier's answers. Choices between defended images become
-    Bradley-Terry scores, which a table shows beside D. Votes on images that the store does not have are refused.
+    Bradley-Terry scores, which a table shows beside D. Votes on images that the latest run does not have are left out.
     """
     from imharness.commands import add_external, build_site, console
     from imharness.errors import UsageError
-    from imharness_annotation.asking import IQA, RECONSTRUCTION, ROLES, refuse_others, tasks_about
-    from imharness_annotation.outcome import evaluations, majorities, subjective_rows
+    from imharness_annotation.asking import IQA, RECONSTRUCTION, ROLES, shown_by
+    from imharness_annotation.outcome import IMAGE, evaluations, majorities, subjective_rows
 
     book = _book(file)
+    votes, out = book.counted(), len(book.left_out())
     if book.about("kind") == "better":
-        results = evaluations(book.counted(), book.planned)
-        if not results:
+        if not evaluations(votes, book.planned):
             raise UsageError(f"{file} has no image with {book.planned} votes that count on every pair of defenses.")
-        refuse_others(book, store)
-        about = tasks_about("better", store, [evaluation.facts for evaluation in results])
+        shown = shown_by(book, store)
+        results = evaluations([vote for vote in votes if vote.key in shown], book.planned)
+        _say_others(store, len(evaluations(votes, book.planned)) - len(results), len(results))
+        tasks = {tuple(v.facts.get(fact, "") for fact in IMAGE): shown[v.key] for v in votes if v.key in shown}
+        about = [tasks[tuple(e.facts.values())] for e in results for _ in e.strengths]
         add_external(store, IQA, subjective_rows(results), file.stem, about)
         build_site(store, site)
         console.say(f"{len(results)} evaluations are in the tables: {site / 'iqa.html'}")
         return
-    verdicts, out = majorities(book.counted(), book.planned), len(book.left_out())
-    if not verdicts:
+    every = majorities(votes, book.planned)
+    if not every:
         raise UsageError(
             f"{file} has no reconstruction with {book.planned} votes that count; the decoys leave {out} people out."
         )
-    refuse_others(book, store)
+    shown = shown_by(book, store)
+    verdicts = [verdict for verdict in every if verdict.key in shown]
+    _say_others(store, len(every) - len(verdicts), len(verdicts))
     rows = {name: [v.facts[name] for v in verdicts] for name in (*ROLES, "name")}
-    about = tasks_about(book.about("kind"), store, [verdict.facts for verdict in verdicts])
     columns = {**rows, "recognised": [float(v.recognised) for v in verdicts]}
-    add_external(store, RECONSTRUCTION, columns, file.stem, about)
+    add_external(store, RECONSTRUCTION, columns, file.stem, [shown[verdict.key] for verdict in verdicts])
     build_site(store, site)
     console.say(f"{len(verdicts)} majorities are in the tables: {site / 'reconstruction.html'}")
     console.say(f"for votes to count: {book.demand}; {out} people are left out.")
+
+
+def _say_others(store: str, others: int, remaining: int) -> None:
+    """Say how many verdicts are about images that a store's latest run does not have; raise `UsageError` if all are."""
+    from imharness.commands import console
+    from imharness.errors import UsageError
+
+    if not others:
+        return
+    message = (
+        f"{others} of {others + remaining} verdicts are about images that the latest run of {store} does not have: it "
+        "was computed again, or is another one"
+    )
+    if not remaining:
+        raise UsageError(f"{message}; import into the store that people were asked about.")
+    console.warn(f"{message}; they are left out")
 
 
 def _require_server() -> None:

@@ -27,6 +27,7 @@ BAPPS = {"2afc": (("ref", "p0", "p1"), "judge", "right"), "jnd": (("p0", "p1"), 
 class Verdict:
     """The majority on one reconstruction: `recognised` when more than half of its votes are right."""
 
+    key: str
     facts: Mapping[str, str]
     recognised: bool
     votes: int
@@ -53,7 +54,7 @@ def majorities(votes: Sequence[Vote], planned: int) -> list[Verdict]:
             continue
         right = min(answers, key=lambda a, c=answers: (-c[a], a)) if answers else group[0].truth
         share = sum(v.answer == right != NONE for v in group)
-        verdicts.append(Verdict(group[0].facts, 2 * share > len(group), len(group)))
+        verdicts.append(Verdict(group[0].key, group[0].facts, 2 * share > len(group), len(group)))
     return verdicts
 
 

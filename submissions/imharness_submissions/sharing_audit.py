@@ -46,10 +46,8 @@ def examine_sharing(
     model, images = drawn
     labels = np.asarray(images.columns["label"]).astype(np.int64)
     positions = secrets.SystemRandom().sample(range(len(images)), min(IMAGES, len(images)))
-    private, targets = (
-        images.load(positions).to(device),
-        torch.from_numpy(labels[positions].astype(np.int64)).to(device),
-    )
+    private = images.load(positions).to(device)
+    targets = torch.from_numpy(labels[positions]).to(device)
     seed = generator(secrets.randbelow(2**31))
     network = model.build(device)(tuple(private.shape[1:]), int(labels.max()) + 1, seed).eval().requires_grad_(True)
     half = max(1, len(positions) // 2)

@@ -5,12 +5,13 @@ The public door is `imharness.extending`, which imports this module only when a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -28,7 +29,7 @@ from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
-from imharness.results.tasks import EXTERNAL, TaskRecord, TaskSpec
+from imharness.results.tasks import EXTERNAL, IMPORTED, TaskRecord, TaskSpec
 from imharness.running import pages
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
@@ -140,29 +141,36 @@ def add_external(
     track_name: str,
     rows: Mapping[str, npt.NDArray[Any] | list[Any]],
     name: str,
-    about: Iterable[str] = (),
+    about: Sequence[frozenset[str]] = (),
 ) -> Leaderboard:
     """Add rows that someone else measured to a track; return its tables. A later import of this name replaces them.
 
-    `about`: the keys of the tasks whose results the rows are about, as votes are about images. The tables of a run that
-    has others leave the rows out.
+    `about`: for each row the keys of the tasks whose results it is about, as votes are about images. The tables of a
+    run that does not have all of them leave the row out.
     """
     store, track = Store(address), installed().track(track_name)
     store.prepare()
-    spec = TaskSpec(
-        track=track.info.id,
-        step=EXTERNAL,
-        version="1",
-        components={},
-        options={"file": name},
-        limit=None,
-        seed=0,
-        needs={f"about {number}": key for number, key in enumerate(sorted(about))},
-    )
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in rows.items()}])
-    record = TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={})
-    store.commit(record, rows, {})
+    count, parts = len(next(iter(rows.values()), ())), dict[frozenset[str], list[int]]()
+    for row, keys in zip(range(count), about or [frozenset[str]()] * count, strict=True):
+        parts.setdefault(keys, []).append(row)
+    imported = {}
+    for number, (keys, positions) in enumerate(parts.items()):
+        part = {column: np.asarray(values)[positions] for column, values in rows.items()} if about else rows
+        spec = TaskSpec(
+            track=track.info.id,
+            step=EXTERNAL,
+            version="1",
+            components={},
+            options={"file": name},
+            limit=None,
+            seed=0,
+            needs={f"about {place}": key for place, key in enumerate(sorted(keys))},
+        )
+        key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in part.items()}])
+        record = TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={})
+        store.commit(record, part, {})
+        imported[f"{IMPORTED}{name}" + f" part={number}" * bool(about)] = key
     empty = Sweep(
         track=track.info.id,
         title=track.title,
@@ -178,8 +186,10 @@ def add_external(
     )
     with store.alone():
         old = store.sweep(track.info.id, EXTERNAL)
-        tasks = {**(old.tasks if old else {}), f"external file={name}": key}
-        store.save_sweep(empty.model_copy(update={"tasks": tasks}))
+        others = {
+            n: k for n, k in (old.tasks if old else {}).items() if n.partition(" part=")[0] != f"{IMPORTED}{name}"
+        }
+        store.save_sweep(empty.model_copy(update={"tasks": others | imported}))
         sweep = store.ranked_from(track.info.id)
         assert sweep is not None
         return make_leaderboard(store, track, sweep, known_entries(store))

@@ -29,7 +29,7 @@ from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
 from imharness.results.tables import Table, several
-from imharness.results.tasks import EXTERNAL, SECRET, TaskRecord
+from imharness.results.tasks import EXTERNAL, IMPORTED, SECRET, TaskRecord
 from imharness.results.withdrawals import address_of, without_code
 from imharness.statistics.win_rates import MATRIX
 
@@ -241,14 +241,14 @@ def records_of(
 def _of_other_runs(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) -> list[Missing]:
     """Return the imports that `records` leave out, because what they are about is not of this run."""
     imported, here = store.sweep(sweep.track, EXTERNAL), {record.key for record in records}
+    gone = [name for name, key in (imported.tasks if imported else {}).items() if key not in here]
     return [
         Missing(
-            what=name.replace("external file=", "imported rows of "),
+            what=f"imported rows of {file}",
             reason="they are about results that this run does not have",
             remedy="import them again",
         )
-        for name, key in (imported.tasks if imported else {}).items()
-        if key not in here
+        for file in dict.fromkeys(name.removeprefix(IMPORTED).partition(" part=")[0] for name in gone)
     ]
 
 

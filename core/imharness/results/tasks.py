@@ -13,6 +13,8 @@ from imharness.results.storage.files import StoredFile
 from imharness.results.version import SCHEMA
 
 EXTERNAL = "external"
+IMPORTED = f"{EXTERNAL} file="
+"""What the names of imported tasks begin with, before the name of the file."""
 """The configuration and the step of results that were measured elsewhere; the tables of all runs show them."""
 
 SECRET = "secret"

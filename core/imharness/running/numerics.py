@@ -128,7 +128,7 @@ def _libraries(modules: int) -> ThreadpoolController:
 def multiplies_bfloat16(device_type: str) -> bool:
     """Return whether a device, ``cpu`` or another type, has instructions for products of bfloat16.
 
-    A processor without them takes twice as long for bfloat16 as for float32. What it has is a fact of the machine, not
+    A processor without them takes longer for bfloat16 than for float32. What it has is a fact of the machine, not
     a time that is measured, so that every run of a machine computes alike.
     """
     if device_type != "cpu":

@@ -170,7 +170,7 @@ def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(
 def test_a_processor_without_instructions_for_bfloat16_computes_in_float32(
     flags: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It took twice as long as float32."""
+    """It took several times as long as float32."""
     facts = tmp_path / "cpuinfo"
     if flags:
         facts.write_text(f"processor : 0\nflags : {flags}\n")

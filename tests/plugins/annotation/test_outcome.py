@@ -1,8 +1,11 @@
 """What people are asked and what their votes say."""
 
+import contextlib
 import csv
+import io
 import itertools
 import json
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 import scipy.stats
 import torch
 from click.testing import CliRunner
+from PIL import Image
 from tests.leaderboard.browsing import words_of
 
 from imharness.cli import cli
@@ -20,7 +24,7 @@ from imharness.leaderboard import NotTestable
 from imharness_annotation import Wanted
 from imharness_annotation.book import Book, Question, Vote
 from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
-from imharness_annotation.sources import NONE, ORIGINAL, better_questions, class_questions, pair_questions
+from imharness_annotation.sources import NONE, ORIGINAL, better_questions, class_questions, pair_questions, png
 from imharness_reconstruction.recognition import JUDGE
 
 TRACK = "harness/reconstruction"
@@ -279,10 +283,21 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path, monkeypatch: pyt
     imported = CliRunner().invoke(
         cli, ["annotate", "import", "--file", str(file), "--store", str(other), "--site", str(site)]
     )
-    assert "40 of 40 judged questions are about images that store" in str(imported.exception)
+    assert "40 of 40 verdicts are about images that the latest run of" in str(imported.exception)
     with pytest.raises(UsageError, match="asks about other images of"):
         book.fill("class", 1, questions_for("class", str(other), Wanted((), ())))
     assert book.fill("class", 1, questions_for("class", str(store), Wanted((), ()))) == count
+    with contextlib.closing(sqlite3.connect(file)) as db, db:
+        (spoilt,) = db.execute("SELECT right_png FROM items WHERE id = 1").fetchone()
+        db.execute(
+            "UPDATE items SET right_png = ? WHERE id = 1",
+            (png(255 - np.asarray(Image.open(io.BytesIO(spoilt))).transpose(2, 0, 1)),),
+        )
+    again = CliRunner().invoke(
+        cli, ["annotate", "import", "--file", str(file), "--store", str(store), "--site", str(site)]
+    )
+    assert "1 of 40 verdicts are about images that the latest run of" in " ".join(again.output.split())
+    assert "39 majorities are in the tables" in again.output
     result = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
     assert result.exit_code == 0, result.output
     leaderboard = json.loads(next((store / "leaderboards").glob("*reconstruction*.json")).read_text())
