@@ -299,10 +299,10 @@ def import_votes(file: Path, store: str, site: Path) -> None:
     if book.about("kind") == "better":
         if not evaluations(votes, book.planned):
             raise UsageError(f"{file} has no image with {book.planned} votes that count on every pair of defenses.")
-        shown = shown_by(book, store)
-        results = evaluations([vote for vote in votes if vote.key in shown], book.planned)
+        task_keys = shown_by(book, store)
+        results = evaluations([vote for vote in votes if vote.key in task_keys], book.planned)
         _say_others(store, len(evaluations(votes, book.planned)) - len(results), len(results))
-        tasks = {tuple(v.facts.get(fact, "") for fact in IMAGE): shown[v.key] for v in votes if v.key in shown}
+        tasks = {tuple(v.facts.get(fact, "") for fact in IMAGE): task_keys[v.key] for v in votes if v.key in task_keys}
         about = [tasks[tuple(e.facts.values())] for e in results for _ in e.strengths]
         add_external(store, IQA, subjective_rows(results), file.stem, about)
         build_site(store, site)
@@ -313,12 +313,12 @@ def import_votes(file: Path, store: str, site: Path) -> None:
         raise UsageError(
             f"{file} has no reconstruction with {book.planned} votes that count; the decoys leave {out} people out."
         )
-    shown = shown_by(book, store)
-    verdicts = [verdict for verdict in every if verdict.key in shown]
+    task_keys = shown_by(book, store)
+    verdicts = [verdict for verdict in every if verdict.key in task_keys]
     _say_others(store, len(every) - len(verdicts), len(verdicts))
     rows = {name: [v.facts[name] for v in verdicts] for name in (*ROLES, "name")}
     columns = {**rows, "recognised": [float(v.recognised) for v in verdicts]}
-    add_external(store, RECONSTRUCTION, columns, file.stem, [shown[verdict.key] for verdict in verdicts])
+    add_external(store, RECONSTRUCTION, columns, file.stem, [task_keys[verdict.key] for verdict in verdicts])
     build_site(store, site)
     console.say(f"{len(verdicts)} majorities are in the tables: {site / 'reconstruction.html'}")
     console.say(f"for votes to count: {book.demand}; {out} people are left out.")

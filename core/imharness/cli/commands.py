@@ -151,12 +151,12 @@ def add_external(
     store, track = Store(address), installed().track(track_name)
     store.prepare()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    count, parts = len(next(iter(rows.values()), ())), dict[frozenset[str], list[int]]()
+    count, positions_by_keys = len(next(iter(rows.values()), ())), dict[frozenset[str], list[int]]()
     for row, keys in zip(range(count), about or [frozenset[str]()] * count, strict=True):
-        parts.setdefault(keys, []).append(row)
+        positions_by_keys.setdefault(keys, []).append(row)
     imported = {}
-    for number, (keys, positions) in enumerate(parts.items()):
-        part = {column: np.asarray(values)[positions] for column, values in rows.items()} if about else rows
+    for number, (keys, positions) in enumerate(positions_by_keys.items()):
+        columns = {column: np.asarray(values)[positions] for column, values in rows.items()} if about else rows
         spec = TaskSpec(
             track=track.info.id,
             step=EXTERNAL,
@@ -165,11 +165,11 @@ def add_external(
             options={"file": name},
             limit=None,
             seed=0,
-            needs={f"about {place}": key for place, key in enumerate(sorted(keys))},
+            needs={f"about {position}": key for position, key in enumerate(sorted(keys))},
         )
-        key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in part.items()}])
+        key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in columns.items()}])
         record = TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={})
-        store.commit(record, part, {})
+        store.commit(record, columns, {})
         imported[f"{IMPORTED}{name}" + f" part={number}" * bool(about)] = key
     empty = Sweep(
         track=track.info.id,
