@@ -197,15 +197,18 @@ def copy(source: str, target: str) -> None:
     from imharness.cli.stores import copy as copy_store
     from imharness.cli.stores import existing
     from imharness.results.store import Store
+    from imharness.results.tables import several
 
     differing: list[str] = []
     with console.progress("copying") as advance:
         copied = copy_store(existing(source), Store(target), advance, differing.append)
-    console.say(f"{copied} tasks copied to {target}")
+    console.say(f"{several(copied, 'task')} copied to {target}")
     if differing:
+        have = "has" if len(differing) == 1 else "have"
         console.warn(
-            f"{len(differing)} tasks have other rows in {target}, which stay there, such as {differing[0][:12]}: the "
-            f"stores were computed apart; `harness results rank --store {target}` makes its tables again"
+            f"{several(len(differing), 'task')} {have} other rows in {target}, which stay there, such as "
+            f"{differing[0][:12]}: the stores were computed apart; `harness results rank --store {target}` makes its "
+            "tables again"
         )
 
 

@@ -106,11 +106,11 @@ def copy(
     Tasks are copied before what points to them, so that a reader of the unfinished copy sees only complete tasks. A
     call after an interrupted one continues it. Documents replace those with the same name. Where both stores computed a
     task apart, a result counts before a failure, and otherwise that of the target stays; `differing` gets the key if
-    rows differ. Raises `DamagedError` if the
-    source is damaged, `StoreError` if the target has a ledger of its own, and `UsageError` while a season on
-    unpublished photographs is open.
+    rows differ. Raises `DamagedError` if the source is damaged, `StoreError`, before anything is copied, if the target
+    has a ledger of its own, and `UsageError` while a season on unpublished photographs is open.
     """
     check_published(source, "a copy")
+    _new_decisions(source, target)
     target.prepare()
     files, there = source.survey().tasks, target.survey()
     at_once = max(source.backend.at_once, target.backend.at_once)
@@ -182,12 +182,17 @@ def _copy_documents(source: Store, target: Store) -> None:
     at_once = max(source.backend.at_once, target.backend.at_once)
     for folder in DOCUMENTS:
         list(in_parallel(partial(_copy_document, source, target, folder), source.names(folder), at_once))
+    for line in _new_decisions(source, target):
+        target.backend.append(LEDGER, partial(_unchanged, line))
+
+
+def _new_decisions(source: Store, target: Store) -> list[bytes]:
+    """Return the lines of the ledger of the source that come after all of the target's; raises as `copy` does."""
     _check_ledger(source)
     lines, before = source.backend.lines(LEDGER), target.backend.lines(LEDGER)
     if lines[: len(before)] != before:
         raise StoreError(f"store {target.address} has a ledger of its own; copy into another store")
-    for line in lines[len(before) :]:
-        target.backend.append(LEDGER, partial(_unchanged, line))
+    return list(lines[len(before) :])
 
 
 def _copy_numbers(source: Store, target: Store, track: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,9 +72,25 @@ def array_of(name: str, value: Any) -> npt.NDArray[Any]:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name} is not an array: {error}") from None
+    if np.ma.is_masked(value):
+        raise UsageError(f"{name} has masked numbers, which would count as the others; leave them out, or fill them.")
     if array.dtype.kind not in "biuf":
         raise UsageError(f"{name} must be an array of numbers, got {type(value).__name__} of {array.dtype}.")
     return array
+
+
+def refuse_other_orders(values: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if data frames or series, by name, have the same rows in different orders by their index.
+
+    Values are taken in the order in which they stand, so that a label would belong to another row.
+    """
+    indexed = [(name, value.index) for name, value in values.items() if hasattr(value, "iloc")]
+    for (first, rows), (second, others) in itertools.combinations(indexed, 2):
+        if not rows.equals(others) and sorted(map(repr, rows)) == sorted(map(repr, others)):
+            raise UsageError(
+                f"{second} has the rows of {first} in another order, by their index; bring them into one, with "
+                ".reindex(), or give .to_numpy() of each if they stand in one order."
+            )
 
 
 def _about_colours(shape: tuple[int, ...]) -> str:
@@ -125,6 +144,7 @@ def images_of(name: str, value: Any) -> torch.Tensor:
         last = _about_colours(array.shape)
         raise UsageError(f"{name} must have shape (n, 3, height, width), got {array.shape}.{last}")
     if array.dtype == np.uint8:
+        _warn_of_black(name, array, 1)
         return torch.from_numpy(array.astype(np.float32) / 255)
     if array.dtype.kind != "f":
         raise UsageError(
@@ -135,4 +155,13 @@ def images_of(name: str, value: Any) -> torch.Tensor:
     lowest, highest = float(array.min()), float(array.max())
     if lowest < 0 or highest > 1:
         raise UsageError(f"{name} must lie in [0, 1], got {lowest:.8g} to {highest:.8g}.{_about_range(array)}")
+    _warn_of_black(name, array, 1 / 255)
     return torch.from_numpy(array.astype(np.float32))
+
+
+def _warn_of_black(name: str, pixels: npt.NDArray[Any], dim: float) -> None:
+    """Warn of images with nothing brighter than `dim`, as those in [0, 1] that became bytes, or were divided twice."""
+    highest = float(pixels.max())
+    if highest <= dim * (1 + STRAY):
+        why = "floats in [0, 1] became bytes without a factor of 255" if dim == 1 else "they were divided by 255 twice"
+        warnings.warn(f"{name}: nothing is above {highest:.2g}, so that all is black; perhaps {why}.", stacklevel=3)

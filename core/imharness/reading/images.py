@@ -33,6 +33,11 @@ DIM = 64
 _TURNED = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
 _BITS = 258
+_SIZ, _PRECISION = b"\xff\x4f\xff\x51", 42
+"""How the code of JPEG 2000 begins, and how far from there the bits of its first component stand, less one."""
+_AV1, _DEPTH = b"av1C", 6
+"""The box of an AVIF file that describes its code, and how far from its name the byte with the bits stands."""
+_AVIF_BITS = (8, 8, 10, 12)
 _PNG = b"\x89PNG\r\n\x1a\n"
 CHUNKS = 100_000
 """The most chunks of a PNG file; writers make chunks of several KiB."""
@@ -110,28 +115,31 @@ def said_of_colours(paths: Sequence[Path]) -> str:
 
 
 def said_of_bits(paths: Sequence[Path]) -> str:
-    """Return a sentence on images of 16 bits, of which only the upper eight are read, or "" if there are none.
+    """Return a sentence on images of more than 8 bits, of which the upper eight are read, or "" if there are none.
 
-    Those that use the lower quarter alone may be dark, or hold 14 bits, as raw images of cameras do; those of 12 bits
-    are refused. Only images of more than 8 bits are decoded. Raises `UsageError` as `read_image` does.
+    Those of 16 that use the lower quarter alone may be dark, or hold 14 bits, as raw images of cameras do; those of 12
+    bits are refused. Only images of more than 8 bits are decoded. Raises `UsageError` as `read_image` does.
     """
     paths = list(dict.fromkeys(paths))
-    deep = [path for path in paths if _is_deep(path)]
-    dim = [path for path in deep if max(high for _, high in read_image(path).getextrema()) < DIM]  # type: ignore[misc]
+    deep = {path: bits for path in paths if (bits := _bits_of(path)) > 8}
     if not deep:
         return ""
-    if not dim:
-        some = ", ".join(printable(path) for path in deep[:SHOWN])
-        return (
-            f"{len(deep)} of {len(paths)} images have 16 bits for each value, of which the upper eight are read, such "
-            f"as {some}: smaller differences are not seen"
-        )
-    some = ", ".join(printable(path) for path in dim[:SHOWN])
-    return (
-        f"{len(dim)} of {len(paths)} images have 16 bits for each value, but none above {256 * DIM - 1}, such as "
-        f"{some}: if they hold 14 bits, they are read four times too dark; save them with 8 bits, of which the highest "
-        "means white"
+    sentence = (
+        f"{len(deep)} of {len(paths)} images have more than 8 bits for each value, of which the upper eight are read, "
+        f"such as {_some(list(deep))}: smaller differences are not seen"
     )
+    sixteen = [path for path, bits in deep.items() if bits == 16]
+    dim = [path for path in sixteen if max(high for _, high in read_image(path).getextrema()) < DIM]  # type: ignore[misc]
+    if not dim:
+        return sentence
+    return (
+        f"{sentence}; {len(dim)} of them have none above {256 * DIM - 1}, such as {_some(dim)}: if they hold 14 bits, "
+        "they are read four times too dark; save them with 8 bits, of which the highest means white"
+    )
+
+
+def _some(paths: Sequence[Path]) -> str:
+    return ", ".join(printable(path) for path in paths[:SHOWN])
 
 
 def said_of_profiles(paths: Sequence[Path]) -> str:
@@ -160,11 +168,11 @@ def _other_profile(path: Path) -> str:
         raise _unreadable(path, error) from None
 
 
-def _is_deep(path: Path) -> bool:
+def _bits_of(path: Path) -> int:
     content = _content(path, None)
     try:
         with _opened(path, content) as image:
-            return image.mode in _DEEP or _bits(image, content) > 8
+            return _bits(image, content)
     except UsageError:
         raise
     except Exception as error:  # as in `image_shape`
@@ -180,7 +188,7 @@ def read_image(path: Path, content: bytes | None = None) -> Image.Image:
     content = _content(path, content)
     try:
         with _opened(path, content) as image:
-            deep = image.mode in _DEEP or _bits(image, content) > 8
+            deep = _bits(image, content) == 16
             image.load()
             upright = ImageOps.exif_transpose(image)
             photograph = (_upper_eight(upright) if upright.mode in _DEEP else upright).convert("RGB")
@@ -278,11 +286,21 @@ def check_inflated(path: Path, content: bytes) -> None:
 
 
 def _bits(image: Image.Image, content: bytes) -> int:
-    """Return the bits of a value in a PNG or TIFF file of colours, of which Pillow keeps eight without a word."""
+    """Return the bits of a value, 16 where Pillow keeps them; of colours it keeps eight without a word."""
+    if image.mode in _DEEP:
+        return 16
     if content.startswith(_PNG):
         return content[24]
-    each = image.tag_v2.get(_BITS, (8,)) if image.format == "TIFF" else (8,)  # type: ignore[attr-defined]
-    return int(np.max(each))
+    if image.format == "TIFF":
+        return int(np.max(image.tag_v2.get(_BITS, (8,))))  # type: ignore[attr-defined]
+    if image.format == "PPM":
+        settings = image.tile[0].args  # type: ignore[attr-defined]
+        return int(settings[1]).bit_length() if isinstance(settings, tuple) else 8
+    if image.format == "JPEG2000":
+        return (content[content.index(_SIZ) + _PRECISION] & 0x7F) + 1
+    if image.format == "AVIF":
+        return _AVIF_BITS[content[content.index(_AV1) + _DEPTH] >> 5 & 0b11]
+    return 8
 
 
 def _upper_eight(image: Image.Image) -> Image.Image:

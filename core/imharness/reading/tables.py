@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ COLUMNS = 4_096
 TASKS = 200_000_000
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 """Signs that other programs, or the same ones in other countries, write between columns, and their names."""
-_WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+LAST = 1_000
+"""In how many of the last characters of a table its last value is looked for."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,15 @@ class Csv:
 
 
 def read_csv(path: Path, limit: int = BYTES) -> Csv:
-    """Return a comma-separated table in UTF-8; raises a `UsageError` of one line."""
+    """Return a comma-separated table in UTF-8, and warn if it may be cut off; raises a `UsageError` of one line."""
     text = read_text(path, limit)
+    if text and not text.endswith(("\n", "\r")):
+        last = text[-LAST:].splitlines()[-1].rpartition(",")[2]
+        warnings.warn(
+            f"{printable(path)} does not end with a line break, as tables do that are complete: if it was cut off, its "
+            f"last value is longer than {last!r:.60}, and rows may be missing",
+            stacklevel=1,  # said once, however often a command reads the table
+        )
     _, head = next(_records(path, text), (0, []))
     sign = next((name for sign, name in SEPARATORS.items() if len(head) == 1 and sign in head[0]), "")
     if sign:

@@ -65,7 +65,7 @@ FINE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"gradients": [torch.ones(2, 192), torch.ones(2)], "model": MODEL, "shape": (3, 8, 8)},
     ),
     "run": (ih.run, {}),
-    "score": (ih.score, {"metric": "psnr", "images": np.zeros((1, 3, 8, 8)), "reference": np.zeros((1, 3, 8, 8))}),
+    "score": (ih.score, {"metric": "psnr", "images": np.ones((1, 3, 8, 8)), "reference": np.ones((1, 3, 8, 8))}),
     "compare": (ih.compare, {"a": RESULT, "b": RESULT}),
     "load": (ih.load, {"store_or_site": "."}),
     "load_leaderboard": (ih.load_leaderboard, {"site": "."}),
@@ -140,7 +140,7 @@ def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_argument(functi
     for kind, value in WRONG.items():
         if kind in FITS[function][argument].split():
             continue
-        further = {"originals": np.zeros((1, 3, 8, 8))} if argument == "metrics" else {}
+        further = {"originals": np.ones((1, 3, 8, 8))} if argument == "metrics" else {}
         with pytest.raises(UsageError) as caught:
             call(**{**fine, **further, argument: value})
         message = str(caught.value)

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -81,9 +82,9 @@ def test_a_metric_of_sets_gives_one_number(monkeypatch: pytest.MonkeyPatch, pixe
         (np.full((1, 3, 8, 8), 255, np.int64), {}, r"got int64 up to 255; .* bytes with \.astype\(numpy\.uint8\)"),
         (np.full((1, 3, 8, 8), np.nan), {}, "images holds NaN"),
         (np.zeros((1, 3, 8, 8), dtype=int), {}, "images must be floats in"),
-        (np.zeros((1, 3, 8, 8)), {}, "reference: harness/psnr compares with a reference"),
-        (np.zeros((1, 3, 8, 8)), {"reference": np.zeros((3, 9, 8))}, "reference has 8x9 px and images 8x8 px"),
-        (np.zeros((3, 3, 8, 8)), {"reference": np.zeros((2, 3, 8, 8))}, "reference must hold 1 or 3 images, got 2"),
+        (np.ones((1, 3, 8, 8)), {}, "reference: harness/psnr compares with a reference"),
+        (np.ones((1, 3, 8, 8)), {"reference": np.ones((3, 9, 8))}, "reference has 8x9 px and images 8x8 px"),
+        (np.ones((3, 3, 8, 8)), {"reference": np.ones((2, 3, 8, 8))}, "reference must hold 1 or 3 images, got 2"),
     ],
 )
 def test_what_does_not_fit_is_named(images: np.ndarray, further: dict, message: str) -> None:
@@ -129,7 +130,7 @@ def test_what_is_no_batch_of_colours_is_named_with_what_to_do(tmp_path: Path) ->
         (np.zeros((2, 4, 8, 8)), r"leave it out with \[:, :3\]"),
     ):
         with pytest.raises(UsageError, match=message):
-            ih.score("ssim-uniform7", images, reference=np.zeros((2, 3, 8, 8)))
+            ih.score("ssim-uniform7", images, reference=np.ones((2, 3, 8, 8)))
 
 
 def test_one_mean_for_a_batch_says_how_to_get_a_score_for_each_row() -> None:
@@ -137,7 +138,7 @@ def test_one_mean_for_a_batch_says_how_to_get_a_score_for_each_row() -> None:
         lambda images, references: (images - references).abs().mean(), reference=True, higher_means="worse_quality"
     )
     with pytest.raises(ContractError, match=r"expected 2 scores, .* reduction='none'"):  # and no warning of 3
-        ih.score(mean, np.zeros((2, 3, 8, 8)), np.ones((2, 3, 8, 8)))
+        ih.score(mean, np.ones((2, 3, 8, 8)), np.ones((2, 3, 8, 8)))
 
 
 def test_each_metric_of_ones_own_is_examined_whatever_the_others_declare(pixels: np.ndarray) -> None:
@@ -149,3 +150,26 @@ def test_each_metric_of_ones_own_is_examined_whatever_the_others_declare(pixels:
     for _ in range(2):  # what was found is said again, though it is found once
         with pytest.warns(UserWarning, match="fails the check"):
             ih.score(mixing, pixels)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "why"),
+    [
+        (lambda pixels: (pixels / 255).round().astype(np.uint8), "nothing is above 1, .* floats in .* became bytes"),
+        (lambda pixels: (pixels / 256).astype(np.uint8), "nothing is above 0, so that all is black; perhaps floats"),
+        (lambda pixels: pixels / 255 / 255, "nothing is above 0.0031, .* divided by 255 twice"),
+        (lambda pixels: torch.from_numpy(pixels / 255**2).half(), "nothing is above 0.0031, .* divided by 255 twice"),
+    ],
+)
+def test_black_images_are_said(spoilt: Callable, why: str, pixels: np.ndarray) -> None:
+    """Two images that became bytes too early were 160 dB apart without a word."""
+    with pytest.warns(UserWarning, match=f"^images: {why}"):
+        ih.score("psnr", spoilt(pixels), pixels)
+    with pytest.warns(UserWarning, match=f"^reference: {why}"):
+        ih.score("psnr", pixels, spoilt(pixels))
+
+
+def test_masked_numbers_are_refused(pixels: np.ndarray) -> None:
+    masked = np.ma.masked_array(pixels, mask=pixels > 100)  # type: ignore[no-untyped-call]
+    with pytest.raises(UsageError, match="images has masked numbers, which would count as the others"):
+        ih.score("psnr", masked, pixels)

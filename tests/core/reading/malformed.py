@@ -85,7 +85,7 @@ def audit_csv_files() -> Iterator[tuple[str, bytes]]:
         return "\n".join([head, *AUDIT_ROWS, *rows, ""]).encode()
 
     yield "empty", b""
-    yield "only a head", AUDIT_HEAD.encode()
+    yield "only a head", f"{AUDIT_HEAD}\n".encode()
     yield "not UTF-8", table("shadow,1,0,1,0").replace(b"shadow", b"sh\xffdow", 1)
     yield "duplicate columns", table(head=AUDIT_HEAD.replace("p1", "p0"))
     yield "a wider row", table("shadow,1,0,1,0,0")
@@ -144,7 +144,7 @@ def external_files() -> Iterator[tuple[str, bytes]]:
         return f"{head}\n{row}\n".encode()
 
     yield "empty", b""
-    yield "only a head", EXTERNAL_HEAD.encode()
+    yield "only a head", f"{EXTERNAL_HEAD}\n".encode()
     yield "not UTF-8", table().replace(b"a.png", b"a\xff.png")
     yield "duplicate columns", table(EXTERNAL_ROW + ",4", EXTERNAL_HEAD + ",mos")
     yield "a long field", table("x" * 200_000 + EXTERNAL_ROW[5:])

@@ -156,7 +156,7 @@ def test_a_damaged_ledger_is_refused_in_one_line(number: int, tmp_path: Path) ->
 def test_right_files_are_read(tmp_path: Path) -> None:
     """What the malformed files are made from is taken."""
     assert set(audit(".npz")(tmp_path, malformed.npz())) == {"shadow", "target"}  # type: ignore[call-overload]
-    table = "\n".join([malformed.AUDIT_HEAD, *malformed.AUDIT_ROWS]).encode()
+    table = "\n".join([malformed.AUDIT_HEAD, *malformed.AUDIT_ROWS, ""]).encode()
     columns = audit(".csv")(tmp_path, table)
     assert columns["target"].member.tolist() == [True, True, False, False]  # type: ignore[index]
     assert external(tmp_path, f"{malformed.EXTERNAL_HEAD}\n{malformed.EXTERNAL_ROW}\n".encode())

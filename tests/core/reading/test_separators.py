@@ -59,3 +59,16 @@ def test_columns_without_a_name_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("image,mos,mos\na.png,1,2\n")
     with pytest.raises(UsageError, match=r"more than one column 'mos'\.$"):
         read_csv(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\n\n", "\r"])
+def test_a_table_that_ends_within_its_last_row_is_said(ending: str, tmp_path: Path) -> None:
+    """A table that was cut inside its last number had another number there without a word."""
+    complete = f"image,mos{ending}a.png,3.5{ending}b.png,62.75{ending}"
+    for read in (read_csv, read_columns):
+        (tmp_path / "t.csv").write_bytes(complete.encode())
+        read(tmp_path / "t.csv")
+        for cut in ("62", "62.", "62.75"):
+            (tmp_path / "t.csv").write_bytes(f"{complete.partition('62')[0]}{cut}".encode())
+            with pytest.warns(UserWarning, match=rf"t\.csv does not end with a line break, .* longer than '{cut}'"):
+                read(tmp_path / "t.csv")

@@ -1,5 +1,6 @@
 """Photographs are read as they are shown: turned, with all of their bits, and one picture from a file."""
 
+import re
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -99,10 +100,39 @@ def test_fourteen_bits_in_sixteen_are_said(bits: int, ending: str, tmp_path: Pat
     deep = (scene()[..., 0].astype(np.uint16) << 8) >> (16 - bits)
     paths = [grey(tmp_path / f"raw.{ending}", deep), grey(tmp_path / "plain.png", scene()[..., 0] // 8)]
     line = said_of_bits(paths)
-    but = "but none above 16383" if bits == 14 else "of which the upper eight are read"
-    assert line.startswith(f"1 of 2 images have 16 bits for each value, {but}")
+    assert line.startswith("1 of 2 images have more than 8 bits for each value, of which the upper eight are read")
     assert said_of_bits(paths[1:]) == ""
     assert (f"raw.{ending}: if they hold 14 bits, they are read four times too dark" in line) == (bits == 14)
+
+
+def test_all_images_of_16_bits_are_said_beside_dark_ones(tmp_path: Path) -> None:
+    deep = scene()[..., 0].astype(np.uint16) << 8
+    line = said_of_bits([grey(tmp_path / "raw.png", deep >> 2), grey(tmp_path / "full.png", deep)])
+    assert line.startswith("2 of 2 images have more than 8 bits for each value, of which the upper eight are read")
+    assert re.search(r"full\.png: smaller .* seen; 1 of them have none above 16383, such as [^,]*raw\.png: if", line)
+
+
+@pytest.mark.parametrize(("ending", "bits"), [("ppm", 16), ("ppm", 10), ("jp2", 16), ("avif", 10)])
+def test_colours_of_more_than_eight_bits_are_said_in_every_format(bits: int, ending: str, tmp_path: Path) -> None:
+    """Pillow gives eight bits of these as if the file had no more."""
+    import cv2
+
+    path, plain = tmp_path / f"deep.{ending}", tmp_path / f"plain.{ending}"
+    deep = np.tile(scene()[..., ::-1], (4, 4, 1)).astype(np.uint16) << (bits - 8)
+    if ending == "ppm":
+        path.write_bytes(b"P6\n%d %d\n%d\n" % (*deep.shape[1::-1], 2**bits - 1) + deep.astype(">u2").tobytes())
+    else:
+        cv2.imwrite(str(path), deep, [cv2.IMWRITE_AVIF_DEPTH, bits] if ending == "avif" else [])
+    Image.fromarray(scene()).save(plain)
+    assert said_of_bits([path, plain]).startswith("1 of 2 images have more than 8 bits for each value")
+    assert f"such as {path}: smaller" in said_of_bits([path, plain])
+
+
+def test_black_colours_of_few_bits_in_sixteen_are_refused_in_ppm(tmp_path: Path) -> None:
+    low = scene().astype(">u2") << 4
+    (tmp_path / "low.ppm").write_bytes(b"P6\n%d %d\n65535\n" % low.shape[1::-1] + low.astype(">u2").tobytes())
+    with pytest.raises(UsageError, match="it would be read as black; save it with 8 bits"):
+        read_image(tmp_path / "low.ppm")
 
 
 def test_colours_of_few_bits_in_sixteen_are_refused(tmp_path: Path) -> None:

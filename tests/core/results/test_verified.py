@@ -179,10 +179,19 @@ def test_of_stores_that_were_computed_apart_a_result_counts_before_a_failure_and
     for name in ("other", "store"):
         ran = CliRunner().invoke(cli, ["results", "copy", str(tmp_path / name), str(tmp_path / "both")])
         assert ran.exit_code == 0
-        assert ("1 tasks have other rows in" in " ".join(ran.output.split())) == (name == "store")
+        assert f"{'1 task' if name == 'other' else '0 tasks'} copied" in ran.output
+        assert ("1 task has other rows in" in " ".join(ran.output.split())) == (name == "store")
     again = other.commit(record(0), ROWS | {"score": ROWS["score"] + 2}, ARRAYS)  # as `--fresh` does
     copy(other, target := Store(tmp_path / "store-other"))
     assert target.record(again.key) == again
+
+
+def test_nothing_is_copied_beside_another_ledger(store: Store, tmp_path: Path) -> None:
+    target = Store(tmp_path / "copy")
+    target.backend.append("ledger.jsonl", lambda lines: b"of another store")
+    with pytest.raises(StoreError, match="has a ledger of its own; copy into another store"):
+        copy(store, target)
+    assert not list(target.all_keys())
 
 
 def test_a_damaged_document_or_ledger_is_not_copied(store: Store, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def raw(tmp_path: Path) -> Path:
 
 
 def test_a_folder_says_it(raw: Path) -> None:
-    with pytest.warns(UserWarning, match="2 of 2 images have 16 bits .* four times too dark"):
+    with pytest.warns(UserWarning, match="2 of 2 images have more than 8 bits .* four times too dark"):
         Folder(path=str(raw)).build(torch.device("cpu"))
 
 

@@ -134,7 +134,7 @@ def test_koniqs_real_table_gives_a_subset_of_all_clusters(shared_data, tmp_path,
         rows = list(csv.DictReader(file))[:120]
     folder = tmp_path / "koniq10k"
     paint(folder / "512x384", [row["image_name"] for row in rows])
-    (folder / real.name).write_text("\n".join(real.read_text().splitlines()[:121]))
+    (folder / real.name).write_text("\n".join([*real.read_text().splitlines()[:121], ""]))
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     subset = installed().one("dataset", "koniq10k[per_cluster=3]")

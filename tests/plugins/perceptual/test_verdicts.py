@@ -276,7 +276,7 @@ def test_patches_of_one_photograph_count_as_one(tmp_path: Path) -> None:
 def test_a_table_says_what_patches_were_cut_from_and_how_many_were_asked(tmp_path: Path) -> None:
     folder = judged_patches(tmp_path, share=0.25)
     rows = [f"{family}/{n}.png,p{n // 5},4" for family in ("blur", "noise", "warp") for n in range(10)]
-    (folder / "patches.csv").write_text("\n".join(["patch,photograph,judges", *rows]))
+    (folder / "patches.csv").write_text("\n".join(["patch,photograph,judges", *rows, ""]))
     patches = read_patches(tmp_path)
     assert set(patches.columns["photograph"]) == {"p0", "p1"}
     assert set(patches.columns["judges"]) == {0, 4}
@@ -289,7 +289,7 @@ def test_a_table_says_what_patches_were_cut_from_and_how_many_were_asked(tmp_pat
         (["patch,photograph,judges", *rows, rows[3]], "line 32: blur/3 has a line already, 5"),
         (["patch,photograph,judges", *rows[1:], "blur/0,,4"], "line 31: photograph is empty"),
     ):
-        (folder / "patches.csv").write_text("\n".join(wrong))
+        (folder / "patches.csv").write_text("\n".join([*wrong, ""]))
         with pytest.raises(HarnessError, match=message):
             read_patches(tmp_path)
 
