@@ -27,7 +27,7 @@ from imharness.contracts.values import (
 )
 from imharness.exports.sheets import printed
 from imharness.notebook.arguments import address_of, flag, listed, naming, real, seed_of, short, text, whole, wrong
-from imharness.notebook.coercion import array_of, component_from, images_of
+from imharness.notebook.coercion import array_of, component_from, images_of, refuse_other_orders
 from imharness.notebook.objects import Own
 from imharness.notebook.outputs import output_of
 from imharness.notebook.progress import shown_progress
@@ -92,6 +92,7 @@ __all__ = [
     "package_files",
     "printed",
     "real",
+    "refuse_other_orders",
     "say_who_drew",
     "scores_of",
     "seed_of",

@@ -38,6 +38,11 @@ DISTINCT = 0.1
 """The share of distinct rows below which a model has few answers, as trees do."""
 
 
+SOFT, PILED = 0.01, 0.05
+"""A softmax was taken twice where undoing one leaves probabilities, up to `SOFT`, and this share of rows is certain, up
+to `SOFT` for each other class, of at most five."""
+
+
 def doubts_of(model: Outputs, name: str, has_labels: bool) -> Iterator[str]:
     """Yield in sentences why the rows of a model, called `name`, can show no small number."""
     inside, outside = model.member, ~model.member
@@ -45,6 +50,11 @@ def doubts_of(model: Outputs, name: str, has_labels: bool) -> Iterator[str]:
         yield (
             f"The {name} answers all {len(model.outputs)} rows with the same probabilities, which tell nothing of any "
             "row. Are these its outputs?"
+        )
+    if _softened(model.outputs):
+        yield (
+            f"All outputs of the {name} are what a softmax makes of probabilities, which hides how sure it is of a "
+            "row. Was it taken twice?"
         )
     if has_labels:
         hits = model.outputs.argmax(axis=1) == model.labels
@@ -60,6 +70,18 @@ def doubts_of(model: Outputs, name: str, has_labels: bool) -> Iterator[str]:
             f"{copies} rows of the {name} stand among its members and among its non-members. Remove copies, and check "
             "that both files are not the same."
         )
+
+
+def _softened(outputs: Array) -> bool:
+    """Return whether a softmax of probabilities gives these ones, and some rows of the former are almost certain.
+
+    Of probabilities it makes numbers of which none is more than e times another. A model that is unsure of all rows has
+    such ones, too, but they do not pile up at that ratio.
+    """
+    logs = np.log(outputs.astype(np.float64).clip(SMALL))
+    before = logs - logs.mean(axis=1, keepdims=True) + 1 / outputs.shape[1]
+    certain = before.max(axis=1) >= 1 - SOFT * min(outputs.shape[1] - 1, 5)
+    return bool(before.min() >= -SOFT and certain.mean() >= PILED)
 
 
 def doubts_of_copies(model: Outputs, name: str) -> Iterator[str]:

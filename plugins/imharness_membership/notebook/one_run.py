@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from imharness.data import derive_seed
 from imharness.errors import UsageError
-from imharness.extending import Result, array_of, real, seed_of, whole
+from imharness.extending import Result, array_of, real, refuse_other_orders, seed_of, whole
 from imharness.leaderboard import ColumnSpec, Row, Table, Value
 from imharness_membership.notebook.trained import ANSWERS, Trainer, folder_of, log_odds, trainer_of
 from imharness_membership.one_run import LowerBound, OneRunBounds, one_run_bounds
@@ -134,6 +134,7 @@ def audit_one_run(
 
 def _given(scores: Any, included: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Return the checked scores and coins."""
+    refuse_other_orders({"scores": scores, "included": included})
     values, coins = array_of("scores", scores).astype(np.float64), array_of("included", included)
     for name, array in (("scores", values), ("included", coins)):
         if array.ndim != 1:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from imharness.errors import UsageError
-from imharness.extending import array_of, output_of, wrong
+from imharness.extending import array_of, output_of, refuse_other_orders, wrong
 from imharness.files import numbered
 from imharness_membership.audit_inputs import Array, Outputs, checked
 
@@ -38,11 +38,9 @@ def outputs_of(name: str, outputs: Any) -> Outputs:
         return _checked(name, called, *_asked(name, outputs), logits=None)
     if _is_frame(outputs):
         return _checked(name, ("columns p0, p1, ...", "column label", "column member"), *_columns(name, outputs))
-    arrays = {
-        array: array_of(f"{name}: {array}", _array(name, outputs, array))
-        for array in ARRAYS
-        if array != "labels" or _has(outputs, array)
-    }
+    values = {a: _array(name, outputs, a) for a in ARRAYS if a != "labels" or _has(outputs, a)}
+    refuse_other_orders({f"{name}: {array}": value for array, value in values.items()})
+    arrays = {array: array_of(f"{name}: {array}", value) for array, value in values.items()}
     return _checked(name, ARRAYS, arrays["probabilities"], arrays.get("labels"), arrays["member"])
 
 

@@ -26,6 +26,7 @@ from imharness.extending import (
     in_copies,
     listed,
     output_of,
+    refuse_other_orders,
     sha256_of,
     whole,
     wrong,
@@ -199,6 +200,7 @@ def trainer_of(train: Any, data: Any, folder: Path | None, views: Any = ()) -> T
         raise wrong("train", "a function train(indices, seed) that returns a model", train)
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise wrong("data", "a pair (inputs, labels)", data)
+    refuse_other_orders({"data: inputs": data[0], "data: labels": data[1]})
     inputs, labels = data[0], array_of("data: labels", data[1])
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) == 0 or labels.min() < 0:
         raise UsageError(f"data: labels must be whole numbers from 0, shape (n,), got {labels.dtype} {labels.shape}.")

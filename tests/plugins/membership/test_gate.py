@@ -256,6 +256,22 @@ def test_a_shadow_on_another_scale_passes_nothing_although_its_threshold_finds_n
     assert "With another threshold" in " ".join(accuracy.why_not(LIMIT))
 
 
+@pytest.mark.parametrize(("classes", "sure"), [(2, 6.0), (3, 6.0), (10, 8.0), (100, 12.0)])
+def test_a_softmax_that_was_taken_twice_is_doubted_and_unsure_models_are_not(classes: int, sure: float) -> None:
+    """It hid a leak of 0.78: no attack found more than a coin, and nothing was said."""
+    answers = model(0, 200, classes=classes, sure=sure)
+    twice = np.exp(answers["probabilities"])
+    twice /= twice.sum(axis=1, keepdims=True)
+    for shares, doubted in (
+        (answers["probabilities"], False),
+        (twice, True),
+        (twice.round(3), True),
+        (twice**0.5 / (twice**0.5).sum(axis=1, keepdims=True), False),
+    ):
+        outputs = Outputs(probabilities_of(shares, "outputs")[0], answers["labels"], answers["member"])
+        assert any("Was it taken twice" in line for line in doubts_of(outputs, "target", True)) == doubted
+
+
 @pytest.mark.parametrize(("inside", "outside"), [(2, 2), (5, 5), (19, 300), (5000, 3)])
 def test_fewer_than_20_of_a_side_are_refused_all_ways(inside: int, outside: int, tmp_path: Path) -> None:
     whole = model(3, 5000)
