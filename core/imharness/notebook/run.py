@@ -96,6 +96,8 @@ def run(
     pages = None if site is None else Path(address_of("site", site, "a folder"))
     fresh, view = flag("fresh", fresh), view_of_run(flag("progress", progress))
     graphs = _planned(session, None if track is None else _names("track", track), only)
+    if sentence := session.said_of_limit(graphs):
+        console.warn(sentence)
     for failure in session.registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
     for label, failed in examine(session.store, session.registry, graphs, session.seed).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 GONE = "no longer in the store"
 """Why tables lack results that were there once."""
+CHANGED = "computed before its files changed; the latest run saw others"
+"""Why tables lack results of data or weights that are no longer what they were."""
 WITHDRAWN = "withdrawn: "
 """The beginning of why tables lack results that were taken out of them."""
 PUBLIC = "on public photographs"
@@ -74,7 +77,8 @@ def made_leaderboard(
     with progress(f"{track.info.id}: reading results") as advance:
         all_records = records_of(store, sweep, advance)
     standing, withdrawn = _standing(all_records, catalogue.withdrawn)
-    records, outdated = newest_only(one_split(standing, sweep.secret), installed_versions(track, catalogue))
+    current, changed = one_content(one_split(standing, sweep.secret))
+    records, outdated = newest_only(current, installed_versions(track, catalogue))
     try:
         with progress(f"{track.info.id}: making tables"):
             report = _report(store, as_set_up(track, sweep), records, catalogue)
@@ -90,6 +94,7 @@ def made_leaderboard(
         rankings = [_said_on_public(ranking) for ranking in rankings]
     gaps = (
         *sweep.missing,
+        *changed,
         *outdated,
         *withdrawn,
         *_discarded(store, sweep, all_records),
@@ -293,6 +298,35 @@ def newest_only(
         for (kind, label), count in sorted(dropped.items())
     ]
     return current, gaps
+
+
+def one_content(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missing]]:
+    """Return the records that saw the same files as those of the latest run, which come first, and what was left out.
+
+    The images of a folder, or other weights under a name, may have changed since others were computed: numbers of two
+    contents never share a table, nor does what needs one that is left out.
+    """
+    contents: dict[Place, str] = {}
+    dropped = dict[str, str]()
+    for record in records:
+        for ref in record.spec.components.values():
+            if ref.content and contents.setdefault((ref.kind, ref.label), ref.content) != ref.content:
+                dropped.setdefault(record.key, ref.label)
+    while more := {
+        record.key: dropped[lost[0]]
+        for record in records
+        if record.key not in dropped and (lost := [key for key in record.spec.needs.values() if key in dropped])
+    }:
+        dropped |= more
+    gaps = [
+        Missing(
+            what=f"{several(count, 'task')} of {label}",
+            reason=CHANGED,
+            remedy="repeat the run with all that is to stand in the tables",
+        )
+        for label, count in sorted(Counter(dropped.values()).items())
+    ]
+    return [record for record in records if record.key not in dropped], gaps
 
 
 def one_split(records: list[TaskRecord], secret: str) -> list[TaskRecord]:

@@ -15,6 +15,7 @@ import torch
 
 from imharness.components.entries import KnownEntries
 from imharness.components.registry import Registry, installed
+from imharness.contracts.image_dataset import ImageDataset
 from imharness.errors import StoreError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
@@ -106,6 +107,18 @@ class Session:
         refuse_contradictions(self.registry, self.profile, ids, only or {})
         chosen: dict[str, Any] = {"only": only, "further": further, "whole": whole}
         return [plan_track(id, self.profile, self.registry, seed=self.seed, limit=self.limit, **chosen) for id in ids]
+
+    def said_of_limit(self, graphs: Sequence[Graph]) -> str:
+        """Return a sentence on tracks that have no images, which a limit of images leaves as they are, or ""."""
+        unlimited = [
+            graph.track.info.id
+            for graph in graphs
+            if not any(isinstance(component, ImageDataset) for component in graph.components.values())
+        ]
+        if self.limit is None or not unlimited:
+            return ""
+        tracks = " and ".join(unlimited)
+        return f"the limit of {self.limit} images changes nothing in {tracks}: all records are used there"
 
     def keep_to(self, budget: str | None, graphs: Sequence[Graph], *, fresh: bool = False) -> None:
         """Remove tasks from the graphs that do not fit into a budget such as "90m"; None means no limit."""

@@ -1,10 +1,13 @@
 """Tests of components of another track, and of folders in the place of names: they are refused and named."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
 import imharness as ih
+from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
@@ -53,3 +56,22 @@ def test_a_folder_in_the_place_of_a_data_set_is_named(tmp_path: Path) -> None:
         session.plan(["iqa"], only={"dataset": [str(folder)]})
     with pytest.raises(UsageError, match="imgs20 is a folder, and harness/membership cannot read one"):
         session.plan(["membership"], only={"dataset": [str(folder)]})
+
+
+def test_a_limit_that_changes_nothing_is_said(tmp_path: Path) -> None:
+    """Membership has records and no images: a run of 100 was one of all, without a word."""
+    session = Session(Store(tmp_path), load_profile("embedded"), limit=9)
+    line = "the limit of 9 images changes nothing in harness/membership: all records are used there"
+    assert session.said_of_limit(graphs := session.plan()) == line
+    assert Session(Store(tmp_path), load_profile("embedded")).said_of_limit(graphs) == ""
+
+
+def test_all_ways_to_a_limit_say_that_it_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--track", "membership", "--limit", "9", "--store", str(tmp_path / "store"), "--dry-run"]
+    assert "changes nothing in harness/membership" in " ".join(CliRunner().invoke(cli, words).output.split())
+    monkeypatch.setattr(Session, "run", lambda *args, **kwargs: SimpleNamespace(leaderboards=[]))
+    monkeypatch.setattr("imharness.notebook.run.joined", lambda results, source: None)
+    ih.run("quick", track="membership", store=tmp_path / "store", limit=9)
+    assert "changes nothing in harness/membership" in capsys.readouterr().err

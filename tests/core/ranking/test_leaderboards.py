@@ -1,5 +1,6 @@
 """Numbers of two versions never share a table, and a run that goes on names no winner."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from imharness.contracts.component import Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError
 from imharness.ranking.entries import other_code
-from imharness.ranking.leaderboard import _standing, make_leaderboard, newest_only
+from imharness.ranking.leaderboard import _standing, make_leaderboard, newest_only, one_content
 from imharness.results.entries import Entry, Standing
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.leaderboards import Leaderboard
@@ -64,6 +65,30 @@ def test_tasks_of_an_older_version_are_left_out_and_named(old: TaskRecord, new: 
     assert gap.remedy == "harness run --all"
 
 
+def of_files(content: str, defense: str, needs: Sequence[TaskRecord] = ()) -> TaskRecord:
+    plain = record("1", defense)
+    images = ComponentRef(kind="dataset", id="a/f", version="1", label="a/f[path=x]", parameters={}, content=content)
+    components = {**plain.spec.components, "dataset": images} if content else plain.spec.components
+    spec = plain.spec.model_copy(
+        update={"components": components, "needs": {str(i): n.key for i, n in enumerate(needs)}}
+    )
+    return plain.model_copy(update={"key": digest([content, defense, len(needs)]), "spec": spec})
+
+
+def test_numbers_of_files_that_changed_share_no_table() -> None:
+    """Of a folder whose images were replaced, one defense had numbers of new images and the others of old ones."""
+    latest, before, other = of_files("new", "1"), of_files("old", "1"), of_files("old", "2")
+    needing, alone = of_files("", "3", [other]), of_files("", "4")
+    assert one_content([latest, alone]) == ([latest, alone], [])
+    current, (gap,) = one_content([latest, needing, before, alone, other])
+    assert current == [latest, alone]
+    assert (gap.what, gap.reason) == (
+        "3 tasks of a/f[path=x]",
+        "computed before its files changed; the latest run saw others",
+    )
+    assert one_content([before, latest])[0] == [before]
+
+
 @pytest.mark.parametrize(
     ("gone", "what", "remaining"),
     [
@@ -98,12 +123,14 @@ def test_results_of_other_code_than_is_installed_are_named() -> None:
         gone = Entry(kind="defense", label="acme/gone", id="acme/gone", version="1", tasks=1, seconds=1.0)
         added = Standing(date="2026-01-01", decision="added", reason="")
         submitted = gone.model_copy(update={"id": "acme/there", "label": "acme/there", "standing": (added,)})
-        return Leaderboard.model_construct(entries=(entry, entry, gone, submitted))
+        missing = one_content([of_files("new", "1"), of_files("old", "2")])[1]
+        return Leaderboard.model_construct(entries=(entry, entry, gone, submitted), missing=tuple(missing))
 
     version = installed().version("defense", "harness/jpeg")
-    (removed,) = other_code(leaderboard(version), installed())
+    changed, removed = other_code(leaderboard(version), installed())
     assert removed.startswith("acme/gone: its package is not installed any more; its results of version 1 stay")
-    line, _ = other_code(leaderboard("0"), installed())
+    assert changed.startswith("left out: 1 task of a/f[path=x], computed before its files changed; the latest run saw")
+    _, line, _ = other_code(leaderboard("0"), installed())
     assert line.startswith(f"harness/jpeg: its results are of version 0, and {version} is installed")
 
 
