@@ -52,13 +52,23 @@ class PerRecord:
 
 def per_record(observed: Array, references: KnownReferences, member: Array) -> PerRecord:
     """Return what is found in the target's log odds ``(n,)`` of rows of which `member`, bool ``(n,)``, are members."""
-    answers, theirs = references.log_odds, observed
-    if references.views is not None and references.target_views is not None:
-        answers = np.concatenate([answers[:, None], references.views], axis=1).mean(axis=1, dtype=np.float64)
-        theirs = np.concatenate([observed[None], references.target_views]).mean(axis=0, dtype=np.float64)
+    theirs, answers = over_views(observed, references.log_odds, references.target_views, references.views)
     caught = p_values(theirs, answers, ~references.member) <= FPR
     count = int(np.median((~references.member).sum(axis=0)))
     return PerRecord(FPR, _share(caught[member]), _share(caught[~member]), count)
+
+
+def over_views(observed: Array, answers: Array, target_views: Array | None, views: Array | None) -> tuple[Array, Array]:
+    """Return the means over a row and its views of the target's log odds ``(n,)`` and of K references' ``(K, n)``.
+
+    `target_views` ``(v, n)`` and `views` ``(K, v, n)``: those of altered copies, where there are any.
+    """
+    if views is None or target_views is None:
+        return observed, answers
+    every = np.concatenate([answers[:, None], views], axis=1)
+    return np.concatenate([observed[None], target_views]).mean(axis=0, dtype=np.float64), every.mean(
+        axis=1, dtype=np.float64
+    )
 
 
 def p_values(observed: Array, answers: Array, outside: Array) -> Array:

@@ -61,6 +61,29 @@ def known_halves(query: MembershipQuery, member: torch.Tensor) -> list[tuple[sli
     return [(tested_half, one(known_half, tested_half)) for tested_half, known_half in (halves, halves[::-1])]
 
 
+def references_of(context: StepContext, order: np.ndarray) -> References:
+    """Return the answers of reference models on the target's rows in the given order, and the target's to views."""
+    shadow, target = context.need("shadow"), context.need("target")
+    arrays = context.need("references").arrays
+
+    def tensor(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.array(array)).to(context.device)
+
+    answers = {name: arrays[name] for name in ODDS if name in arrays}
+    if "stopped" in shadow.arrays:
+        stop_index = int(shadow.arrays["stopped"][0])
+        answers = {name: arrays[f"stopped.{name}"][stop_index] for name in answers}
+    columns = np.searchsorted(arrays["row"], target.rows["row"][order]) if "row" in arrays else order
+    return References(
+        log_odds=tensor(answers["log_odds"][:, columns]),
+        member=tensor(arrays["member"][:, columns]),
+        population_log_odds=tensor(answers["population"]),
+        target_population_log_odds=tensor(target.arrays["population"]),
+        view_log_odds=tensor(answers["views"][..., columns]) if "views" in answers else None,
+        target_view_log_odds=tensor(target.arrays["views"][..., order]) if "views" in answers else None,
+    )
+
+
 def query_of(context: StepContext, order: np.ndarray) -> MembershipQuery:
     """Return the query of the evaluator, with the target's rows in the given order."""
     shadow, target = context.need("shadow"), context.need("target")
@@ -69,22 +92,8 @@ def query_of(context: StepContext, order: np.ndarray) -> MembershipQuery:
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.array(array)).to(context.device)
 
-    references, noisy, slopes, deep = None, None, None, None
-    if "references" in reads:
-        arrays = context.need("references").arrays
-        answers = {name: arrays[name] for name in ODDS if name in arrays}
-        if "stopped" in shadow.arrays:
-            stop_index = int(shadow.arrays["stopped"][0])
-            answers = {name: arrays[f"stopped.{name}"][stop_index] for name in answers}
-        columns = np.searchsorted(arrays["row"], target.rows["row"][order]) if "row" in arrays else order
-        references = References(
-            log_odds=tensor(answers["log_odds"][:, columns]),
-            member=tensor(arrays["member"][:, columns]),
-            population_log_odds=tensor(answers["population"]),
-            target_population_log_odds=tensor(target.arrays["population"]),
-            view_log_odds=tensor(answers["views"][..., columns]) if "views" in answers else None,
-            target_view_log_odds=tensor(target.arrays["views"][..., order]) if "views" in answers else None,
-        )
+    noisy, slopes, deep = None, None, None
+    references = references_of(context, order) if "references" in reads else None
     if "robustness" in reads:
         shadow_values, theirs = (context.need(f"{role}_model").arrays["robustness"] for role in ("shadow", "target"))
         noisy = Robustness(tensor(shadow_values), tensor(theirs[order]))

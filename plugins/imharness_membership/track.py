@@ -37,6 +37,8 @@ from imharness.tracks import (
     check_names,
 )
 from imharness_membership.augmenting import VIEWS
+from imharness_membership.calibrated import calibrated, enough
+from imharness_membership.splits import ROLES
 from imharness_membership.steps import (
     by_epoch,
     canary,
@@ -151,6 +153,7 @@ class MembershipTrack(Track):
         outsider,
         canary,
         evaluate,
+        calibrated,
         unseen,
     )
     chance_level_steps = (unseen.name,)
@@ -294,6 +297,7 @@ class _Plan:
         if track.training_precision != "strict":
             self.training["precision"] = track.training_precision
         reads = {name for evaluator in evaluators for name in evaluator.reads}
+        self.compares = "references" in reads
         self.evidence: dict[str, OptionValue] = {
             "copies": track.copies if "robustness" in reads else 0,
             "gradients": "gradients" in reads,
@@ -335,11 +339,15 @@ class _Plan:
         return {name: value for name, value in options.items() if name != "split" or not self.track.pools}
 
     def attacked(self, guard: _Guard) -> None:
-        """Plan the guesses of every evaluator, with undefended and with defended shadow models."""
+        """Plan the guesses of every evaluator, with undefended and with defended shadow models, and `calibrated`."""
         for adaptive in (False, True):
             shadow_guard = guard if adaptive else self.baseline
             released, model = self._shown(guard, "target"), self._model(guard, "target")
             self._guesses(evaluate, guard, shadow_guard, released, model, {"adaptive": adaptive})
+        if self.compares and enough(self.track.references, int(self.rows["part"]), self.track.further):
+            needs = {role: self._shown(guard, role) for role in ROLES} | {"references": self._references(guard)}
+            roles = {"defense": guard.defense, **guard.roles}
+            self.planner.task(calibrated, roles, options={"split": self.training["split"]}, needs=needs)
 
     def unseen(self) -> None:
         """Plan the guesses of every evaluator about a model that saw none of the rows."""
@@ -356,12 +364,10 @@ class _Plan:
         model: Planned,
         options: dict[str, OptionValue],
     ) -> None:
-        """Plan a step for every evaluator: `released` is what it sees of `model`, and `shadow_guard` how it trains "
-        "its own."""
+        """Plan a step for every evaluator; `released`: what it sees of `model`, `shadow_guard`: how it trains."""
         seen = {"target": released, "shadow": self._shown(shadow_guard, "shadow")}
         models = {"target_model": model, "shadow_model": self._model(shadow_guard, "shadow")}
-        needed = any("references" in evaluator.reads for evaluator in self.evaluators)
-        references = {"references": self._references(shadow_guard)} if needed else {}
+        references = {"references": self._references(shadow_guard)} if self.compares else {}
         for evaluator in self.evaluators:
             needs = seen | (references if "references" in evaluator.reads else {})
             if evaluator.reads & {"robustness", "gradients", "layers"}:

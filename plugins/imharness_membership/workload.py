@@ -30,6 +30,8 @@ fine-tuned.
 """
 CLASSES = {"cifar100": 100, **{name: classes for name, (_, classes) in FEATURES.items()}}
 """The numbers of classes, 10 where none stands here: each row of outputs has as many numbers of 4 bytes."""
+ROWS = ("evaluate", "calibrated", "unseen", "train", "outsider", "stop", "release")
+"""The steps that leave something of each of a model's rows."""
 GUESS = 10
 """Bytes of a guess in a store, measured on the demo leaderboard."""
 PASSES = 3
@@ -51,7 +53,7 @@ def workload_of(spec: TaskSpec, units: int, subset_size: int) -> Workload | None
     shadow = int(options.get("shadow_part", 0)) or subset_size
     role_size = shadow if role == "shadow" else subset_size
     further = 0 if role == "shadow" else int(options.get("further", 0))
-    rows = 2 * role_size + further if spec.step in ("evaluate", "unseen", "train", "outsider", "stop", "release") else 0
+    rows = 2 * role_size + further if spec.step in ROWS else 0
     for step, name in (("sensitivity", "rows"), ("canary", "canaries"), ("by_epoch", "points")):
         rows = int(options[name]) if spec.step == step else rows
     several = int(options.get("models", 0))

@@ -30,6 +30,7 @@ from imharness.results.query import ResultQuery
 from imharness.tracks import TrackReport
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.tables import report
+from imharness_membership.tables.calibrated import Calibrated
 from imharness_membership.tables.choice import Parts, figures_of_parts, parted
 from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.figures import Figures, figures_at, scores_of
@@ -270,7 +271,7 @@ def contests_of(query: Simulated, *rates: float) -> list[TrackReport]:
 
 def _contest(query: Simulated, figures: Parts, kinds: Figures) -> TrackReport:
     tested = {label: {str(split): 0.89 + 0.001 * split for split in range(8)} for label in figures.reported.entries}
-    return ranked_defenses(query, figures, kinds, SAME, tested, 0.05)
+    return ranked_defenses(query, figures, kinds, SAME, tested, 0.05, Calibrated({}, "no task"))
 
 
 def test_of_equal_defenses_any_is_told_apart_in_at_most_5_percent_of_studies() -> None:

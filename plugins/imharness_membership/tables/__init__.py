@@ -1,6 +1,7 @@
 """Tables of the track, after those of Song & Mittal (USENIX Security 2021)."""
 
 from imharness.tracks import Query, TrackReport
+from imharness_membership.tables.calibrated import calibrated_rates
 from imharness_membership.tables.choice import figures_of_parts, parted
 from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
@@ -45,11 +46,12 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
         *([sensitivity(query), sensitivity_by_score(query)] if "sensitivity" in query.steps else []),
     ]
     tested = tested_of(query, scores.entries)
-    ranked = ranked_defenses(query, part_figures, kinds, fact(trained, TEST), tested, share)
+    calibrated = calibrated_rates(query, scores, pools)
+    ranked = ranked_defenses(query, part_figures, kinds, fact(trained, TEST), tested, share, calibrated)
     pictures = charts(scores, ranked.tables[0], promised)
     if "by_epoch" in query.steps:
         table, chart = by_epoch(query)
         tables.append(table)
         pictures.append(chart)
     others = TrackReport([table for table in tables if table.rows], [], pictures)
-    return ranked + rates(part_figures, kinds, parted_scores, trained) + others
+    return ranked + rates(part_figures, kinds, parted_scores, trained, calibrated) + others

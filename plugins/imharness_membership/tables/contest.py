@@ -8,6 +8,7 @@ false-positive rate says whether anybody can be accused, balanced accuracy how m
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from imharness.leaderboard import (
     Contest,
     SecondaryMeasure,
     Table,
+    Value,
     Wins,
     Words,
     contest,
@@ -26,6 +28,7 @@ from imharness.leaderboard import (
     share_of,
 )
 from imharness.tracks import Query, TrackReport
+from imharness_membership.tables.calibrated import Calibrated
 from imharness_membership.tables.canaries import ranked_by_canaries
 from imharness_membership.tables.choice import WAY, Parts, over_strongest, run_both_ways, strongest
 from imharness_membership.tables.figures import DATASET, EXPECTED, POOL, POOLED, SHARE, UNDEFENDED, Figures, non_members
@@ -53,10 +56,12 @@ def ranked_defenses(
     utility: Column,
     tested: Mapping[str, Mapping[str, float]],
     share: float,
+    calibrated: Calibrated,
 ) -> TrackReport:
     """Rank defenses by the first of the figures `kinds` and by balanced accuracy, see `_order`.
 
-    `share`: utility that may be lost. `tested`: defense -> the test accuracy of each of its targets, by split.
+    `share`: utility that may be lost. `tested`: defense -> the test accuracy of each of its targets, by split. What is
+    `calibrated` stands beside, and decides nothing.
     """
     reported = figures.reported
     keys, note = _order(reported, kinds)
@@ -94,14 +99,13 @@ def ranked_defenses(
         f"defense keeps. For each data set, model and defense, {WAY}. It is one of all evaluators with defended or "
         "plain shadow models. Plain training and early stopping at the accuracy of a defense are controls. Splits are "
         "resampled and tested as a whole; two of them share up to a third of their rows, so they are not quite "
-        f"independent.{' ' + POOLED if pooled else ''}",
+        f"independent.{' ' + POOLED if pooled else ''} {calibrated.caption}",
         note=note,
     )
-    ranked = replace(
-        contest_report,
-        tables=[_beside_it(contest_report.tables[0], columns[key], worst[key].scores) for key in keys[1:]]
-        or contest_report.tables,
-    )
+    beside = [replace(columns[key], value=partial(_over_all, worst[key].scores, key)) for key in keys[1:]]
+    beside += calibrated.columns()[:1] if calibrated.rates else ()
+    table, *others = contest_report.tables
+    ranked = replace(contest_report, tables=[reduce(_beside_it, beside, table), *others])
     return ranked + ranked_by_canaries(query, kinds, shared)
 
 
@@ -149,11 +153,16 @@ def _protection(kinds: Figures, key: str, *, pooled: bool) -> Column:
     )
 
 
-def _beside_it(table: Table, column: Column, scores: Blocks) -> Table:
-    """Return a ranking's table with a further figure of the strongest evaluators after the ranked ones."""
-    every = range(len(scores.conditions))
-    beside = {row.label: over_strongest(scores, column.key, row.label, every) for row in table.rows}
-    rows = [row.model_copy(update={"values": {**row.values, column.key: beside[row.label]}}) for row in table.rows]
+def _over_all(scores: Blocks, key: str, entry: str) -> Value:
+    return over_strongest(scores, key, entry, range(len(scores.conditions)))
+
+
+def _beside_it(table: Table, column: Column) -> Table:
+    """Return a ranking's table with a further column, which has a `value`, after the ranked ones."""
+    assert column.value is not None
+    rows = [
+        row.model_copy(update={"values": {**row.values, column.key: column.value(row.label)}}) for row in table.rows
+    ]
     position = [spec.key for spec in table.columns].index("utility")
     columns = (*table.columns[:position], column.spec, *table.columns[position:])
     return table.model_copy(update={"columns": columns, "rows": tuple(rows)})

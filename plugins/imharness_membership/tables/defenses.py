@@ -7,6 +7,7 @@ import numpy as np
 
 from imharness.leaderboard import Blocks, Column, Row, Table, Value, Wins, missing, ranking
 from imharness.tracks import Query, TrackReport
+from imharness_membership.tables.calibrated import Calibrated
 from imharness_membership.tables.choice import WAY, Parts, over_strongest, strongest
 from imharness_membership.tables.contest import KINDS
 from imharness_membership.tables.figures import (
@@ -117,7 +118,7 @@ def _facts(rows: Mapping[str, np.ndarray], pools: Mapping[str, str]) -> dict[str
     return facts
 
 
-def rates(figures: Parts, kinds: Figures, parted_scores: Parts, trained: Facts) -> TrackReport:
+def rates(figures: Parts, kinds: Figures, parted_scores: Parts, trained: Facts, calibrated: Calibrated) -> TrackReport:
     """Return every figure of the strongest evaluator of each adversary, and the privacy that trainings promise.
 
     `figures`, `parted_scores`: figures and scores, each as `imharness_membership.tables.choice.parted` divides them.
@@ -131,6 +132,7 @@ def rates(figures: Parts, kinds: Figures, parted_scores: Parts, trained: Facts) 
     return ranking(
         best,
         *(_against(best, kinds, key, kind, why[key]) for kind in ADVERSARIES for key in kinds),
+        *calibrated.columns(),
         *(fact(trained, column) for column in (*ACCURACY, CALIBRATION)),
         empirical_epsilon(parted_scores, {defense: facts["delta"] for defense, facts in trained.items()}),
         *(fact(trained, column) for column in PRIVACY),
@@ -138,7 +140,7 @@ def rates(figures: Parts, kinds: Figures, parted_scores: Parts, trained: Facts) 
         title="All figures of the strongest evaluators",
         caption="Privacy of models with each defense; n is the number of splits. For each figure, "
         f"{WAY}. Marks and tests compare what stands in the table, split by split. The empirical epsilon takes rows as "
-        f"independent and is not a bound; beside it stands the bound that a training promises. "
+        f"independent and is not a bound; beside it stands the bound that a training promises. {calibrated.caption} "
         f"{said_of(figures.reported)}",
         entry="defense",
         by=[f"{key}_adaptive" for key in kinds],
