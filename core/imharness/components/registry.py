@@ -94,9 +94,9 @@ class Registry:
         """Return the components that a name means: a label, an id, a method without its owner, or ``id[field=value]``.
 
         A method of the harness has its short name, whoever else uses it. ``id[*]`` means all values of the parameter
-        study; ``id:value`` sets the address to the text after the colon. Raises `UsageError` if the name is unknown,
-        fits several owners, or has invalid parameters, and `PluginError` if it is unknown but may belong to a package
-        that did not load.
+        study; ``id:value`` or ``id[field=value]:value`` sets the address to the text after the colon. Raises
+        `UsageError` if the name is unknown, fits several owners, or has invalid parameters, and `PluginError` if it is
+        unknown but may belong to a package that did not load.
         """
         if (kind, name) in self.entries:
             return [self.entries[kind, name].component]
@@ -111,7 +111,8 @@ class Registry:
             wrong = PluginError if self.failures else UsageError
             raise wrong(unknown_name(f"no {kind} is called {name!r}", wanted or name, registered))
         if read.address:
-            return [_valid(matches[-1], {matches[-1].address: read.address})]
+            settings = read_settings(read.settings or "", matches[-1].info.id)
+            return [_valid(matches[-1], {**settings, matches[-1].address: read.address})]
         if read.settings is None:
             return matches
         if read.settings == "*":

@@ -19,7 +19,7 @@ ID = r"[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9._-]*"
 """The regular expression of an id, ``owner/method``."""
 LABEL = re.compile(rf"{ID}(?:\[[^\[\]]*\])?")
 """Finds an id, with its settings if it has some, inside any text."""
-_NAME = re.compile(r"^(?P<id>[^\[\]:]+)(\[(?P<settings>.*)\]|:(?P<address>(?s:.+)))?$")
+_NAME = re.compile(r"^(?P<id>[^\[\]:]+)(\[(?P<settings>.*?)\])?(:(?P<address>(?s:.+)))?$")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _COMMA = re.compile(r",(?![^(\[]*[)\]])")
 """Finds a comma that is not inside brackets."""
@@ -33,9 +33,11 @@ def label_of(id: str, parameters: Mapping[str, Any]) -> str:
 
 
 def label_with(label: str, **further: object) -> str:
-    """Return a label with further settings after those that it has."""
+    """Return a label with further settings after those that it has, or a name with them before its address."""
+    read = read_name(label)
+    address = f":{read.address}" if read and read.address else ""
     added = [_setting(name, value) for name, value in further.items()]
-    return with_settings(id_of(label), [*settings_in(label), *added])
+    return with_settings(id_of(label), [*settings_in(label.removesuffix(address)), *added]) + address
 
 
 def with_settings(id: str, settings: Sequence[str]) -> str:

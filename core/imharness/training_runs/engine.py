@@ -75,7 +75,10 @@ def by_defense(registry: Registry, name: str, metric_name: str, changes: Mapping
         labels = [one.label for one in training_defenses(registry)]
         raise UsageError(unknown_name(f"{name} is not a training defense", name, labels, "Training defenses"))
     if not isinstance(metric, TrainableMetric):
-        raise UsageError(f"{metric_name} cannot be trained further: it is not a TrainableMetric.")
+        labels = [one.label for one in registry.of_kind("metric") if isinstance(one, TrainableMetric)]
+        raise UsageError(
+            unknown_name(f"{metric_name} cannot be trained further", metric_name, labels, "Metrics that can")
+        )
     metric.require()
     plan = _adjusted(metric.tuning, changes)
 

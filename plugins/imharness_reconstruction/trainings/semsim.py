@@ -7,6 +7,7 @@ what the paper profile asks for.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -50,6 +51,9 @@ class SemSimWeightTraining(WeightTraining):
     def datasets(self) -> Mapping[str, str]:
         if not self.annotations:
             raise UsageError("semsim learns from annotations: add --annotations FOLDER.")
+        if not Path(self.annotations).is_dir():
+            remedy = "`harness reconstruction export` writes one"
+            raise UsageError(f"--annotations: {self.annotations} is not a folder; {remedy}.")
         return {"annotations": f"harness/annotated[path={self.annotations},size={self.size}]"}
 
     def plan(self) -> SemSimPlan:

@@ -42,6 +42,11 @@ def test_a_label_that_was_made_is_read_again(parameters: dict[str, object], labe
 def test_a_further_setting_stands_behind_the_others() -> None:
     assert label_with("acme/faces", split="train") == "acme/faces[split=train]"
     assert label_with("acme/faces[sizes=(3, 5),n=2]", split="train") == "acme/faces[sizes=(3, 5),n=2,split=train]"
+    assert label_with("acme/faces:/data/a[1]:b", split="train") == "acme/faces[split=train]:/data/a[1]:b"
+    assert label_with("acme/faces[n=(1, 2)]:/a", split="train") == "acme/faces[n=(1, 2),split=train]:/a"
+    both = read_name("acme/faces[n=2,split=train]:/data/a[1]:b")
+    assert both is not None
+    assert (both.settings, both.address) == ("n=2,split=train", "/data/a[1]:b")
     assert settings_in("acme/a[x=1,y=(2, 3)] + acme/b[z=4]") == ["x=1", "y=(2, 3)", "z=4"]
 
 

@@ -12,8 +12,9 @@ from PIL import Image, ImageEnhance, ImageOps
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng, generator
-from imharness.errors import HarnessError, Unavailable
+from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.gradients import ImagePool, ImageProtection
+from imharness.training_runs.engine import by_name
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.defenses.mixup import LARGEST
 from imharness_reconstruction.policy_search import accuracy, candidates, privacy, search
@@ -251,6 +252,18 @@ def test_a_trained_classifier_is_saved_and_found_again(tmp_path: Path) -> None:
     assert network(torch.zeros(2, 3, 16, 16)).shape == (2, 9)
     with pytest.raises(HarnessError, match="does not fit lenet"):
         model.build(CPU)((3, 16, 16), 5, generator(0))
+
+
+def test_a_classifier_learns_from_a_folder_that_is_named_by_its_address(tmp_path: Path) -> None:
+    root = faces(tmp_path / "faces")
+    training = by_name(installed(), "classifier", {"dataset": f"class-folder:{root}"})
+    train, test = (installed().one("dataset", training.datasets[role]) for role in ("train", "test"))
+    assert [(one.path, one.split) for one in (train, test)] == [(str(root), "train"), (str(root), "test")]
+
+
+def test_what_a_training_cannot_learn_from_is_said_before_it_begins(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--annotations: .*nowhere is not a folder; .* export` writes one\.$"):
+        by_name(installed(), "semsim", {"annotations": str(tmp_path / "nowhere")})
 
 
 def test_every_defense_is_trained_on_the_same_batches(pool: ImagePool) -> None:
