@@ -44,7 +44,7 @@ from imharness_reconstruction.positive_control import with_positive_control
 from imharness_reconstruction.recognition import RECOGNISED, instead_of_people, instead_of_photographs, judges_of
 from imharness_reconstruction.resolution import PSNR, limit_of
 from imharness_reconstruction.scores import BASELINE, FLOOR, UNAWARE, scores_of
-from imharness_reconstruction.threats import Case, by_threat, cases_of
+from imharness_reconstruction.threats import Case, by_threat, cases_of, of_the_rest
 from imharness_reconstruction.units import of_source, repeated
 
 ENOUGH = 0.5
@@ -146,7 +146,7 @@ def _ranked(
         rules,
         id=ID + ending,
         title="Protected models by what the strongest attack rebuilds" + ("" if main else f", {case.title}"),
-        caption=f"Threat model: {case.threat}; shared is the {case.shared}. "
+        caption=f"Threat model: {case.threat}; shared is the {case.shared}.{of_the_rest(query, case)} "
         "A row is a model with a defense. For each private image the closest reconstruction counts, over the "
         "attacks that converged and over the model as trained and as initialised; the less close, the better. "
         f"Closeness is {label}. A winner is better by {_also(rules)} too; these are the same on every leaderboard. "

@@ -5,6 +5,7 @@ protocol says little about one that changes the network (Carletti et al., "SoK: 
 Learning", USENIX Security 2025, order attacks by this).
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -61,6 +62,20 @@ def letters_of(query: Query, case: Case) -> str:
     letters = facts_of(query, "letter", "attack")
     attacks = [attack for attack, attack_case in case_of_attack(query).items() if attack_case == case]
     return ", ".join(sorted({letters[attack] for attack in attacks if letters.get(attack)}))
+
+
+def of_the_rest(query: Query, case: Case) -> str:
+    """Say in a sentence how many images the last participant had, where these were fewer than those of the others."""
+    several = re.search(r"(\d+) images", case.shared)
+    if several is None or not has_rows(query, "reconstruct"):
+        return ""
+    counts = query(
+        f"SELECT threat, shared, count(DISTINCT name) AS images FROM (SELECT dataset, name, {columns_of(query)} "
+        "FROM reconstruct) GROUP BY dataset, threat, shared"
+    )
+    here = (counts["threat"] == case.threat) & (counts["shared"] == case.shared)
+    rests = sorted({int(count) % int(several[1]) for count in counts["images"][here]} - {0})
+    return f" The last participant had what was left, {' or '.join(map(str, rests))}." if rests else ""
 
 
 def case_of_attack(query: Query) -> dict[str, Case]:

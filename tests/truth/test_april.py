@@ -9,6 +9,7 @@ from imharness.data import generator
 from imharness.errors import UsageError
 from imharness.gradients import Gradients, ImageRng
 from imharness_reconstruction.attacks.april import April
+from imharness_reconstruction.attacks.invgrad import InvGrad
 from imharness_reconstruction.models.tiny_vit import TinyViT
 from imharness_reconstruction.notebook.reconstruct import reconstruct
 from imharness_reconstruction.per_image import image_gradients
@@ -53,6 +54,16 @@ class WithClass(nn.Module):
 def test_images_follow_from_the_gradients(build, photographs) -> None:
     model, (images, labels) = build().requires_grad_(False), photographs
     assert (rebuilt(model, image_gradients(model, images, labels)) - images).abs().max() < 1e-3
+
+
+def test_attacks_that_match_gradients_run_beside_it(photographs) -> None:
+    model, (images, labels) = network(), photographs
+    shared = image_gradients(model, images, labels)
+    some, more = (
+        InvGrad(steps=steps).build(CPU)(shared, model, SHAPE, ImageRng(range(3)), lambda *done: None)
+        for steps in (8, 16)
+    )
+    assert (more - some).abs().flatten(1).amax(dim=1).min() > 0.01
 
 
 def test_the_images_reproduce_what_was_shared(photographs) -> None:

@@ -36,7 +36,7 @@ from imharness_reconstruction.inversion import GradientInversion
 class InvGradPrior(GradientInversion):
     """Inverting gradients with a denoiser of digits and textures as a prior, which was trained on other images."""
 
-    info = Info(id="harness/invgrad-prior", version="1", paper="romano2017")
+    info = Info(id="harness/invgrad-prior", version="2", paper="romano2017")
     opt_in = True
     weight: float = Field(default=0.3, ge=0, le=1e6, description="Weight of the denoiser's energy.")
     level: float = Field(
@@ -46,8 +46,11 @@ class InvGradPrior(GradientInversion):
 
     @property
     def threat(self) -> str:
-        """The threat model: without the gradient one of its own, so that the prior's content counts for no leakage."""
-        return HONEST if self.gradient else "blind to the gradient"
+        """The threat model, one of its own, since other attacks have no other images to learn from.
+
+        Without the gradient it is another one, so that the prior's content counts for no leakage.
+        """
+        return f"{HONEST}, other images known" if self.gradient else "blind to the gradient"
 
     @property
     def letter(self) -> str:

@@ -14,6 +14,9 @@ that its own image leaves inactive, so that rounding averages out.
 
 An image is returned only if it has a certificate: the network's own gradient at the layer's output, for the recovered
 image and one of the labels, is its row of D. In the place of any other image stands a grey one.
+
+Training makes images activate the same units. Of 4 groups of 4 thumbnails, `pixel-mlp` gave all away as initialised,
+and one at most after five epochs, when 5 to 28 % of the units that some image activates were inactive for another.
 """
 
 import torch

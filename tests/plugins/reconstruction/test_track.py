@@ -188,7 +188,12 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
         "dataset": ["thumbnails[size=16,per_photograph=1]"],
         "model": ["untrained", lenet],
         "metric": ["psnr"],
-        "attack": ["invgrad[steps=8]", "federated[images=2,steps=8]", "imprint[images=2]"],
+        "attack": [
+            "invgrad[steps=8]",
+            "invgrad-prior[steps=8]",
+            "federated[images=2,steps=8]",
+            "imprint[images=2]",
+        ],
         "defense": ["plain-gradient", "gaussian-gradient", "mixup"],
     }
     narrow = {"harness/federated": ["harness/untrained"], "harness/imprint": ["harness/untrained"]}
@@ -221,6 +226,7 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
     assert [ranking.table for ranking in tables_report.rankings] == [
         "ranking",
         "ranking-honest-but-curious-mean-gradient-of-2-images",
+        "ranking-honest-but-curious-other-images-known-gradient-of-1-image",
         "ranking-malicious-mean-gradient-of-2-images",
     ]
     settings = {c.id: {(s["threat"], s["shared"]) for s in c.conditions} for c in tables_report.comparisons[:1]}
@@ -236,10 +242,14 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
     assert [column.key for column in beside.columns] == [
         f"{honest}: gradient of 1 image",
         f"{honest}: {pair}",
+        f"{honest}, other images known: gradient of 1 image",
         f"{malicious}: {pair}",
     ]
     letters = [column.description.partition(" Threat models of the SoK: ")[2] for column in beside.columns]
-    assert letters == ["B.", "B.", "G."]
+    assert letters == ["B.", "B.", "D.", "G."]
+    captions = {table.id: table.caption for table in tables_report.tables if table.id.startswith("ranking")}
+    rest = " of 2 images. The last participant had what was left, 1."
+    assert [rest in caption for caption in captions.values()] == [ending.endswith("2-images") for ending in captions]
     of_imprint = "attack LIKE '%imprint%' AND defense LIKE '%plain%'"
     scores = query(f"SELECT min(score) AS least, count(*) AS n FROM leakage WHERE {of_imprint}")
     assert scores["n"].tolist() == [5]  # two participants of two images, and one of what is left
