@@ -136,9 +136,6 @@ def status(address: str, as_json: bool) -> None:
 
 
 def _facts(store: Store, season: Season) -> dict[str, Any]:
-    from imharness.components.registry import installed
-    from imharness.planning.profiles import load_profile
-    from imharness.planning.season import changed, of_season
     from imharness.results.entries import NOT_JUDGED, flags_in
     from imharness_submissions.ledger import Ledger
 
@@ -146,10 +143,6 @@ def _facts(store: Store, season: Season) -> dict[str, Any]:
     lines, standings = ledger.lines(), ledger.standings()
     counts = Counter(line.decision for line in lines)
     days = (season.until - datetime.now(UTC).date()).days
-    try:
-        other = changed(season, of_season(load_profile(season.profile), season, installed()))
-    except HarnessError as error:
-        other = [str(error)]
     return {
         "state": f"closed {season.closed[:10]}" if season.closed else f"open, {max(days, 0)} days left",
         "opened": season.opened[:10],
@@ -160,7 +153,7 @@ def _facts(store: Store, season: Season) -> dict[str, Any]:
         "photographs": "those of the profile"
         if season.photographs is None
         else f"{season.photographs.files} unpublished files, root {season.photographs.root[:16]}",
-        "protocol changed since": ", ".join(other) or "no",
+        "protocol changed since": _changes(season),
         "entered": len(ledger.active()),
         "flagged, for a person to look at": ", ".join(
             id
@@ -172,6 +165,22 @@ def _facts(store: Store, season: Season) -> dict[str, Any]:
         "decisions": len(lines),
         "last decision": f"{lines[-1].date[:10]} {lines[-1].name}: {lines[-1].decision}" if lines else "none",
     }
+
+
+def _changes(season: Season) -> str:
+    """Return the tracks whose settings a release has changed since the season opened, or why nobody can say."""
+    from imharness.components.registry import installed
+    from imharness.planning.profiles import load_profile
+    from imharness.planning.season import changed, of_season
+
+    try:
+        profile = load_profile(season.profile)
+    except UsageError:
+        return f"not compared: no profile that is installed is called {season.profile}; it was a file"
+    try:
+        return ", ".join(changed(season, of_season(profile, season, installed()))) or "no"
+    except HarnessError as error:
+        return str(error)
 
 
 def _tracks(store: Store, season: Season) -> list[dict[str, Any]]:
