@@ -36,9 +36,7 @@ def main(address: str) -> None:
 
 def _lines(store: Store, leaderboard: Leaderboard) -> Iterator[str]:
     numbers = store.numbers(leaderboard)
-    for comparison in (
-        candidate for candidate in leaderboard.comparisons if candidate.over
-    ):  # those that decide places
+    for comparison in _deciding(leaderboard):
         unit_values = _parts(comparison, numbers[comparison.id])
         pairs = [unit_values[i] - unit_values[j] for i, j in combinations(range(len(unit_values)), 2)]
         pairs = [difference for difference in pairs if np.nanstd(difference) > 0]
@@ -55,6 +53,15 @@ def _lines(store: Store, leaderboard: Leaderboard) -> Iterator[str]:
         many = f"{unit}s, {unit_count}, {planned} | {demo} | {official}"
         name = leaderboard.track.removeprefix("harness/")
         yield f"| `{name}` | {comparison.measure} | {len(pairs)} | {many} |"
+
+
+def _deciding(leaderboard: Leaderboard) -> Iterator[Comparison]:
+    """Yield the first comparison that decides places, and those of other measures over as many units."""
+    deciding = [candidate for candidate in leaderboard.comparisons if candidate.over]
+    firsts = {comparison.measure: comparison for comparison in reversed(deciding)}
+    for comparison in reversed(firsts.values()):
+        if len(places(comparison)[1]) == len(places(deciding[0])[1]):
+            yield comparison
 
 
 def _parts(comparison: Comparison, numbers: np.ndarray) -> np.ndarray:
