@@ -162,6 +162,6 @@ def images_of(name: str, value: Any) -> torch.Tensor:
 def _warn_of_black(name: str, pixels: npt.NDArray[Any], dim: float) -> None:
     """Warn of images with nothing brighter than `dim`, as those in [0, 1] that became bytes, or were divided twice."""
     highest = float(pixels.max())
-    if highest <= dim * (1 + STRAY):
+    if highest <= dim * (1 + STRAY) and (dim == 1 or highest > 0):  # a quotient of 255 is 0 where all was black before
         why = "floats in [0, 1] became bytes without a factor of 255" if dim == 1 else "they were divided by 255 twice"
         warnings.warn(f"{name}: nothing is above {highest:.2g}, so that all is black; perhaps {why}.", stacklevel=3)
