@@ -1,6 +1,7 @@
 """What an evaluator is given: the outputs of target and shadow, and what the adversary knows besides."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -61,14 +62,16 @@ def known_halves(query: MembershipQuery, member: torch.Tensor) -> list[tuple[sli
     return [(tested_half, one(known_half, tested_half)) for tested_half, known_half in (halves, halves[::-1])]
 
 
+def _on_device(context: StepContext, array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.array(array)).to(context.device)
+
+
 def references_of(context: StepContext, order: np.ndarray) -> References:
     """Return the answers of reference models on the target's rows in the given order, and the target's to views."""
     shadow, target = context.need("shadow"), context.need("target")
     arrays = context.need("references").arrays
 
-    def tensor(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.array(array)).to(context.device)
-
+    tensor = partial(_on_device, context)
     answers = {name: arrays[name] for name in ODDS if name in arrays}
     if "stopped" in shadow.arrays:
         stop_index = int(shadow.arrays["stopped"][0])
@@ -89,9 +92,7 @@ def query_of(context: StepContext, order: np.ndarray) -> MembershipQuery:
     shadow, target = context.need("shadow"), context.need("target")
     reads = context.component("evaluator").reads
 
-    def tensor(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.array(array)).to(context.device)
-
+    tensor = partial(_on_device, context)
     noisy, slopes, deep = None, None, None
     references = references_of(context, order) if "references" in reads else None
     if "robustness" in reads:

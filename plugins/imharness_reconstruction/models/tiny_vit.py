@@ -15,7 +15,7 @@ SPREAD = 0.02
 class TinyViT(Model):
     """A vision transformer on small patches; logits from the mean of the tokens."""
 
-    info = Info(id="harness/tiny-vit", version="1")
+    info = Info(id="harness/tiny-vit", version="2")
     opt_in = True
     patch: int = Field(default=4, ge=1, le=64, description="Side of a patch, px; it divides the sides of the images.")
     width: int = Field(default=96, ge=4, le=2048, multiple_of=4, description="Numbers of a token.")
