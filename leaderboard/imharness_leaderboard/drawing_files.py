@@ -43,7 +43,7 @@ STEP = 0.05
 
 
 class Line(NamedTuple):
-    """A line of text and the height of its foot, px."""
+    """A line of text and the y of its baseline, px."""
 
     y: float
     text: str
@@ -93,7 +93,7 @@ def cut(text: str, width: float = NAME) -> str:
 
 
 class Placed(NamedTuple):
-    """A row of a ranking and the height of its upper end, px; `title` is that of a group, which has no row."""
+    """A row of a ranking and the y of its upper end, px; `title` is that of a group, which has no row."""
 
     y: float
     title: str
@@ -105,7 +105,7 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """A ranking as a chart: where its columns begin, its rows, and its size, px."""
+    """A ranking as a chart: the x at which each column begins, its rows, and its size, px."""
 
     name: float
     lane: float
@@ -223,7 +223,7 @@ def source_line(leaderboard: Leaderboard, release: str) -> str:
 
 
 def front_title(view: RankingView) -> str:
-    """Return what is seen of protection against utility."""
+    """Return the title of the drawing of protection against utility."""
     count = len(view.ranking.may_be_best)
     if view.ranking.winner:
         return f"{view.names[view.ranking.winner]} protects best of those that are not shown to cost too much"

@@ -46,7 +46,7 @@ class Foolbox(LibraryAttack):
     """Attack of the library foolbox that follows gradients within a radius, on the metric as a classifier."""
 
     info = InfoFrom(INFOS["linf"], lambda attack: INFOS["l2" if attack.method in L2 else "linf"])
-    library, methods = "foolbox", dict.fromkeys((*LINF, *L2), 1)
+    library, methods = "foolbox", dict.fromkeys((*LINF, *L2), 1)  # each asks for one score a step
 
     def build(self, device: torch.device) -> Perturb:
         """Return the attack; the random start of an image is drawn from its own stream."""
@@ -64,8 +64,8 @@ class Foolbox(LibraryAttack):
             attack = kind(**settings)
             attack.get_random_start = lambda x0, radius: PyTorchTensor(x0.raw + self._start(images, rng))
             attack.get_loss_fn = lambda model, labels: lambda x: PyTorchTensor(target(x.raw).sum())
-            nobody = Misclassification(PyTorchTensor(torch.zeros(len(images), device=images.device)))
-            return attack.run(model, PyTorchTensor(images), nobody, epsilon=self.radius).raw.detach()
+            placeholder_labels = Misclassification(PyTorchTensor(torch.zeros(len(images), device=images.device)))
+            return attack.run(model, PyTorchTensor(images), placeholder_labels, epsilon=self.radius).raw.detach()
 
         return perturb
 

@@ -46,7 +46,10 @@ def plan_inside(
     attacked: Planned,
     names: Mapping[str, str],
 ) -> None:
-    """Plan scores of `count` attacked images inside each image's certified radius, for one variant of each defense."""
+    """Plan scores of `count` attacked images inside each image's certified radius.
+
+    For each defense only the variant whose grid is the default is tried.
+    """
     options = {"images": count, **names}
     for certification, planned in promised:
         if certification.label == certification.without_grid().label:
@@ -75,8 +78,9 @@ def smooth(context: StepContext) -> StepResult:
 
 
 def noisy_scores(context: StepContext, images: ImageSet) -> Callable[[Sequence[int], torch.Tensor, str], torch.Tensor]:
-    """Return the noisy pass over images of a set: positions, images and the purpose of the noise -> ``(N, S, V)``.
+    """Return the noisy pass over images of a set: positions, images and the purpose of the noise -> scores.
 
+    Scores are ``(N, S, V)``: S noisy copies, V versions of each (`imharness.contracts.certification`).
     A metric that compares scores the copies of one image at a time, so that all have one reference.
     """
     smooth, score = context.build("defense", method="smooth"), scored(context, images)

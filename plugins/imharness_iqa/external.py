@@ -33,7 +33,7 @@ def read_external(
     names = _renamed(path, renamed)
     metric_bounds = dict(_bounds(text) for text in bounds)
     values_by_column: dict[str, list] = {column: [] for column in (*NAMES, *SCORES, *OPTIONAL)}
-    seen: dict[tuple, int] = {}
+    lines: dict[tuple, int] = {}  # by the identity of a row, in the order of rows
     table = read_csv(path)
     columns = {column: table.column(name) for column, name in names.items()}
     for column, name in names.items():
@@ -42,18 +42,18 @@ def read_external(
             raise UsageError(f"{path} has no column {name}; it has: {have}. Use --map {column}=NAME.")
     for line, row in table.rows():
         read = {name: row[column].strip() if column else "" for name, column in columns.items()}
-        _take(path, line, {**read, "defense": read["defense"].removeprefix(OWN)}, values_by_column, seen)
-    if not seen:
+        _take(path, line, {**read, "defense": read["defense"].removeprefix(OWN)}, values_by_column, lines)
+    if not lines:
         raise UsageError(f"{path} has no rows.")
     for metric in sorted(set(values_by_column["metric"]) - set(metric_bounds)):
         metric_bounds[metric] = _installed_bounds(installed, metric)
-    for line, metric, value in zip(seen.values(), values_by_column["metric"], values_by_column["clear"], strict=True):
+    for line, metric, value in zip(lines.values(), values_by_column["metric"], values_by_column["clear"], strict=True):
         if not min(metric_bounds[metric]) <= value <= max(metric_bounds[metric]):
             raise UsageError(
                 f"{path}, line {line}: clear is {value:g}, outside the range of {metric}, "
                 f"{min(metric_bounds[metric]):g} to {max(metric_bounds[metric]):g}."
             )
-    _refuse_other_facts(path, list(seen.values()), values_by_column, metric_bounds)
+    _refuse_other_facts(path, list(lines.values()), values_by_column, metric_bounds)
     return {
         "name": values_by_column["image"],
         "photograph": values_by_column["reference"],
@@ -106,7 +106,7 @@ def _refuse_other_facts(
                 )
 
 
-def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list], seen: dict[tuple, int]) -> None:
+def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list], lines: dict[tuple, int]) -> None:
     """Check one line and append it."""
     for column in (*NAMES, "reference"):
         if not read[column] and column != "reference":
@@ -119,11 +119,11 @@ def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list],
     if flag not in (*TRUE, *FALSE):
         raise UsageError(f"{path}, line {line}: adaptive is {read['adaptive']!r:.60}; write 0 or 1.")
     key = (*(read[column] for column in NAMES), flag in TRUE)
-    if key in seen:
+    if key in lines:
         raise UsageError(
-            f"{path}, line {line}: the same image, metric, attack, strength and defense as line {seen[key]}."
+            f"{path}, line {line}: the same image, metric, attack, strength and defense as line {lines[key]}."
         )
-    seen[key] = line
+    lines[key] = line
     for column in NAMES:
         columns[column].append(read[column])
     for column in SCORES:
@@ -159,6 +159,6 @@ def _installed_bounds(installed: Callable[[str, str], Component], metric: str) -
     """Return the range of an installed metric, from the worst score to the best."""
     try:
         component = installed("metric", metric)
-        return component.bounds[:: component.closeness]
+        return component.bounds[:: component.closeness]  # -1: lower is better, so the upper bound is the worst score
     except HarnessError:
         raise UsageError(f"the range of metric {metric!r} is not known; give --bounds {metric}=WORST:BEST.") from None

@@ -21,7 +21,7 @@ TUNING = TuningPlan(
     epochs=3,
     learning_rate=1e-3,
 )
-"""The plan by which training defenses train these networks further, at a reduced scale."""
+"""How training defenses train these networks further: for fewer epochs, on fewer images than published."""
 Backbone = Literal["published", "embedded"]
 """The weights of a method's authors, or those of this package: a smaller network of the same kind."""
 
@@ -113,7 +113,7 @@ class _Layer(nn.Module):
 
 
 class _Block(nn.Module):
-    """Two convolutions around a shortcut; it starts as the identity, so that no normalisation is needed."""
+    """A shortcut around two convolutions; it starts as the identity, so that no normalisation is needed."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

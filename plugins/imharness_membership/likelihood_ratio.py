@@ -1,4 +1,4 @@
-"""The base of attacks that compare how much likelier a model's answer is than references let expect.
+"""The base of attacks that compare a model's answer with the answer that reference models lead one to expect.
 
 Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (ICML 2024), equations 2 to 4; the constant
 of offline attacks is tuned as in the authors' Privacy Meter, on a model whose members are known.
@@ -37,7 +37,7 @@ class RatioEvaluator(ReferenceEvaluator):
 
     @property
     def needs_inside(self) -> bool:
-        """Whether some references must have been trained on the rows."""
+        """Whether some references must have been trained on the rows: `tuned` attacks the first one, to choose a."""
         return self.mode != "offline"
 
     def ratios(
@@ -49,7 +49,7 @@ class RatioEvaluator(ReferenceEvaluator):
         population itself is asked without views. A row on which every reference was trained is compared with all of
         them.
         """
-        answers, seen = _all_views(references, observed)
+        answers, attacked = _all_views(references, observed)
         outside = _mean_probability(answers, ~references.member, else_all=True)
         inside = _mean_probability(answers, references.member) if self.mode == "online" else None
         constant = self._constant(references, inside, outside, offline)
@@ -57,7 +57,7 @@ class RatioEvaluator(ReferenceEvaluator):
         if inside is not None:
             expected = torch.where(inside.isnan(), expected, (inside + outside) / 2)
         others = _expected(references.population_log_odds.sigmoid().mean(dim=0), constant)
-        ratio = _of_most(seen.sigmoid() / expected.clamp(min=SMALLEST))
+        ratio = _of_most(attacked.sigmoid() / expected.clamp(min=SMALLEST))
         return ratio, population.sigmoid() / others.clamp(min=SMALLEST), others
 
     def _constant(
@@ -65,16 +65,16 @@ class RatioEvaluator(ReferenceEvaluator):
     ) -> float:
         """Return a of ``inside = a outside + 1 - a``: as given, tuned, or, online, fitted to the references' rows."""
         if inside is not None:
-            seen = ~inside.isnan()
-            room = (1 - outside[seen]).sum()
-            return 1 - float(((inside - outside)[seen].sum() / room.clamp(min=SMALLEST)).clamp(0, 1))
+            has_inside = ~inside.isnan()
+            room = (1 - outside[has_inside]).sum()
+            return 1 - float(((inside - outside)[has_inside].sum() / room.clamp(min=SMALLEST)).clamp(0, 1))
         member = references.member[0]
         if self.mode == "offline" or len(references.member) < 2 or member.all() or not member.any():
             return offline
-        answers, seen = _all_views(references, None)
+        answers, attacked = _all_views(references, None)
         others = _mean_probability(answers[1:], ~references.member[1:], else_all=True)
         areas = [
-            auc(_of_most(seen.sigmoid() / _expected(others, constant)).cpu().numpy(), member.cpu().numpy())
+            auc(_of_most(attacked.sigmoid() / _expected(others, constant)).cpu().numpy(), member.cpu().numpy())
             for constant in CONSTANTS
         ]
         return CONSTANTS[areas.index(max(areas))]

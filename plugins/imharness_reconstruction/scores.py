@@ -18,7 +18,10 @@ UNAWARE, ADAPTIVE = "unaware", "adaptive"
 def scores_of(query: Query, metric: str, case: Case) -> Blocks:
     """Return the scores of protected models and of the mean image under one threat model.
 
-    `failed` is 1 where an attack did not converge.
+    `failed` is 1 where an attack did not converge. The parts of the query: `tasks` has each reconstruction's score with
+    the facts of its condition. `alike` pairs an untrained model with the trained one of its architecture; `named` lets
+    the untrained one enter under the name of the trained one, and without a defense also under its own. `scored` has a
+    row for each entry and image, PSNR at most `RESOLVED`; `guesses` has the mean image in each condition of `scored`.
     """
     columns = set(query("SELECT * FROM reconstruct LIMIT 0")) if has_rows(query, "reconstruct") else set()
     has_facts = {"converged", "state", "source"} <= columns
@@ -43,7 +46,7 @@ def scores_of(query: Query, metric: str, case: Case) -> Blocks:
         guesses = (
             f" UNION ALL SELECT '{FLOOR}', {condition_columns}, name, source, guess.score, NULL "
             f"FROM (SELECT * FROM guess WHERE metric = {wanted}) AS guess "
-            f"JOIN (SELECT DISTINCT {condition_columns}, name, source FROM own) USING (dataset, name)"
+            f"JOIN (SELECT DISTINCT {condition_columns}, name, source FROM scored) USING (dataset, name)"
         )
     return query.blocks(
         f"WITH facts AS ({facts}), alike AS (SELECT * FROM (VALUES {alike}) AS t(model, same) "
@@ -52,13 +55,12 @@ def scores_of(query: Query, metric: str, case: Case) -> Blocks:
         f"JOIN facts USING ({CONDITION}, name)), "
         "named AS (SELECT tasks.*, COALESCE(same, model) AS entered FROM tasks LEFT JOIN alike USING (model) "
         f"UNION ALL SELECT tasks.*, model FROM tasks JOIN alike USING (model) WHERE defense = '{BASELINE}'), "
-        "own AS (SELECT entered || ' + ' || defense AS entry, dataset, attack, "
+        "scored AS (SELECT entered || ' + ' || defense AS entry, dataset, attack, "
         f"CASE WHEN attack IN ({adaptive}) THEN '{ADAPTIVE}' ELSE '{UNAWARE}' END AS attacker, state, threat, shared, "
         f"name, COALESCE(source, name) AS source, {psnr} AS score, CAST(converged AS DOUBLE) AS converged FROM named) "
-        f"SELECT entry, {condition_columns}, {wanted} AS metric, dataset || ' ' || name AS image, dataset || ' ' || "
-        "source "
-        "AS source, CASE WHEN converged = 0 THEN NULL ELSE score END AS score, "
-        f"CASE WHEN converged = 0 THEN 1.0 ELSE 0.0 END AS failed FROM (SELECT * FROM own{guesses})",
+        f"SELECT entry, {condition_columns}, {wanted} AS metric, dataset || ' ' || name AS image, "
+        "dataset || ' ' || source AS source, CASE WHEN converged = 0 THEN NULL ELSE score END AS score, "
+        f"CASE WHEN converged = 0 THEN 1.0 ELSE 0.0 END AS failed FROM (SELECT * FROM scored{guesses})",
         entry="entry",
         by=BY,
         unit="image",

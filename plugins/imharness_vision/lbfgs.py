@@ -86,7 +86,7 @@ class _Memory:
         self._size, self._added = size, 0
         self._pairs = start.new_zeros(rows, 2, size, values)
         self._products = start.new_zeros(rows, 2, size, size)
-        """Of each y with each s, and with each y."""
+        """``[:, 0, i, j]`` is s_i · y_j, and ``[:, 1, i, j]`` is y_i · y_j."""
         self._scale = start.new_ones(rows, 1, 1)
 
     def add(self, step: torch.Tensor, change: torch.Tensor) -> None:
@@ -108,7 +108,11 @@ class _Memory:
         self._pairs, self._products, self._scale = self._pairs[rows], self._products[rows], self._scale[rows]
 
     def direction(self, gradient: torch.Tensor) -> torch.Tensor:
-        """Return the direction ``(N, D)`` of the next step."""
+        """Return the direction ``(N, D)`` of the next step.
+
+        With q the negative gradient, c the scale, R the upper triangle of S'Y with the oldest pair first, and D its
+        diagonal: a = R^-1 S'q, b = R'^-1 ((D + c Y'Y) a - c Y'q), and the direction is c q + S b - c Y a.
+        """
         count, first = min(self._added, self._size), self._added % self._size
         if not count:
             return -gradient

@@ -1,8 +1,9 @@
-"""Tests whether submitted evaluators know what nothing tells them.
+"""Tests whether submitted evaluators guess members better than chance where their inputs carry no information.
 
-Some tasks of a track ask for what nothing in them tells (`imharness.tracks.Track.chance_level_steps`): members are to
-be told from others by the outputs of a model that saw neither. An evaluator that is right there more often than chance
-allows knows the rows, or reads what it was not given, and so its numbers in other tasks say nothing about the models.
+Some tasks of a track have inputs without information (`imharness.tracks.Track.chance_level_steps`): members are to be
+separated from others by the outputs of a model that saw neither. An evaluator that is right there more often than
+chance allows knows the rows, or reads what it was not given, and so its numbers in other tasks say nothing about the
+models.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LEVEL = 1e-4
 def chance_level(
     components: Sequence[Component], graphs: Sequence[Graph], result: RunResult, store: Store
 ) -> Iterator[ChanceLevel]:
-    """Yield what each component guessed in its tasks in which nothing tells."""
+    """Yield the accuracy of each component in each of its tasks without information."""
     for component in components:
         tasks = [
             (task.address, key)

@@ -114,6 +114,7 @@ _CLAIMS = """# Numbers that you claim, one block for each; `harness submissions 
 
 
 def toml_lines(facts: Mapping[str, Any]) -> str:
+    """Return a line of TOML for each fact: texts, numbers, truth values, and lists and mappings of them."""
     return "".join(f"{name} = {_toml(value)}\n" for name, value in facts.items())
 
 
@@ -137,13 +138,13 @@ def _key(name: str) -> str:
 
 def _quoted(text: str) -> str:
     marks = {'"': '\\"', "\\": "\\\\"}
-    return '"' + "".join(marks.get(c, c if c.isprintable() else f"\\u{ord(c) & 0xFFFF:04x}") for c in text) + '"'
+    return '"' + "".join(marks.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + '"'
 
 
-def written(line: Line, parent: Path) -> Path:
+def write_manifest(line: Line, parent: Path) -> Path:
     """Write the manifest that a line of the ledger holds into a folder below `parent`, and return the folder.
 
-    Raises `UsageError` for a line with a manifest that is none.
+    Raises `UsageError` if the manifest is not valid.
     """
     try:
         facts = Submission.model_validate(line.manifest).model_dump(mode="json")

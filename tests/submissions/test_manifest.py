@@ -1,5 +1,6 @@
 """A manifest says everything, and one line says what is wrong with it."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from imharness_submissions.environment import environment_of
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import read_lock, read_manifest
 from imharness_submissions.opening import open_submission
-from imharness_submissions.starting import start_submission, written
+from imharness_submissions.starting import start_submission, toml_lines, write_manifest
 
 CLAIM = """[[claims]]
 track = "harness/iqa"
@@ -50,6 +51,12 @@ def test_what_is_wrong_is_said(submission: MakeSubmission, old: str, new: str, m
     with pytest.raises(UsageError, match=message) as caught:
         read_manifest(folder)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['"\\', "line\nfeed", "\x00\u202e", "\U000e0001"])
+def test_any_text_is_read_back_from_the_manifest_that_was_started(text: str) -> None:
+    facts = {"summary": text, "facts": {text: [text]}}
+    assert tomllib.loads(toml_lines(facts)) == facts
 
 
 def test_requirements_without_a_hash_are_refused(submission: MakeSubmission) -> None:
@@ -155,4 +162,4 @@ def test_the_ledger_alone_gives_the_manifest_back(submission: MakeSubmission, tm
     )
     again = tmp_path / "again"
     again.mkdir()
-    assert read_manifest(written(line, again)) == manifest
+    assert read_manifest(write_manifest(line, again)) == manifest

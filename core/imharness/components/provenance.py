@@ -24,13 +24,13 @@ class Provenance:
     code: Code | None = None
 
     def numbered(self, version: str) -> str:
-        """Return the version of a component or step of the package for the identity of results: with its code."""
+        """Return a version with the digest of the package's code, for the identity of results."""
         return version if self.code is None else f"{version}+{self.code.digest}"
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A component and where it comes from."""
+    """A component, the name `plugin` under which it is registered, and the package it comes from."""
 
     component: Component
     plugin: str

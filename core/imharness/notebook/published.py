@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LARGEST = 64 * MIB
 """The size up to which results are read, bytes."""
 PATIENCE_S = 60.0
-"""How long a server may be silent, and how long it may take in all beside one second for each 256 KiB, s."""
+"""How long a server may be silent, and how long it may take in total, s; one second more for each 256 KiB."""
 CHUNK = 256 << 10
 HERE = ("127.0.0.1", "::1", "localhost")
 """Names of this machine, from which results are also read without encryption."""
@@ -51,7 +51,7 @@ class PublishedLeaderboard(Result):
 
             leaderboard.with_mine(ih.load("store"))
 
-        The rows stand first in the tables that both have, without a rank: places need the single scores of all entries.
+        The rows stand first in the tables that both have, without a rank: ranks need the score of each image.
         Rankings and findings stay those that were published.
 
         Args:
@@ -61,7 +61,7 @@ class PublishedLeaderboard(Result):
                 are held against the published intervals.
 
         Raises:
-            UsageError: the settings or the numbers of an entry in both are others, or there is no entry of your own.
+            UsageError: the settings or the numbers of an entry in both differ, or there is no entry of your own.
         """
         if not isinstance(mine, Result):
             raise UsageError('mine: expected a result, such as imharness.load("store").')
@@ -117,7 +117,7 @@ def load_leaderboard(site: str | os.PathLike[str]) -> PublishedLeaderboard:
     `to_dataframe` returns the main table or a named one; its units are those that a result's tables have, see
     ``help(leaderboard.table().to_dataframe)``.
 
-    Read is the one file of results that each site has, ``data/results.json``, of at most 64 MiB. If several tracks have
+    Only one file is read, ``data/results.json``, of at most 64 MiB. If several tracks have
     tables, the names of tables begin with the track, as in ``iqa/ranking``.
 
     Args:

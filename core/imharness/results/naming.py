@@ -130,7 +130,10 @@ def apart(label: str) -> tuple[str, list[str]]:
 
 
 def short(labels: Sequence[str]) -> list[str]:
-    """Return the names of labels, with parameters only where another one has the same name."""
+    """Return the names of labels in their order, with parameters only where another one has the same name.
+
+    Unlike in `short_names`, sizes and stand-ins stay.
+    """
     bare = {label: brief(without_parameters(label)) for label in labels}
     often = list(bare.values())
     return [bare[label] if often.count(bare[label]) == 1 else brief(label) for label in labels]
@@ -141,13 +144,13 @@ def without_parameters(label: str) -> str:
     names: list[str] = []
     for piece in label.split(" + "):
         bare, inside = apart(piece)
-        naming = [detail for detail in inside if names_a_component(detail)]
+        naming = [detail for detail in inside if belongs_to_name(detail)]
         start = _START.match(bare)
         names.append(bare if not naming or start is None else _with_settings(bare, start.end(), naming))
     return " + ".join(names)
 
 
-def names_a_component(setting: str) -> bool:
+def belongs_to_name(setting: str) -> bool:
     """Return whether a parameter of a first-party component belongs to its name."""
     return setting == SMALL or SIZE.fullmatch(setting) is not None
 
@@ -217,7 +220,7 @@ def name_of(label: str) -> Name:
         parameter(chip)
         for component in label.split(" + ")
         for chip in apart(component)[1]
-        if not (component.startswith(OWNER) and names_a_component(chip))
+        if not (component.startswith(OWNER) and belongs_to_name(chip))
     ]
     bare = brief(without_parameters(label)).strip() or label
     owned = _OWNED.fullmatch(bare)

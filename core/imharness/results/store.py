@@ -120,7 +120,7 @@ class Store(Files):
         return self.opened(file, self.backend.verified(file.name, file.sha256))
 
     def record(self, key: str) -> TaskRecord | None:
-        """Return the record of a task, or None if there is none; raises `DamagedError` if it or its arrays are."""
+        """Return the record of a task, or None; raises `DamagedError` if it or its arrays are damaged."""
         record = self._judged(key, self.files(key), self.backend.size)
         if isinstance(record, DamagedError):
             raise record
@@ -134,19 +134,25 @@ class Store(Files):
         Files that were replaced since are looked for again. `size`: the size of a file of arrays, -1 if there is none;
         `arrays`: whether they are read again, too.
         """
-        while True:
-            error = None
-            try:
-                if files:
-                    record = self._read(files[-1])
-                    if record.arrays is not None:
-                        self._look_for(record.arrays, size, arrays)
-                    return record
-            except DamagedError as damaged:
-                error = damaged
+        while not isinstance(judged := self._judged_once(files, size, arrays), TaskRecord):
             before, files, size = files, self.files(key), self.backend.size
             if {*before} == {*files}:
-                return error
+                break
+        return judged
+
+    def _judged_once(
+        self, files: Sequence[TaskFile], size: Callable[[str], int], arrays: bool
+    ) -> TaskRecord | DamagedError | None:
+        """Return the record in the last of these files, what is wrong with it, or None without a file."""
+        if not files:
+            return None
+        try:
+            record = self._read(files[-1])
+            if record.arrays is not None:
+                self._look_for(record.arrays, size, arrays)
+        except DamagedError as error:
+            return error
+        return record
 
     def _look_for(self, file: StoredFile, size: Callable[[str], int], read: bool) -> None:
         """Look for a file of arrays, and read it again if `read`; raises `DamagedError`."""

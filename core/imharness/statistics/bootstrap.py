@@ -31,7 +31,7 @@ _HELD = 2**21
 _CACHED = 2**15
 """How many numbers of resamples fit into a processor's cache."""
 ENOUGH = 1000
-"""With more clusters than this, plain percentiles are as long as Student's interval, to a part in a thousand."""
+"""With more clusters than this, plain percentiles are as long as Student's interval, to two parts in a thousand."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ def _hash(x: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def drawn(k: int, resamples: int = RESAMPLES) -> Iterator[Floats]:
-    """Yield how often each resample draws each of k clusters ``(r, k)``, in batches."""
+    """Yield how often each resample draws each of k clusters ``(r, k)``, in batches; small ones are kept."""
     if k * resamples <= _KEPT:
-        yield _all_drawn(k, resamples)
+        yield _kept_draws(k, resamples)
         return
     step = max(_HELD // k, 1)
     for start in range(0, resamples, step):
@@ -93,7 +93,7 @@ def _drawn(k: int, resamples: range) -> Floats:
 
 
 @functools.lru_cache(maxsize=4)
-def _all_drawn(k: int, resamples: int) -> Floats:
+def _kept_draws(k: int, resamples: int) -> Floats:
     counts = _drawn(k, range(resamples))
     counts.setflags(write=False)
     return counts
@@ -141,9 +141,9 @@ def mean_interval(
     codes, k = coded(np.arange(len(x)) if clusters is None else clusters)
     sums, sizes = np.bincount(codes, x), np.bincount(codes)
     estimates = np.concatenate([(draw @ sums) / _units(draw, sizes) for draw in drawn(len(sums), resamples)])
-    size = None if clusters is None else k
+    n_clusters = None if clusters is None else k
     low, high = percentiles(estimates, k, level)
-    return Interval(float(x.mean()), float(low), float(high), len(x), size)
+    return Interval(float(x.mean()), float(low), float(high), len(x), n_clusters)
 
 
 def mean_intervals(
@@ -160,13 +160,13 @@ def mean_intervals(
     whole = np.flatnonzero(finite.all(axis=1)) if x.shape[1] else np.array([], dtype=int)
     if len(whole):
         codes, k = (None, x.shape[1]) if names is None else coded(names)
-        size = None if codes is None else k
+        n_clusters = None if codes is None else k
         sizes = np.ones(k, dtype=np.int64) if codes is None else np.bincount(codes)
         sums = x[whole] if codes is None else np.array([np.bincount(codes, row) for row in x[whole]])
         estimates = [(draw @ sums.T) / _units(draw, sizes)[:, None] for draw in drawn(k, resamples)]
         low, high = percentiles(np.concatenate(estimates).T, k)
         for i, a, b in zip(whole, low, high, strict=True):
-            intervals[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1], size)
+            intervals[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1], n_clusters)
     for i in np.flatnonzero(finite.any(axis=1) & ~finite.all(axis=1)) if x.shape[1] else ():
         mask = finite[i]
         intervals[i] = mean_interval(x[i][mask], None if names is None else names[mask], resamples=resamples)

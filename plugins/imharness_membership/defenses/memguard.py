@@ -34,12 +34,12 @@ class MemGuard(MembershipRelease):
         def release(outputs: torch.Tensor, defender: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             with torch.enable_grad():
                 classifier = member_classifier(defender, self.epochs, rng)
-                noisy = _noisy(classifier, outputs, self.patience)
-            distance = (noisy - outputs).abs().sum(dim=1)
-            plain, changed = ((classifier(sorted_outputs(x)).sigmoid() - 0.5).abs() for x in (outputs, noisy))
-            share = torch.where(plain <= changed, 0.0, (self.budget / distance.clamp(min=1e-12)).clamp(max=1))
+                noisy_outputs = _noisy(classifier, outputs, self.patience)
+            distance = (noisy_outputs - outputs).abs().sum(dim=1)
+            certainty, noisy = ((classifier(sorted_outputs(x)).sigmoid() - 0.5).abs() for x in (outputs, noisy_outputs))
+            share = torch.where(certainty <= noisy, 0.0, (self.budget / distance.clamp(min=1e-12)).clamp(max=1))
             drawn = torch.rand(len(outputs), generator=rng).to(outputs.device)
-            return torch.where((drawn < share)[:, None], noisy, outputs)
+            return torch.where((drawn < share)[:, None], noisy_outputs, outputs)
 
         return release
 
@@ -110,6 +110,7 @@ def _search(
         moved = logits + leaf
         probabilities = moved.softmax(dim=1)
         decision = classifier(sorted_outputs(probabilities))
+        # by how much another class leads the label
         lead = moved.scatter(1, label, -torch.inf).amax(dim=1) - moved.gather(1, label)[:, 0]
         distortion = (probabilities - outputs).abs().sum(dim=1)
         loss = decision.abs() + LABEL_WEIGHT * lead.clamp(min=0) + weight * distortion

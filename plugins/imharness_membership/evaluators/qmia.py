@@ -55,7 +55,10 @@ class Qmia(MembershipEvaluator):
         return infer
 
     def _fitted(self, features: torch.Tensor, odds: torch.Tensor) -> "tuple[_Linear, _Spread]":
-        """Return location and scale of the quantiles as functions of features, by the pinball loss."""
+        """Return location and scale of the quantiles as functions of features ``(n, f)``, by the pinball loss.
+
+        Quantile q of the log odds ``(n,)`` of a row is location + scale * shape[q]; all rows share the shape.
+        """
         centre = odds.mean() if len(odds) else odds.new_zeros(())
         width = odds.std().clamp(min=LEAST) if len(odds) > 1 else odds.new_ones(())
         levels = odds.new_tensor(LEVELS)

@@ -387,7 +387,7 @@ def rebuild(file: Path, address: str, site_dir: Path, profile: str, limit: int |
     from imharness_submissions.ledger import FILE, Ledger
     from imharness_submissions.run import Run
     from imharness_submissions.running import run_submission
-    from imharness_submissions.starting import written
+    from imharness_submissions.starting import write_manifest
 
     if str(file.resolve()) == f"{absolute(address)}/{FILE}":
         raise UsageError("FILE is the ledger of this store; choose another --store.")
@@ -399,7 +399,7 @@ def rebuild(file: Path, address: str, site_dir: Path, profile: str, limit: int |
     for line in lines:
         try:
             with TemporaryDirectory() as workspace, _stages(visible=True) as (watch, view):
-                folder = written(line, Path(workspace))
+                folder = write_manifest(line, Path(workspace))
                 run = Run(folder, store, profile_of(profile, secret, address), workers=1, limit=limit)
                 rebuilt = run_submission(run, watch, view)
         except HarnessError as error:

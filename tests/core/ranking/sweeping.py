@@ -10,7 +10,7 @@ from imharness.results.tasks import TaskRecord
 
 
 def catalogue(standing: Mapping[str, Sequence[str]] | None = None) -> SimpleNamespace:
-    """`standing`: id -> decisions about it, the oldest first."""
+    """Return what `make_leaderboard` asks about entries, empty but for `standing`: id -> decisions, oldest first."""
     decided = {
         id: tuple(Standing(date="", decision=decision, reason="") for decision in decisions)
         for id, decisions in (standing or {}).items()

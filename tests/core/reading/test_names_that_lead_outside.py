@@ -16,7 +16,7 @@ from imharness.results.storage.files import Files, StoredFile
 from imharness_leaderboard.folder import SiteFolder
 from imharness_submissions.commands.submissions import rebuild
 from imharness_submissions.ledger import Ledger, Line
-from imharness_submissions.starting import written
+from imharness_submissions.starting import write_manifest
 
 OUTSIDE = ["../x", "a/../../x", "/tmp/x", "a/..", "..", "x\0"]
 MANIFEST = {"format": 1, "package": {"name": "x"}, "hardware": {}, "entries": [], "claims": []}
@@ -118,5 +118,5 @@ def test_a_decision_with_a_manifest_that_is_none_writes_nothing(tmp_path: Path) 
         ledger_with(folder, manifest=manifest)
         (line,) = Ledger(folder).lines()
         with pytest.raises(UsageError, match="decision 1, x: "):
-            written(line, folder)
+            write_manifest(line, folder)
         assert not (folder / "x").exists()

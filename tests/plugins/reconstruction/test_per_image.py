@@ -63,7 +63,7 @@ class Standardised(nn.Conv2d):
 
 
 class Branching(Reused):
-    """Looks at a number, which no transform of functions can follow."""
+    """Branches on a value, which vmap cannot follow."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x if x.mean().item() > 0.1 else 2 * x)
@@ -100,7 +100,7 @@ def normed(norm: nn.Module) -> nn.Module:
         (Coupled, per_image._mapped),
     ],
 )
-def test_a_network_that_the_fast_way_does_not_fit_gets_the_gradients_of_autograd(make, way) -> None:
+def test_each_network_is_computed_in_the_expected_way_and_has_the_gradients_of_autograd(make, way) -> None:
     with seeded_init(generator(0)):
         network = make().double().eval().requires_grad_(False)
     images = torch.rand(3, 3, 4, 4, dtype=torch.float64, generator=generator(1)).requires_grad_(True)
