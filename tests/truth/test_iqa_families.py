@@ -13,8 +13,11 @@ from .studies import most
 STUDIES, IMAGES = 150, 24
 
 
-def certificates(seed: int, widths: tuple[float, float]) -> np.ndarray:
-    """What each image adds to the share of promised pairs of two certificates, whose intervals are about so wide."""
+def certificates(seed: int, widths: tuple[float, float], abstained: tuple[float, float] = (0, 0)) -> np.ndarray:
+    """What each image adds to the share of promised pairs of two certificates, whose intervals are about so wide.
+
+    `abstained`: of each certificate 1 where it abstained, and NaN where it was not measured.
+    """
     rng = np.random.default_rng(seed)
     score = rng.normal(0, 1, IMAGES)
     shape = (2, IMAGES)
@@ -29,7 +32,7 @@ def certificates(seed: int, widths: tuple[float, float]) -> np.ndarray:
         {
             **{name: (numbers,) for name, numbers in values.items()},
             "reach": (np.ones(shape),),
-            "abstained": (np.zeros(shape),),
+            "abstained": (np.repeat(np.array(abstained)[:, None], IMAGES, axis=1),),
         },
         {"mos": (score,), "sign": (np.ones(IMAGES),)},
     )
@@ -47,3 +50,9 @@ def test_certificates_are_separated_apart_where_one_promises_more_and_else_in_5_
         either = shown_alone(np.stack([a - b, b - a]), 100.0)
         separated += bool(either.any() if widths[0] == widths[1] else either[0])
     assert least <= separated <= largest
+
+
+def test_a_certificate_that_was_not_measured_has_no_shares_and_changes_no_others() -> None:
+    both, one = certificates(0, (0.6, 0.6)), certificates(0, (0.6, 0.6), (0, np.nan))
+    np.testing.assert_array_equal(one[0], both[0])
+    assert np.isnan(one[1]).all()

@@ -176,8 +176,14 @@ def certificates(query: Query, share: float) -> TrackReport:
 def promised(measured: Part) -> Blocks:
     """Return what each image adds to the share of pairs that are promised, %, as the outcome of any attack."""
     blocks = computed(measured.blocks, shares)
-    values = tuple(2 * block - np.nanmean(block, axis=1, keepdims=True) for block in blocks.values[RANKED_SHARE])
+    values = tuple(map(_parts, blocks.values[RANKED_SHARE]))
     facets = {"attack": "any change within the radius", "attacker": "adaptive"}
     photographs = tuple(measured.photographs[places] for places in measured.places)
     conditions = tuple({**condition, **facets} for condition in blocks.conditions)
     return Blocks(blocks.entries, conditions, blocks.units, {"promised": values}, {"photograph": photographs})
+
+
+def _parts(shares: np.ndarray) -> np.ndarray:
+    """Return 2 x - mean(x) of each entry's shares ``(entries, images)``, whose mean is that of x; NaN stays."""
+    counts = np.isfinite(shares).sum(axis=1, keepdims=True)
+    return 2 * shares - np.nansum(shares, axis=1, keepdims=True) / np.maximum(counts, 1)
