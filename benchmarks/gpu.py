@@ -2,6 +2,7 @@
 
 import itertools
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -33,6 +35,7 @@ from imharness.testing.probes import probe_of
 from imharness_iqa.certifications.rs import Rs
 from imharness_membership.training import epochs, together
 from imharness_reconstruction.attacks.invgrad import InvGrad
+from imharness_reconstruction.captured import SWITCH
 from imharness_reconstruction.models.lenet import LeNet
 from imharness_reconstruction.per_image import image_gradients
 from imharness_submissions.sandbox.jail import GuestSpec, arguments, interpreter, require_sandbox
@@ -159,6 +162,10 @@ def _inversion(device: torch.device, sizes: Sizes) -> list[Line]:
     seconds = [
         _timed(processor, lambda current=processor: rebuilt(current, sizes.steps)) for processor in (CPU, device)
     ]
+    plain = rebuilt(device, sizes.steps)
+    with patch.dict(os.environ, {SWITCH: "1"}):
+        graphed_s = _timed(device, lambda: rebuilt(device, sizes.steps))
+        moved = float((rebuilt(device, sizes.steps) - plain).abs().mean())
     gradients = [
         image_gradients(
             LeNet().build(processor)((3, 32, 32), 4, generator(0)), images.to(processor), labels.to(processor)
@@ -169,6 +176,8 @@ def _inversion(device: torch.device, sizes: Sizes) -> list[Line]:
     what = f"InvGrad, 8 images of 32 px, {sizes.steps} steps: times as fast as on the CPU"
     return [
         Line(what, f"{seconds[0] / seconds[1]:.1f}x", "", True),
+        Line(f"    steps as CUDA graphs ({SWITCH}=1): times as fast", f"{seconds[1] / graphed_s:.1f}x", "", True),
+        Line("    steps as CUDA graphs: mean difference of a pixel", f"{moved:.1e}", "<= 1e-3", moved <= 1e-3),
         Line("    gradients of single images, difference to the CPU", f"{off:.1e}", "<= 1e-3", off <= 1e-3),
     ]
 

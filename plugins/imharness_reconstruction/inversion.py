@@ -6,21 +6,60 @@ from the gradient. All images and all starts are optimised at once, each with it
 because rounding to 8 bits moves pixels as far.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
 import torch
 from pydantic import Field
 
 from imharness.gradients import Gradients, ImageRng, Images, Progress, Reconstruct, ReconstructionAttack
+from imharness_reconstruction.captured import captured
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import image_gradients, labels_from_gradients
 
 DECAYS, DECAY = (3, 5, 7), 0.1
 BETAS, EPS = (0.9, 0.999), 1e-8
 """Adam's decay rates and epsilon."""
-EVERY = slice(None)
+LOOK_CPU, LOOK = 1, 20
+"""After how many steps images that have stopped are taken out; until then they stay as they are.
+
+A CPU loses nothing when it is asked; a GPU waits. Up to rounding, which differs with the number of images, results are
+those of asking after every step.
+"""
 TINY = 1e-8
 """The least length of a gradient that has a direction."""
 HALF_LEVEL = 0.5 / 255
 """Rounding to 8 bits moves a pixel by up to this; final steps that together could move none further are left out."""
+
+
+@dataclass
+class Rows:
+    """The images of all starts that are changed together, in tensors that stay where they are.
+
+    `x`: ``(N, 3, H, W)``; `labels`: ``(N,)``; `wanted`: the directions that were shared, for each parameter ``(N,
+    *shape)``; `masks`: 1 where a coordinate counts, alike. `mean`, `square`: Adam's running means. `lowest`: the last
+    loss of each image, `going`: whether it goes on, ``(N,)``.
+    """
+
+    x: Images
+    labels: torch.Tensor
+    wanted: list[torch.Tensor]
+    masks: list[torch.Tensor] | None
+
+    def __post_init__(self) -> None:
+        self.mean, self.square = torch.zeros(2, *self.x.shape, device=self.x.device)
+        self.lowest = self.x.new_full((len(self.x),), torch.inf)
+        self.going = torch.ones_like(self.lowest, dtype=torch.bool)
+
+    def chosen(self, which: torch.Tensor) -> Rows:
+        """Return the rows for which `which` ``(N,)`` is true, in new tensors."""
+        masks = None if self.masks is None else [mask[which] for mask in self.masks]
+        rows = Rows(self.x[which], self.labels[which], [values[which] for values in self.wanted], masks)
+        rows.mean, rows.square, rows.lowest = self.mean[which], self.square[which], self.lowest[which]
+        return rows
 
 
 class GradientInversion(ReconstructionAttack):
@@ -57,21 +96,10 @@ class GradientInversion(ReconstructionAttack):
                 return done + 1
         return 1
 
-    def stepped(
-        self,
-        x: Images,
-        mean: torch.Tensor,
-        square: torch.Tensor,
-        slope: torch.Tensor,
-        done: int,
-        at: torch.Tensor | slice = EVERY,
-    ) -> None:
-        """Take step `done` of Adam on the signs of `slope`, in place, with its running means; `at`: of which rows."""
-        sign, rate = slope.sign(), self.rate(done)
-        mean[at] = torch.lerp(sign, mean[at], BETAS[0])
-        square[at] = torch.lerp(sign.square(), square[at], BETAS[1])
-        scale = (square[at] / (1 - BETAS[1] ** (done + 1))).sqrt() + EPS
-        x[at] = (x[at] - rate / (1 - BETAS[0] ** (done + 1)) * mean[at] / scale).clamp(0, 1)
+    def paces(self, steps: int) -> torch.Tensor:
+        """Return for each of the first steps its size, with Adam's correction of the mean, and that of the square."""
+        corrections = [[1 - beta ** (done + 1) for beta in BETAS] for done in range(steps)]
+        return torch.tensor([[self.rate(done) / first, second] for done, (first, second) in enumerate(corrections)])
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
@@ -82,39 +110,70 @@ class GradientInversion(ReconstructionAttack):
             progress: Progress,
         ) -> Images:
             labels = labels_from_gradients(gradients, model, shape).repeat(self.starts)
-            wanted = directions(gradients)
             masks = survivors(gradients) if self.surviving else None
             first = torch.cat([rng.normal(*shape) for _ in range(self.starts)])
-            x = (0.5 + 0.2 * first).clamp(0, 1)
-            lowest = x.new_full((len(x),), torch.inf)
-            rows, (mean, square) = torch.arange(len(x), device=x.device), torch.zeros(2, *x.shape, device=x.device)
+            rows = Rows(
+                (0.5 + 0.2 * first).clamp(0, 1),
+                labels,
+                self._of_starts(directions(gradients)),
+                None if masks is None else self._of_starts([masks[name] for name in gradients]),
+            )
+            x, lowest, positions = rows.x.clone(), rows.lowest.clone(), torch.arange(len(labels), device=labels.device)
             steps = self.worth()
-            for done in range(steps):
-                at = rows if len(rows) < len(x) else slice(None)  # a slice is not copied
-                image_index = rows % len(rng) if self.starts > 1 else at
-                leaf = x[at].clone().requires_grad_(True)
-                computed = image_gradients(model, leaf, labels[at])
-                ours = [
-                    computed[name] if masks is None else computed[name] * masks[name][image_index] for name in gradients
-                ]
-                gap = CosineDistance.apply(*ours, *(w[image_index] for w in wanted))
-                loss = gap + self.prior(model, leaf)
-                (slope,) = torch.autograd.grad(loss.sum(), leaf)
-                lowest[at] = loss.detach()
-                going = gap.detach() > self.tolerance
-                if not going.all():
-                    at = rows = rows[going]
-                    slope = slope[going]
-                if not len(rows):
-                    break
-                self.stepped(x, mean, square, slope, done, at)
-                progress(done + 1, steps)
+            look = LOOK_CPU if x.device.type == "cpu" else LOOK
+            paces, number = self.paces(steps).to(x.device), positions.new_zeros(1)
+
+            def step_of(rows: Rows) -> Callable[[], None]:
+                return captured(partial(self._step, model, [*gradients], rows, paces, number), x.device)
+
+            step = step_of(rows)
+            for done in range(1, steps + 1):
+                step()
+                progress(done, steps)
+                if done % look == 0 and not rows.going.all():
+                    x[positions], lowest[positions] = rows.x, rows.lowest
+                    positions, rows = positions[rows.going], rows.chosen(rows.going)
+                    if not len(positions):
+                        break
+                    step = step_of(rows)
+            x[positions], lowest[positions] = rows.x, rows.lowest
             if self.starts == 1:
                 return x
             best = lowest.view(self.starts, -1).argmin(dim=0)
             return x.view(self.starts, len(best), *shape)[best, torch.arange(len(best), device=x.device)]
 
         return reconstruct
+
+    def _of_starts(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        return tensors if self.starts == 1 else [t.repeat(self.starts, *[1] * (t.ndim - 1)) for t in tensors]
+
+    def _step(
+        self, model: torch.nn.Module, names: list[str], rows: Rows, paces: torch.Tensor, number: torch.Tensor
+    ) -> None:
+        """Take the step with the number ``(1,)`` of all rows, in place; those that have stopped stay as they are."""
+        leaf = rows.x.detach().requires_grad_(True)
+        computed = image_gradients(model, leaf, rows.labels)
+        ours = [computed[name] for name in names]
+        if rows.masks is not None:
+            ours = [values * mask for values, mask in zip(ours, rows.masks, strict=True)]
+        gap = CosineDistance.apply(*ours, *rows.wanted)
+        loss = gap + self.prior(model, leaf)
+        (slope,) = torch.autograd.grad(loss.sum(), leaf)
+        torch.where(rows.going, loss.detach(), rows.lowest, out=rows.lowest)
+        rows.going.logical_and_(gap.detach() > self.tolerance)
+        moved = stepped(rows.x, rows.mean, rows.square, slope, paces.index_select(0, number))
+        torch.where(rows.going.view(-1, 1, 1, 1), moved, rows.x, out=rows.x)
+        number.add_(1)
+
+
+def stepped(
+    x: Images, mean: torch.Tensor, square: torch.Tensor, slope: torch.Tensor, pace: torch.Tensor
+) -> torch.Tensor:
+    """Return images after a step of Adam on the signs of `slope`, at a row of `paces`; its means change in place."""
+    sign, (size, correction) = slope.sign(), pace.unbind(-1)
+    torch.lerp(sign, mean, BETAS[0], out=mean)
+    torch.lerp(sign.square(), square, BETAS[1], out=square)
+    return (x - size * mean / ((square / correction).sqrt() + EPS)).clamp(0, 1)
 
 
 def flat(gradients: Gradients) -> torch.Tensor:

@@ -24,7 +24,7 @@ from imharness.gradients import (
     Round,
     hookimpl,
 )
-from imharness_reconstruction.inversion import TINY, CosineDistance, GradientInversion, directions, flat
+from imharness_reconstruction.inversion import TINY, CosineDistance, GradientInversion, directions, flat, stepped
 from imharness_reconstruction.inversion import total_variation as variation
 from imharness_reconstruction.label_counts import label_counts, listed
 from imharness_reconstruction.matching import survivors
@@ -138,8 +138,9 @@ class FederatedInversion(GradientInversion):
         lowest = x.new_full((len(x),), torch.inf)
         mean, square = torch.zeros(2, *x.shape, device=x.device)
         steps = self.worth()
+        paces = self.paces(steps).to(x.device)
         for done in range(steps):
-            leaf = x.clone().requires_grad_(True)
+            leaf = x.detach().requires_grad_(True)
             computed, statistics = shared_in(federated_round, model, leaf, targets, rate, shared)
             ours = [computed[name] if masks is None else computed[name] * masks[name] for name in shared]
             gap = CosineDistance.apply(*ours, *wanted)
@@ -149,7 +150,7 @@ class FederatedInversion(GradientInversion):
             lowest = torch.minimum(lowest, loss.detach())
             if bool((gap.detach() <= self.tolerance).all()):
                 break
-            self.stepped(x, mean, square, slope, done)
+            x = stepped(x, mean, square, slope, paces[done])
             if rate is not None:
                 simulated = torch.linalg.vector_norm(
                     torch.cat([values.detach().flatten(1) for values in ours], dim=1), dim=1

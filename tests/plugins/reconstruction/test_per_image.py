@@ -33,6 +33,16 @@ def test_products_with_patches_are_the_gradients_of_grouped_convolutions(monkeyp
     torch.testing.assert_close(of_products, of_grouped, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("columns", [3, 20])
+@pytest.mark.parametrize("window", [((5, 5), (1, 1), (2, 2), (2, 2)), ((3, 2), (2, 3), (0, 1), (1, 2))])
+def test_patches_are_those_of_unfold(window: tuple[tuple[int, int], ...], columns: int) -> None:
+    kernel, dilation, padding, stride = window
+    images = torch.rand(2, 3, 11, 2 * columns, generator=generator(0)).transpose(2, 3).contiguous().transpose(2, 3)
+    patches = per_image._patches(images, *window)
+    assert torch.equal(patches, F.unfold(images, kernel, dilation, padding, stride))
+    assert patches.is_contiguous()
+
+
 class Tied(nn.Module):
     """Two layers with one weight."""
 
