@@ -94,7 +94,7 @@ def _other_signs(row: list[str]) -> str:
     if any(
         first.strip().lstrip("+-").isdecimal() and right.strip().isdecimal() for first, right in itertools.pairwise(row)
     ):
-        return " If its numbers have decimal commas, write decimal points."
+        return " If its numbers have commas, write decimal points, and nothing between thousands."
     return ""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from imharness.errors import UsageError
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", re.ASCII)
 _LONGEST_NUMBER = 64
 _REFUSED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _NO_CHARACTERS = "\ufffe\uffff"
@@ -26,10 +27,18 @@ def number(text: str | None, where: str) -> float:
     wanted = (text or "").strip(" \t")
     if len(wanted) <= _LONGEST_NUMBER and _NUMBER.fullmatch(wanted) and math.isfinite(value := float(wanted)):
         return value
-    point = wanted.replace(",", ".", 1)
-    comma = len(wanted) <= _LONGEST_NUMBER and "," in wanted and _NUMBER.fullmatch(point)
-    todo = f" Write a decimal point, {point}." if comma else ""
+    todo = _about_commas(wanted) if len(wanted) <= _LONGEST_NUMBER else ""
     raise UsageError(f"{where} is not a finite number: {text!r:.60}.{todo}")
+
+
+def _about_commas(wanted: str) -> str:
+    """Return what to write in place of a number with commas, both numbers where it may mean either, or ""."""
+    point = wanted.replace(",", ".", 1)
+    whole = wanted.replace(",", "") if _THOUSANDS.fullmatch(wanted) else ""
+    if "," not in wanted or not _NUMBER.fullmatch(point):
+        return f" Write it without commas, {whole}." if whole else ""
+    either = f", or {whole} if the comma separates thousands" if whole else ""
+    return f" Write a decimal point, {point}{either}."
 
 
 def is_plain(text: str) -> bool:

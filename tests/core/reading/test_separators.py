@@ -1,5 +1,6 @@
 """Tables of other programs and countries: semicolons, tabs and decimal commas are named in one line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ CASES = {
     "image;mos\na.png;3,5\n": r"t\.csv, line 1: columns are separated by semicolons; save the table with commas",
     "sep=;\nimage;mos\na.png;3,5\n": r"t\.csv, line 1: columns are separated by semicolons",
     "image\tmos\na.png\t3.5\n": r"t\.csv, line 1: columns are separated by tabs",
-    "image,mos\na.png,3,5\n": r"t\.csv, line 2: 3 fields, .* decimal commas, write decimal points",
-    "image,mos\na.png,-3,5\n": r"t\.csv, line 2: 3 fields, .* decimal commas, write decimal points",
+    "image,mos\na.png,3,5\n": r"t\.csv, line 2: 3 fields, .* write decimal points, and nothing between thousands",
+    "image,mos\na.png,-3,5\n": r"t\.csv, line 2: 3 fields, .* write decimal points, and nothing between thousands",
     "image,mos\na.png,1\nb.png;3.5\n": r"t\.csv, line 3: 1 fields, .* separated by semicolons; write commas",
 }
 
@@ -30,6 +31,26 @@ def test_other_separators_are_named(text: str, tmp_path: Path) -> None:
 def test_a_decimal_comma_in_quotes_is_named(text: str, point: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f'image,mos\na.png,"{text}"\n')
     with pytest.raises(UsageError, match=rf"mos is not a finite number: '{text}'\. Write a decimal point, {point}\.$"):
+        read_columns(tmp_path / "t.csv").numbers("mos")
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("1,234", "Write a decimal point, 1.234, or 1234 if the comma separates thousands."),
+        ("-12,345", "Write a decimal point, -12.345, or -12345 if the comma separates thousands."),
+        ("0,234", "Write a decimal point, 0.234."),
+        ("1234,567", "Write a decimal point, 1234.567."),
+        ("1,234.5", "Write it without commas, 1234.5."),
+        ("1,234,567", "Write it without commas, 1234567."),
+    ],
+)
+def test_a_comma_between_thousands_is_not_taken_for_a_decimal_comma_alone(
+    text: str, advice: str, tmp_path: Path
+) -> None:
+    """The advice for 1,234 was 1.234, a thousandth of what it may mean; 1,234.5 got none."""
+    (tmp_path / "t.csv").write_text(f'image,mos\na.png,"{text}"\n')
+    with pytest.raises(UsageError, match=rf"'{re.escape(text)}'\. {re.escape(advice)}$"):
         read_columns(tmp_path / "t.csv").numbers("mos")
 
 
