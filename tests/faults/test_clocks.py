@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from imharness.ranking.leaderboard import newest_only
+from imharness.ranking.current import newest_only
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec

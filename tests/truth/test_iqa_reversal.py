@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.forking import WITHOUT_SITE
 
+from imharness.ranking.current import records_of
 from imharness.ranking.entries import known_entries
-from imharness.ranking.leaderboard import records_of
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 

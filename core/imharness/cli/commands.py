@@ -22,8 +22,9 @@ from imharness.contracts.component import Component
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext
 from imharness.errors import StoreError
 from imharness.exports.printing import page_file, writable, write_page
+from imharness.ranking.current import current_records
 from imharness.ranking.entries import known_entries
-from imharness.ranking.leaderboard import make_leaderboard, records_of
+from imharness.ranking.leaderboard import make_leaderboard
 from imharness.results.identity import digest
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
@@ -61,8 +62,12 @@ def every(kind: str) -> list[Component]:
 def query(address: str | Path, track: str) -> Query:
     """Return the results of a track's latest run, with imported ones; raises `StoreError` if there is no run."""
     store = Store(address)
-    records = records_of(store, _latest(store, track))
+    records = _current(store, track)
     return ResultQuery(store, records, known_entries(store).facts(records))
+
+
+def _current(store: Store, track: str) -> list[TaskRecord]:
+    return current_records(store, installed().track(track), _latest(store, track), installed())
 
 
 def _latest(store: Store, track: str) -> Sweep:
@@ -86,7 +91,7 @@ class Finished:
 def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
     """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` if there is no run."""
     store = Store(address)
-    records = [r for r in records_of(store, _latest(store, track)) if r.spec.step == step and r.status == "done"]
+    records = [r for r in _current(store, track) if r.spec.step == step and r.status == "done"]
     labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
     for labels, record in sorted(labelled, key=lambda pair: sorted(pair[0].items())):
         yield Finished(record.key, labels, record.spec.options, Output(store.rows(record), store.arrays(record)))

@@ -190,7 +190,8 @@ def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -
 
     Facts of a task, such as how long it took, are no part of its rows: two runs may differ in them.
     """
-    from imharness.ranking.leaderboard import records_of
+    from imharness.components.registry import installed
+    from imharness.ranking.current import current_records
     from imharness.results.query import ResultQuery
     from imharness.results.seasons import check_published
 
@@ -200,7 +201,7 @@ def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -
     groups: dict[tuple[str, str], list[TaskRecord]] = {}
     for track in chosen_tracks(tracks, store.rankable()):
         if sweep := store.ranked_from(track):
-            for record in records_of(store, sweep):
+            for record in current_records(store, installed().track(track), sweep, installed()):
                 if record.rows:
                     groups.setdefault((track, record.spec.step), []).append(record)
     folder.mkdir(parents=True, exist_ok=True)

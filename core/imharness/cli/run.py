@@ -256,14 +256,15 @@ def _totals(
     graphs: Sequence[Graph], leaderboards: Sequence[Leaderboard], result: RunResult, total: int, seconds: float
 ) -> Iterator[str]:
     """Yield how much was computed, and what is missing."""
-    from imharness.ranking.leaderboard import CHANGED
+    from imharness.ranking.current import BEHIND, CHANGED
     from imharness.results.sweeps import LEFT_OUT
     from imharness.results.tables import several
 
     failed = f"{len(result.failed):,} failed" if result.failed else "none failed"
     reused = f", {result.reused:,} were there before" if result.reused else ""
     minutes, rest = divmod(round(seconds), 60)
-    gaps = {gap.what for leaderboard in leaderboards for gap in leaderboard.missing if gap.reason != CHANGED}
+    missing = (gap for leaderboard in leaderboards for gap in leaderboard.missing)
+    gaps = {gap.what for gap in missing if gap.reason not in (CHANGED, BEHIND)}
     lacking = f" {several(len(gaps), 'component')} not available here: harness doctor" if gaps else ""
     yield f"{several(total, 'task')} in {minutes}:{rest:02}, {failed}{reused}.{lacking}"
     left_out = sum(gap.reason.startswith(LEFT_OUT) for graph in graphs for gap in graph.missing.values())

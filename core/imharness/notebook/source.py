@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from imharness.components.registry import installed
+from imharness.errors import UsageError
 from imharness.notebook.result import Columns, Result
-from imharness.ranking.leaderboard import records_of
+from imharness.ranking.current import current_records, records_of
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
@@ -24,7 +26,12 @@ def result_of(
 
     @functools.cache
     def records() -> list[TaskRecord]:
-        return records_of(store, sweep)
+        registry = installed()
+        try:
+            track = registry.track(sweep.track)
+        except UsageError:  # its package is not here, so that nothing tells which versions are old
+            return records_of(store, sweep)
+        return current_records(store, track, sweep, registry)
 
     def rows_of(step: str) -> Callable[[], Columns]:
         return lambda: joined_rows(store, [record for record in records() if record.spec.step == step])

@@ -15,7 +15,8 @@ from imharness.contracts.component import Component, Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.controls import FAILED_CHECKS
-from imharness.ranking.leaderboard import CHANGED, Progress, quiet
+from imharness.ranking.current import BEHIND, CHANGED
+from imharness.ranking.leaderboard import Progress, quiet
 from imharness.ranking.unchanged import current_leaderboard
 from imharness.results.entries import Decided, Entry, Examined, Parameter, Standing, flags_in
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef, digest
@@ -128,12 +129,11 @@ def examined_in(store: Store) -> dict[str, tuple[str, ...]]:
 def other_code(leaderboard: Leaderboard, registry: Registry) -> Iterator[str]:
     """Yield a line for each component of a leaderboard whose results are not of the installed version and code.
 
-    Results that are left out because files changed are named, too. So is one that is not installed, unless it was
-    submitted: the store then has its package.
+    Results that are left out because files or other results changed are named, too. So is one that is not installed,
+    unless it was submitted: the store then has its package.
     """
-    yield from (
-        f"left out: {gap.what}, {gap.reason}; {gap.remedy}" for gap in leaderboard.missing if gap.reason == CHANGED
-    )
+    left_out = (gap for gap in leaderboard.missing if gap.reason in (CHANGED, BEHIND))
+    yield from (f"left out: {gap.what}, {gap.reason}; {gap.remedy}" for gap in left_out)
     entries = {(entry.kind, entry.id, entry.version): entry for entry in leaderboard.entries}
     for (kind, id, version), entry in entries.items():
         installed_one = registry.version(kind, id)

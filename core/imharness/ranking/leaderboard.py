@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
@@ -14,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from imharness.errors import HarnessError, PluginError, StoreError
+from imharness.errors import HarnessError, PluginError
 from imharness.ranking.comparisons import not_worse
+from imharness.ranking.current import current_of, records_of
 from imharness.ranking.failing import failures_of, with_failed
 from imharness.ranking.judges import Judges, beside
 from imharness.ranking.ranking import winner
 from imharness.ranking.tables import win_table
 from imharness.reading.fields import explain
 from imharness.results.comparisons import Comparison
-from imharness.results.identity import LOCAL, canonical_json, owner_of, version_of
+from imharness.results.identity import LOCAL, owner_of, version_of
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
 from imharness.results.rankings import Ranking
@@ -30,7 +29,7 @@ from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
 from imharness.results.tables import Table, several
-from imharness.results.tasks import EXTERNAL, IMPORTED, SECRET, TaskRecord
+from imharness.results.tasks import EXTERNAL, IMPORTED, TaskRecord
 from imharness.results.withdrawals import address_of, without_code
 from imharness.statistics.win_rates import MATRIX
 
@@ -39,18 +38,13 @@ if TYPE_CHECKING:
     from imharness.components.registry import Registry
     from imharness.contracts.track import Track
 
-
 GONE = "no longer in the store"
 """Why tables lack results that were there once."""
-CHANGED = "computed before its files changed; the latest run saw others"
-"""Why tables lack results of data or weights that are no longer what they were."""
 WITHDRAWN = "withdrawn: "
 """The beginning of why tables lack results that were taken out of them."""
 PUBLIC = "on public photographs"
 """What a first place says where entries could know the photographs."""
 Progress = AbstractContextManager[Callable[[int, int], None]]
-Place = tuple[str, str]
-"""What has a version of its own: kind and id of a component, or twice the name of a step."""
 _distributions = functools.cache(importlib.metadata.packages_distributions)
 
 
@@ -77,8 +71,7 @@ def made_leaderboard(
     with progress(f"{track.info.id}: reading results") as advance:
         all_records = records_of(store, sweep, advance)
     standing, withdrawn = _standing(all_records, catalogue.withdrawn)
-    current, changed = one_content(one_split(standing, sweep.secret))
-    records, outdated = newest_only(current, installed_versions(track, catalogue))
+    records, outdated = current_of(standing, store, track, sweep, catalogue.registry)
     try:
         with progress(f"{track.info.id}: making tables"):
             report = _report(store, as_set_up(track, sweep), records, catalogue)
@@ -94,7 +87,6 @@ def made_leaderboard(
         rankings = [_said_on_public(ranking) for ranking in rankings]
     gaps = (
         *sweep.missing,
-        *changed,
         *outdated,
         *withdrawn,
         *_discarded(store, sweep, all_records),
@@ -222,27 +214,6 @@ def _marked(
     return table.model_copy(update={"not_worse": tied}) if tied else table
 
 
-def records_of(
-    store: Store, sweep: Sweep, advance: Callable[[int, int], None] = lambda done, total: None
-) -> list[TaskRecord]:
-    """Return the records of a configuration, and those that were imported; `advance` is told how many were read.
-
-    Imported rows about results of another run, such as votes on its images, are left out.
-    """
-    keys, records_by_key = store.keys_of(sweep), dict[str, TaskRecord]()
-    for done, (key, record) in enumerate(store.records(keys), start=1):
-        if isinstance(record, StoreError):
-            raise record
-        records_by_key[key] = record
-        advance(done, len(keys))
-    computed = set(sweep.tasks.values())
-
-    def belongs(record: TaskRecord) -> bool:
-        return record.spec.step != EXTERNAL or computed.issuperset(record.spec.needs.values())
-
-    return [records_by_key[key] for key in keys if key in records_by_key and belongs(records_by_key[key])]
-
-
 def _of_other_runs(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) -> list[Missing]:
     """Return the imports that `records` leave out, because what they are about is not of this run."""
     imported, here = store.sweep(sweep.track, EXTERNAL), {record.key for record in records}
@@ -255,110 +226,6 @@ def _of_other_runs(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) ->
         )
         for file in dict.fromkeys(name.removeprefix(IMPORTED).partition(" part=")[0] for name in gone)
     ]
-
-
-def installed_versions(track: Track, catalogue: KnownEntries) -> Callable[[Place], str]:
-    """Return a function that returns the version, with the code, of what is installed here; "" where it is not."""
-    registry, steps = catalogue.registry, {f"step {step.name}": step for step in track.steps}
-
-    @functools.cache
-    def version(component: Place) -> str:
-        if component[0] in steps:
-            return registry.numbered(track, steps[component[0]].version)
-        return registry.version(*component)
-
-    return version
-
-
-def newest_only(
-    records: list[TaskRecord], installed: Callable[[Place], str] = lambda component: ""
-) -> tuple[list[TaskRecord], list[Missing]]:
-    """Return the records whose step and components have the newest version there is, and what was left out.
-
-    Numbers of two versions never share a table. The version that is installed counts as the newest.
-    """
-    newest: dict[Place, tuple[bool, tuple[int, ...], str, str]] = {}
-    for record in records:
-        for component, version in _versioned(record):
-            age = (installed(component) == version, _numbers(version), record.started, version)
-            newest[component] = max(newest.get(component, (False, (), "", "")), age)
-    current, dropped = [], dict[tuple[str, str], int]()
-    for record in records:
-        old = [candidate for candidate, version in _versioned(record) if newest[candidate][-1] != version]
-        if not old:
-            current.append(record)
-        for component in old[:1]:
-            dropped[component] = dropped.get(component, 0) + 1
-    gaps = [
-        Missing(
-            what=f"{count} task{'s' if count > 1 else ''} of {label or kind}",
-            reason=f"computed by an older version; version {newest[kind, label][-1]} is ranked",
-            remedy="harness run --all",
-        )
-        for (kind, label), count in sorted(dropped.items())
-    ]
-    return current, gaps
-
-
-def one_content(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missing]]:
-    """Return the records that saw the same files as those of the latest run, which come first, and what was left out.
-
-    The images of a folder, or other weights under a name, may have changed since others were computed: numbers of two
-    contents never share a table, nor does what needs one that is left out.
-    """
-    contents: dict[Place, str] = {}
-    dropped = dict[str, str]()
-    for record in records:
-        for ref in record.spec.components.values():
-            if ref.content and contents.setdefault((ref.kind, ref.label), ref.content) != ref.content:
-                dropped.setdefault(record.key, ref.label)
-    while more := {
-        record.key: dropped[lost[0]]
-        for record in records
-        if record.key not in dropped and (lost := [key for key in record.spec.needs.values() if key in dropped])
-    }:
-        dropped |= more
-    gaps = [
-        Missing(
-            what=f"{several(count, 'task')} of {label}",
-            reason=CHANGED,
-            remedy="repeat the run with all that is to stand in the tables",
-        )
-        for label, count in sorted(Counter(dropped.values()).items())
-    ]
-    return [record for record in records if record.key not in dropped], gaps
-
-
-def one_split(records: list[TaskRecord], secret: str) -> list[TaskRecord]:
-    """Return the records without those of which another one differs in its split alone.
-
-    What strangers' evaluators are measured on may be of another split than the run. `secret`: the digest of the run's
-    split, "" for the public one. Its own records stay; among others, the newest one stays.
-    """
-    if all(record.spec.split == secret for record in records):
-        return records
-    tasks: dict[str, list[TaskRecord]] = {}
-    for record in records:
-        rest = {name: value for name, value in record.spec.options.items() if name != SECRET}
-        labels = {role: ref.label for role, ref in record.spec.components.items()}
-        tasks.setdefault(canonical_json([record.spec.step, labels, rest]), []).append(record)
-    task_splits = {
-        key: secret if secret in splits else max(repeats, key=lambda record: record.started).spec.split
-        for key, repeats in tasks.items()
-        if len(splits := {record.spec.split for record in repeats}) > 1
-    }
-    gone = {record.key for key, split in task_splits.items() for record in tasks[key] if record.spec.split != split}
-    return [record for record in records if record.key not in gone]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers in a version without its code; they say more than clocks, which may go back."""
-    return tuple(map(int, re.findall(r"[0-9]+", version.rpartition("+")[0] or version)))
-
-
-def _versioned(record: TaskRecord) -> list[tuple[Place, str]]:
-    versions = {(ref.kind, ref.id): ref.version for ref in record.spec.components.values()}
-    return [((f"step {record.spec.step}", f"step {record.spec.step}"), record.spec.version), *versions.items()]
 
 
 def _versions(records: list[TaskRecord]) -> dict[str, str]:

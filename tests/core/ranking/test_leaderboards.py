@@ -8,12 +8,13 @@ import pytest
 from pydantic import Field
 from tests.core.ranking.sweeping import catalogue, sweep_of
 
-from imharness.components.registry import installed
+from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError
+from imharness.ranking.current import BEHIND, newest_only, one_content
 from imharness.ranking.entries import other_code
-from imharness.ranking.leaderboard import _standing, make_leaderboard, newest_only, one_content
+from imharness.ranking.leaderboard import GONE, _standing, make_leaderboard
 from imharness.results.entries import Entry, Standing
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.leaderboards import Leaderboard
@@ -78,15 +79,49 @@ def of_files(content: str, defense: str, needs: Sequence[TaskRecord] = ()) -> Ta
 def test_numbers_of_files_that_changed_share_no_table() -> None:
     """Of a folder whose images were replaced, one defense had numbers of new images and the others of old ones."""
     latest, before, other = of_files("new", "1"), of_files("old", "1"), of_files("old", "2")
-    needing, alone = of_files("", "3", [other]), of_files("", "4")
+    alone = of_files("", "4")
     assert one_content([latest, alone]) == ([latest, alone], [])
-    current, (gap,) = one_content([latest, needing, before, alone, other])
+    current, (gap,) = one_content([latest, before, alone, other])
     assert current == [latest, alone]
     assert (gap.what, gap.reason) == (
-        "3 tasks of a/f[path=x]",
+        "2 tasks of a/f[path=x]",
         "computed before its files changed; the latest run saw others",
     )
     assert one_content([before, latest])[0] == [before]
+
+
+def of_step(step: str, version: str = "1", needs: Sequence[TaskRecord] = (), defense: str = "1") -> TaskRecord:
+    plain = record("1", defense, step=version)
+    keys = {str(i): need.key for i, need in enumerate(needs)}
+    spec = plain.spec.model_copy(update={"step": step, "needs": keys})
+    return plain.model_copy(update={"key": digest(spec.identity()), "spec": spec})
+
+
+def test_what_needs_a_result_that_was_computed_anew_shares_no_table_with_what_needs_the_new_one(tmp_path: Path) -> None:
+    """A task may not name what changed before it, as the step of an attack: its address and its old number stayed."""
+    store, before, now = Store(tmp_path), of_step("attack", "1"), of_step("attack", "2")
+    stale, current = of_step("score", needs=[before]), of_step("grade", needs=[now])
+    mean = of_step("mean", needs=[stale])
+    for each in (before, now, stale, current, mean):
+        store.commit(each, {"x": [1.0]}, {})
+    behind = [(f"1 task of step {step}", BEHIND) for step in ("mean", "score")]
+    for there in ([now], [now, before]):  # the new one has the address of the old one, or another one
+        tables = make_leaderboard(store, Reporting(), sweep_of("acme/t", [stale, current, mean, *there]), catalogue())
+        assert tables.tasks_done == 2
+        assert [(gap.what, gap.reason) for gap in tables.missing][-2:] == behind
+    whole = make_leaderboard(store, Reporting(), sweep_of("acme/t", [stale, mean, before]), catalogue())
+    assert (whole.tasks_done, whole.missing) == (3, ())
+    assert any(
+        "step score, made from results that were computed anew" in line for line in other_code(tables, Registry([]))
+    )
+
+
+def test_a_result_stays_where_one_that_it_needs_was_damaged_and_discarded(tmp_path: Path) -> None:
+    store, attacked = Store(tmp_path), of_step("attack")
+    scored = of_step("score", needs=[attacked])
+    store.commit(scored, {"x": [1.0]}, {})
+    tables = make_leaderboard(store, Reporting(), sweep_of("acme/t", [attacked, scored]), catalogue())
+    assert (tables.tasks_done, [gap.reason for gap in tables.missing]) == (1, [GONE])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Tasks that differ in their split alone never share a table."""
 
 from imharness.planning.secret import OPTION
-from imharness.ranking.leaderboard import one_split
+from imharness.ranking.current import one_split
 from imharness.results.identity import ComponentRef
 from imharness.results.tasks import TaskRecord, TaskSpec
 
