@@ -21,6 +21,7 @@ NEEDED = ("file", "original", "name", "metric", "attack", "strength")
 OPTIONAL = ("dataset", "knows", "mos", "photograph", "proxy")
 NAMES, SCORES = ("image_name", "image", "name", "filename"), ("MOS", "mos", "score")
 HOW = "harness iqa import-images FOLDER"
+JPEG = b"\xff\xd8\xff"
 PUBLISHED = {"koncept": "koncept512"}
 """Folders of metrics in the layout of Guardians of Image Quality that have another name than the metric has here."""
 Value = TypeVar("Value")
@@ -174,6 +175,20 @@ def _laid_out(folder: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
                 preset, attack, metric = above if depth == 4 else ("given", *above)
                 number = re.fullmatch(r"preset[_-]?(-?\d+)", preset)
                 yield path, (number[1] if number else preset, attack, metric)
+
+
+def lossy_files(folder: Path, listed: AttackedFolder) -> list[str]:
+    """Return the attacked files that are JPEG by their first bytes, whatever they are called; raises `UsageError`."""
+    files = dict.fromkeys(file for attacked in listed.attacked.values() for file in attacked.values())
+    lossy = []
+    for file in files:
+        try:
+            with (folder / file).open("rb") as opened:
+                if opened.read(len(JPEG)) == JPEG:
+                    lossy.append(file)
+        except OSError as error:
+            raise UsageError(f"{folder / file} cannot be read: {error.strerror}.") from None
+    return lossy
 
 
 def write_index(folder: Path, lines: Sequence[Mapping[str, str]]) -> None:

@@ -217,13 +217,18 @@ def import_images(
     defenses, so the tables have their columns of non-adaptive attacks.
     """
     from imharness.commands import component, console
-    from imharness_iqa.attacked_folder import indexed, profile
+    from imharness_iqa.attacked_folder import indexed, lossy_files, profile
 
     listed = indexed(folder, originals, mos, renamed, component)
     named = [component("defense", d).label for d in defenses if d != "*"]
     out.write_text(profile(folder.resolve(), listed, named), encoding="utf-8")
     count = sum(map(len, listed.attacked.values()))
     console.say(f"{count} attacked images of {len(listed.originals)} originals, {len(listed.attacked)} conditions")
+    if lossy := lossy_files(folder, listed):
+        console.warn(
+            f"{len(lossy)} attacked images are JPEG, such as {lossy[0]}, which takes back a part of what attacks did: "
+            "the numbers are of what is left; save attacked images as PNG"
+        )
     if listed.knowing:
         console.say(f"{listed.knowing} more were attacked with knowledge of a defense, and are left out")
     console.say(f"evaluate them with: {shlex.join(['harness', 'run', '--track', 'iqa', '--profile', str(out)])}")

@@ -242,7 +242,7 @@ def read_scores(
             result.names.append(named_file(path, line, row[columns[0]]))
             result.scores.append(number(row[columns[1]], f"{path}, line {line}: {columns[1]}"))
             if columns[2]:
-                result.photographs.append(row[columns[2]])
+                result.photographs.append(row[columns[2]].strip())
             if columns[3]:
                 result.references.append(named_file(path, line, row[columns[3]]))
     names = result.names

@@ -161,7 +161,16 @@ def images_of(name: str, value: Any) -> torch.Tensor:
 
 def _warn_of_black(name: str, pixels: npt.NDArray[Any], dim: float) -> None:
     """Warn of images with nothing brighter than `dim`, as those in [0, 1] that became bytes, or were divided twice."""
-    highest = float(pixels.max())
-    if highest <= dim * (1 + STRAY) and (dim == 1 or highest > 0):  # a quotient of 255 is 0 where all was black before
+    highest = pixels.reshape(len(pixels), -1).max(axis=1).astype(np.float64)
+    dark = highest <= dim * (1 + STRAY)
+    if dim < 1:
+        dark &= highest > 0  # a quotient of 255 is 0 where all was black before
+    if dark.any():
         why = "floats in [0, 1] became bytes without a factor of 255" if dim == 1 else "they were divided by 255 twice"
-        warnings.warn(f"{name}: nothing is above {highest:.2g}, so that all is black; perhaps {why}.", stacklevel=3)
+        some, they = (
+            ("", "all is black")
+            if dark.all()
+            else (f" in {dark.sum()} of {len(dark)} images, the first at position {dark.argmax()}", "they are black")
+        )
+        dimmest = f"{highest[dark].max():.2g}"
+        warnings.warn(f"{name}: nothing is above {dimmest}{some}, so that {they}; perhaps {why}.", stacklevel=3)

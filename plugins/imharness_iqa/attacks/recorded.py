@@ -9,11 +9,14 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import asset_path
+from imharness.data import asset_path, thumbnails
 from imharness.errors import ContractError, Unavailable, UsageError
 from imharness.files import files_digest, read_pixels
 from imharness.images import Attack, AttackInfo, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.attacked_folder import HOW, AttackedFolder, Condition, attacked_folder
+
+ALIKE = 0.97
+"""The least correlation of thumbnails of one photograph; strong attacks go below, and make no other photograph."""
 
 
 class Recorded(Attack):
@@ -56,11 +59,13 @@ class Recorded(Attack):
 
     def build(self, device: torch.device) -> Perturb:
         folder = asset_path(self.path)
-        by_pixels = {_digest(read_pixels(folder / original)): file for original, file in self._pairs().items()}
+        originals = {original: read_pixels(folder / original) for original in self._pairs()}
+        by_pixels = {_digest(originals[original]): (original, file) for original, file in self._pairs().items()}
+        looks = _looks(originals)
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             pixels = images.mul(255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
-            stack = np.stack([self._made(image, folder, by_pixels) for image in pixels])
+            stack = np.stack([self._made(image, folder, by_pixels, looks) for image in pixels])
             return torch.from_numpy(stack).permute(0, 3, 1, 2).to(images.device) / 255
 
         return perturb
@@ -69,9 +74,15 @@ class Recorded(Attack):
         """Return original file -> attacked file."""
         return self.listed().attacked.get(Condition(self.metric, self.method, self.strength), {})
 
-    def _made(self, original: np.ndarray, folder: Path, by_pixels: Mapping[str, str]) -> np.ndarray:
-        file = by_pixels.get(_digest(original))
-        if file is None:
+    def _made(
+        self,
+        original: np.ndarray,
+        folder: Path,
+        by_pixels: Mapping[str, tuple[str, str]],
+        looks: Mapping[str, np.ndarray],
+    ) -> np.ndarray:
+        name, file = by_pixels.get(_digest(original), ("", ""))
+        if not file:
             raise ContractError(f"{self.label}: {self.path} has no image that was made from one of the images")
         attacked = read_pixels(folder / file)
         if attacked.shape != original.shape:
@@ -79,7 +90,26 @@ class Recorded(Attack):
                 f"{self.label}: {file} has {attacked.shape[1]}x{attacked.shape[0]} px, its original "
                 f"{original.shape[1]}x{original.shape[0]}"
             )
+        if other := _other(_looks({file: attacked})[file], name, looks):
+            raise ContractError(
+                f"{self.label}: {file} looks like {other}, and not like {name}, from which it is said to be made; are "
+                "files mixed up?"
+            )
         return attacked
+
+
+def _looks(pictures: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return name -> thumbnail of pictures, uint8 ``(H, W, 3)``; the product of two is their correlation."""
+    small = thumbnails(torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255 for pixels in pictures.values())
+    centred = small - small.mean(axis=1, keepdims=True)
+    return dict(zip(pictures, centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-9), strict=True))
+
+
+def _other(look: np.ndarray, name: str, looks: Mapping[str, np.ndarray]) -> str:
+    """Return the original that a picture looks like where it does not look like its own; "" without one."""
+    if look @ looks[name] >= ALIKE:
+        return ""
+    return next((other for other in looks if look @ looks[other] >= ALIKE > looks[name] @ looks[other]), "")
 
 
 def _digest(pixels: np.ndarray) -> str:

@@ -221,7 +221,7 @@ def _listed(table: Path, patches: Sequence[str]) -> tuple[list[str], list[float]
         patch = row["patch"].removesuffix(".png")
         if patch in rows:
             raise UsageError(f"{table}, line {line}: {patch} has a line already, {rows[patch][0]}.")
-        if not row["photograph"]:
+        if not row["photograph"].strip():
             raise UsageError(f"{table}, line {line}: photograph is empty.")
         rows[patch] = line, row
     absent = [patch for patch in patches if patch not in rows]
@@ -231,7 +231,7 @@ def _listed(table: Path, patches: Sequence[str]) -> tuple[list[str], list[float]
     wrong = [patch for patch, count in zip(patches, people, strict=True) if count < 1 or not count.is_integer()]
     if wrong:
         raise UsageError(f"{table}, line {rows[wrong[0]][0]}: judges must be a number of people, 1 or more.")
-    return [rows[patch][1]["photograph"] for patch in patches], people
+    return [rows[patch][1]["photograph"].strip() for patch in patches], people
 
 
 def _is_share_of(verdict: float, people: float) -> bool:

@@ -169,6 +169,19 @@ def test_black_images_are_said(spoilt: Callable, why: str, pixels: np.ndarray) -
         ih.score("psnr", pixels, spoilt(pixels))
 
 
+def test_some_black_images_among_others_are_said(pixels: np.ndarray) -> None:
+    """Of a batch with one image that was divided twice, that one had another score without a word."""
+    floats, whole = pixels / 255, pixels.copy()
+    floats[1] /= 255
+    whole[-1] = whole[-1] / 255
+    for mixed, number in ((floats, 1), (whole, len(pixels) - 1)):
+        with pytest.warns(UserWarning, match=f"in 1 of {len(pixels)} images, the first at position {number}, so"):
+            ih.score("psnr", mixed, pixels)
+    floats[1] = 0
+    with warnings.catch_warnings(action="error"):  # a black frame
+        ih.score("psnr", floats, pixels)
+
+
 def test_masked_numbers_are_refused(pixels: np.ndarray) -> None:
     masked = np.ma.masked_array(pixels, mask=pixels > 100)  # type: ignore[no-untyped-call]
     with pytest.raises(UsageError, match="images has masked numbers, which would count as the others"):

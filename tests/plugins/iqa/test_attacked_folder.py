@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 from PIL import Image
 from tests.conftest import without_site
 
 from imharness.cli import cli
 from imharness.commands import component, finished
-from imharness.errors import UsageError
+from imharness.errors import ContractError, UsageError
 from imharness_iqa.attacked_folder import Condition, attacked_folder, indexed
 
 PROFILE = """
@@ -115,6 +116,37 @@ def published(tmp_path: Path) -> Path:
 def read(root: Path, **changes):
     arguments = {"originals": root / "originals", "scores": root / "mos.csv", "renamed": ()} | changes
     return indexed(root / "attacked", installed=component, **arguments)
+
+
+def test_an_attacked_image_of_another_original_is_refused(tmp_path: Path) -> None:
+    """Files whose names were mixed up counted as a strong attack."""
+    scenes = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), dtype=np.uint8)
+    for i, scene in enumerate(scenes):
+        for file, pixels in (("originals", scene), ("attacked/ifgsm/embedded-cnn", scenes[1 - i] // 2)):
+            (tmp_path / file).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(tmp_path / file / f"{i}.png")
+    read(tmp_path, scores=None)
+    path = f"path={tmp_path / 'attacked'}"
+    recorded = component("attack", f"recorded[method=ifgsm,metric=harness/embedded-cnn,strength=given,{path}]")
+    images = torch.from_numpy(scenes).permute(0, 3, 1, 2) / 255
+    with pytest.raises(ContractError, match=r"0\.png looks like .*1\.png, and not like .*0\.png, from which"):
+        recorded.build(torch.device("cpu"))(images, None, None)
+    for i, scene in enumerate(scenes):
+        Image.fromarray(255 - scene // 4).save(tmp_path / "attacked" / "ifgsm" / "embedded-cnn" / f"{i}.png")
+    assert recorded.build(torch.device("cpu"))(images, None, None).shape == images.shape
+
+
+def test_attacked_images_that_are_jpeg_are_said(published: Path) -> None:
+    """JPEG is a defense: numbers of attacked images that were saved so were those of weaker attacks, without a word."""
+    read(published)
+    attacked, profile = published / "attacked", published / "p.toml"
+    assert "JPEG" not in invoked("import-images", str(attacked), "--out", str(profile))
+    file = attacked / "preset_0" / "nes" / "embedded-cnn" / "1.png"
+    Image.open(file).save(file, format="JPEG")
+    assert "1 attacked images are JPEG" in invoked("import-images", str(attacked), "--out", str(profile))
+    file.unlink()
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        invoked("import-images", str(attacked), "--out", str(profile))
 
 
 def test_the_layout_of_the_paper_gets_an_index(published: Path) -> None:

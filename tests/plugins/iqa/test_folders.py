@@ -190,6 +190,9 @@ def test_versions_of_a_photograph_count_as_one_unless_a_column_says_otherwise(tm
     rows = [[f"{p}-{v}.png", v, f"{p}{v}"] for p in range(3) for v in range(4)]
     table(tmp_path / "mos.csv", ["image", "mos", "photograph"], rows)
     assert len(set(dataset.build(CPU).columns["photograph"])) == 12
+    rows = [[image, mos, f"scene{' ' * (number % 2)}"] for number, (image, mos, _) in enumerate(rows)]
+    table(tmp_path / "mos.csv", ["image", "mos", "photograph"], rows)
+    assert set(dataset.build(CPU).columns["photograph"]) == {"scene"}, "spaces around a name do not count"
 
 
 def test_folders_are_photographs_and_images_that_a_table_lacks_are_named(tmp_path) -> None:
