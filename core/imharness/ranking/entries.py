@@ -16,7 +16,7 @@ from imharness.contracts.track import Track
 from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.controls import FAILED_CHECKS
 from imharness.ranking.current import BEHIND, CHANGED
-from imharness.ranking.leaderboard import Progress, quiet
+from imharness.ranking.leaderboard import DEVICES, Progress, quiet
 from imharness.ranking.unchanged import current_leaderboard
 from imharness.results.entries import Decided, Entry, Examined, Parameter, Standing, flags_in
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef, digest
@@ -130,10 +130,15 @@ def other_code(leaderboard: Leaderboard, registry: Registry) -> Iterator[str]:
     """Yield a line for each component of a leaderboard whose results are not of the installed version and code.
 
     Results that are left out because files or other results changed are named, too. So is one that is not installed,
-    unless it was submitted: the store then has its package.
+    unless it was submitted: the store then has its package. So are devices, where there were several.
     """
     left_out = (gap for gap in leaderboard.missing if gap.reason in (CHANGED, BEHIND))
     yield from (f"left out: {gap.what}, {gap.reason}; {gap.remedy}" for gap in left_out)
+    if devices := leaderboard.versions.get(DEVICES, ""):
+        yield (
+            f"results were computed on {devices}, which draw other random numbers and round otherwise; compare entries "
+            "that were computed on one of them"
+        )
     entries = {(entry.kind, entry.id, entry.version): entry for entry in leaderboard.entries}
     for (kind, id, version), entry in entries.items():
         installed_one = registry.version(kind, id)

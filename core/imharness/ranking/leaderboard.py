@@ -42,6 +42,8 @@ GONE = "no longer in the store"
 """Why tables lack results that were there once."""
 WITHDRAWN = "withdrawn: "
 """The beginning of why tables lack results that were taken out of them."""
+DEVICES = "devices"
+"""What stands among the versions where results were computed on several models of devices."""
 PUBLIC = "on public photographs"
 """What a first place says where entries could know the photographs."""
 Progress = AbstractContextManager[Callable[[int, int], None]]
@@ -233,4 +235,6 @@ def _versions(records: list[TaskRecord]) -> dict[str, str]:
     for record in records:
         for name, version in record.versions.items():
             named_versions.setdefault(name, set()).add(version)
+    devices = {record.device for record in records if record.versions}  # not of imports, which were measured elsewhere
+    named_versions |= {DEVICES: devices} if len(devices) > 1 else {}
     return {name: ", ".join(sorted(versions)) for name, versions in sorted(named_versions.items())}

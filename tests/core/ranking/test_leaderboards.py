@@ -90,8 +90,8 @@ def test_numbers_of_files_that_changed_share_no_table() -> None:
     assert one_content([before, latest])[0] == [before]
 
 
-def of_step(step: str, version: str = "1", needs: Sequence[TaskRecord] = (), defense: str = "1") -> TaskRecord:
-    plain = record("1", defense, step=version)
+def of_step(step: str, version: str = "1", needs: Sequence[TaskRecord] = ()) -> TaskRecord:
+    plain = record("1", "1", step=version)
     keys = {str(i): need.key for i, need in enumerate(needs)}
     spec = plain.spec.model_copy(update={"step": step, "needs": keys})
     return plain.model_copy(update={"key": digest(spec.identity()), "spec": spec})
@@ -122,6 +122,19 @@ def test_a_result_stays_where_one_that_it_needs_was_damaged_and_discarded(tmp_pa
     store.commit(scored, {"x": [1.0]}, {})
     tables = make_leaderboard(store, Reporting(), sweep_of("acme/t", [attacked, scored]), catalogue())
     assert (tables.tasks_done, [gap.reason for gap in tables.missing]) == (1, [GONE])
+
+
+def test_results_of_several_devices_are_said(tmp_path: Path) -> None:
+    """Of a store that one machine began and another one continued, some entries had other draws without a word."""
+    store, first, second = Store(tmp_path), of_step("score"), of_step("grade")
+    store.commit(first.model_copy(update={"versions": {"torch": "2"}}), {"x": [1.0]}, {})
+    one = make_leaderboard(store, Reporting(), sweep_of("acme/t", [first]), catalogue())
+    assert one.versions == {"torch": "2"}
+    store.commit(second.model_copy(update={"versions": {"torch": "2"}, "device": "NVIDIA H200"}), {"x": [1.0]}, {})
+    both = make_leaderboard(store, Reporting(), sweep_of("acme/t", [first, second]), catalogue())
+    assert both.versions == {"devices": "NVIDIA H200, cpu", "torch": "2"}
+    (line,) = other_code(both, Registry([]))
+    assert line.startswith("results were computed on NVIDIA H200, cpu, which draw other random numbers")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +172,7 @@ def test_results_of_other_code_than_is_installed_are_named() -> None:
         added = Standing(date="2026-01-01", decision="added", reason="")
         submitted = gone.model_copy(update={"id": "acme/there", "label": "acme/there", "standing": (added,)})
         missing = one_content([of_files("new", "1"), of_files("old", "2")])[1]
-        return Leaderboard.model_construct(entries=(entry, entry, gone, submitted), missing=tuple(missing))
+        return Leaderboard.model_construct(entries=(entry, entry, gone, submitted), missing=tuple(missing), versions={})
 
     version = installed().version("defense", "harness/jpeg")
     changed, removed = other_code(leaderboard(version), installed())
