@@ -13,6 +13,7 @@ from imharness.results.storage import in_parallel
 from imharness.results.storage.files import StoredFile
 from imharness.results.storage.taskfiles import TaskFile
 from imharness.results.store import Store, Survey
+from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord
 
 DOCUMENTS = ("logs", "sweeps", "leaderboards", "submissions", "times", "seasons", "examined", "withdrawals")
@@ -104,10 +105,11 @@ def copy(
     """Copy a store into another and verify it; return how many tasks were not there before.
 
     Tasks are copied before what points to them, so that a reader of the unfinished copy sees only complete tasks. A
-    call after an interrupted one continues it. Documents replace those with the same name. Where both stores computed a
-    task apart, a result counts before a failure, and otherwise that of the target stays; `differing` gets the key if
-    rows differ. Raises `DamagedError` if the source is damaged, `StoreError`, before anything is copied, if the target
-    has a ledger of its own, and `UsageError` while a season on unpublished photographs is open.
+    call after an interrupted one continues it. Documents replace those with the same name; a configuration that both
+    ran has the tasks of both. Where both stores computed a task apart, a result counts before a failure, and otherwise
+    that of the target stays; `differing` gets the key if rows differ. Raises `DamagedError` if the source is damaged,
+    `StoreError`, before anything is copied, if the target has a ledger of its own, and `UsageError` while a season on
+    unpublished photographs is open.
     """
     check_published(source, "a copy")
     _new_decisions(source, target)
@@ -210,8 +212,27 @@ def _copy_document(source: Store, target: Store, folder: str, name: str) -> None
     content, before = source.sealed(file), None
     with suppress(DamagedError):
         before = target.sealed(file)
-    if content is not None and content != before:
+    if content is None or content == before:
+        return
+    joined = None
+    if folder == "sweeps":
+        with suppress(DamagedError):
+            joined = _joined(source.current(file, Sweep), target.current(file, Sweep))
+    if joined is None:
         target.backend.replace(file, content)
+    else:
+        target.replace(file, joined)
+
+
+def _joined(added: Sweep | None, before: Sweep | None) -> Sweep | None:
+    """Return a configuration with what both stores computed, None where the target has nothing that the source lacks.
+
+    Otherwise the tables of the target would lack entries that only the target has.
+    """
+    if added is None or before is None:
+        return None
+    further = {a: key for a, key in before.tasks.items() if a not in added.tasks and a not in added.failed}
+    return added.model_copy(update={"tasks": {**added.tasks, **further}}) if further else None
 
 
 def _unchanged(line: bytes, existing: Sequence[bytes]) -> bytes:

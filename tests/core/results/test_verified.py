@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.core.ranking.sweeping import sweep_of
 from tests.core.results.records import record
 from tests.core.results.test_store import ARRAYS, ROWS
 from tests.rows_of import files_of
@@ -184,6 +185,24 @@ def test_of_stores_that_were_computed_apart_a_result_counts_before_a_failure_and
     again = other.commit(record(0), ROWS | {"score": ROWS["score"] + 2}, ARRAYS)  # as `--fresh` does
     copy(other, target := Store(tmp_path / "store-other"))
     assert target.record(again.key) == again
+
+
+def test_a_configuration_that_two_stores_ran_has_the_tasks_of_both(tmp_path: Path) -> None:
+    """That of the copied store replaced the other one, whose entries stood in no table any more, without a word."""
+    store, target = Store(tmp_path / "store"), Store(tmp_path / "target")
+    for each, numbers in ((store, (0, 1)), (target, (1, 2, 3))):
+        records = [each.commit(record(number), ROWS, {}) for number in numbers]
+        each.save_sweep(sweep_of("acme/t", records))
+    ran = store.sweep("acme/t", "r")
+    assert ran is not None
+    store.save_sweep(ran.model_copy(update={"failed": {record(3).key: "no room"}}))
+    for _ in range(2):
+        copy(store, target)
+        joined = target.sweep("acme/t", "r")
+        assert joined is not None
+        assert list(joined.tasks) == [record(number).key for number in (0, 1, 2)]
+    copy(store, alone := Store(tmp_path / "alone"))
+    assert alone.sealed("sweeps/acme--t/r.json") == store.sealed("sweeps/acme--t/r.json")
 
 
 def test_nothing_is_copied_beside_another_ledger(store: Store, tmp_path: Path) -> None:
