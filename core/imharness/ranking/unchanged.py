@@ -96,7 +96,7 @@ def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries,
     registered = [e for e in entries.values() if type(e.component) is type(track)]
     if not code or unknown or not registered:
         return ""
-    facts = sweep.model_dump(mode="json", exclude={"finished", "number"})
+    facts = sweep.model_dump(mode="json", exclude={"finished", "number", "command"})
     standing = {id: [decision.model_dump(mode="json") for decision in all] for id, all in catalogue.standing.items()}
     decided = catalogue.decided.model_dump(mode="json") if catalogue.decided else None
     versions = {name: entry.provenance.numbered(entry.component.info.version) for name, entry in entries.items()}
