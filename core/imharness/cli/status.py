@@ -23,7 +23,7 @@ SHOWN = 20
 @store_option("address")
 @json_option()
 def status(address: str, as_json: bool) -> None:
-    """Show the runs of a store that are going on, on any machine, and the last one that ended.
+    """Show the runs of a store that are going on, on any machine, and the last one that ended, unless one began later.
 
     `harness results show KEY` says more about one task and prints its log.
     """

@@ -36,7 +36,7 @@ class References:
 
 @dataclass(frozen=True)
 class Robustness:
-    """Share of noisy copies of a row that are classified correctly, ``(n,)`` in [0, 1]: all that labels reveal."""
+    """Share of noisy copies of a row that are classified correctly, ``(n,)`` in [0, 1]; labels alone reveal it."""
 
     shadow: torch.Tensor
     target: torch.Tensor
@@ -58,13 +58,14 @@ class LastLayerGradients:
 
 @dataclass(frozen=True)
 class LayerGradients:
-    """For each row, the gradients of the cross-entropy in every linear layer, as factors, and norms of the others.
+    """For each row, the gradients of the cross-entropy in every linear layer, as factors, and norms of convolutions'.
 
-    The gradient of a linear layer's weights is slopes x inputs, an outer product for each row. Factors of all layers
-    stand side by side, in the order in which the network calls them: ``sizes``, int64 ``(layers, 2)``, says how many
-    inputs and how many units each layer has. ``inputs``, ``(n, sum of inputs)``, are what the layers are given,
-    ``slopes``, ``(n, sum of units)``, the loss by what they return; those of the last layer are probabilities minus the
-    one-hot label. ``norms``, ``(n, c)``, are the norms of the gradients of the network's c convolutions.
+    The gradient of a linear layer's weights is slopes x inputs, an outer product for each row; biases and normalisation
+    layers are left out. Factors of all layers stand side by side, in the order in which the network calls them:
+    ``sizes``, int64 ``(layers, 2)``, says how many inputs and how many units each layer has. ``inputs``, ``(n, sum of
+    inputs)``, are what the layers are given, ``slopes``, ``(n, sum of units)``, the derivatives of the loss by what
+    they return; those of the last layer are probabilities minus the one-hot label. ``norms``, ``(n, c)``, are the norms
+    of the gradients of the network's c convolutions.
     """
 
     sizes: torch.Tensor

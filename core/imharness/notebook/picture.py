@@ -63,7 +63,7 @@ class Picture:
 def dots(table: Table, key: str | None = None) -> Picture:
     """Return a picture of one column: a dot and an interval for each entry, in the order of the table.
 
-    By default this is the column that ranks the table, or the measure behind it if that column holds places.
+    By default this is the column that ranks the table, or the measure behind it if that column holds ranks.
     """
     wanted = key or measured(table)
     column = next((column for column in table.columns if column.key == wanted), None)

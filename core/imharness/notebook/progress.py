@@ -33,7 +33,7 @@ def view_of_run(wanted: bool) -> View:
 
 
 class NotebookBar:
-    """Shows a run as a bar in the output of a notebook's task, and removes it at the end."""
+    """Shows a run as a bar in the output of a notebook's cell, and removes it at the end."""
 
     every_s = BAR_EVERY_S
 
@@ -58,7 +58,7 @@ def in_notebook() -> bool:
 
 @contextmanager
 def _in_notebook() -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows HTML in the output of a task, in place of the last; the block's end removes it."""
+    """Yield a function that shows HTML in the output of a cell, in place of the last; the block's end removes it."""
     display: Any = sys.modules["IPython"].display
     handle = display.display(display.HTML(""), display_id=True)
     try:

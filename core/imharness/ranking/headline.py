@@ -1,8 +1,8 @@
 """The headline of a ranking, in at most 20 words and with its numbers: the only sentence that says who wins.
 
-The first rule that holds speaks: there is a winner; measures disagree; a control beats all; no defense itself is
-incomplete; one leads that is shown to be better than no defense; all that may win are worse; or none is shown to be
-better, and the headline says by how much any could be.
+The first rule that holds speaks: nobody may win; there is a winner; measures disagree; a control is shown to be better
+than the first; no defense itself is incomplete; the first, or else another one, is shown to be better than no defense;
+all that may win are worse; or none is shown to be better, and the headline says by how much any could be.
 Of several forms of a sentence the first one that is short enough is taken. An entry has a headline of its own, by the
 same rules; where a row has no ranking, its place in its table is the headline.
 """
@@ -22,7 +22,7 @@ from imharness.results.tables import ColumnSpec, Table, Value, joined, several, 
 LONGEST = 20
 """The most words of a headline; the label of an entry counts as what it has."""
 NAMED = 2
-"""Of more entries than these a headline names the first ones; all are in the data."""
+"""The most entries that a headline names; of more, it names the first and says how many others there are."""
 Values = Mapping[str, Mapping[str, Value]]
 BARS: Mapping[str, tuple[str, str]] = {
     "incomplete": ("is incomplete", "are incomplete"),
@@ -197,12 +197,13 @@ def _bound(rules: Contest, entry: str, most: float, values: Values) -> str:
 
 def _rounded_up(words: Words, number: float) -> str:
     """Return the number of an amount as text, rounded up: a bound that is rounded down does not hold."""
-    text, scale = _figure(words, number), float(_figure(words, 1.0))
-    step = 10.0 ** -len(text.partition(".")[2]) / scale
-    return text if float(text) >= scale * number * (1 - 1e-9) else _figure(words, number + step / 2)
+    text, scale = _figure(words, number), float(_figure(words, 1.0))  # 100 where an amount is in %
+    last_digit = 10.0 ** -len(text.partition(".")[2]) / scale
+    return text if float(text) >= scale * number * (1 - 1e-9) else _figure(words, number + last_digit / 2)
 
 
 def _figure(words: Words, number: float) -> str:
+    """Return an amount without its unit: "57" of "57 %"."""
     return words.amount(number).partition(" ")[0]
 
 

@@ -182,7 +182,7 @@ class Contest:
 
     @cached_property
     def places(self) -> list[npt.NDArray[np.int64]]:
-        """The place of each unit of each of the `settings` among `names`."""
+        """The positions of the units of each of the `settings` among `names`."""
         return [self._at(self.scores.units[c]) for c in self.settings]
 
     @cached_property
@@ -220,7 +220,7 @@ class Contest:
         return None if len(set(sizes)) < 2 else np.asarray(len(levels) / len(sizes) / sizes[codes])
 
     def mean(self, numbers: Floats) -> Value:
-        """Return the mean of numbers ``(units,)`` as a task; NaN is left out."""
+        """Return the mean of numbers ``(units,)`` as a value of a table; NaN and infinity are left out."""
         finite, weights = np.isfinite(numbers), self.weights
         if self.nested and finite.any():
             groups, strata = np.array([self.nested[name] for name in self.names])[finite].T
@@ -280,6 +280,7 @@ class Contest:
         return {aware: means[int(aware)] if aware in kinds else np.full(both.shape, np.nan) for aware in (False, True)}
 
     def _at(self, units: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
+        """Return the positions of units among `names`."""
         return np.searchsorted(np.array(self.names), units.astype(str))
 
     @cached_property
@@ -317,6 +318,7 @@ class Contest:
         return np.flatnonzero(common(self.scores.entries, had)).tolist()
 
     def _turned(self, scores: Blocks) -> Sequence[Floats]:
+        """Return the measure of protection in other scores as `gains` has it."""
         blocks = scores.values[self.protection.of or self.protection.key]
 
         def turned(c: int) -> Floats:
@@ -376,5 +378,5 @@ def mean_of(blocks: Floats) -> Floats:
 
 
 def number(value: Value) -> float:
-    """Return the number of a task, NaN without one."""
+    """Return the number of a value of a table, NaN without one."""
     return np.nan if value.value is None else value.value

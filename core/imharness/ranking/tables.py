@@ -1,4 +1,4 @@
-"""Per-image numbers -> tasks and matrices of a `Table`. Imports no torch."""
+"""Per-image numbers -> values and matrices of a `Table`. Imports no torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imharness.statistics.win_rates import ALPHA, WinRates
 
 
 def value_of(interval: Interval) -> Value:
-    """Return a table task with n and the confidence interval; one unit, or too few clusters, have none.
+    """Return a value of a table with n and the confidence interval; one unit, or too few clusters, have no interval.
 
     Nor do units that all have the same number: an interval of no width would claim certainty.
     """
@@ -27,7 +27,7 @@ def value_of(interval: Interval) -> Value:
 
 
 def mean_value(numbers: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Value:
-    """Return the mean as a task; infinite and NaN numbers are left out and the n that is left is shown.
+    """Return the mean as a value of a table; infinite and NaN numbers are left out, and its n counts the others.
 
     `clusters`: the name of each number's cluster, which are resampled as a whole; without them numbers are independent.
     """
@@ -39,14 +39,14 @@ def mean_value(numbers: npt.ArrayLike, clusters: npt.ArrayLike | None = None) ->
 
 
 def missing(reason: str | NotTestable) -> Value:
-    """Return an empty task with its reason."""
+    """Return a value without a number, with its reason."""
     return Value(missing=str(reason))
 
 
 def win_table(paired: PairedScores) -> Table:
     """Return the win-rate matrix as a table: how often the row beats the column, in percent of conditions.
 
-    Where no test could succeed, however large the difference, the tasks say how many units it takes.
+    Where no test could succeed, however large the difference, the values say how many units it takes.
     """
     labels, wins = paired.entries, paired.rates
     what = paired.unit if not paired.clusters else (paired.cluster_unit or "source")
@@ -77,7 +77,7 @@ def win_table(paired: PairedScores) -> Table:
         f"over {wins.comparisons} tests, each entry against each other one in each condition; differences of 0 are "
         f"left out. The smallest p that {most} {what}s can have after correction is "
         f"{min(1.0, wins.comparisons * 0.5**most):.2g}. Over all conditions together, the simultaneous intervals of "
-        f"the leaderboard tell {separated} of {len(labels) * (len(labels) - 1) // 2} pairs apart."
+        f"the leaderboard separate {separated} of {len(labels) * (len(labels) - 1) // 2} pairs."
     )
     return Table(
         id=paired.id, title=paired.title, caption=caption, entry=paired.entry, columns=columns, rows=rows, shading=100.0

@@ -23,7 +23,8 @@ BYTES = 512 * MIB
 STREAM_BYTES = 64 * GIB
 ROWS = 5_000_000
 COLUMNS = 4_096
-TASKS = 200_000_000
+NUMBERS = 200_000_000
+"""The most numbers in a Parquet file: rows times columns."""
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 """Signs that other programs, or the same ones in other countries, write between columns, and their names."""
 LAST = 1_000
@@ -78,10 +79,10 @@ def read_csv(path: Path, limit: int = BYTES) -> Csv:
             stacklevel=1,  # said once, however often a command reads the table
         )
     _, head = next(_records(path, text), (0, []))
-    sign = next((name for sign, name in SEPARATORS.items() if len(head) == 1 and sign in head[0]), "")
-    if sign:
+    other = next((name for sign, name in SEPARATORS.items() if len(head) == 1 and sign in head[0]), "")
+    if other:
         raise UsageError(
-            f"{printable(path)}, line 1: columns are separated by {sign}; save the table with commas between columns, "
+            f"{printable(path)}, line 1: columns are separated by {other}; save the table with commas between columns, "
             "and with decimal points in numbers."
         )
     return Csv(path, _columns(path, head), text)
@@ -89,8 +90,8 @@ def read_csv(path: Path, limit: int = BYTES) -> Csv:
 
 def _other_signs(row: list[str]) -> str:
     """Return what may be wrong with a row that has another number of fields than the header."""
-    if len(row) == 1 and (sign := next((name for sign, name in SEPARATORS.items() if sign in row[0]), "")):
-        return f" It is separated by {sign}; write commas."
+    if len(row) == 1 and (other := next((name for sign, name in SEPARATORS.items() if sign in row[0]), "")):
+        return f" It is separated by {other}; write commas."
     if any(
         first.strip().lstrip("+-").isdecimal() and right.strip().isdecimal() for first, right in itertools.pairwise(row)
     ):
@@ -163,6 +164,7 @@ class Columns:
         return np.asarray(column.to_pylist(), dtype=str)
 
     def _whole(self, name: str) -> Any:
+        """Return a column as one array of Arrow; raises a `UsageError` that names the first row without a value."""
         column = self._table.column(name).combine_chunks()
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
@@ -170,6 +172,7 @@ class Columns:
         return column
 
     def _refuse(self, name: str, column: Any, wrong: npt.NDArray[np.bool_]) -> None:
+        """Raise the `UsageError` of `number` for the first value of a column that is wrong, ``(rows,)``."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             number(str(column[row].as_py()), f"{printable(self.path)}, row {row}: {name}")
@@ -243,6 +246,6 @@ def _from_parquet(path: Path, limit: int) -> Any:
     with plain_file(path, limit) as file, pq.ParquetFile(file, pre_buffer=False) as content:
         names, rows = content.schema_arrow.names, content.metadata.num_rows
         _columns(path, names)
-        if not 0 <= rows <= ROWS or rows * len(names) > TASKS:
+        if not 0 <= rows <= ROWS or rows * len(names) > NUMBERS:
             raise UsageError(f"{printable(path)} declares {rows} rows of {len(names)} columns, which is too many.")
         return content.read(use_threads=False)

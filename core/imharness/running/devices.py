@@ -66,10 +66,13 @@ def with_room(
 ) -> tuple[list[str], list[str]]:
     """Return the device of each worker to start, and a line for each GPU that has no room for all of them.
 
+    Each device gets its first worker before any gets a second one.
+
     Args:
         devices: the device of each wanted worker; ``cpu`` always has room.
-        workers: how many workers were asked for in all, or None for one per GPU.
-        workers_per_gpu: how many workers each GPU should have, or None for as many as `devices` says.
+        workers: how many workers were asked for in all, or None if that was left open.
+        workers_per_gpu: how many workers each GPU gets, at most as many as `devices` says unless `workers` is None; or
+            None for as many as `devices` says.
         free: gives the free bytes of GPUs.
 
     Raises:
@@ -82,12 +85,12 @@ def with_room(
     if workers_per_gpu is not None:
         for gpu in gpus:
             wanted[gpu] = workers_per_gpu if workers is None else min(wanted[gpu], workers_per_gpu)
-    there, lines, started = free(gpus), list[str](), dict(wanted)
+    free_now, lines, started = free(gpus), list[str](), dict(wanted)
     for gpu in gpus:
-        started[gpu] = min(wanted[gpu], there.get(gpu, wanted[gpu] * WORKER_BYTES) // WORKER_BYTES)
+        started[gpu] = min(wanted[gpu], free_now[gpu] // WORKER_BYTES) if gpu in free_now else wanted[gpu]
         if started[gpu] < wanted[gpu]:
             lines.append(
-                f"{gpu} has {there[gpu] / GIB:.1f} GiB free: {started[gpu]} of {wanted[gpu]} workers "
+                f"{gpu} has {free_now[gpu] / GIB:.1f} GiB free: {started[gpu]} of {wanted[gpu]} workers "
                 f"start{'s' * (started[gpu] == 1)} there, "
                 f"each needs {WORKER_BYTES / GIB:g} GiB"
             )

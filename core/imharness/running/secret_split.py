@@ -23,7 +23,7 @@ SHIFT, BLOCK = 16, 8
 side. If possible, the distance is a multiple of `BLOCK`, because metrics react to the grid by which JPEG and networks
 divide images."""
 FADED = (0.01, 0.04)
-"""How far the darkest and the brightest value of each channel move towards the middle of the range [0, 1]."""
+"""The least and the most by which the darkest and the brightest value of a channel each move inwards in [0, 1]."""
 
 
 def seeds_of_task(secret: str, seed: int, options: Mapping[str, object]) -> tuple[str, int]:

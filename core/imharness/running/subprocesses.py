@@ -35,11 +35,10 @@ def each_aside(address: str, facts: Mapping[str, Any], items: Sequence[str], lim
 
     Args:
         address: names a function as ``module:function``. It is called in the process with `facts`, and returns a
-        function
-            of an item.
+            function of an item.
         facts: an object in JSON.
         items: what the function is called with. An item on which the process ends, or that takes more than `limit_s`
-            seconds, has no answer, and a new process goes on with the next one.
+            seconds, has no answer, and a new process goes on with the next one. The start of a process counts, too.
     """
     remaining = list(items)
     while remaining:

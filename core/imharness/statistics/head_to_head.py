@@ -93,7 +93,7 @@ def rank_biserial(differences: Floats) -> Floats:
 def tie_groups(order: Sequence[int], beats: npt.NDArray[np.bool_]) -> list[list[int]]:
     """Return groups of entries: first the best and all that it does not beat, then the same for the rest.
 
-    `order`: entries, the best first; ``beats[i, j]``: i is significantly better than j.
+    `order`: entries, the best first; ``beats[i, j]``: whether i is shown to be better than j.
     """
     remaining, groups = list(order), []
     while remaining:

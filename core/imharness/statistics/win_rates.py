@@ -18,7 +18,7 @@ Pairs = npt.NDArray[np.int64]
 """The places of two entries ``(pairs, 2)``."""
 ALPHA = 0.05
 MATRIX = 200
-"""A table with a task for each pair is made for at most so many entries."""
+"""A table with a value for each pair is made for at most so many entries."""
 AT_ONCE = 1 << 16
 """How many differences are computed and tested at once: half a MiB, which stays in the processor's cache."""
 

@@ -21,8 +21,8 @@ from imharness.testing import samples
 from imharness.testing.probe import CPU, Inputs, OwnCheck, Probe, check_gradient
 
 LOUDER, LEAST = 2.0, 0.5 / 255
-"""How much more a change below half a level may move a result than a whole one, as a factor, and at least, root mean
-square; a linear defense moves by .28 of it, one that rounds by at most .5."""
+"""A change below half a level of 8 bits may move a result `LOUDER` times as far as a change by a whole one, and `LEAST`
+more, as root mean squares. A linear defense moves .28 times as far, and one that rounds by at most half a level."""
 
 COME_BACK, COPIES = 0.5, 4
 """The least share of a defended image's pixels that an inverse brings back, and how often it may copy one: the nearest
@@ -60,7 +60,10 @@ class PurificationProbe(Probe):
         return f"{message}; {self._followed(batch)}"
 
     def _followed(self, batch: Images) -> str:
-        """Follow changes of images through the defense, and back along the gradient that attacks read."""
+        """Follow changes of images through the defense, and back along the gradient that attacks read.
+
+        Raises `ContractError` if they do not lead back to themselves, because then attacks are misled.
+        """
         info, built, seeds = self.component.info, self.built, self.seeds(len(batch))
         read, surrogate = "its own gradient", built
         if not info.differentiable:
@@ -125,15 +128,18 @@ class PurificationProbe(Probe):
     def _moves(self, undo: Inverse, n: int, height: int, width: int) -> float:
         """Return the least share of pixels that come back; raises `ContractError` unless nothing else is done to them.
 
-        Pixels whose values say where they are tell where each goes: an impulse goes to one place, or to a few copies of
-        itself, at full height and in its own channel. Images of the defense must go the same way.
+        First an image of codes is undone: no two values of it are equal, and pixels are numbered at random, because
+        otherwise the mean of two neighbours would be the code of the pixel between them. A code that comes back says
+        from which pixel it was copied, and all channels must say the same. Then what the defense returned, as it is and
+        half as bright, must come back from these pixels, with the same border where none was copied.
         """
         batch, seeds = self.inputs(n, height, width)["images"], self.seeds(n)
         moved, shape = self.tensor(self.built, {"images": batch}, seeds), tuple(batch.shape[1:])
         pixels = moved[0, 0].numel()
         order = torch.stack([torch.randperm(pixels, generator=generator(self.seed + i)) for i in range(n)])
-        codes = (3 * order[:, None] + torch.arange(3)[:, None] + 1) / (3 * pixels + 1)
-        back = undo(codes.view_as(moved).to(moved), shape, ImageRng(seeds)).flatten(2).double() * (3 * pixels + 1) - 1
+        last = 3 * pixels + 1  # codes are 1/last to 3 pixels/last: the order of the pixel, then the channel
+        codes = (3 * order[:, None] + torch.arange(3)[:, None] + 1) / last
+        back = undo(codes.view_as(moved).to(moved), shape, ImageRng(seeds)).flatten(2).double() * last - 1
         origin = (back.round() - torch.arange(3)[:, None]) / 3
         copied = ((back - back.round()).abs() < 0.25) & (origin == origin.round()) & (origin >= 0) & (origin < pixels)
         if not torch.equal(copied, copied[:, :1].expand_as(copied)) or bool((copied & (origin != origin[:, :1])).any()):
@@ -150,14 +156,14 @@ class PurificationProbe(Probe):
             image = share * moved
             expected = image.flatten(2).gather(2, at[:, None].expand(-1, 3, -1))
             result = undo(image, shape, ImageRng(seeds)).flatten(2)
-            border = (back.float() + 1) / (3 * pixels + 1)
+            border = (back.float() + 1) / last
             if float((result - expected.where(copied, border)).abs().max()) > 1e-4:
                 raise ContractError(f"{MORE_THAN_MOVES}: what it does to pixels depends on the image")
         return least
 
 
 class CertificationProbe(Probe):
-    """Smooths a metric that is linear in the mean grey level, whose smoothed value is known."""
+    """Smooths a metric that is the mean grey level of an image."""
 
     component: Certification
     sizes = ((2, 32, 32), (1, 35, 33))
@@ -194,7 +200,7 @@ class CertificationProbe(Probe):
         yield "keeps its promise within the radius", self._promise
 
     def _promise(self) -> str:
-        """Move images by the promised radius along random directions: the class of the smoothed value must stay."""
+        """Move images by 99 % of the promised radius along random directions: the smoothed value must stay, to 1e-6."""
         built, batch = self.built, self.inputs(6)["images"]
         first = self.tensor(built, {"images": batch}, self.seeds(6))
         radius = first[:, 1].clamp(min=0)

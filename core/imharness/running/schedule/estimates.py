@@ -20,11 +20,11 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 
 FOLDER = "times"
 RATE_S = 120.0
-"""The rate of a run is that of its last seconds."""
+"""Seconds: the rate of a run is that of the last ones."""
 
 
 class Group(NamedTuple):
-    """Tasks of a step on as many images: all of them, or those that have a component with this label."""
+    """Tasks of a step on `limit` images (None: all), or only those with a component of the label `component`."""
 
     track: str
     step: str
@@ -73,9 +73,9 @@ def groups_of(spec: TaskSpec) -> list[Group]:
 
 @dataclass
 class Times:
-    """What tasks take on one device: the mean of this run or, of a group that it has not finished any of, of `earlier`.
+    """What tasks take on one device: the mean of a group in this run or, before it has finished any, in `earlier` ones.
 
-    Tasks on another number of images count for nothing.
+    Tasks on another number of images are of other groups.
     """
 
     device: str
@@ -185,7 +185,7 @@ class Estimate:
     def remaining(self, running: Iterable[Running] = ()) -> tuple[float, bool] | None:
         """Return the seconds that are left, and whether they are a lower bound; None while no step is known.
 
-        Of a step of which no task has finished, one that runs counts alone, if it told which share of it is computed.
+        Of a step of which no task has finished, those count that run and say which share is computed.
         """
         waiting, seconds = self._waiting.copy(), 0.0
         means = {step: mean.seconds for step in waiting if (mean := self._times.mean(step))}
@@ -204,7 +204,7 @@ class Estimate:
         return seconds / self._workers, unknown > 0
 
     def rate(self) -> float | None:
-        """Return how many tasks ended per minute lately, or None before the second one."""
+        """Return how many tasks ended per minute in the last `RATE_S`, or None if fewer than two did."""
         now = time.monotonic()
         while self._recent and now - self._recent[0] > RATE_S:
             self._recent.popleft()
