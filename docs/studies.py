@@ -18,7 +18,7 @@ from compared import compared
 
 from imharness.exports import chosen_tables, markdown, sheet_of
 from imharness.exports.sheets import Sheet
-from imharness.papers.verdicts import TOLD
+from imharness.papers.verdicts import JUDGED
 from imharness.results.findings import LEADING, by_tier
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
@@ -36,18 +36,18 @@ def numbers(leaderboard: Leaderboard) -> list[dict[str, Any]]:
         {
             "table": comparison.table.address,
             "quantity": series.label,
-            "entry": task.entry,
-            "published": task.published,
-            "value": task.ours.value,
+            "entry": cell.entry,
+            "published": cell.published,
+            "value": cell.ours.value,
             "low": low,
             "high": high,
-            "n": task.ours.n,
-            "verdict": task.verdict,
+            "n": cell.ours.n,
+            "verdict": cell.verdict,
         }
         for comparison, series in every
-        for task in series.with_verdict(*TOLD)
-        if task.ours is not None
-        for low, high in [task.within or (None, None)]
+        for cell in series.with_verdict(*JUDGED)
+        if cell.ours is not None
+        for low, high in [cell.within or (None, None)]
     ]
 
 

@@ -16,7 +16,7 @@ from imharness.papers.comparison import compare
 from imharness.papers.facts import cited, comparison_facts, counts
 from imharness.papers.order import ALPHA, FEWEST
 from imharness.papers.published import PublishedTable, published_tables
-from imharness.papers.verdicts import OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
+from imharness.papers.verdicts import JUDGED, OTHER, SAME, Cell, Comparison, Series, agreement
 from imharness.results.leaderboards import Leaderboard
 from imharness_leaderboard.wording import brief
 
@@ -46,7 +46,7 @@ class PublishedView:
     def answer(self) -> str:
         """One paragraph on how far the leaderboard agrees with the papers."""
         series = [one_series for comparison in self.compared for one_series in comparison.series]
-        same = [cell for one_series in series for cell in one_series.with_verdict(*TOLD)]
+        same = [cell for one_series in series for cell in one_series.with_verdict(*JUDGED)]
         every = [one_series.order for one_series in series if one_series.verdict == OTHER]
         others = [order.says for order in every if order.n >= FEWEST]
         sentences = [

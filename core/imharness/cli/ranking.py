@@ -49,10 +49,10 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
         for gap in leaderboard.left_out:
             console.say(f"  left out: {gap.what} {gap.reason}")
         for gap in leaderboard.missing:
-            if gap.reason.startswith(WITHDRAWN) and LEFT_HERE not in gap.reason:
+            if LEFT_HERE in gap.reason:
+                console.say(f"  left out: {gap.what}, {LEFT_HERE}")
+            elif gap.reason.startswith(WITHDRAWN) or gap.reason == GONE:
                 console.say(f"  left out: {gap.what}, {gap.reason}")
-            elif LEFT_HERE in gap.reason or gap.reason == GONE:
-                console.say(f"  left out: {gap.what}, {LEFT_HERE if LEFT_HERE in gap.reason else GONE}")
         show(leaderboard)
         for line in other_code(leaderboard, installed()):
             console.warn(line)

@@ -44,7 +44,7 @@ class ValueKind:
         return len(value)
 
     def check(self, value: Any, arguments: Given, n: int, who: str) -> Any:
-        """Return a checked result; raises `ContractError`. `n` is the number of rows of the `arguments` arguments."""
+        """Return a checked result; raises `ContractError`. `n` is the number of rows of `arguments`, by their names."""
         return value
 
     def check_size(self, value: Any, arguments: Given, who: str) -> None:
@@ -73,8 +73,8 @@ class ImageBatch(ValueKind):
             )
 
     def check(self, value: Any, arguments: Given, n: int, who: str) -> Images:
-        model = arguments.get(self.like)
-        shape = None if model is None else tuple(model.shape[1:] if isinstance(model, torch.Tensor) else model)
+        like = arguments.get(self.like)
+        shape = None if like is None else tuple(like.shape[1:] if isinstance(like, torch.Tensor) else like)
         colours = 3 if shape is None else shape[0]
         if not isinstance(value, torch.Tensor) or value.ndim != 4 or len(value) != n or value.shape[1] != colours:
             raise ContractError(f"{who}: expected {n} images ({n}, {colours}, H, W), got {description(value)}")
@@ -125,7 +125,8 @@ class Rows(ValueKind):
     def check(self, value: Any, arguments: Given, n: int, who: str) -> torch.Tensor:
         wanted = tuple(arguments[self.like].shape) if self.like else None
         shape = tuple(value.shape) if isinstance(value, torch.Tensor) else ()
-        if shape != wanted if wanted else (len(shape), *shape[:1]) != (self.dimensions, n):
+        fits = shape == wanted if wanted else len(shape) == self.dimensions and shape[:1] == (n,)
+        if not fits:
             text = wanted or f"({', '.join([str(n), *['any'] * (self.dimensions - 1)])})"
             raise ContractError(f"{who}: expected numbers of shape {text}, got {description(value)}")
         if not self.gaps:
@@ -148,11 +149,11 @@ class NamedTensors(ValueKind):
     def check(self, value: Any, arguments: Given, n: int, who: str) -> Tensors:
         if not isinstance(value, Mapping) or not all(isinstance(t, torch.Tensor) for t in value.values()):
             raise ContractError(f"{who}: expected tensors by name, got {description(value)}")
-        model = arguments.get(self.like, value)
-        if {name: t.shape for name, t in value.items()} != {name: t.shape for name, t in model.items()}:
+        like = arguments.get(self.like, value)
+        if {name: t.shape for name, t in value.items()} != {name: t.shape for name, t in like.items()}:
             raise ContractError(f"{who}: expected {self.like} of the same names and shapes")
         for name, tensor in value.items():
-            if not self.like or torch.isfinite(model[name]).all():  # a component is not to blame for what it was given
+            if not self.like or torch.isfinite(like[name]).all():  # a component is not to blame for what it was given
                 finite(tensor, f"{who}: {name}")
         return {name: tensor.detach() for name, tensor in value.items()}
 

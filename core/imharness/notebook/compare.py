@@ -112,30 +112,31 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     """
     on = None if on is None else text("on", on)
     one, other = _paired(a, "a", on), _paired(b, "b", on)
-    first, second = _label(a, "a", one[0]), _label(b, "b", other[0])
-    if one[0].id != other[0].id:
-        raise UsageError(f"b: its comparison is {other[0].id}, but that of a is {one[0].id}; choose one with on=...")
-    if one[0].better != other[0].better:
+    of_a, of_b = one[0], other[0]
+    first, second = _label(a, "a", of_a), _label(b, "b", of_b)
+    if of_a.id != of_b.id:
+        raise UsageError(f"b: its comparison is {of_b.id}, but that of a is {of_a.id}; choose one with on=...")
+    if of_a.better != of_b.better:
         raise UsageError("b: its measure has the opposite direction of that of a; compare results of one track.")
     joined, numbers = _joined((one, first), (other, second))
-    where = places(joined)
-    alike = first in one[0].incomplete or second in other[0].incomplete
-    groups = groups_of(joined, np.where(np.isnan(numbers).any(axis=0), np.nan, numbers) if alike else numbers, where)
-    n = len(where[1])
-    gains = unit_gains([group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups], n)[0]
+    _, names, clusters = where = places(joined)
+    lacking = first in of_a.incomplete or second in of_b.incomplete  # then only what both have counts
+    groups = groups_of(joined, np.where(np.isnan(numbers).any(axis=0), np.nan, numbers) if lacking else numbers, where)
+    leads = [group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups]
+    gains = unit_gains(leads, len(names))[0]  # of the first over the second, (units,)
     if np.isnan(gains).all():
         raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
     levels = [c.pairwise_alpha for c, _ in (one, other) if c.pairwise_alpha is not None]
     entries = max(len(comparison.entries) - len(comparison.incomplete) for comparison, _ in (one, other))
     outcome = head_to_head.head_to_head(
         gains,
-        where[2],
+        clusters,
         weights_of(joined, where),
         alpha=min(levels, default=1 - LEVEL),
-        value_range=max(one[0].value_range, other[0].value_range),
+        value_range=max(of_a.value_range, of_b.value_range),
         tests=max(entries * (entries - 1), 2),
     )
-    difference, stated = _stated(a, b, one[0], outcome.difference, first, second)
+    difference, stated = _stated(a, b, of_a, outcome.difference, first, second)
     sign, starts = 1 if joined.better == "higher" else -1, joined.starts()
     means = [sign * (block[0] - block[1]) for block in np.split(numbers, starts[1:-1], axis=1)]
     means = [finite.mean() for values in means if len(finite := values[np.isfinite(values)])]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Columns = Mapping[str, npt.NDArray[Any]]
 """Rows as columns of one length."""
 Paired = tuple[Comparison, npt.NDArray[np.floating]]
-"""Entries that were measured on the same units, and their scores ``(entries, total)``."""
+"""Entries that were measured on the same units, and their scores ``(entries, total)``; see `Comparison`."""
 SHOWN_FAILURES = 5
 
 
@@ -135,6 +135,7 @@ class ResultTable:
         return as_text(self._with(keys), self._baseline)
 
     def _rows(self, keys: Sequence[str]) -> list[str]:
+        """Return the head and the rows of the table as text with these columns, without the title and the notes."""
         return as_text(self._with(keys), self._baseline).split("\n")[1 : len(self) + 2]
 
 

@@ -39,8 +39,8 @@ def compare(table: PublishedTable, leaderboard: Leaderboard | None) -> Compariso
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A published number and the place of ours."""
+class _Number:
+    """A published number of the table `of`, and the pointers to ours."""
 
     row: PublishedRow
     column: PublishedColumn
@@ -63,6 +63,7 @@ class _Place:
 
     @property
     def table(self) -> str:
+        """The id of our table."""
         return self.column.ours.partition(":")[0]
 
     @property
@@ -85,49 +86,49 @@ class _Beside:
         if self.table.matrix:
             yield self._mean_wins()
             return
-        groups: dict[str, list[_Place]] = {}
+        groups: dict[str, list[_Number]] = {}
         rows, columns = self.table.rows, self.table.columns
         lines = [(row, i) for row in rows for i in range(len(columns))]
         if self.table.entries == "rows":
             lines.sort(key=lambda line: line[1])
         for row, i in lines:
-            location = _Place(row, columns[i], row.values[i], self.table)
-            if row.ours and columns[i].ours and location.printed.value is not None:
-                groups.setdefault(location.series, []).append(location)
-        for label, places in groups.items():
-            spread = _spread([position for position in places if position.entry.entry])
-            cells = tuple(replace(self._cell(position), spread=spread) for position in places)
-            ranked = [cell for cell, position in zip(cells, places, strict=True) if position.entry.entry]
-            yield Series(
-                label, places[0].quantity.label, places[0].table, cells, _order(ranked), places[0].quantity.note
-            )
+            number = _Number(row, columns[i], row.values[i], self.table)
+            if row.ours and columns[i].ours and number.printed.value is not None:
+                groups.setdefault(number.series, []).append(number)
+        for label, numbers in groups.items():
+            spread = _spread([number for number in numbers if number.entry.entry])
+            cells = tuple(replace(self._cell(number), spread=spread) for number in numbers)
+            ranked = [cell for cell, number in zip(cells, numbers, strict=True) if number.entry.entry]
+            quantity = numbers[0].quantity
+            yield Series(label, quantity.label, numbers[0].table, cells, _order(ranked), quantity.note)
 
-    def _cell(self, location: _Place) -> Cell:
-        scale, value = location.column.scale, location.printed.value or 0.0
+    def _cell(self, published: _Number) -> Cell:
+        """Return a published number in our unit, beside ours or the reason why there is none."""
+        scale, value = published.column.scale, published.printed.value or 0.0
         bare = Cell(
-            location.entry.label,
+            published.entry.label,
             value * scale,
-            location.printed.text,
-            location.printed.half_digit * scale,
+            published.printed.text,
+            published.printed.half_digit * scale,
             once=self.table.once,
-            note=location.entry.note,
-            otherwise=computed_otherwise(self.table, location.row, location.column),
-            ask=ask_of(self.table, location.row, location.column),
+            note=published.entry.note,
+            otherwise=computed_otherwise(self.table, published.row, published.column),
+            ask=ask_of(self.table, published.row, published.column),
         )
-        labels, number, why = self._ours(location)
+        labels, number, why = self._ours(published)
         if why or number is None:
             return replace(bare, missing=why)
         itself = [
             line
-            for pointer, label in zip(location.pointers, labels, strict=True)
+            for pointer, label in zip(published.pointers, labels, strict=True)
             for line in entry_differs(self.table, pointer, label)
         ]
-        itself += ["times depend on the machine"] if location.column.hardware else []
-        table = self._tables[location.table]
+        itself += ["times depend on the machine"] if published.column.hardware else []
+        table = self._tables[published.table]
         spec = next(column for column in table.columns if labels[1] in (column.key, column.label))
         if PROXY in f"{spec.label} {spec.description}":
             itself.append(f"ours is of a {PROXY}, not of people")
-        return replace(bare, ours=number, label=labels[0], setting=self._setting(location.row), itself=tuple(itself))
+        return replace(bare, ours=number, label=labels[0], setting=self._setting(published.row), itself=tuple(itself))
 
     def _setting(self, row: PublishedRow) -> tuple[str, ...]:
         """Return how our setting differs from that of a row; rows with the same setting are compared only once."""
@@ -137,22 +138,22 @@ class _Beside:
             self._settings[key] = settings_differ(self.table, self.leaderboard, data, over)
         return self._settings[key]
 
-    def _ours(self, location: _Place) -> tuple[tuple[str, str], Value | None, str]:
+    def _ours(self, published: _Number) -> tuple[tuple[str, str], Value | None, str]:
         """Return the names of our row and column, and the number or why there is none."""
-        table = self._tables.get(location.table)
+        table = self._tables.get(published.table)
         if table is None:
-            return ("", ""), None, self._no_table(location.table)
-        row, why = match(location.pointers[0], [candidate.label for candidate in table.rows])
+            return ("", ""), None, self._no_table(published.table)
+        row, why = match(published.pointers[0], [candidate.label for candidate in table.rows])
         if row is None:
             return ("", ""), None, why
-        called = {column.key: column.key for column in table.columns}
-        column, _ = match(location.pointers[1], list(called))
+        keys = {column.key: column.key for column in table.columns}
+        column, _ = match(published.pointers[1], list(keys))
         if column is None:
-            called = {column.label: column.key for column in table.columns}
-            column, why = match(location.pointers[1], list(called))
+            keys = {column.label: column.key for column in table.columns}
+            column, why = match(published.pointers[1], list(keys))
         if column is None:
             return (row, ""), None, f"column {why}"
-        value = next(candidate for candidate in table.rows if candidate.label == row).values.get(called[column])
+        value = next(candidate for candidate in table.rows if candidate.label == row).values.get(keys[column])
         if value is None or value.value is None:
             return (row, column), None, (value.missing if value else "") or "no number"
         return (row, column), value, ""
@@ -203,10 +204,9 @@ class _Beside:
         return Series(label, label, self.table.matrix, tuple(cells), _order(cells), note)
 
 
-def _spread(places: Sequence[_Place]) -> float | None:
-    values = [
-        location.printed.value * location.column.scale for location in places if location.printed.value is not None
-    ]
+def _spread(numbers: Sequence[_Number]) -> float | None:
+    """Return the largest minus the smallest published number in our unit; None if there are fewer than two."""
+    values = [number.printed.value * number.column.scale for number in numbers if number.printed.value is not None]
     return max(values) - min(values) if len(values) > 1 else None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from imharness.papers.order import SAYS
 from imharness.papers.published import PublishedTable
-from imharness.papers.verdicts import NOT_RUN, OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
+from imharness.papers.verdicts import JUDGED, NOT_RUN, OTHER, SAME, Cell, Comparison, Series, agreement
 
 
 def cited(table: PublishedTable) -> str:
@@ -21,7 +21,7 @@ def counts(comparison: Comparison) -> str:
     if not series:
         return "no number of ours is the same quantity"
     same = [result for result in series if result.verdict == SAME]
-    judged = [cell for result in same for cell in result.with_verdict(*TOLD)]
+    judged = [cell for result in same for cell in result.with_verdict(*JUDGED)]
     phrases = [f"same setting: {agreement(judged, 'numbers ')}"] if same else []
     others = [result.order.says for result in series if result.verdict == OTHER]
     kinds = [f"{kind} {others.count(kind)}" for kind in SAYS if kind in others]

@@ -12,7 +12,7 @@ from imharness.papers.published import PublishedTable
 from imharness.results.tables import Value
 
 SAME, OTHER, NOT_RUN = "same setting", "another setting", "not run"
-AGREES, DISAGREES, OPEN = TOLD = "agrees", "disagrees", "undecided"
+AGREES, DISAGREES, OPEN = JUDGED = "agrees", "disagrees", "undecided"
 FEWEST_UNITS = 5
 """An interval from fewer independent units than this is itself too uncertain to tell anything."""
 
@@ -21,8 +21,8 @@ FEWEST_UNITS = 5
 class Cell:
     """A published number beside ours, in our unit.
 
-    In the same setting, `verdict` is one of `TOLD`; otherwise it is "another setting", or "not run" with the reason in
-    `missing`. A number that the authors' code computes `otherwise` than the paper says is of another setting. The
+    In the same setting, `verdict` is one of `JUDGED`; otherwise it is "another setting", or "not run" with the reason
+    in `missing`. A number that the authors' code computes `otherwise` than the paper says is of another setting. The
     numbers agree if the published one lies `within` our interval, widened by half a unit of the last printed digit. The
     verdict is "undecided" if ours comes from fewer than `FEWEST_UNITS` independent units, or if the interval holds
     the published number but is wider than `spread`.
@@ -118,7 +118,7 @@ class Series:
     @property
     def verdict(self) -> str:
         """One of `SAME`, `OTHER` and `NOT_RUN`."""
-        if self.with_verdict(*TOLD):
+        if self.with_verdict(*JUDGED):
             return SAME
         return OTHER if self.with_verdict(OTHER) else NOT_RUN
 
@@ -126,7 +126,7 @@ class Series:
     def says(self) -> str:
         """The verdict in words."""
         if self.verdict == SAME:
-            return agreement(self.with_verdict(*TOLD))
+            return agreement(self.with_verdict(*JUDGED))
         return self.order.says if self.verdict == OTHER else NOT_RUN
 
 

@@ -16,9 +16,9 @@ BASE = "base"
 
 
 def with_bases(file: Path, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Return the content of a profile's file, each track with what its base has and it does not say otherwise.
+    """Return the content of a profile's file, where what a track does not say is taken from its base, if it names one.
 
-    Names that are selected replace those of the base by kind, options and parameters replace them field by field.
+    Of a kind of component, the track's names replace all names of the base; options and parameters replace single ones.
     `read` returns the content of a file. Raises `UsageError` for a base that is not there or has a base itself.
     """
     facts = read(file)

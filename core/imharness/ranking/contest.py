@@ -7,6 +7,7 @@ questions are answered, see `imharness.ranking.standing`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -54,10 +55,10 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         _paired(rules, one.scores, one.protection, one.protection.key, "", entry, lacking)
         for one in rules.secondary_measures
     ]
-    deaf = [i for i, one in enumerate(beside) if not _tells_perfection(rules, rules.secondary_measures[i], one)]
-    others = [one for i, one in enumerate(beside) if i not in deaf]
-    silent_labels = [rules.secondary_measures[i].protection.label for i in deaf]
-    rules = replace(rules, secondary_measures=[one for i, one in enumerate(rules.secondary_measures) if i not in deaf])
+    able = [_can_separate(rules, *both) for both in zip(rules.secondary_measures, beside, strict=True)]
+    others = [one for one, can in zip(beside, able, strict=True) if can]
+    unable_labels = [m.protection.label for m, can in zip(rules.secondary_measures, able, strict=True) if not can]
+    rules = replace(rules, secondary_measures=[*itertools.compress(rules.secondary_measures, able)])
     pairs = [aligned(one.differences, one.entries, entries) for one in (paired, *others)]
     values = [_values(rules, i, coverage[i], worst[i]) for i in range(len(entries))]
     gate, worth = _gate(rules, values)
@@ -96,7 +97,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         columns=specs,
         rows=in_order(rows, places, *specs[:2]),
         ranked_by="rank",
-        note=" ".join(filter(None, (note, _tried_further(places), _decides_nothing(rules, silent_labels)))),
+        note=" ".join(filter(None, (note, _tried_further(places), _decides_nothing(rules, unable_labels)))),
     )
     row_values = {row.label: row.values for row in table.rows}
     outcome, claim = headline_of(rules, entry, standing, places, row_values)
@@ -140,10 +141,9 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     return TrackReport([table], [paired, *beside], rankings=[ranking])
 
 
-def _tells_perfection(rules: Contest, measure: SecondaryMeasure, paired: PairedScores) -> bool:
-    """Say whether a further measure, with these data, could show the best number that there is to beat no defense.
-
-    One that could not is no measure of this run: it would be silent whatever an entry does.
+def _can_separate(rules: Contest, measure: SecondaryMeasure, paired: PairedScores) -> bool:
+    """Say whether a further measure, with these data, could show an entry with the best possible number to be better
+    than no defense. If not, it is no measure of this run: it would show nothing whatever an entry does.
     """
     limits, better = measure.protection.limits, measure.protection.better
     if limits is None or rules.compared_with not in paired.entries:
@@ -172,6 +172,7 @@ def _standing(
     places: Mapping[str, Place],
     contenders: Sequence[int],
 ) -> Standing:
+    """Return who may win. `paired`: the comparison by the measure of the ranking; `pairs`: as in `Standing`."""
     entries = rules.scores.entries
     candidates = candidates_of(entries, places)
     plain = entries.index(rules.compared_with) if rules.compared_with in entries else None
@@ -181,7 +182,7 @@ def _standing(
 
     @cache
     def over_each(i: int) -> Advantage:
-        """Return it in the order of the contest: an entry without any number is not in `paired`."""
+        """Return the advantage of i over each entry in the contest's order: `paired` lacks those without numbers."""
         over = advantage(*paired.stored(), entries[i])
         return over._replace(rows=_in_order(over.rows, rows), contributions=_in_order(over.contributions, rows))
 
@@ -189,7 +190,7 @@ def _standing(
     against = None
     if plain is not None and among:
         unit_values = np.full(over_each(plain).contributions.shape, np.nan)
-        unit_values[among] = -over_each(plain).contributions[among]
+        unit_values[among] = -over_each(plain).contributions[among]  # of each entry over no defense
         among_all = np.zeros((2, len(entries)), dtype=bool)
         among_all[:, among] = pairs[0].better[among, plain], pairs[0].better[plain, among]
         against = against_one(unit_values, pairs[0].value_range).joined(*among_all)
@@ -206,7 +207,7 @@ def _standing(
 
 
 def _in_order(numbers: Floats, rows: Sequence[int]) -> Floats:
-    """Return so many rows of numbers ``(m, k)``, NaN for -1."""
+    """Return the rows at these positions of numbers ``(m, k)``, a row of NaN for -1."""
     return np.where(np.array(rows)[:, None] >= 0, numbers[rows], np.nan)
 
 
@@ -241,7 +242,7 @@ def _against_none(standing: Standing, tests: Mapping[int, tuple[float, float]], 
 
 
 def _placed(rules: Contest, standing: Standing, position: Place, i: int) -> dict[str, Value]:
-    """Return the tasks of an entry's rank, of how far it is behind, and of how it compares with no defense."""
+    """Return the values of an entry's rank, of how far it is behind, and of how it compares with no defense."""
     pairs, candidates = standing.pairs[0], standing.candidates
     why = _unranked(position)
     cells = {
@@ -272,6 +273,7 @@ def _unranked(position: Place) -> str:
 
 
 def _silent(rules: Contest) -> dict[str, tuple[int, ...]]:
+    """Return entry -> the positions in its scores, ``(total,)``, at which it met an attack that says nothing."""
     if not rules.met or not rules.settings:
         return {}
     none = np.concatenate([rules.known[c] & np.isnan(rules.gains[c]) for c in rules.settings], axis=1)
@@ -356,6 +358,7 @@ def _tried_further(places: Mapping[str, Place]) -> str:
 
 
 def _way(rules: Contest) -> int:
+    """Return -1 where less utility is better, else 1."""
     return -1 if rules.utility.better == "lower" else 1
 
 

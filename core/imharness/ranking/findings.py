@@ -65,20 +65,20 @@ class _Sentences:
         self.rules, self.standing, self.places, self.values = rules, standing, places, values
         self.entries, self.pairs = rules.scores.entries, standing.pairs[0]
         self.specs = specs_of(rules)
-        self.own = [i for i, label in enumerate(self.entries) if not places[label].control]
-        self.complete = [i for i in self.own if places[self.entries[i]].complete]
+        self.entrants = [i for i, label in enumerate(self.entries) if not places[label].control]
+        self.complete = [i for i in self.entrants if places[self.entries[i]].complete]
 
     def all(self) -> Iterator[Finding]:
         yield from self.best()
         for i in self.complete:
             for section in (self.better, self.moves, self.worse, self.broken, self.undecided):
                 yield from section(i)
-        for i in self.own:
+        for i in self.entrants:
             yield from self.kept(i, "costs")
             yield from self.kept(i, "gate")
             yield from self.withheld(i)
 
-    def made(
+    def finding(
         self, tier: Tier, kind: Kind, i: int, text: str, spec: ColumnSpec | None = None, **facts: object
     ) -> Finding:
         measure = spec or self.specs[0]
@@ -100,7 +100,7 @@ class _Sentences:
         position = self.places[self.entries[i]]
         if position.against is not None and position.against.verdict == "better" and not position.flags:
             text = f"is better than {self.rules.compared_with}: {self.by(i)}{_wilcoxon(position.against)}"
-            yield self.made(
+            yield self.finding(
                 "shown", "better", i, text, against={self.rules.compared_with: _as_measured(position.against)}
             )
 
@@ -109,7 +109,9 @@ class _Sentences:
         comparison = self.places[self.entries[i]].against
         if comparison is not None and comparison.verdict == "worse":
             text = f"is worse than {self.rules.compared_with}: {self.by(i)}"
-            yield self.made("ruled out", "worse", i, text, against={self.rules.compared_with: _as_measured(comparison)})
+            yield self.finding(
+                "ruled out", "worse", i, text, against={self.rules.compared_with: _as_measured(comparison)}
+            )
         rows = [j for j in self.standing.controls if self.pairs.better[j, i] and j != self.standing.undefended]
         rows = [j for j in rows if self.standing.stands_against(j, i)]
         if rows:
@@ -118,7 +120,7 @@ class _Sentences:
             nearest = against[self.entries[order[0]]]
             kinds = joined([f"{self.entries[j]} ({self.places[self.entries[j]].control})" for j in order])
             text = f"is worse than {kinds}: by {_size(nearest, self.specs[0].decimals)} {self.specs[0].label}"
-            yield self.made("ruled out", "worse", i, text, against=against)
+            yield self.finding("ruled out", "worse", i, text, against=against)
 
     def by(self, i: int) -> str:
         """Say what an entry has, what the undefended one has, and the difference with its ends."""
@@ -135,7 +137,7 @@ class _Sentences:
         return spec.cluster_unit or spec.unit or "unit"
 
     def moves(self, i: int) -> Iterator[Finding]:
-        """Say how far knowledge of an entry moves its measure, where it is shown to."""
+        """Say how far knowledge of an entry moves its measure, where it is shown to help attackers."""
         moved, spec = self.places[self.entries[i]].moved, self.specs[0]
         if moved is None or moved.change.low is None or moved.change.high is None:
             return
@@ -147,7 +149,7 @@ class _Sentences:
                 f"the same attacks: by {_size(moved.change, spec.decimals)}, "
                 f"{several(moved.change.units, self.unit(spec))}."
             )
-            yield self.made("shown", "moves", i, text, facts={"change": moved.change})
+            yield self.finding("shown", "moves", i, text, facts={"change": moved.change})
 
     def broken(self, i: int) -> Iterator[Finding]:
         """Say which attack leaves less than half of what an entry seems to protect."""
@@ -159,10 +161,10 @@ class _Sentences:
                 f"attack by {weakness.holds:.{spec.decimals}f}."
             )
             facts = {"seems": weakness.seems, "rest": weakness.rest}
-            yield self.made("ruled out", "broken", i, text, facts=facts, why=weakness.attack)
+            yield self.finding("ruled out", "broken", i, text, facts=facts, why=weakness.attack)
 
     def kept(self, i: int, kind: Kind) -> Iterator[Finding]:
-        """Say what an entry is shown to lose too much of, or for what the data do not show whether it does."""
+        """Say what an entry is shown to lose too much of (`kind` "costs"), or of what that is open ("gate")."""
         unit = self.unit(self.rules.utility.spec)
         for measure in self.places[self.entries[i]].gate_numbers:
             about: dict[str, Any] = {
@@ -173,7 +175,7 @@ class _Sentences:
             }
             if measure.low is None and measure.state == "undecided" and kind == "gate":
                 text = f"may cost too much: {too_few(measure.units, unit)} to test {measure.label} ({measure.least})"
-                yield self.made("open", kind, i, text, **about)
+                yield self.finding("open", kind, i, text, **about)
             elif measure.low is not None and measure.state in (
                 ("fails",) if kind == "costs" else ("doubtful", "undecided")
             ):
@@ -185,10 +187,10 @@ class _Sentences:
                 )
                 facts = {"above": Measured(**{name: getattr(measure, name) for name in Measured.model_fields})}
                 tier: Tier = "ruled out" if kind == "costs" else "open"
-                yield self.made(tier, kind, i, text, facts=facts, **about)
+                yield self.finding(tier, kind, i, text, facts=facts, **about)
 
     def best(self) -> Iterator[Finding]:
-        """Say which candidates may be best, where there is no winner."""
+        """Say which candidates may be best, where there are several."""
         named, spec = self.standing.may_be_best, self.specs[0]
         if len(named) < 2:
             return
@@ -205,7 +207,7 @@ class _Sentences:
             else ""
         )
         names = joined([self.entries[i] for i in named])
-        yield self.made("open", "may be best", first, f"Any of {names} may be best{more}.", spec, against=against)
+        yield self.finding("open", "may be best", first, f"Any of {names} may be best{more}.", spec, against=against)
 
     def undecided(self, i: int) -> Iterator[Finding]:
         """Say that an entry is neither shown to be better than no defense nor worse, and what would settle it."""
@@ -217,7 +219,7 @@ class _Sentences:
             text = f"is not compared with {plain}: {too_few(comparison.units, self.unit(spec))}"
         else:
             text = f"is not separated from {plain}: {self.by(i)}{_needs(comparison, self.unit(spec))}"
-        yield self.made("open", "undecided", i, text, against={plain: _as_measured(comparison)})
+        yield self.finding("open", "undecided", i, text, against={plain: _as_measured(comparison)})
 
     def withheld(self, i: int) -> Iterator[Finding]:
         """Say why an entry has no number, or only an upper bound."""
@@ -225,11 +227,11 @@ class _Sentences:
         position = self.places[label]
         if not position.complete:
             text = withheld(self.rules, label, self.values)
-            yield self.made("open", "incomplete", i, text, why=self.rules.unknown.get(label, ""))
+            yield self.finding("open", "incomplete", i, text, why=self.rules.unknown.get(label, ""))
         if position.flags:
             flags = "; ".join(position.flags)
             text = f"{BARS[position.doubt][0]}, and its number is only an upper bound: {flags}"
-            yield self.made("open", "flagged", i, text, why=flags)
+            yield self.finding("open", "flagged", i, text, why=flags)
 
 
 def _size(measured: Measured, decimals: int) -> str:
@@ -262,6 +264,7 @@ def _wilcoxon(comparison: Against) -> str:
 
 
 def _needs(result: Measured | Kept, unit: str) -> str:
+    """Say how many units would settle what is open; "" without an interval, or where the entry is not ahead."""
     if result.low is None or (isinstance(result, Against) and result.value <= 0):
         return ""
     many = f"more than {MOST:,}" if result.needed is None else f"about {result.needed}"

@@ -136,8 +136,8 @@ def alone(root: Path, wait_s: float | None = None, waiting: Callable[[], object]
         yield
         return
     patience = WAIT_S if wait_s is None else wait_s
-    otherwise = f"another process has been changing {folder} for {patience:g} s; end it, or try again later"
-    descriptor = _locked(folder / ".lock", patience, otherwise, waiting)
+    too_long = f"another process has been changing {folder} for {patience:g} s; end it, or try again later"
+    descriptor = _locked(folder / ".lock", patience, too_long, waiting)
     _locked_folders.add(folder)
     try:
         yield
@@ -158,7 +158,7 @@ def lock(descriptor: int, *, wait: bool) -> None:
 
 
 def _lock_far_byte(descriptor: int, wait: bool) -> None:
-    """Lock a byte far behind the end of a file, as Windows keeps others from reading the bytes that it locks."""
+    """Lock a byte far behind the end of a file, because Windows lets nobody else read locked bytes."""
     import msvcrt
 
     position = os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -177,7 +177,11 @@ def _lock_far_byte(descriptor: int, wait: bool) -> None:
         os.lseek(descriptor, position, os.SEEK_SET)
 
 
-def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], object] = lambda: None) -> int | None:
+def _locked(path: Path, wait_s: float, too_long: str, waiting: Callable[[], object] = lambda: None) -> int | None:
+    """Return the descriptor of a file once it is locked, or None where it cannot be; see `alone`.
+
+    `too_long` is the message of the `StoreError` after `wait_s` seconds.
+    """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
@@ -190,7 +194,7 @@ def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], obj
         except BlockingIOError:
             if time.monotonic() >= until:
                 os.close(descriptor)
-                raise StoreError(otherwise) from None
+                raise StoreError(too_long) from None
             if not announced:
                 waiting()
             announced = True

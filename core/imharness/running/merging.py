@@ -25,8 +25,8 @@ def merged_sweep(
 ) -> Sweep:
     """Return the configuration with this run: its tasks replace earlier ones with the same address.
 
-    The run may still be going on; tasks that are neither done nor failed are waiting. A configuration that is damaged
-    is written anew, of which `damaged_sweeps` tells.
+    `done`: the keys of tasks with a result; `failed`: key -> why. The run may still be going on; tasks that are neither
+    done nor failed are waiting. A configuration that is damaged is written anew, of which `damaged_sweeps` tells.
     """
     track, name = graph.track, graph.run_configuration
     old = None
@@ -38,8 +38,8 @@ def merged_sweep(
     tasks = {a: combined[a] for a in (*planned, *combined) if a in combined}  # whatever order they were computed in
     lines = {task.address: failed[key] for key, task in graph.tasks.items() if key in failed}
     old_lines = old.failed if old else {}
-    here = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
-    gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
+    planned_labels = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
+    gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in planned_labels}
     return Sweep(
         track=track.info.id,
         title=track.title,

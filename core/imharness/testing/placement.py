@@ -180,20 +180,21 @@ class _Places(TorchDispatchMode):
             return func(*args, **kwargs)
         self._note(func, args, requested, placed)
         places = self._result_places(func, tensors, args, kwargs, requested)
-        same = {id(x.tensor if isinstance(x, _Placed) else x): x for x in tensors}
-        held_args, held_kwargs = _changed((args, kwargs), _unwrapped)
+        callers = {id(x.tensor if isinstance(x, _Placed) else x): x for x in tensors}
+        cpu_args, cpu_kwargs = _changed((args, kwargs), _unwrapped)
         if any(x.is_meta for x in tensors if not isinstance(x, _Placed)):
             raise Unavailable(f"{func} got a tensor without values, which the simulated accelerator cannot follow")
         if requested is not None:
-            held_kwargs["device"] = CPU
+            cpu_kwargs["device"] = CPU
         with torch._C._AutoDispatchBelowAutograd():
-            result = func(*held_args, **held_kwargs)
-        if torch.Tag.inplace_view in func.tags:
+            result = func(*cpu_args, **cpu_kwargs)
+        if torch.Tag.inplace_view in func.tags:  # the shape that the wrapper claims changes, too
             with no_dispatch():
                 func(*args, **kwargs)
-        return self._returned(result, places, same)
+        return self._returned(result, places, callers)
 
     def _note(self, func: Any, args: Sequence[Any], requested: Any, placed: bool) -> None:
+        """Count an operation that copies between host and accelerator, or waits; `placed`: a tensor of it is there."""
         packet, traffic = func._overloadpacket, self._traffic
         if packet in _WAITS:
             count = traffic.waits
@@ -235,15 +236,18 @@ class _Places(TorchDispatchMode):
         shell = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
         return FakeTensor(self._oracle, shell, x.device)
 
-    def _returned(self, result: Any, places: list[torch.device], same: Mapping[int, Any]) -> Any:
-        """Return a result on its device; a tensor that was changed in place is returned as the same object."""
+    def _returned(self, result: Any, places: list[torch.device], callers: Mapping[int, Any]) -> Any:
+        """Return a result on its device; a tensor that was changed in place is returned as the caller's object.
+
+        `callers`: id of a tensor with values -> the caller's object for it, which is a wrapper on the accelerator.
+        """
         remaining = iter(places)
 
         def one(x: Any) -> Any:
             if not isinstance(x, torch.Tensor):
                 return x
             device = next(remaining, places[-1])
-            return same[id(x)] if id(x) in same else (self._placed(x) if device == self._accelerator else x)
+            return callers[id(x)] if id(x) in callers else (self._placed(x) if device == self._accelerator else x)
 
         return _changed(result, one)
 
@@ -294,6 +298,7 @@ def _index(index: Any, device: torch.device) -> Any:
 
 
 def _indexed(device: torch.device | str, accelerator: torch.device) -> torch.device:
+    """Return a device; it is the simulated one, with its number, if it is of its type or of a wrapper's, ``meta``."""
     requested = torch.device(device)
     return accelerator if requested.type in (accelerator.type, "meta") else requested
 

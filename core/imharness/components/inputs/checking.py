@@ -63,6 +63,7 @@ def _compare(data: object, source: DataSource, label: str) -> None:
 
 
 def _alike(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Return whether a shape is the wanted one, in which 0 stands for any size, and () for any shape."""
     return not wanted or (
         len(shape) == len(wanted) and all(a == b or not b for a, b in zip(shape, wanted, strict=True))
     )

@@ -128,6 +128,7 @@ class Files:
             raise damage(self.address, name, what) from None
 
     def _unsealed(self, name: str, content: bytes) -> bytes:
+        """Return a content without its member ``seal``, see `text_of`; raises `DamagedError` if it does not fit."""
         rest = content[:-_SEAL] + _AFTER[1:]
         seal = content[-_SEAL + len(_BEFORE) : -len(_AFTER)].decode("ascii", "replace")
         if content != _with_seal(rest, seal) or sha256_of(rest) != seal:

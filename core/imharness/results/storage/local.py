@@ -134,7 +134,7 @@ class LocalFiles:
         try:
             with reading(path):
                 path.stat()
-            return _whole(read_bytes(path, GIB))
+            return _complete_lines(read_bytes(path, GIB))
         except FileNotFoundError:
             return []
         except UsageError as error:
@@ -167,11 +167,11 @@ def _write(descriptor: int, content: bytes) -> None:
     os.fsync(descriptor)
 
 
-def _whole(content: bytes) -> list[bytes]:
+def _complete_lines(content: bytes) -> list[bytes]:
     """Return the lines of a journal, without a last one that was not written completely.
 
-    A line feed ends a complete line, and JSON cannot go on after its end: where something else stands there, the line
-    is damaged, which must not pass for a line that nobody finished.
+    Such a one has neither a line feed nor all of its JSON. A last line that has all of it and something else in the
+    place of the line feed is returned with that, so that its reader calls it damaged.
     """
     *lines, rest = content.split(b"\n")
     with suppress(ValueError, RecursionError):
