@@ -131,9 +131,9 @@ def summary(leaderboard: Leaderboard) -> LeaderboardSummary:
     )
 
 
-def _broke(decided: Standing, label: str) -> bool:
+def _broke(decision: Standing, label: str) -> bool:
     """Say whether a decision is evidence against this component, and not against one with other parameters."""
-    return decided.decision == EVIDENCE and decided.reason.startswith(f"{label}: ")
+    return decision.decision == EVIDENCE and decision.reason.startswith(f"{label}: ")
 
 
 def read_releases(folder: Path) -> list[Release]:
@@ -161,8 +161,8 @@ def history(releases: Sequence[Release], unpublished: Mapping[str, LeaderboardSu
     release_changes = []
     before: Mapping[str, LeaderboardSummary] = {}
     for release in releases:
-        day, found_now = release.date.isoformat(), changes(before, release.leaderboards)
-        release_changes.append(ReleaseChanges(release.name, day, found_now, _measures(release.leaderboards)))
+        day, changed = release.date.isoformat(), changes(before, release.leaderboards)
+        release_changes.append(ReleaseChanges(release.name, day, changed, _measures(release.leaderboards)))
         before = release.leaderboards
     if unpublished is not None:
         release_changes.append(
@@ -238,14 +238,14 @@ def _reason(label: str, old: LeaderboardSummary, new: LeaderboardSummary) -> str
     raised = [name for name in component_names if name in old.entries and old.entries[name] != new.entries[name]]
     if raised:
         return f"new version of {', '.join(raised)}"
-    handed = [
+    new_evidence = [
         line
         for name in component_names
         for line in new.evidence.get(name, ())
         if line not in old.evidence.get(name, ())
     ]
-    if handed:
-        return f"evidence of {'; '.join(handed)}"
+    if new_evidence:
+        return f"evidence of {'; '.join(new_evidence)}"
     if old.places[label].shown == new.places[label].shown:
         return "other entries moved or arrived"
     versions = [f"{name} {version}" for name, version in new.scored_by.items() if old.scored_by.get(name) != version]

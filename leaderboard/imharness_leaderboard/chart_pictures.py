@@ -25,6 +25,7 @@ from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief, on_axis
 
 HEIGHT = 4.6
+"""The height of curves and scatter plots, inches; that of dots follows from the number of rows."""
 DASHES = ("-", "--", ":", "-.")
 
 
@@ -99,8 +100,8 @@ def _curve_data(chart: Chart) -> Columns:
 
 def _draw_curves(axes: Axes, style: Style, chart: Chart) -> None:
     for i, line in enumerate(chart.series):
-        round, colour = divmod(i, len(style.colours))
-        dash = DASHES[round % len(DASHES)]
+        cycle, colour = divmod(i, len(style.colours))
+        dash = DASHES[cycle % len(DASHES)]
         x, y = np.array(line.x), np.array(line.y)
         visible = (x > 0) & (y > 0) if chart.log else np.ones(len(x), dtype=bool)
         axes.plot(x[visible], y[visible], dash, color=style.colours[colour], linewidth=1.4, label=brief(line.label))
@@ -110,7 +111,7 @@ def _draw_curves(axes: Axes, style: Style, chart: Chart) -> None:
         if max((v for line in chart.series for v in (*line.x, *line.y)), default=0.0) <= 1:
             axes.set_xlim(smallest, 1)
             axes.set_ylim(smallest, 1.05)
-            axes.plot([smallest, 1], [smallest, 1], color=style.dim, linewidth=0.8)
+            axes.plot([smallest, 1], [smallest, 1], color=style.dim, linewidth=0.8)  # rates: chance is here
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, labelcolor=style.ink, fontsize=8)
@@ -157,26 +158,28 @@ def _columns(table: Table | None, chart: Chart) -> list[ColumnSpec | None]:
     return [column_named(table, key) if table else None for key in (chart.x, chart.y)]
 
 
-def _partial(table: Table | None) -> set[str]:
-    """Return the entries of a ranking that lack something, and are never on a front."""
+def _incomplete(table: Table | None) -> set[str]:
+    """Return the entries of a ranking that are incomplete, and so never on a front; none for other tables."""
     if table is None or table.ranked_by != "rank":
         return set()
     return {row.label for row in table.rows if row.number("coverage") != 100}
 
 
 def _seen_in_points(chart: Chart, table: Table | None, points: Sequence[Point], front: npt.NDArray[np.bool_]) -> str:
+    """Return as a title who is on the front, or, without a front, whether the two numbers go together."""
     labels = [point.label for point in points]
     if front.any():
-        return title_of_front(labels, front, all_complete=_partial(table).isdisjoint(labels))
+        return title_of_front(labels, front, all_complete=_incomplete(table).isdisjoint(labels))
     columns = zip(_columns(table, chart), (chart.x_label, chart.y_label), strict=True)
     x, y = (column.label if column else text for column, text in columns)
     return title_of_pairs([p.x for p in points], [p.y for p in points], (x, y), table.entry if table else "entry")
 
 
 def _front(chart: Chart, table: Table | None, points: Sequence[Point]) -> npt.NDArray[np.bool_]:
+    """Return which points are on the front; none where the chart asks for none, or better has no direction."""
     signs = [{"higher": 1, "lower": -1}.get(c.better, 0) if c else 0 for c in _columns(table, chart)]
-    partial = _partial(table)
-    complete = np.array([point.label not in partial for point in points], dtype=bool)
+    incomplete = _incomplete(table)
+    complete = np.array([point.label not in incomplete for point in points], dtype=bool)
     if not chart.front or not all(signs):
         return np.zeros(len(points), dtype=bool)
     x, y = signs[0] * np.array([p.x for p in points]), signs[1] * np.array([p.y for p in points])
@@ -277,11 +280,11 @@ def title_of_curves(series: Sequence[Series], y_label: str) -> str:
     orders = [np.argsort(line.x, kind="stable") for line in series]
     lines = [(np.array(curve.x)[order], np.array(curve.y)[order]) for curve, order in zip(series, orders, strict=True)]
     low, high = max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines)
-    at = np.unique(np.concatenate([x for x, _ in lines]))
-    at = at[(at >= low) & (at <= high)]
-    if not len(at):
+    shared_x = np.unique(np.concatenate([x for x, _ in lines]))
+    shared_x = shared_x[(shared_x >= low) & (shared_x <= high)]
+    if not len(shared_x):
         return ""
-    heights = np.array([np.interp(at, x, y) for x, y in lines])
+    heights = np.array([np.interp(shared_x, x, y) for x, y in lines])
     above = [i for i, height in enumerate(heights) if (height >= heights - 1e-12).all()]
     names = display_names([line.label for line in series])
     if len(above) == 1:

@@ -29,7 +29,7 @@ def json_text(value: object) -> str:
 
 
 class SiteFolder:
-    """Writes the files of one build below `root`. `files` names them."""
+    """Writes the files of one build below `root`. `files`: the name of each -> the `source` of `make`, or ""."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

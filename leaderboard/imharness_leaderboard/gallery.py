@@ -65,7 +65,10 @@ class _TaskImages:
         self._opened: dict[str, tuple[str, Mapping[str, npt.NDArray[Any]]]] = {}
 
     def image(self, panel: Panel) -> tuple[str, npt.NDArray[np.uint8]]:
-        """Return the seal of the panel's task and the image, uint8 ``(H, W, 3)``; raises `StoreError` without one."""
+        """Return the seal of the panel's task and the image, uint8 ``(H, W, 3)``; raises `StoreError` without one.
+
+        The task has a stack of images, uint8 ``(n, 1 or 3, H, W)``.
+        """
         task = f"task {panel.task[:12]}"
         if panel.task not in self._opened:
             record = self._store.record(panel.task)

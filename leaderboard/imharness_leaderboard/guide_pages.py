@@ -21,10 +21,10 @@ FOLDER = Path(__file__).parent / "guides"
 
 @dataclass(frozen=True)
 class Guide:
-    """A guide: its name, what its button asks, what it tells, and what comes after it.
+    """A guide: the `question` on its button, what it is about (`lead`), and what a reader `needs` for it.
 
-    `tracks`: those whose rankings belong to it; empty for all. `steps`: what to do next, each with the command.
-    `tutorial`: the page of the documentation that says more.
+    `steps`: what to do next, each with the command. `ranking`: the heading of the rankings that belong to it.
+    `tracks`: those of these rankings; empty for all. `tutorial`: the page of the documentation that says more.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Ran:
 
     @property
     def first(self) -> str:
-        """The first sentence of the answer."""
+        """The first line of the answer that is not empty."""
         return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
 
     @property

@@ -28,7 +28,10 @@ from imharness_leaderboard.addresses import slug
 
 @dataclass(frozen=True)
 class Method:
-    """A statistical method: the paragraphs of its docstring, its parameters, and its functions with docstrings."""
+    """A statistical method: the paragraphs of its docstring, its parameters, and its functions.
+
+    `parameters`: the meaning and the value of each. `functions`: the name and the docstring of each.
+    """
 
     title: str
     text: tuple[str, ...]

@@ -65,9 +65,10 @@ def head_of(label: str) -> str:
 
 
 def short_titles(titles: Sequence[str]) -> list[str]:
-    """Return the titles of tables as a list of contents has them: what stands before the first comma, colon or "by".
+    """Return the titles of tables as a list of contents has them.
 
-    Of several that begin alike, what only one of them has after its first comma is taken.
+    That is what stands before the first comma, colon or word such as "by" or "for"; of titles that begin alike, what
+    stands after the first comma of each, if it has one.
     """
     beginnings = [re.split(r"[,:]| (?:by|against|under|of what|for) ", title, maxsplit=1)[0] for title in titles]
     rest = [title.partition(", ")[2] or short for title, short in zip(titles, beginnings, strict=True)]

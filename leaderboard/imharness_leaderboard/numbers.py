@@ -65,7 +65,7 @@ def _stand_ins(table: Table) -> dict[str, list[str]]:
 
 
 def _named(sheet: Sheet) -> Sheet:
-    """Return a sheet that names stand-ins as pages do."""
+    """Return a sheet that names stand-ins as pages do: ``x[backbone=embedded,a=1]`` as ``x[a=1] (stand-in)``."""
 
     def named(text: str) -> str:
         return re.sub(rf"\[([^\[\]]*){SMALL},?([^\[\]]*)\]", _marked, text)
@@ -120,19 +120,17 @@ def write_comparisons(site: SiteFolder, leaderboard: Leaderboard, compared: Sequ
             site.make(name, scores.source, np.ascontiguousarray(row, dtype=f"<f{size}").tobytes)
         parent = index.rpartition("/")[0] + "/"
         relative = [name.removeprefix(parent) for name in files]
-        texts = _said(leaderboard, scores.comparison)
-        site.make(index, digest([scores.source, pool, texts]), partial(_index, scores, pool, relative, texts))
+        facts = _needed_beside(leaderboard, scores.comparison)
+        site.make(index, digest([scores.source, pool, facts]), partial(_index, scores, pool, relative, facts))
 
 
-def _said(leaderboard: Leaderboard, comparison: Comparison) -> dict[str, object]:
+def _needed_beside(leaderboard: Leaderboard, comparison: Comparison) -> dict[str, object]:
     """Return what readers must know beside the scores.
 
     That is names, what is a control, flagged or too costly, proxies, who may win, and the pair that is compared first:
     the first that may win, and the one that all are compared with.
     """
-    facets = {
-        value: facet_text(*facet) for c in comparison.conditions for facet in c.facets.items() for value in facet[1:]
-    }
+    facets = {value: facet_text(name, value) for c in comparison.conditions for name, value in c.facets.items()}
     ranked = [
         ranking
         for ranking in leaderboard.rankings
@@ -151,13 +149,18 @@ def _said(leaderboard: Leaderboard, comparison: Comparison) -> dict[str, object]
 
 
 def _index(scores: Scores, pool: str, files: list[str], fields: dict[str, object]) -> bytes:
+    """Return the index of a comparison as JSON; `fields`: what `_needed_beside` returns.
+
+    ``alphas[k]`` is the share that the interval of a mean over k units or clusters cuts off on each side, None where
+    they are too few; with more than `ENOUGH` it is (1 - LEVEL) / 2.
+    """
     comparison = scores.comparison
     where = places(comparison)
     sets, units, names = where
     codes, size = coded([] if names is None else names)
     weights = weights_of(comparison, where)
-    groups = tie_groups(scores.order, scores.told.better)
-    compared = len(comparison.entries) - len(comparison.incomplete)
+    groups = tie_groups(scores.order, scores.differences.better)
+    complete = len(comparison.entries) - len(comparison.incomplete)
     facts = {
         **comparison.model_dump(mode="json", exclude={"unit_sets", "clusters"}),
         "units": units,
@@ -169,7 +172,7 @@ def _index(scores: Scores, pool: str, files: list[str], fields: dict[str, object
         "starts": comparison.starts(),
         "pool": pool,
         "groups": [[comparison.entries[i] for i in group] for group in groups],
-        "pairs": compared * (compared - 1),
+        "pairs": complete * (complete - 1),
         "files": files,
         **fields,
     }

@@ -38,8 +38,9 @@ class Front:
 
     `entries`: the entry of each mark. `rest`: the dots of all further entries in SVG's notation. `shade`: x and width
     of the region that does not pass the gate, and `doubt` of the interval of the gate; None where there is none.
-    `line`: the points of the front in SVG's notation. `scale`: the numbers at the bottom and at the top, and `across`:
-    the numbers at the left and at the right end with their places, with which a script moves the marks.
+    `line`: the points of the front in SVG's notation. `frame`: x, y, width and height of the region of the marks.
+    With these a script moves the marks: `scale`, the numbers of protection at the bottom and at the top, and `across`,
+    the lowest and the highest number of utility and the x of both; where less is better, the lowest is at the right.
     """
 
     width: float
@@ -68,6 +69,7 @@ def front_of(
     """Return the drawing of a ranking, or None where no entry has both numbers.
 
     `names`: label -> what it is called. `visible`: the labels that the page lists, which have marks of their own first.
+    `width` and `height`: of the drawing, px.
     """
     protection, utility = column_named(table, "worst"), column_named(table, "utility")
     measured_rows = [row for row in table.rows if _known(row, "worst") and _known(row, "utility")]
@@ -160,6 +162,7 @@ def _given(value: Value) -> float:
 
 
 def _kind(row: Row, ranking: Ranking) -> str:
+    """Return the CSS class of an entry's mark."""
     standing = ranking.places[row.label]
     if standing.control:
         return "control"

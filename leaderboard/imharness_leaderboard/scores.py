@@ -37,13 +37,13 @@ class Scores:
         )
 
     @cached_property
-    def told(self) -> Differences:
-        """All entries against each other."""
+    def differences(self) -> Differences:
+        """The differences of all pairs of entries, with intervals that hold at once."""
         return pairwise_intervals(self.comparison, self.vectors)
 
     @cached_property
     def order(self) -> list[int]:
-        """The entries, the best mean first, those that are incomplete last."""
+        """The positions of the entries: the best mean over units first, those that are incomplete last."""
         comparison, where = self.comparison, places(self.comparison)
         gains = unit_gains(groups_of(comparison, self.vectors, where), len(where[1]))
         mask = ~np.isnan(gains)
@@ -83,8 +83,8 @@ def worst_case(
         worst = np.full(total.shape, np.nan)
         for c in group:
             block = sign * vectors[:, starts[c] : starts[c + 1]].astype(np.float64)
-            at = sets[comparison.conditions[c].units]
-            worst[:, at] = np.fmin(worst[:, at], np.where(np.isfinite(block), block, np.nan))
+            columns = sets[comparison.conditions[c].units]
+            worst[:, columns] = np.fmin(worst[:, columns], np.where(np.isfinite(block), block, np.nan))
         mask = ~np.isnan(worst)
         total += np.where(mask, worst, 0.0)
         count += mask
@@ -94,7 +94,10 @@ def worst_case(
 
 
 def setting_means(comparison: Comparison, vectors: npt.NDArray[np.floating]) -> Floats:
-    """Return the mean over units in each setting, ``(entries, conditions)``, NaN where an entry has none."""
+    """Return the mean over units in each setting, ``(entries, conditions)``, NaN where an entry has none.
+
+    `vectors`: ``(entries, total)``.
+    """
     starts = comparison.starts()
     means = [_mean(vectors[:, a:b].astype(np.float64)) for a, b in pairwise(starts)]
     return np.stack(means, axis=1) if means else np.zeros((len(comparison.entries), 0))
@@ -119,17 +122,16 @@ def with_conditions(leaderboard: Leaderboard, scores: Sequence[Scores]) -> Leade
                 (score_set.comparison.entry, tuple(score_set.comparison.conditions[0].facets)), []
             ).append(score_set)
     other_tables = [table for table in leaderboard.tables if not table.id.startswith(CONDITIONS)]
-    seen = [entry for entry, _ in groups]
-    numbers = [seen[:i].count(entry) for i, entry in enumerate(seen)]
-    condition_tables = [
-        _table(*key, number, group) for number, (key, group) in zip(numbers, groups.items(), strict=True)
-    ]
+    kinds = [entry for entry, _ in groups]
+    earlier = [kinds[:i].count(entry) for i, entry in enumerate(kinds)]
+    condition_tables = [_table(*key, count, group) for count, (key, group) in zip(earlier, groups.items(), strict=True)]
     return leaderboard.model_copy(update={"tables": (*other_tables, *condition_tables)})
 
 
-def _table(entry: str, facets: tuple[str, ...], number: int, group: Sequence[Scores]) -> Table:
+def _table(entry: str, facets: tuple[str, ...], earlier: int, group: Sequence[Scores]) -> Table:
+    """Return the table of a kind of entry; `earlier`: how many tables of this kind, with other facets, precede it."""
     columns: dict[str, ColumnSpec] = {}
-    rows: dict[tuple[str, ...], dict[str, Value]] = {}
+    rows: dict[tuple[str, ...], dict[str, Value]] = {}  # by the entry's label, followed by the values of `facets`
     families: dict[str, str] = {}
     for scores in group:
         comparison = scores.comparison
@@ -165,8 +167,8 @@ def _table(entry: str, facets: tuple[str, ...], number: int, group: Sequence[Sco
     ]
     kind = "-".join(entry.split())
     return Table(
-        id=f"{CONDITIONS}{kind}" + (f"-{number + 1}" if number else ""),
-        title=f"Every condition, by {entry}" + (f", by {', '.join(facets)}" if number else ""),
+        id=f"{CONDITIONS}{kind}" + (f"-{earlier + 1}" if earlier else ""),
+        title=f"Every condition, by {entry}" + (f", by {', '.join(facets)}" if earlier else ""),
         caption="One row for each entry in each condition: the mean over units, with a bootstrap interval that "
         "resamples the units, or the sources that they come from.",
         entry=entry,

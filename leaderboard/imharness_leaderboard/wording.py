@@ -38,7 +38,7 @@ def facet_text(name: str, value: str) -> str:
 
 
 PARTS = re.compile(r"(?<=[/,=_+])|(?=\[)")
-"""Where a label may be broken."""
+"""Where a label may be broken: after one of the signs ``/ , = _ +``, and before a bracket."""
 ON_AXIS = 72
 """The longest line of a label on an axis, in letters: a longer one would leave the picture no width."""
 
