@@ -35,7 +35,7 @@ from imharness_submissions.sandbox.building import built_wheel
 from imharness_submissions.sandbox.jail import GuestSpec
 
 BACKENDS = ("hatchling", "setuptools", "flit-core", "poetry-core", "wheel")
-"""Build backends that a repository may use; the newest release on the index is taken."""
+"""Build backends that a repository may use; of the releases that it allows, the newest on the index is taken."""
 
 
 def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> Path:

@@ -87,7 +87,7 @@ class SubmittedEntry(_Strict):
 
 
 class Claim(_Strict):
-    """A number that the authors claim: a task of a table, and the tolerance (absolute)."""
+    """A number that the authors claim, by its table, row and column, and the tolerance (absolute)."""
 
     track: str = Field(pattern=ID_PATTERN)
     table: str

@@ -106,6 +106,7 @@ def _noted(run: Run, findings: Findings) -> Iterator[str]:
 
 
 def _tasks(run: Run, findings: Findings) -> Iterator[ReportedTask]:
+    """Yield the finished tasks that use an entry."""
     ids = set(run.opened.ids)
     for graph in findings.graphs:
         for key, task in graph.tasks.items():
@@ -148,7 +149,10 @@ def store_submission(run: Run, report: SubmissionReport) -> None:
 
 
 def write_ledger(run: Run, report: SubmissionReport) -> None:
-    """Write the outcome into the ledger: added or re-scored, and flagged where there are reasons."""
+    """Write the outcome into the ledger: added or re-scored, or refused where a run that broke off has no task.
+
+    Further lines say why it is not judged yet, and why it is flagged.
+    """
     ledger = Ledger(run.store.address)
     earlier = any(line.name == run.name and line.decision == "added" for line in ledger.lines())
     decision: Decision = "re-scored" if earlier else "added"

@@ -35,7 +35,11 @@ PATIENCE = 4
 
 
 class Run:
-    """One run of one submission into a store: the opened package, and the sessions that compute its tasks."""
+    """One run of one submission into a store: the opened package, and the sessions that compute its tasks.
+
+    `limit`: how many images of each data set. `trusted`: runs the package without a sandbox. `device`, `workers`,
+    `executor` and `settings` say where tasks are computed, see `imharness.running.executor.open_executor`.
+    """
 
     def __init__(
         self,
@@ -115,7 +119,7 @@ class Run:
     def end_task(self) -> None:
         """End what the guest does as if it were a task."""
         try:
-            self.opened.guest.end_task(False)
+            self.opened.guest.end_task(failed=False)
         except HarnessError as error:
             self.opened.guest.note([str(error)])
 
@@ -138,7 +142,10 @@ class Run:
         return [graph for graph in graphs if graph.tasks or graph.missing]
 
     def bound(self, graphs: Sequence[Graph]) -> str:
-        """Say how many tasks there are to compute, and how long these and the judging may take in one process."""
+        """Say how many tasks there are to compute, and how long these and the judging may take in one process.
+
+        Judging takes each entry as long as two tasks at most: the conformance suite, and the audit of its gradients.
+        """
         tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
         waiting = len(tasks) - len(self.store.finished(tasks)[0])
         seconds = (1 + PATIENCE) * self.profile.time_limit_s * (waiting + 2 * len(self.opened.components))

@@ -56,7 +56,7 @@ def open_season(
     `tracks`: names of those in the profile that it has, by default all. `limit`: how many images of each data set.
 
     `photographs`: a folder that nobody has published, on which the season is computed; a copy goes among the assets.
-    `commit` is told the season before the store has it: what was interrupted before that is opened again.
+    `commit` gets the season before the store has it; who is interrupted before that opens it again.
     Raises `UsageError` where the store has a season, or runs of another split or protocol, and for a folder or track
     that cannot be used.
     """
@@ -112,6 +112,8 @@ def closed_season(
     store: Store, secret: Path, decisions: int, reason: str = "", photographs: Path | None = None
 ) -> Season:
     """Close the season of a store, reveal its seed and the list of its `photographs`, and return it.
+
+    `decisions`: how many its ledger has.
 
     One that is closed stays as it is: its archive can be written again. Raises `UsageError` without a season, with
     another seed, with tasks that still wait, before its last day unless a `reason` is given, and unless the folder

@@ -34,7 +34,7 @@ PIXELS = 400_000_000
 """The most pixels of all images together: 1.2 GB of 8-bit values."""
 FILE_BYTES = 512 * MIB
 DEPTH_AND_COLOURS = b"\x08\x02"
-"""Two bytes of the first chunk of a PNG with 8 bits for each of three colours: no table of colours, no alpha."""
+"""Bytes 24 and 25 of a PNG with 8 bits for each of three colours: no table of colours, no alpha."""
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 PLACE = rf"^({_PART}/)*{_PART}\.(png|npz:[A-Za-z0-9_-]+)$"
 

@@ -55,10 +55,15 @@ class Remote:
         self.label, self.device = label, device
         self._guest, self._source, self._method, self._fitted = guest, source, method, fitted
         self._sessions: dict[int, tuple[Session, int]] = {}
+        """Lane -> its session, and the handle of the component that is built there."""
         self._lanes = Lanes(guest.hides)
         self._calls = {True: 0, False: 0}
+        """How many calls there were whose results are kept (True), and of searches (False)."""
         self._retained: dict[bool, Held] = {}
+        """Of either sort one call, which is asked again."""
         self._rows, self._silent, self._drawn = frozenset[str](), frozenset[str](), dict[str, Randomness]()
+        """Names of arguments: with a row for each image; with streams from which nothing is drawn, which are the same
+        for all images; and with streams from which the package draws, and their kind."""
         self._moving = list[str]()
         self._draw = torch.Generator()
         self._draw.seed()
@@ -99,6 +104,7 @@ class Remote:
         return error
 
     def _built_in(self, session: Session) -> int:
+        """Build the component in a session, and return its handle."""
         facts = {
             **self._source._asdict(),
             "device": str(self.device),
@@ -126,13 +132,12 @@ class Remote:
         def run(retained: bool, arguments: tuple[Any, ...]) -> Any:
             inputs = call.named_arguments(arguments)
             here = {
-                name: outside(inputs[name], self.device, pixels(inputs))
-                for name, outside in outside_arguments(call).items()
+                name: wrap(inputs[name], self.device, pixels(inputs)) for name, wrap in outside_arguments(call).items()
             }
             tensors = all_tensors(carried(call), inputs)
             if self._moving and any(tensors[name].requires_grad for name in self._moving) and torch.is_grad_enabled():
-                names, drawn = tuple(tensors), {name: inputs[name] for name in randomness(call)}
-                return _Differentiable.apply(self, call, drawn, names, *tensors.values())
+                streams = {name: inputs[name] for name in randomness(call)}
+                return _Differentiable.apply(self, call, streams, tuple(tensors), *tensors.values())
             facts = {name: outside.facts for name, outside in here.items() if outside.facts}
             answer = answering({kind: act for outside in here.values() for kind, act in outside.answers.items()})
             if call.by_row and answer is None:
@@ -158,7 +163,10 @@ class Remote:
         return value
 
     def _by_rows(self, call: Call, tensors: Tensors, n: int, retained: bool) -> Tensors:
-        """Call with the rows in an order that says nothing, and no two versions of an image in one request."""
+        """Call with the n rows in an order that says nothing; return the answers in the order of the rows.
+
+        Where the results are kept (`retained`), no two versions of an image are in one request.
+        """
         cpu_tensors = {name: t.detach().cpu() for name, t in tensors.items()}
         rows = {name for name in cpu_tensors if call.arguments[name.partition(".")[0]].rows}
         if retained:
@@ -188,7 +196,10 @@ class Remote:
         return {name: self._joined([t], back) if name == RESULT else t for name, t in outputs.items()}
 
     def _joined(self, pieces: Sequence[torch.Tensor | None], back: torch.Tensor) -> torch.Tensor:
-        """Return the answers to the requests of one call in the order of its rows."""
+        """Return the answers to the requests of one call in the order of its rows.
+
+        `back`: the position of each row of the call in the answers, one after the other ``(n,)``.
+        """
         present = [piece for piece in pieces if piece is not None]
         if len(present) == len(pieces) and all(
             piece.ndim and piece.shape[1:] == present[0].shape[1:] for piece in present
@@ -220,6 +231,8 @@ class Remote:
     ) -> Message:
         """Call the component's function in one session and return its answer as it came, on the CPU.
 
+        `answer`: what answers the component's questions meanwhile. `facts`: about the arguments that stay outside.
+        `lane`: the session; without it 0 for a result that is kept (`retained`), and else that of searches.
         `followed`: whether somebody may ask for the gradient of this call.
         """
         lane = lane if lane is not None else 0 if retained else SEARCH
@@ -260,7 +273,10 @@ class Remote:
     def backward(
         self, number: int, handle: int, upstream: list[torch.Tensor], leaves: int
     ) -> list[torch.Tensor | None]:
-        """Return the vector-Jacobian product of the call with a number; its graph inside, `handle`, is gone then."""
+        """Return the vector-Jacobian product of the call with a number; its graph inside, `handle`, is gone then.
+
+        `upstream`: the gradient of each result. `leaves`: of how many arguments gradients are asked for.
+        """
         if SEARCH not in self._sessions:
             raise SandboxViolation(f"{self.label}: the session of this gradient is gone")
         upstream_tensors = {str(i): t for i, t in enumerate(upstream)}
@@ -322,14 +338,14 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, remote: Remote, call: Call, drawn: Mapping[str, Any], names: tuple[str, ...], *tensors: torch.Tensor
+        ctx: Any, remote: Remote, call: Call, streams: Mapping[str, Any], names: tuple[str, ...], *tensors: torch.Tensor
     ) -> torch.Tensor:
         ctx.rows = [call.arguments[name.partition(".")[0]].rows for name in names]
         ctx.order = remote.order([t for t, rows in zip(tensors, ctx.rows, strict=True) if rows])
         back = ctx.order.argsort()
         sent = [t[ctx.order.to(t.device)] if rows else t for t, rows in zip(tensors, ctx.rows, strict=True)]
         reply = remote.ask(dict(zip(names, sent, strict=True)), followed=True)
-        for name, rng in drawn.items():
+        for name, rng in streams.items():
             states = reply.tensors.get(name)
             remote.restore(rng, states[back] if states is not None and len(states) == len(back) else states)
         ctx.places = [names.index(name) for name in remote.moving]

@@ -47,29 +47,33 @@ def of_libraries(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def dates() -> list[tuple[dict[str, Any], str]]:
-    """Return where modules remember when they were imported: their names, and the name of such a number in them.
+    """Return where modules remember when they were imported: the namespace of each, and the name of the variable.
 
-    It is a number of seconds since 1970 within the last `RECENT_S`; `logging` has one, and generated code.
+    Its value is a number of seconds since 1970 within the last `RECENT_S`; `logging` has one, and generated code.
     """
     now, bindings = time.time(), list[tuple[dict[str, Any], str]]()
-    for names in [vars(module) for module in list(sys.modules.values())]:
-        for name, value in list(names.items()):
+    for namespace in [vars(module) for module in list(sys.modules.values())]:
+        for name, value in list(namespace.items()):
             if type(value) in (int, float) and now - RECENT_S < value <= now:
-                bindings.append((names, name))
+                bindings.append((namespace, name))
     return bindings
 
 
 def born_now(places: Sequence[tuple[dict[str, Any], str]]) -> None:
-    """Let modules remember that they were imported now, so that nothing says how old the first process is."""
-    for names, name in places:
-        names[name] = type(names[name])(time.time())
+    """Let modules remember that they were imported now, so that nothing says how old the first process is.
+
+    `places`: what `dates` returned.
+    """
+    for namespace, name in places:
+        namespace[name] = type(namespace[name])(time.time())
 
 
 def settle() -> None:
-    """Let the collector be on, and never look at what exists now: so it copies no page of these objects in a session.
+    """Switch the garbage collector on, but let it skip what exists now.
 
-    It was off while everything was imported, which takes a tenth less time so. It does not look through them once more
-    before: that takes a quarter of a second, and what nobody uses of all that was imported is little.
+    Looking at an object writes to its page of memory, which a forked session then has to copy. It was off while
+    everything was imported, which takes a tenth less time so. It does not look through these objects once more before:
+    that takes a quarter of a second, and what nobody uses of all that was imported is little.
     """
     gc.freeze()
     gc.enable()

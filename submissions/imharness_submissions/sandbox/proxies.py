@@ -45,6 +45,7 @@ class Sandboxed(Component):
     environment: ClassVar[str] = ""
     module: ClassVar[str] = ""
     _facts: ClassVar[dict[str, Mapping[str, Any]]]
+    """Parameters, as text -> what the component's own code derives from them."""
 
     def require(self) -> None:
         """Raise `Unavailable` where the submission is not running."""
@@ -88,7 +89,7 @@ class _Smoothing(Sandboxed):
         return self.remote(device, "smooth")
 
 
-class _Moving(Sandboxed):
+class _Invertible(Sandboxed):
     inverse_call: ClassVar = KeptCall(Purification.inverse_call)
 
     def inverse(self, device: torch.device) -> Any:
@@ -143,13 +144,17 @@ INSTALLED = (
     "who keeps the leaderboard reads its code, installs it, computes it by `harness run`, and accepts it by its id, "
     "with `harness submissions decide ID accepted`"
 )
-"""The way of what cannot run in the sandbox."""
+"""How what cannot run in the sandbox comes onto the leaderboard, for messages."""
 MOST_COMPONENTS, LONGEST = 100, 30_000
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]{0,60}$")
 
 
 def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandboxed:
-    """Return the proxy of a described component; raises `PluginError` when the description makes none."""
+    """Return the proxy of a described component; raises `PluginError` when the description makes none.
+
+    `facts`: what `imharness_submissions.sandbox.describing.described` returned inside; `environment`: the digest of the
+    package, see `PackageDescription.environment`.
+    """
     contracts, named = carried_contracts(), str(facts.get("contract"))
     if named not in contracts:
         raise PluginError(f"{named[:60]} cannot run in the sandbox; these can: {', '.join(contracts)}")
@@ -159,7 +164,7 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         if not _NAME.match(name):
             raise ValueError(f"class {name!r:.80}")
         schema, defaults = dict(facts["schema"]), dict(facts["defaults"])
-        further = (_Moving,) if facts.get("inverse") and contract is Purification else (Sandboxed,)
+        further = (_Invertible,) if facts.get("inverse") and contract is Purification else (Sandboxed,)
         bases = (*_FURTHER.get(contract, further), contract)
         fields: dict[str, Any] = {field: _field(field, schema[field], defaults) for field in facts["parameters"]}
         taken = sorted(field for field in fields if any(hasattr(base, field) for base in bases))
@@ -197,12 +202,13 @@ def _class(name: str, bases: tuple[type[Component], ...], fields: Mapping[str, A
 
 
 def _field(name: str, schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+    """Return type and default of a field, as `create_model` takes them, from its JSON schema."""
     if not _NAME.match(name):
         raise ValueError(f"field {name!r:.80}")
     kind: Any = _TYPES.get(str(schema.get("type")), Any)
     if schema.get("enum"):
         kind = Literal[tuple(schema["enum"])]
-    bounds = {key: schema[name] for name, key in _BOUNDS.items() if name in schema}
+    bounds = {key: schema[word] for word, key in _BOUNDS.items() if word in schema}
     if name not in defaults:
         return kind, Field(**bounds)
     default = defaults[name]
@@ -221,6 +227,7 @@ class PackageDescription(BaseModel):
     home: str = ""
     components: tuple[Mapping[str, Any], ...]
     left_out: tuple[tuple[str, str], ...] = ()
+    """The components that cannot be used, by id or entry point, with the reason of each."""
     import_s: float = 0.0
     """How long the package took to be imported and to say what it registers, by the clock of the outside, s."""
     environment: str = ""

@@ -30,7 +30,12 @@ _ROUNDING, _SMALLEST = 1e-6, 1e-37
 
 @dataclass
 class Held:
-    """A call, its answer, and the gradient that was asked for; `rows` are the tensors with one row for each row."""
+    """A call, its answer, and the gradient that was asked for.
+
+    `rows`: names of the tensors that have a row for each image; none where rows depend on each other. `wanted`: names
+    of the arguments whose gradients are recorded. `number`: the call's, among those of its sort. `upstream`: the
+    gradient of each result, empty where nobody asked for gradients.
+    """
 
     request: Message
     answer: Message
@@ -74,6 +79,7 @@ class Held:
         return not same or not all(_aligned(g[order], gradients[name]) for name, g in self.gradients.items())
 
     def _order(self, draw: torch.Generator) -> torch.Tensor:
+        """Return which rows are asked for, in which order: of n, between 1 and n // 2 + 1, at random."""
         n = min((len(self.request.tensors[name]) for name in self.rows), default=0)
         most = int(torch.randint(n // 2 + 1, (1,), generator=draw)) + 1
         return torch.randperm(n, generator=draw)[:most]
@@ -96,7 +102,10 @@ class Held:
 
 
 def _allowed(answer: torch.Tensor) -> float:
-    """Return how far an answer may be whose rows depend on each other."""
+    """Return how far an answer may be whose rows depend on each other.
+
+    Of several scores ``(n,)``, `TOLERANCE` of their range; of anything else, of the largest absolute value or of 1.
+    """
     numbers = answer.double().nan_to_num()
     if numbers.ndim != 1 or len(numbers) == 1:
         return TOLERANCE * max(1.0, float(numbers.abs().max()))
@@ -106,9 +115,9 @@ def _allowed(answer: torch.Tensor) -> float:
 def _allowed_by_row(answer: torch.Tensor) -> torch.Tensor:
     """Return how far each row of an answer may be, float64 ``(n,)``.
 
-    Of several scores, a share of how far a row is from half of the others, however small that is. Of rows of numbers, a
-    share of the largest of a row, and at least of the half of all rows, or of 1 where that is less: an image that is
-    black among others is computed with their rounding.
+    With s_i the largest absolute value of row i: of several scores y, `TOLERANCE` median_j |y_i - y_j| over the others,
+    however small that is, + `_ROUNDING` s_i. Of one score, `TOLERANCE` max(s, 1). Of rows of numbers, `TOLERANCE`
+    max(s_i, min(median_j s_j, 1)): an image that is black among others is computed with their rounding.
     """
     numbers = answer.double().nan_to_num()
     sizes = numbers.abs().flatten(1).amax(dim=1) if numbers.ndim > 1 else numbers.abs()
@@ -120,7 +129,10 @@ def _allowed_by_row(answer: torch.Tensor) -> torch.Tensor:
 
 
 def _aligned(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Say whether the gradients of all rows agree: each by a share of its norm, and what float32 cannot tell from 0."""
+    """Say whether the gradients of all rows agree: |g - g'| <= `GRADIENT_TOLERANCE` |g| + `_SMALLEST` d for each row g.
+
+    d is how many numbers a row has; the last term is what float32 cannot separate from 0.
+    """
     if before.shape != after.shape:
         return False
     first, second = before.double().flatten(1), after.double().flatten(1)

@@ -22,12 +22,12 @@ from imharness.contracts.values import ImageBatch, Randomness
 LANES = 3
 """Most sessions of one component in a task. A fourth version of an image shares a session, but never a request."""
 GLANCE, NEAR = 8, 0.1
-"""Two images look alike when their means over GLANCE x GLANCE tasks differ by less than this, root mean square."""
+"""Two images look alike when their means over GLANCE x GLANCE fields differ by less than NEAR, root mean square."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What tells rows apart: digests of their contents ``(n,)``, and of their streams ``(n,)`` or looks ``(n, d)``."""
+    """What separates rows: digests of their contents ``(n,)``, and of their streams ``(n,)`` or looks ``(n, d)``."""
 
     content: torch.Tensor
     image: torch.Tensor
@@ -48,7 +48,7 @@ class Rows:
 
 
 def rows_of(call: Call, tensors: Mapping[str, torch.Tensor]) -> Rows | None:
-    """Return what tells the rows of a call apart; None where nothing says which of them show one image."""
+    """Return what separates the rows of a call; None where nothing says which of them show one image."""
     kinds = {name: call.arguments[name.partition(".")[0]] for name in tensors}
     streams = [t for name, t in tensors.items() if kinds[name].rows and isinstance(kinds[name], Randomness)]
     images = [t for name, t in tensors.items() if isinstance(kinds[name], ImageBatch)]

@@ -36,7 +36,7 @@ _DTYPES = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 OPEN, LONGEST_ORDER = b"open ", 205
-"""How an order of a session begins; a module's name may follow. Its most bytes."""
+"""How an order of a session begins, which a module's name may follow; and the most bytes of an order."""
 RESULT = "result"
 """Name of what a component returned among the tensors of an answer; its parts are ``result.<part>``."""
 _MAX_DIMENSIONS = 8
