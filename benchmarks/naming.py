@@ -27,7 +27,7 @@ OFTEN, SELDOM = 400, 100
 SPREAD = 0.035
 """A standard error of a share of .5 in `STUDIES`: what a measured share may fall short by."""
 SPAM = 32
-"""How many entries more, which do nothing, studies with spam have."""
+"""How many more entries, which do nothing, studies with spam have."""
 MATCHED_GAP = 1.0
 """By how much a control that was made for another entry is ahead of the best one."""
 
@@ -101,8 +101,8 @@ DRAWS = {"normal": normal, "skewed": skewed, "discrete": discrete}
 class Shares:
     """Shares of studies: an entry that is ahead of all wins; it is shown to be better than no defense; an entry wins
     that is not ahead of all; an entry is falsely said to be better or worse than no defense; of any two the wrong one
-    is said to be better; any of these three; the best one, or the first of two, is not among those that may be best;
-    measures are said to disagree."""
+    is said to be better; any of these three; the best one, or the first of two, is not among those that may be best,
+    where none wins; measures are said to disagree."""
 
     named: float
     better: float
@@ -116,26 +116,27 @@ class Shares:
 
 def shares(setting: Setting, studies: int = STUDIES) -> Shares:
     """Return what so many studies of a kind say."""
-    outcomes = np.array([_said(setting, seed) for seed in range(studies)])
+    outcomes = np.array([_outcomes(setting, seed) for seed in range(studies)])
     return Shares(*outcomes.mean(axis=0).tolist())
 
 
-def _said(setting: Setting, seed: int) -> tuple[bool, ...]:
+def _outcomes(setting: Setting, seed: int) -> tuple[bool, ...]:
+    """Return what is said in one study, in the order of the fields of `Shares`."""
     standing, level = study(setting, seed)
     against = standing.against
     assert against is not None
     named = setting.ahead == 1 and standing.winner == 1
     crowned = standing.winner is not None and not named
     better = setting.ahead > 0 and standing.better_than_none(1)
-    none = bool(((against.better & (level <= level[0])) | (against.worse & (level >= level[0]))).any())
+    against_none = bool(((against.better & (level <= level[0])) | (against.worse & (level >= level[0]))).any())
     pairs = bool((standing.pairs[0].better & (level[:, None] <= level)).any())
     disagree = standing.disagreement is not None
-    wrong = crowned or none or pairs
+    wrong = crowned or against_none or pairs
     return (
         named,
         better,
         crowned,
-        none,
+        against_none,
         pairs,
         wrong,
         standing.winner is None and 1 not in standing.may_be_best,
@@ -161,13 +162,13 @@ def study(setting: Setting, seed: int) -> tuple[Standing, Floats]:
         pairs,
         candidates,
         controls,
-        0,
-        _against(scores, pairs[0], candidates),
-        lambda i: Advantage(scores[i] - scores, None, scores[i] - scores),
-        lambda control, entry: control == 0 or entry == candidates[-1],
-        0.0,
+        undefended=0,
+        against=_against(scores, pairs[0], candidates),
+        over_each=lambda i: Advantage(scores[i] - scores, None, scores[i] - scores),
+        stands_against=lambda control, entry: control == 0 or entry == candidates[-1],
+        best_alpha=0.0,
     )
-    # The level of those that may be best is resampled where it is asked for.
+    # Who may be best is asked where nobody wins: only then its level is resampled.
     if standing.winner is not None:
         return standing, level
     return replace(standing, best_alpha=best_alpha(scores[candidates], resamples=RESAMPLES)), level

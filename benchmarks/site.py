@@ -1,7 +1,8 @@
 """Building the site from a store of ten million per-image rows: time, memory, and the time of a second build.
 
 The store is as large as after a full run of *Guardians of Image Quality*: 26 defenses, 9 metrics, 14 attacks in 3
-strengths, 1,018 images. It holds a task with its rows for every task, and the tables and scores of `harness run`.
+strengths, 1,018 images. It holds a task with its rows for every combination of these, and the tables and scores of
+`harness run`.
 """
 
 import resource
@@ -22,7 +23,7 @@ from imharness.results.tables import Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
 
 DEFENSES, METRICS, ATTACKS, STRENGTHS, IMAGES = 26, 9, 14, ("weak", "medium", "strong"), 1018
-BUDGET_S, BUDGET_GB = 120.0, 4.0
+BUDGET_S, BUDGET_GIB = 120.0, 4.0
 
 
 def lines() -> list[Line]:
@@ -34,7 +35,7 @@ def lines() -> list[Line]:
     what = f"site of {rows / 1e6:.1f} million rows"
     return [
         Line(f"{what}, s", f"{first:.0f}", f"<= {BUDGET_S:.0f}", first <= BUDGET_S),
-        Line(f"{what}, GiB", f"{memory:.2f}", f"<= {BUDGET_GB:.0f}", memory <= BUDGET_GB),
+        Line(f"{what}, GiB", f"{memory:.2f}", f"<= {BUDGET_GIB:.0f}", memory <= BUDGET_GIB),
         Line(f"{what}, second build, s", f"{second:.0f}", f"<= {first:.0f}", second <= first),
     ]
 
@@ -58,7 +59,7 @@ def built(folder: Path) -> tuple[float, float]:
 
 
 def generate(store: Store) -> int:
-    """Fill a store, and return the number of its rows."""
+    """Fill a store, and return the number of its rows, one for each image in each task."""
     rng = np.random.default_rng(0)
     names = tuple(f"image-{i:04d}" for i in range(IMAGES))
     conditions = [

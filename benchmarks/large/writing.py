@@ -26,7 +26,7 @@ class Finished:
         options: Mapping[str, str | int | float | bool] | None = None,
         facts: Mapping[str, float] | None = None,
     ) -> None:
-        """Write a task. `roles`: the label of the component in each role."""
+        """Write a task. `roles`: the label of the component in each role. `rows`: column -> values."""
         components = {
             role: ComponentRef(kind=role, id=label, version="1", label=label, parameters={"of": label})
             for role, label in roles.items()
@@ -61,7 +61,7 @@ class Finished:
         return len(self._tasks)
 
     def close(self) -> None:
-        """Write what was planned."""
+        """Write the sweep, the list of the tasks."""
         self._store.save_sweep(
             Sweep(
                 track=self._track,

@@ -37,8 +37,8 @@ def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> 
     text = (folder / "changes.html").read_text()
     row = re.search(r"<tr><th scope=\"row\">[^\n]*radius=[^\n]*", text)
     assert row is not None
-    tasks = re.findall(r"<td[^>]*>([^<]*)</td>", row[0])
-    assert tasks == ["▼ down", "2 → 4", "2.250 → 9.000", "the run was repeated"]
+    texts = re.findall(r"<td[^>]*>([^<]*)</td>", row[0])
+    assert texts == ["▼ down", "2 → 4", "2.250 → 9.000", "the run was repeated"]
     assert "harness site publish" not in text
     assert "the run was repeated" in text
     assert "other entries moved or arrived" in text

@@ -128,7 +128,7 @@ def test_the_address_of_a_package_shows_a_person_whose_owner_it_is(tmp_path: Pat
 
 
 def test_the_entries_of_a_manifest_have_one_owner() -> None:
-    """Otherwise one manifest takes fifty names that others have to do without."""
+    """Otherwise one manifest takes as many owners' names as it has entries, and others have to do without them."""
     facts = manifest("good").model_dump(mode="json")
     more = [{"kind": "defense", "id": f"{owner}/median"} for owner in ("great", "good", "grand")]
     with pytest.raises(ValueError, match="the ids have 3 owners, good and grand; a submission has one"):

@@ -33,15 +33,15 @@ def test_the_sentences_of_a_leaderboard_follow_from_its_numbers() -> None:
         entry: np.stack([np.max(values, axis=0)[k::10].mean() for k in range(10)]) for entry, values in scores.items()
     }
     findings = {(finding["kind"], finding["entry"]): finding for finding in data["findings"]}
-    reached = scipy.stats.t.isf(data["against_alphas"][0], 9)
+    quantile = scipy.stats.t.isf(data["against_alphas"][0], 9)
     gap = photographs["none"] - photographs["good"]
     numbers = findings["better", "good"]["against"]["none"]
     assert (numbers["value"], numbers["low"], numbers["units"]) == pytest.approx(
-        (gap.mean(), gap.mean() - reached * gap.std(ddof=1) / np.sqrt(10), 10), rel=1e-5
+        (gap.mean(), gap.mean() - quantile * gap.std(ddof=1) / np.sqrt(10), 10), rel=1e-5
     )
-    means = photographs["good"].mean(), photographs["none"].mean()
+    good, none = photographs["good"].mean(), photographs["none"].mean()
     assert findings["better", "good"]["text"].startswith(
-        f"good is better than none: D {means[0]:.2f}, {means[1]:.2f} without; gain +{gap.mean():.2f} ["
+        f"good is better than none: D {good:.2f}, {none:.2f} without; gain +{gap.mean():.2f} ["
     )
     assert findings["better", "good"]["text"].endswith(", 10 photographs, Wilcoxon p 0.002 (Holm).")
     before, after = scores["late"][1].mean(), scores["late"][2].mean()
@@ -131,7 +131,7 @@ def test_fewer_than_14_photographs_show_nothing_of_a_correlation(photographs: in
 
 
 def test_every_kind_of_sentence_follows_from_the_numbers_that_a_reader_downloads() -> None:
-    """Three leaderboards that together have every kind; ties, an incomplete and a flagged entry among them."""
+    """Four leaderboards that together have every kind; ties, an incomplete, a flagged entry, four photographs only."""
     none = levels(0, 20, 20, 20)
     scores = {"none": none, "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 18), "costly": levels(3, 25, 25, 25)}
     utility = {**dict.fromkeys((*scores, "equal", "same", "short", "flagged"), 0.9), "late": 0.5, "costly": 0.88}

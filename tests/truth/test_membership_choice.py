@@ -19,11 +19,12 @@ STUDIES, EVALUATORS, ROWS = 4000, 14, 320
 
 
 def simulated(splits: int, truth: np.ndarray, *, spread: float = 0.0, deviation: float = 0.0, seed: int = 0) -> Parts:
-    """Return balanced accuracies of evaluators, and of as many defenses as there are studies.
+    """Return balanced accuracies of evaluators on all rows of each split; a study is a defense, with splits of its own.
 
     Args:
+        splits: how many splits a study has.
         truth: what each evaluator reaches in the mean over splits ``(evaluators,)``.
-        spread, own: standard deviations of what a split adds to all evaluators, and to each of them.
+        spread, deviation: standard deviations of what a split adds to all evaluators, and to each of them.
     """
     rng = np.random.default_rng(seed)
     mean = truth[:, None, None] + spread * rng.normal(size=(1, STUDIES, splits))
@@ -55,8 +56,7 @@ def means(figures: Parts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_intervals_of_the_strongest_of_evaluators_that_guess_cover_one_half(
     splits: int, deviation: float, evaluators: int
 ) -> None:
-    """Evaluators may have luck with a split's model, too (`deviation`): none is chosen on the model that it is "
-    "shown on."""
+    """Evaluators may have luck with a split's model, too (`deviation`): none is chosen on the model it is shown on."""
     mean, low, high = means(simulated(splits, np.full(evaluators, 0.5), deviation=deviation))
     assert 0.93 <= np.mean((low <= 0.5) & (high >= 0.5)) <= 0.97
     assert abs(mean.mean() - 0.5) < 3 * mean.std() / np.sqrt(STUDIES)

@@ -18,10 +18,14 @@ EACH = 20_000
 """Records of one spread, each with models of its own: the share of these that is accused is a record's rate."""
 SPREADS = np.repeat([0.25, 1.0, 4.0], EACH)
 NEAR = 4 * np.sqrt(FPR * (1 - FPR) / EACH)
+"""Four standard errors of the share that is accused of the records of one spread."""
 
 
 def answers_of(count: int, leak: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return members and log odds of a target, ``(n,)``, and of `count` references of which half saw each record."""
+    """Return members and log odds of a target, ``(n,)``, and of `count` references ``(count, n)``.
+
+    Half of the references were trained on each record.
+    """
     rng = np.random.default_rng(seed)
     member = np.concatenate(
         [rng.random((1, len(SPREADS))) < 0.5, rng.random((count, len(SPREADS))).argsort(axis=0) < count // 2]
@@ -37,8 +41,9 @@ def by_spread(accused: np.ndarray, member: np.ndarray) -> np.ndarray:
 
 def test_one_threshold_accuses_some_records_far_more_often_and_a_test_of_each_record_does_not() -> None:
     member, seen, inside, odds = answers_of(16, 2.0, 0)
-    tensors = [torch.from_numpy(each) for each in (odds, inside, odds[:, :2], odds[0, :2])]
-    scores = Lira().statistic(torch.from_numpy(seen), tensors[3], References(*tensors), 16).numpy()
+    answers, marks = torch.from_numpy(odds), torch.from_numpy(inside)
+    references = References(answers, marks, answers[:, :2], answers[0, :2])
+    scores = Lira().statistic(torch.from_numpy(seen), answers[0, :2], references, 16).numpy()
     threshold = np.sort(scores[~member])[-int(FPR * (~member).sum())]
     assert (scores[member] >= threshold).mean() == pytest.approx(tpr_at_fpr(scores, member, FPR), abs=1e-3)
     pooled = by_spread(scores >= threshold, member)
@@ -65,7 +70,10 @@ def test_gaussians_of_few_references_accuse_too_often_by_what_student_says(count
 
 
 def test_from_99_references_without_the_record_no_distribution_is_assumed() -> None:
-    """Exponential answers exceed the Gaussian's 1 % in exp(-3.4), and the largest of 120 others in one of 121."""
+    """Exponential answers exceed the Gaussian's 1 %, 2.33 deviations above the mean, in exp(-3.33) = 3.6 %.
+
+    They exceed the largest of 120 others in one of 121.
+    """
     rng = np.random.default_rng(1)
     seen, odds = rng.exponential(size=EACH), rng.exponential(size=(120, EACH))
     tested = p_values(seen, odds, np.ones_like(odds, dtype=bool)) <= FPR
@@ -119,7 +127,7 @@ def test_without_references_there_is_no_such_rate() -> None:
 
 
 def test_what_few_references_cannot_show_is_not_said_to_be_safe() -> None:
-    """With 4 models next to nothing of the leak of the test before is found, and the line says why."""
+    """With 4 models next to nothing is found of a leak that is as large as above, and the line says why."""
     world, leak = World(4000, 9), 2.0
     target, (odds, member) = world.target(leak), world.references(4, leak)
     calibrated = ih.audit(

@@ -31,9 +31,10 @@ def studies(
     draw: Draw = normal,
     further: Callable[[int, list[str]], SecondaryMeasure] | None = None,
 ) -> Iterator[Ranking]:
-    """Yield rankings of `entries` entries, no defense among them.
+    """Yield the rankings of `count` studies of `entries` entries, no defense among them.
 
-    `gaps`: how far an entry is ahead of no defense. `further`: a second measure.
+    `gaps`: label -> how far the entry is ahead of no defense. `draw`: the noise ``(entries, units)``, with a generator.
+    `further`: a second measure of a study, of its seed and the labels.
     """
     labels = ["none", *(f"e{i:02d}" for i in range(1, entries))]
     for seed in range(count):
@@ -74,7 +75,7 @@ def test_of_two_that_are_equally_good_one_is_crowned_in_5_percent_of_studies(dra
 
 @pytest.mark.parametrize("draw", [normal, skewed, discrete])
 def test_where_nothing_helps_a_leaderboard_says_something_false_in_7_percent_of_studies(draw: Draw) -> None:
-    """That an entry is better or worse than no defense, or that it wins; and ranks that leave the truth out."""
+    """That an entry is better or worse than no defense, that it wins or leads, or that all are worse."""
     wrong = 0
     for ranking in studies(40, 8, 12, {}, draw):
         kinds = {finding.kind for finding in ranking.findings}
@@ -87,7 +88,7 @@ def test_where_nothing_helps_a_leaderboard_says_something_false_in_7_percent_of_
 
 
 @pytest.mark.parametrize(("second", "least", "most_named"), [(0.0, 20, 30), (-1.5, 0, 6)])
-def test_a_measure_that_can_tell_nothing_takes_no_crown_away_and_one_that_shows_the_opposite_does(
+def test_a_measure_that_shows_nothing_takes_no_crown_away_and_one_that_shows_the_opposite_does(
     second: float, least: int, most_named: int
 ) -> None:
     """By the second measure the best entry is as good as all others, or worse by as much as it is better else."""
@@ -104,7 +105,7 @@ def test_a_measure_that_can_tell_nothing_takes_no_crown_away_and_one_that_shows_
 
 
 @pytest.mark.parametrize(("often", "counts"), [(0.1, False), (1.0, True)])
-def test_a_measure_that_could_not_tell_a_perfect_entry_is_none_of_that_run(often: float, counts: bool) -> None:
+def test_a_measure_that_could_not_show_a_perfect_entry_is_none_of_that_run(often: float, counts: bool) -> None:
     """A rate that is above 0 without a defense on one unit of ten, or on all; nobody can have less than 0."""
 
     def further(seed: int, labels: list[str]) -> SecondaryMeasure:

@@ -58,8 +58,8 @@ class Shield(Purification):
     unaware: float = Field(default=20, description="Mean D under attacks that do not know it.")
     aware: float = Field(default=20, description="Mean D under the attack that knows it.")
     lost: float = Field(default=0, ge=0, le=1, description="Share of right answers that it loses.")
-    name: str = Field(default="", description="Tells entries of equal levels apart.")
-    missing: float = Field(default=0, ge=0, le=1, description="Share of images for which it gives no score.")
+    name: str = Field(default="", description="Separates entries of equal levels.")
+    missing: float = Field(default=0, ge=0, le=1, description="Share of images, the first ones, without a score.")
     grain: float = Field(default=0, ge=0, description="Scores are rounded to multiples of this; 0 for none.")
 
     def build(self, device: torch.device) -> Purifier:
@@ -80,7 +80,7 @@ class Plain(Shield):
 
 @step(version="1")
 def attack(context: StepContext) -> StepResult:
-    """Return what an attack moves the score of each image by."""
+    """Return how far an attack moves the score of each image, D."""
     defense, images, options = context.component("defense"), context.images(), context.options
     n, seed = len(images.names), int(options["seed"])
     shared = np.random.default_rng([seed, 0]).normal(0, 1, n)
@@ -97,11 +97,13 @@ def attack(context: StepContext) -> StepResult:
 
 @step(version="1")
 def test(context: StepContext) -> StepResult:
-    """Return which of 200 held-out answers are right."""
+    """Return which of `TESTED` held-out answers are right: nine of ten without a defense, less what it loses."""
     defense, seed = context.component("defense"), int(context.options["seed"])
-    plain = np.random.default_rng([seed, 1]).random(TESTED) < 0.9
-    correct = np.random.default_rng([seed, 2, zlib.crc32(defense.label.encode())]).random(TESTED) >= defense.lost
-    return StepResult(rows={"answer": [f"a{k:03d}" for k in range(TESTED)], "right": (plain & correct).astype(float)})
+    undefended = np.random.default_rng([seed, 1]).random(TESTED) < 0.9
+    spared = np.random.default_rng([seed, 2, zlib.crc32(defense.label.encode())]).random(TESTED) >= defense.lost
+    return StepResult(
+        rows={"answer": [f"a{k:03d}" for k in range(TESTED)], "right": (undefended & spared).astype(float)}
+    )
 
 
 class Levels(Track):
@@ -137,7 +139,7 @@ class Levels(Track):
         }
         plain = next(label for label in scores.entries if label.startswith(PLAIN))
         facts = query("SELECT label, control FROM components WHERE kind = 'defense'")
-        controls = {a: b for a, b in zip(facts["label"], facts["control"], strict=True) if b}
+        controls = {label: control for label, control in zip(facts["label"], facts["control"], strict=True) if control}
         return contest(
             Contest(
                 scores,

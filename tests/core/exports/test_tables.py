@@ -74,7 +74,7 @@ def test_what_a_run_left_open_is_said_below_the_table_and_nothing_is_marked_befo
     assert not any(line.won or cell.best or cell.tied for line in sheet.lines for cell in line.cells)
 
 
-def test_rows_of_one_name_are_told_apart_by_their_facets() -> None:
+def test_rows_of_one_name_are_separated_by_their_facets() -> None:
     sheet = evil_sheet()
     assert sheet.facets == (EVIL,)
     assert contest().facets == ()

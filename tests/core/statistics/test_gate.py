@@ -13,6 +13,7 @@ SHARES = np.unique(np.r_[np.linspace(0, 1, 51), 0.37, 0.38, 0.998, 0.002])
 
 @cache
 def ends(members: int, nonmembers: int) -> np.ndarray:
+    """Return low and high for all counts of right answers, ``(members + 1, nonmembers + 1, 2)``."""
     return np.array(
         [
             [
@@ -59,8 +60,8 @@ def test_it_agrees_with_fishers_test_at_a_half_and_with_clopper_and_pearson_wher
     assert (accuracy.low, accuracy.high) == pytest.approx(((1 + one.low) / 2, (1 + one.high) / 2), abs=1e-6)
     assert BalancedAccuracy.of(20, 20, 20, 20).low < 0.9
     assert BalancedAccuracy.of(0, 20, 0, 20).high > 0.1
-    ties = BalancedAccuracy.of(20, 20, 0, 20)
-    assert ties.low < 0.45 < 0.55 < ties.high
+    accuses_all = BalancedAccuracy.of(20, 20, 0, 20)
+    assert accuses_all.low < 0.45 < 0.55 < accuses_all.high
 
 
 @pytest.mark.parametrize(
@@ -102,9 +103,9 @@ def test_the_number_of_rows_that_would_tell_does_and_half_of_it_does_not(shares,
     few = BalancedAccuracy.of(20 * shares[0], 20, 20 * shares[1], 20)
     needed = few.rows_needed(limit)
     assert needed is not None
-    for rows, decided in ((needed // 2, True), (needed // 4, False)):
-        accuracy = BalancedAccuracy.of(rows * shares[0], rows, rows * shares[1], rows)
-        assert (accuracy.against(limit) != "not shown") == decided, rows
+    for a_side, decided in ((needed // 2, True), (needed // 4, False)):
+        accuracy = BalancedAccuracy.of(a_side * shares[0], a_side, a_side * shares[1], a_side)
+        assert (accuracy.against(limit) != "not shown") == decided, a_side
     assert BalancedAccuracy.of(12, 20, 12, 20).rows_needed(0.6) is None
 
 

@@ -65,6 +65,7 @@ def test_the_median_of_values_between_grey_levels_is_that_of_their_windows(kerne
 @pytest.mark.parametrize("kernel", [3, 5, 7])
 @pytest.mark.parametrize(("count", "size"), [(3, (19, 23)), (2, (200, 250))])
 def test_medians_are_those_of_windows_few_planes_at_a_time(kernel: int, count: int, size: tuple[int, int]) -> None:
+    """With a gradient, kernels above 3 take the median of each window; without one, OpenCV filters where it can."""
     levels = torch.randint(0, 256, (count, 3, *size), generator=generator(1)) / 255
     between = levels.clone()
     between[-1, 1, -1, -1] = 0.1

@@ -11,15 +11,16 @@ from imharness_membership.thresholds import class_thresholds, margins
 
 
 def exhaustive(values: np.ndarray, member: np.ndarray) -> float:
-    if not member.any() or member.all():
-        return np.nan if len(member) == 0 else -np.inf if member.all() else np.inf
+    """Return the threshold of a class: the value with the highest balanced accuracy, the first of equally good ones."""
+    if len(member) == 0:
+        return np.nan
+    if member.all() or not member.any():
+        return -np.inf if member.all() else np.inf
     best, threshold = -1.0, 0.0
     for candidate in [*values[member], *values[~member]]:
-        accuracy = np.sum(values[member] >= candidate) / member.sum() + np.sum(values[~member] < candidate) / np.sum(
-            ~member
-        )
-        if accuracy > best:
-            best, threshold = accuracy, candidate
+        twice_accuracy = (values[member] >= candidate).mean() + (values[~member] < candidate).mean()
+        if twice_accuracy > best:
+            best, threshold = twice_accuracy, candidate
     return float(threshold)
 
 

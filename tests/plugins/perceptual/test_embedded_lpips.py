@@ -32,7 +32,10 @@ def built(dataset: str) -> ImageSet:
 
 @torch.no_grad()
 def sroccs(dataset: str, *networks: FeatureDistance) -> list[float]:
-    """Return what networks reach that have the backbone of the first; each image goes through it once."""
+    """Return the SROCC with severity of the distances of networks, which all have the backbone of the first.
+
+    So each image goes through a backbone once.
+    """
     ladder = built(dataset)
     positions = {name: i for i, name in enumerate(ladder.names)}
     reference = np.array([positions[str(name)] for name in ladder.columns["reference"]])
