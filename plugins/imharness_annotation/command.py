@@ -244,7 +244,7 @@ def report(file: Path, as_json: bool) -> None:
                     "strength": interval.value,
                     "low": interval.low,
                     "high": interval.high,
-                    "images": interval.n,
+                    "images": interval.clusters,
                 }
                 for name, interval in ranking(votes, planned)
             ]

@@ -124,25 +124,27 @@ def evaluations(votes: Sequence[Vote], planned: int) -> list[Evaluation]:
         wins[tuple(vote.facts.get(fact, "") for fact in IMAGE)][winner, loser] += 1
     other, outcomes = ~np.eye(len(names), dtype=bool), []
     for image, won in wins.items():
-        each = (won + won.T)[other]
-        if len(names) > 1 and (each >= planned).all():
+        pair_votes = (won + won.T)[other]
+        if len(names) > 1 and (pair_votes >= planned).all():
             strengths = bradley_terry(won + other / len(names))
             facts = dict(zip(IMAGE, image, strict=True))
-            outcomes.append(Evaluation(facts, dict(zip(names, strengths.tolist(), strict=True)), int(each.min())))
+            outcomes.append(Evaluation(facts, dict(zip(names, strengths.tolist(), strict=True)), int(pair_votes.min())))
     return outcomes
 
 
 def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
-    """Return (entry, mean Bradley-Terry log-strength with its interval over images), best first.
+    """Return (entry, mean Bradley-Terry log-strength with its interval), best first.
 
-    Strengths are computed for each evaluation and averaged, as in appendix A.2 of Gushchin et al. (2025). Raises
-    `NotTestable` if no image counts.
+    Strengths are computed for each evaluation and averaged, as in appendix A.2 of Gushchin et al. (2025). The interval
+    is over images: evaluations of one image under several attacks are one cluster. Raises `NotTestable` if no image
+    counts.
     """
     whole = evaluations(votes, planned)
     if not whole:
         raise NotTestable(f"no image has {planned} votes on every pair yet")
+    images = [f"{evaluation.facts['dataset']} {evaluation.facts['name']}" for evaluation in whole]
     rows = [
-        (name, mean_interval(np.array([evaluation.strengths[name] for evaluation in whole])))
+        (name, mean_interval([evaluation.strengths[name] for evaluation in whole], images))
         for name in whole[0].strengths
     ]
     return sorted(rows, key=lambda row: -row[1].value)

@@ -26,7 +26,7 @@ COLUMNS = {
     "original": "The image before the attack.",
     "dataset": "Data set of the original.",
     "name": "Name of the original in the data set.",
-    "metric": "Metric whose score the attack raises.",
+    "metric": "Metric whose score the attack moves, most attacks towards better quality.",
     "attack": "Attack.",
     "strength": "Strength of the attack.",
     "knows": "Defense that the attack knows and goes through; empty: none.",
@@ -88,7 +88,7 @@ def croissant(index: bytes, licence: str) -> dict[str, Any]:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": "adversarial-images",
-        "description": "Images that attacks changed to raise the score of an image-quality metric, and the originals.",
+        "description": "Images that attacks changed to move the score of an image-quality metric, and the originals.",
         "license": licence,
         "distribution": [
             {
@@ -141,7 +141,7 @@ def _save(path: Path, image: torch.Tensor) -> str:
 
 
 def _slug(text: str) -> str:
-    """Return a part of a file name; texts that differ in other signs alone are told apart by a digest."""
+    """Return a part of a file name; a digest separates texts that differ in other signs alone."""
     plain = re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")
     return plain if plain == text else f"{plain[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

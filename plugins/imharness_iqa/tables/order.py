@@ -1,7 +1,7 @@
 """How far an attack moves an image among the others, which no rescaling of the scores changes.
 
 D^D divides the movement of a score by the range of the metric. A defense that makes all scores small, by c + eps f(x),
-makes D^D small and protects nobody: images keep the same order, and the same attacks turn it. This gains nothing in
+makes D^D small and protects nobody: images keep the same order, and the same attacks reverse it. This gains nothing in
 units of the spread of clean scores, but a map that is steep among clean scores and flat above them, where attacks lead,
 still does. So protection is measured by the share of the other images whose order with an attacked one the attack
 changes. It depends on comparisons of scores alone, which no strictly increasing map changes.
@@ -18,7 +18,10 @@ from imharness_iqa.tables.part import Part
 Key = tuple[str, str]
 """The data set, without its subset, and the metric."""
 RESOLVED = 1e-5
-"""The smallest spread of scores that counts, as a share of the metric's range: about 20 steps of float32."""
+"""The smallest spread of scores that counts, as a share of the metric's range.
+
+It is 80 steps of float32 or more, if no score is larger than the range is wide.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,18 +49,21 @@ class Others:
         """Return the share of these scores whose order with each score that moved has changed ``(n,)``.
 
         `start`, `end` ``(n,)``: scores before and after; `photographs`: the photograph of each, with whose other scores
-        it is not compared. NaN where a score is missing, or nothing is left to compare it with.
+        it is not compared. Scores that equal `start` or `end` count. NaN where a score is missing, or nothing is left
+        to compare it with.
         """
-        m, most = len(self.scores), int(max([0, *self.photographs, *photographs])) + 1
+        m, kinds = len(self.scores), int(max([0, *self.photographs, *photographs])) + 1
+        # the scores from start to end, both included, stand at first, ..., last - 1
         first = np.searchsorted(self.scores, np.minimum(start, end), side="left")
         last = np.searchsorted(self.scores, np.maximum(start, end), side="right")
-        within = np.sort(self.photographs * (m + 1) + np.arange(m))
-        same_photograph = np.searchsorted(within, photographs * (m + 1) + last)
-        same_photograph -= np.searchsorted(within, photographs * (m + 1) + first)
-        rest = m - np.bincount(self.photographs, minlength=most)[photographs]
-        counted = np.where(start == end, 0, last - first - same_photograph)
-        unknown = ~np.isfinite(start) | ~np.isfinite(end) | (rest == 0)
-        return np.where(unknown, np.nan, counted / np.maximum(rest, 1))
+        # sorted by photograph, then by position, those of one photograph are counted by two look-ups as well
+        by_photograph = np.sort(self.photographs * (m + 1) + np.arange(m))
+        same_photograph = np.searchsorted(by_photograph, photographs * (m + 1) + last)
+        same_photograph -= np.searchsorted(by_photograph, photographs * (m + 1) + first)
+        compared = m - np.bincount(self.photographs, minlength=kinds)[photographs]
+        passed = np.where(start == end, 0, last - first - same_photograph)
+        unknown = ~np.isfinite(start) | ~np.isfinite(end) | (compared == 0)
+        return np.where(unknown, np.nan, passed / np.maximum(compared, 1))
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,11 @@ class Ruler:
     """
 
     units: Mapping[Key, np.ndarray]
+    """The names of all units ``(m,)``, sorted."""
     photographs: Mapping[Key, np.ndarray]
+    """The number of the photograph of each unit ``(m,)``."""
     others: Mapping[Key, Mapping[str, Others]]
+    """Scores by the label of a defense."""
     naming: Naming
 
     @classmethod
@@ -122,9 +131,9 @@ class Ruler:
         if key not in self.others:
             return shares
         where = self.naming.where(names, self.units[key])
-        here = slice(None) if where is None else where[0]
-        mine = self.photographs[key] if where is None else self.photographs[key][where[1]]
+        at = slice(None) if where is None else where[0]
+        photographs = self.photographs[key] if where is None else self.photographs[key][where[1]]
         for i, label in enumerate(entries):
             if label in self.others[key]:
-                shares[i, here] = 100 * self.others[key][label].passed(clean[i, here], attacked[i, here], mine)
+                shares[i, at] = 100 * self.others[key][label].passed(clean[i, at], attacked[i, at], photographs)
         return shares

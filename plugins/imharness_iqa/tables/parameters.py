@@ -42,7 +42,12 @@ def tables(study: Study) -> list[Table]:
             better="higher",
             description="Spearman correlation of f(D(x)) with the quality labels.",
         ),
-        ColumnSpec(key="front", label="on front", decimals=0, description="1 if no other variant is as good in both."),
+        ColumnSpec(
+            key="front",
+            label="on front",
+            decimals=0,
+            description="1 if no other variant is as good in both and better in one.",
+        ),
     )
     for value, lies in zip(values.values(), front([*values.values()], columns[:2]), strict=True):
         value["front"] = Value(value=float(lies))
@@ -52,7 +57,7 @@ def tables(study: Study) -> list[Table]:
             id="parameters",
             title="Parameter study: robustness against correlation",
             caption="Every variant against fixed attacks, on all images. A variant is on the Pareto front if no "
-            "other one has both a D as low and a correlation as high.",
+            "other one has both a D as low and a correlation as high, and one of them better.",
             entry="defense",
             columns=columns,
             rows=tuple(ranked(rows, columns[0])),

@@ -147,21 +147,19 @@ def ranking(study: Study, rule_set: Contest, had: Mapping[str, str], family: Fam
     `had`: what `gradients` says.
     """
     groups = {**study.groups, **dict.fromkeys(study.trained, "training")}
+    opening = "" if family is None else f"{family.caption} "
     report = contest(
         rule_set,
         id="ranking" if family is None else family.id,
         title="Defenses by the worst attack on each image" if family is None else family.title,
-        caption=""
-        if family is None
-        else f"{family.caption} "
-        "An attack on one image moves its score past those of others. The table shows the share of the clean "
-        "images of other photographs, behind the same defense, whose order with it changes. No rescaling of the scores "
-        "changes that; D^D, which small scores make small, stands in the study tables. For each image the attack that "
-        "reverses most pairs counts, at any strength, and whether it knows the defense or not; then comes the mean "
-        f"over metrics and data sets. Without a defense ({BASELINE}) there is nothing that an attacker does not know. "
-        "A training defense is compared on the metrics that it exists for, and so is its SROCC. Intervals of one entry "
-        "take the clean images with which it is compared as given; differences of two entries, which share them, hold "
-        f"their level.{study.half}",
+        caption=f"{opening}An attack on one image moves its score past those of others. The table shows the share of "
+        "the clean images of other photographs, behind the same defense, whose order with it changes. No rescaling of "
+        "the scores changes that; D^D, which small scores make small, stands in the study tables. For each image the "
+        "attack that reverses most pairs counts, at any strength, and whether it knows the defense or not; then comes "
+        f"the mean over metrics and data sets. Without a defense ({BASELINE}) there is nothing that an attacker does "
+        "not know. A training defense is compared on the metrics that it exists for, and so is its SROCC. Intervals of "
+        "one entry take the clean images with which it is compared as given; differences of two entries, which share "
+        f"them, hold their level.{study.half}",
         entry="defense",
         note=study.note,
     )
@@ -254,12 +252,14 @@ def reversed_shares(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.
     shares = np.full(len(clean), np.nan)
     c, low, high = clean[mask], low[mask], high[mask]
     _, inverse, equal = np.unique(c, return_inverse=True, return_counts=True)
-    tied = [np.bincount(inverse, end == c, len(equal))[inverse] for end in (low, high)]
-    above = np.searchsorted(np.sort(high), low, side="right") - (low == c) * tied[1]
-    below = len(c) - np.searchsorted(np.sort(low), high, side="left") - (high == c) * tied[0]
+    # for each image, how many of its clean score, itself too, no attack lowers, and how many none raises
+    tied_low, tied_high = (np.bincount(inverse, end == c, len(equal))[inverse] for end in (low, high))
+    # it stays above those whose high end is at most its low end; equal clean scores, which are no pair, do not count
+    stays_above = np.searchsorted(np.sort(high), low, side="right") - (low == c) * tied_high
+    stays_below = len(c) - np.searchsorted(np.sort(low), high, side="left") - (high == c) * tied_low
     pairs = len(c) - equal[inverse]
     with np.errstate(invalid="ignore"):
-        shares[mask] = 1 - (above + below) / pairs
+        shares[mask] = 1 - (stays_above + stays_below) / pairs
     return shares
 
 
@@ -315,26 +315,26 @@ def _set_of(study: Study, blocks: Blocks, condition: int) -> str:
 def _worst(
     scores: Blocks, settings: Sequence[int], clean: Blocks, lines: Sequence[int], rows: Sequence[int], naming: Naming
 ) -> Blocks:
-    """Return the worst of each image under some settings, as one condition.
+    """Return the worst of each image under some settings, as one condition with the values of `Worst.part`.
 
     `lines`: the conditions of the clean scores of the same data set and metric; `rows`: the places of entries there.
     """
     units = naming.joined(scores.units[c] for c in settings)
-    plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units, naming)[:, rows])
-    largest = {name: np.full(plain.shape, np.nan) for name in ("score", *LARGEST)}
-    low, high = plain.copy(), plain.copy()
+    unattacked = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units, naming)[:, rows])
+    largest = {name: np.full(unattacked.shape, np.nan) for name in ("score", *LARGEST)}
+    low, high = unattacked.copy(), unattacked.copy()
     for c in settings:
         positions = naming.where(scores.units[c], units)
         at = slice(None) if positions is None else positions[1]
         score, dd, *others = (scores.values[name][c] for name in largest)
         worse = (dd > largest["dd"][:, at]) | np.isnan(largest["dd"][:, at])
-        worse &= ~np.isnan(dd) | np.isnan(largest["score"][:, at])
+        worse &= ~np.isnan(dd) | np.isnan(largest["score"][:, at])  # a score without a D^D never replaces another
         largest["score"][:, at] = np.where(worse, score, largest["score"][:, at])
         largest["dd"][:, at] = np.where(worse, dd, largest["dd"][:, at])
         for name, numbers in zip(LARGEST[1:], others, strict=True):
             largest[name][:, at] = np.fmax(largest[name][:, at], numbers)
         low[:, at], high[:, at] = np.fmin(low[:, at], score), np.fmax(high[:, at], score)
-    shares = [100 * reversed_shares(*ends) for ends in zip(plain, low, high, strict=True)]
+    shares = [100 * reversed_shares(*ends) for ends in zip(unattacked, low, high, strict=True)]
     values = {**largest, "both": np.array(shares)}
     about = {
         name: np.fmax.reduce(stacked(clean, [array[None] for array in clean.about[name]], lines, units, naming))[0]

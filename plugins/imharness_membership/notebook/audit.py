@@ -97,7 +97,7 @@ class Audit(Result):
             path: a file whose name ends in ``.html``, or in ``.pdf``, which takes Chromium, Chrome or Edge.
             model: the model's name.
             fail_above: a balanced accuracy, 0 to 1, that must not be exceeded. The model passes if the whole interval
-                is at most this, and fails if it is above; otherwise nothing is shown.
+                is at most this, and fails if the whole interval is above; otherwise neither is shown.
 
         Raises:
             UsageError: the file cannot be written, or an argument does not fit.
@@ -183,8 +183,8 @@ def audit(
         views: with ``train``: altered copies of the inputs of `data`, such as their mirror images, in the same order.
             LiRA and RMIA ask every model about them, too, and find more where training altered its rows likewise. With
             given `references` the mapping has their log odds, ``views`` ``(K, v, n)`` and ``target_views`` ``(v, n)``.
-        evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need only
-            what was given, without the slow NN attack if there are more than 50,000 rows.
+        evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need only what
+            was given and take part unnamed, without the slow NN attack if there are more than 50,000 rows.
         seed: the seed of halves and trainings.
         workers: how many processes train reference models at once, with one thread each; what models answer does not
             depend on it. They are copies of this process, so `train` may be any function; on Linux.
@@ -223,12 +223,12 @@ def audit(
         raise UsageError("data: is for a training function; give train, too, or leave data out.")
     elif target is None:
         raise UsageError("target: give the outputs of a model, or a training function and its data.")
-    tested, theirs = outputs_of("target", target), models_of(target)
-    if theirs is not None and shadow is not None:
+    tested, of_shadow = outputs_of("target", target), models_of(target)
+    if of_shadow is not None and shadow is not None:
         raise UsageError("shadow: the column model of target says which rows are the shadow's; leave shadow out.")
     shadow_outputs = None if shadow is None else outputs_of("shadow", shadow)
-    if theirs is not None:
-        tested, shadow_outputs = tested.at(~theirs), tested.at(theirs)
+    if of_shadow is not None:
+        tested, shadow_outputs = tested.at(~of_shadow), tested.at(of_shadow)
     others = None if references is None else references_of(references)
     chosen = _chosen(evaluators)
     result, measured = audited(tested, shadow_outputs, others, chosen, named=evaluators is not None)

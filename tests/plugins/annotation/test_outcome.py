@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -190,6 +191,15 @@ def test_the_ranking_gives_the_strengths_that_votes_were_drawn_from() -> None:
     for (_, strength_estimate), strength in zip(strengths, (1.0, 0.0, -1.0), strict=True):
         assert strength_estimate.value == pytest.approx(strength, abs=0.12)
         assert strength_estimate.low < strength_estimate.value < strength_estimate.high
+
+
+def test_evaluations_of_one_image_do_not_narrow_the_interval_of_the_ranking() -> None:
+    votes = judged_pairs(np.random.default_rng(0), 20, 10)
+    repeated = [replace(v, facts={**v.facts, "attack": attack}) for v in votes for attack in ("x", "y", "z")]
+    for (name, once), (same_name, thrice) in zip(ranking(votes, 10), ranking(repeated, 10), strict=True):
+        assert name == same_name
+        assert (thrice.n, thrice.clusters) == (60, 20)
+        assert (thrice.low, thrice.high) == pytest.approx((once.low, once.high))
 
 
 def test_the_ranking_waits_until_an_image_has_all_its_votes() -> None:

@@ -213,6 +213,7 @@ def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(fini
     study = written(finished, {name: columns[name] + other[name] for name in columns}, trained=frozenset({"x/hard"}))
     result = worst.ranking(study, worst.rules(finished.query(), study, 0.05), {})
     values, places = by_label(result.tables[0]), result.rankings[0].places
+    assert result.tables[0].caption.startswith("An attack on one image moves its score past those of others.")
     assert values["x/hard"]["coverage"].value == 50
     assert values["x/hard"]["worst"].value == pytest.approx(100 * 8 / 9 / 8), "the next one, of all but the last image"
     assert values["x/hard"]["rank"].value is None
