@@ -45,7 +45,17 @@ class AttackOptions(Protocol):
 
 
 class PlannedAttack:
-    """The tasks of one attack at one strength, on one metric."""
+    """The tasks of one attack at one strength, on one metric.
+
+    Args:
+        track: what the track's options say of attacks.
+        condition: plans tasks with the roles dataset and metric.
+        attack, metric, strength: what attacks what, and how strongly.
+        presets: calibrated strengths, by the ids of an attack and a metric.
+        distances: the measures of the change of an image, by name.
+        tested: the data sets of the run, with which those that train an attack must share no photograph.
+        cleaned: label of a defense -> the task of the step `purify`.
+    """
 
     def __init__(
         self,
@@ -63,20 +73,20 @@ class PlannedAttack:
         self.cleaned, compares = cleaned, isinstance(metric, FullReferenceMetric)
         self.steps = AGAINST if compares else ALONE
         preset = presets.get((attack.info.id, metric.info.id))
-        self.known = (
+        self.strength_known = (
             isinstance(attack, Recorded)
             or not track.calibration_dataset
             or (preset is not None and strength in preset.strengths)
         )
         on_metric = attack.with_parameters(metric=metric.label) if isinstance(attack, Recorded) else attack
-        tuned_attack = at(on_metric, metric.info.id, strength, presets) if self.known else attack
+        tuned_attack = at(on_metric, metric.info.id, strength, presets) if self.strength_known else attack
         self.condition = condition.within(attack=tuned_attack)
         self.names = {"method": attack.label, "strength": strength}
 
     def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
         """Plan the images that are attacked once for all defenses, and through each defense; return the former.
 
-        `present`: the defenses that are on this machine.
+        `present`: the defenses that are on this machine, behind which the step `transfer` scores all of the latter.
         """
         shared, through = self._images(), {}
         for defense in defenses:
@@ -129,7 +139,7 @@ class PlannedAttack:
         """Plan the attack on the metric, or through the defense that is given."""
         options = self._options(samples, through)
         needs = self._fitted(options, through)
-        if not self.known:
+        if not self.strength_known:
             needs[CALIBRATED] = self._calibrated()
             options[CALIBRATED] = True
         options |= self.names
@@ -200,5 +210,6 @@ def _may_know(attack: BaseAttack, adaptive: Sequence[str]) -> bool:
 
 
 def named(component: Component, names: Sequence[str]) -> bool:
+    """Return whether names, of which ``*`` is all and ``!name`` an exception, select a component, by id or label."""
     identifiers = {component.info.id, component.label}
     return bool(({"*"} | identifiers) & set(names)) and not {f"!{name}" for name in identifiers} & set(names)

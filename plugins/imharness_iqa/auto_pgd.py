@@ -1,9 +1,13 @@
 """Auto-PGD: projected gradient steps whose size is halved where they stop helping.
 
 Croce & Hein, "Reliable Evaluation of Adversarial Robustness with an Ensemble of Diverse Parameter-Free Attacks" (ICML
-2020), algorithm 1 and section 3, with momentum 0.75. At a checkpoint w_j the step of an image is halved and its search
-starts again from the best point, if fewer than 75 % of the steps since the last checkpoint raised the loss, or if
-neither the step nor the best value changed. This is decided for each image separately.
+2020), algorithm 1 and section 3. With P, which clamps to the ball and to [0, 1], a step of size s goes from x_k to
+
+    z = P(x_k + s sign(gradient)),  x_(k+1) = P(x_k + alpha (z - x_k) + (1 - alpha) (x_k - x_(k-1))),
+
+with alpha = 0.75, and 1 in the first step. At a checkpoint w_j the step of an image is halved and its search starts
+again from the best point, if fewer than 75 % of the steps since the last checkpoint raised the loss, or if neither the
+step nor the best value changed. This is decided for each image separately.
 """
 
 from collections.abc import Callable
@@ -12,14 +16,14 @@ import torch
 
 from imharness.images import Images, Scores
 
-MOMENTUM, RISING = 0.75, 0.75
+ALPHA, RISING = 0.75, 0.75
 
 
 def checkpoints(steps: int) -> list[int]:
     """Return the steps after which step sizes are reconsidered: first at 0.22 of all, then at shrinking gaps."""
     places, previous, fraction = [], 0.0, 0.22
     while fraction <= 1:
-        places.append(-(-round(1e6 * fraction * steps) // 1_000_000))
+        places.append(-(-round(1e6 * fraction * steps) // 1_000_000))  # rounded up, after noise of floats is cut
         previous, fraction = fraction, fraction + max(fraction - previous - 0.03, 0.06)
     return sorted(set(places))
 
@@ -41,17 +45,17 @@ def auto_pgd(
     before, now = images, images
     value, gradient = _with_gradient(loss, now)
     best, best_value, best_gradient = now, value, gradient
-    checked_value, halved = value, torch.ones_like(value, dtype=torch.bool)
-    risen, last = torch.zeros_like(value), 0
+    checked_value, halved = value, torch.ones_like(value, dtype=torch.bool)  # nothing is stuck at the first checkpoint
+    risen, last_mark = torch.zeros_like(value), 0
     marks = set(checkpoints(steps))
     for number in range(1, steps + 1):
-        plain = torch.clamp(now + step.view(shape) * gradient.sign(), low, high)
-        pull = MOMENTUM if number > 1 else 1.0
-        moved = torch.clamp(now + pull * (plain - now) + (1 - pull) * (now - before), low, high)
+        z = torch.clamp(now + step.view(shape) * gradient.sign(), low, high)
+        alpha = ALPHA if number > 1 else 1.0
+        moved = torch.clamp(now + alpha * (z - now) + (1 - alpha) * (now - before), low, high)
         before, now = now, moved
-        former = value
+        previous_value = value
         value, gradient = _with_gradient(loss, now) if number < steps else (_value(loss, now), gradient)
-        risen = risen + (value > former)
+        risen = risen + (value > previous_value)
         better = value > best_value
         best, best_gradient = (
             torch.where(better.view(shape), a, b) for a, b in ((now, best), (gradient, best_gradient))
@@ -59,12 +63,12 @@ def auto_pgd(
         best_value = torch.where(better, value, best_value)
         if number in marks:
             stuck = ~halved & (checked_value >= best_value)
-            halved = (risen < RISING * (number - last)) | stuck
+            halved = (risen < RISING * (number - last_mark)) | stuck
             step = torch.where(halved, step / 2, step)
             back = halved.view(shape)
             now, gradient = torch.where(back, best, now), torch.where(back, best_gradient, gradient)
             value = torch.where(halved, best_value, value)
-            checked_value, risen, last = best_value, torch.zeros_like(risen), number
+            checked_value, risen, last_mark = best_value, torch.zeros_like(risen), number
     return best
 
 

@@ -65,7 +65,7 @@ def defended(context: StepContext) -> StepResult:
 
 @step(version="5", doing="passing {count}photographs through {defense}")
 def purify(context: StepContext) -> StepResult:
-    """Keep the defended clean images, D(x); measure their distance from x, also moved back, and how long D takes."""
+    """Keep the defended clean images, D(x); measure their distances from x (`_compared`), and how long D takes."""
     images, defense = context.images(), context.build("defense")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -148,8 +148,8 @@ def built(context: StepContext, component: BaseAttack, images: ImageSet) -> Pert
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x).
 
-    `elsewhere`: where D takes the change of x back, how much of it D lets through where it cannot know the image; NaN
-    where it does not take it back.
+    `elsewhere`: where D takes the change of x back, D(x') being nearly D(x), how much of that change it lets through in
+    an image that it cannot know (`imharness.tracks.elsewhere`); NaN for other images.
     """
     images = context.images()
     score, attacked_output = scoring(context, images), context.need("attacked")
@@ -183,7 +183,7 @@ def _elsewhere(
     inputs: tuple[torch.Tensor, torch.Tensor],
     outputs: tuple[torch.Tensor, torch.Tensor],
 ) -> torch.Tensor:
-    """Ask about the changes that a purification takes back. `inputs`: x and x'; `outputs`: D(x) and D(x'); ``(N,)``."""
+    """Return the column `elsewhere` of `evaluate`, float64 ``(N,)``. `inputs`: x and x'; `outputs`: D(x) and D(x')."""
     results = torch.full((len(positions),), torch.nan, dtype=torch.float64)
     changed = (inputs[0] != inputs[1]).flatten(1).any(dim=1).cpu()
     indices = torch.nonzero((answered(*outputs, *inputs) <= TAKEN_BACK) & changed)[:, 0].tolist()
@@ -205,7 +205,7 @@ def _elsewhere(
 def attack_compared(context: StepContext) -> StepResult:
     """Attack every image as the step `attack` does, on a full-reference metric; `references` says which way.
 
-    Raises `ContractError` if the metric declares no bounds: what an attack gains is told as a share of them.
+    Raises `ContractError` if the metric declares no bounds: what an attack gains is a share of their difference.
     """
     _ = context.component("metric").bounds
     return attack(context)
@@ -369,7 +369,10 @@ def _draws(context: StepContext, images: ImageSet, positions: list[int], role: s
 def _compared(
     context: StepContext, images: ImageSet, positions: list[int], cleaned: torch.Tensor, batch: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Return the distances of defended images from the originals; ``<distance>_undone``: of those moved back."""
+    """Return the distances of defended images from the originals; ``<distance>_undone``: after the defense's inverse.
+
+    A defense without an inverse, unlike a rotation or a crop, has the same distances twice.
+    """
     raw = distances_of(context, "", as_large(cleaned, batch), batch)
     defense: Purification = context.component("defense")
     undo = context.build("defense", method="inverse") if isinstance(defense, Purification) else None

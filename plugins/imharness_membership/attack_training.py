@@ -36,8 +36,8 @@ class LearntEvaluator(MembershipEvaluator):
 
         def learn(inputs: Sequence[torch.Tensor], member: torch.Tensor) -> nn.Module:
             shadow = [_digest(tensor) for tensor in (*inputs, member)]
-            for before, network in learned:
-                if before == shadow:
+            for earlier, network in learned:
+                if earlier == shadow:
                     return network
             rng = generator(self.seed)
             with torch.enable_grad(), seeded_init(rng):
@@ -62,7 +62,7 @@ class LearntEvaluator(MembershipEvaluator):
     def hardened(
         self, network: nn.Module, inputs: Sequence[torch.Tensor], truth: torch.Tensor
     ) -> Sequence[torch.Tensor]:
-        """Return the inputs of a step from those of its rows, whose membership is `truth`, float ``(b,)``."""
+        """Return what a step trains on in place of its `inputs`: here these. `truth`: membership, float ``(b,)``."""
         return inputs
 
 

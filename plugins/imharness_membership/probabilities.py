@@ -24,6 +24,7 @@ NEARLY = 1e-3
 COARSE = 2.0**-4
 """The relative error of the coarsest floating-point numbers in use, of 8 bits with 3 for the mantissa."""
 DECIMALS = (1, 2, 3, 4)
+"""The numbers of decimals to which probabilities may be rounded."""
 ALIKE = 0.02
 """Sums that differ by no more than this share of their mean are those of shares in another unit."""
 
@@ -86,20 +87,23 @@ def summing_to_1(shares: Floats, where: str) -> tuple[Floats, str]:
     if not off.any():
         return shares, ""
     step = _step(shares)
-    rounding = max(NEARLY, _relative_step(shares), min(classes * step / 2, 1.0))
+    rounding = max(NEARLY, _relative_step(shares), min(classes * step / 2, 1.0))  # the largest error of a sum
     zeros = (shares == 0).sum(axis=1)
-    missing = (1 - totals) / np.maximum(zeros, 1)
+    missing_each = (1 - totals) / np.maximum(zeros, 1)
     least = np.where(shares > 0, shares, np.inf).min(axis=1)
-    most = np.where(np.isfinite(least), least, 0) + step + NEARLY  # that a class with 0 can have
-    cut = off & (totals < 1) & (zeros > 0) & (missing <= most)
+    # a class that was cut off has no more than the least of those that were answered
+    most = np.where(np.isfinite(least), least, 0) + step + NEARLY
+    cut = off & (totals < 1) & (zeros > 0) & (missing_each <= most)
     refuse_rows(
         f"{where}, row",
-        off & ~cut & ((totals > 1 + rounding) | (totals < 1 - 2 * rounding) | (totals == 0)),  # some cut decimals off
+        off
+        & ~cut
+        & ((totals > 1 + rounding) | (totals < 1 - 2 * rounding) | (totals == 0)),  # cut decimals err twice as much
         "does not sum to 1, nor as rounded probabilities or the top classes do; give a probability of each class",
         totals,
     )
     whole = np.where((off & ~cut)[:, None], shares / np.where(totals > 0, totals, 1)[:, None], shares)
-    whole = np.where(cut[:, None] & (shares == 0), missing[:, None], whole).astype(np.float32)
+    whole = np.where(cut[:, None] & (shares == 0), missing_each[:, None], whole).astype(np.float32)
     done = [
         f"{count} were {how}"
         for count, how in (

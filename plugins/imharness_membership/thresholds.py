@@ -31,29 +31,33 @@ def class_thresholds(values: Array, member: Array, labels: Array, classes: int) 
     """
     keys = _packed(values, member, labels)
     ordered = np.sort(keys)
-    inside = np.r_[0, np.cumsum(ordered & np.uint64(1), dtype=np.int64)]
-    edges = np.searchsorted(ordered, np.arange(classes + 1, dtype=np.uint64) << np.uint64(33))
-    rows, members = np.diff(edges), np.diff(inside[edges])
+    members_before = np.r_[0, np.cumsum(ordered & np.uint64(1), dtype=np.int64)]
+    edges = np.searchsorted(ordered, np.arange(classes + 1, dtype=np.uint64) << np.uint64(33))  # where a class begins
+    rows, members = np.diff(edges), np.diff(members_before[edges])
     others = rows - members
     thresholds = np.full(classes, np.nan, dtype=np.float32)
     thresholds[(members > 0) & (others == 0)], thresholds[(members == 0) & (others > 0)] = -np.inf, np.inf
-    first = np.flatnonzero(np.r_[True, (ordered[1:] ^ ordered[:-1]) > 1])
+    first = np.flatnonzero(np.r_[True, (ordered[1:] ^ ordered[:-1]) > 1])  # of the rows of each value
     counts = np.diff(np.searchsorted(first, edges))
-    class_index = np.repeat(np.arange(classes), counts)
-    missed = inside[first] - inside[edges[class_index]]
+    class_index = np.repeat(np.arange(classes), counts)  # the class of each distinct value
+    # with this value as the threshold, the rows of its class before it are called non-members: wrongly and rightly
+    missed = members_before[first] - members_before[edges[class_index]]
     spared = first - edges[class_index] - missed
     with np.errstate(invalid="ignore", divide="ignore"):
         balanced = (members[class_index] - missed) / members[class_index] + spared / others[class_index]
-    for_all = (members > 0) & (others > 0)
+    has_both = (members > 0) & (others > 0)
     starts = np.r_[0, np.cumsum(counts)[:-1]][counts > 0]
     highest = np.full(classes, np.nan)
     highest[counts > 0] = np.maximum.reduceat(balanced, starts)
-    best = first[(balanced == highest[class_index]) & for_all[class_index]]
+    best = first[(balanced == highest[class_index]) & has_both[class_index]]
     return _earliest(thresholds, keys, ordered[best] >> np.uint64(1), member, labels)
 
 
 def _packed(values: Array, member: Array, labels: Array) -> Array:
-    """Return uint64 that sort by class, then value, then membership."""
+    """Return uint64 that sort by class, then value, then membership: from bit 33, from bit 1, and bit 0.
+
+    The bits of a float32 sort as the number does once the sign bit is set, or all bits are flipped if it is negative.
+    """
     clean = np.where(np.isnan(values), np.float32(-np.inf), values).astype(np.float32) + np.float32(0)
     bits = clean.view(np.uint32)
     flipped = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31)).astype(np.uint64)
@@ -61,7 +65,10 @@ def _packed(values: Array, member: Array, labels: Array) -> Array:
 
 
 def _earliest(thresholds: Array, keys: Array, best: Array, member: Array, labels: Array) -> Array:
-    """Fill in for each class the first of its best values: members before non-members, then in the given order."""
+    """Fill in for each class the first of its best values: members before non-members, then in the order of the rows.
+
+    `best`: keys of class and value, without membership, sorted.
+    """
     of_class, first, ties = np.unique(best >> np.uint64(32), return_index=True, return_counts=True)
     thresholds[of_class.astype(np.int64)] = _unpacked(best[first])
     for label in of_class[ties > 1].astype(np.int64):
@@ -86,9 +93,9 @@ def margins(query: MembershipQuery, shadow: torch.Tensor, target: torch.Tensor, 
         classes = query.shadow_outputs.shape[1]
         thresholds = class_thresholds(values, member, labels, classes)
         of_row = torch.from_numpy(np.where(np.isnan(thresholds), overall, thresholds))[query.target_labels.cpu()]
-    scale = float(torch.finfo(torch.float32).max) / 4
+    largest = float(torch.finfo(torch.float32).max) / 4  # infinity less infinity would be NaN
     target = torch.nan_to_num(target, nan=-torch.inf)
-    return target.clamp(-scale, scale) - of_row.to(target).clamp(-scale, scale)
+    return target.clamp(-largest, largest) - of_row.to(target).clamp(-largest, largest)
 
 
 class ThresholdEvaluator(MembershipEvaluator):

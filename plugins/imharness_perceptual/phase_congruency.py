@@ -72,7 +72,7 @@ class _PhaseCongruency(torch.autograd.Function):
             along, beside = _turned(response, total)
             median = size[:, 0].flatten(1).median(dim=1)
             above = (along.sum(dim=1) - beside.abs_().sum(dim=1)).sub_(factor * median.values[:, None, None])
-            energy += above.clamp(min=0)
+            energy += above.clamp(min=0)  # what is above the threshold
             amplitude += size.sum(dim=1)
             saved += [response, size, above, median.indices]
         ctx.save_for_backward(energy, amplitude, *(saved if ctx.needs_input_grad[0] else ()))
@@ -81,6 +81,17 @@ class _PhaseCongruency(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, upstream: torch.Tensor) -> torch.Tensor:
+        """Return the gradient by the image.
+
+        With responses R_s at an orientation, total T = sum R_s, direction m = T / |T| and g_s = sign(Im(R_s conj(m))),
+        it adds to the energy, if that is above 0,
+
+            Re(M conj(m)) - threshold,  M = T + i sum g_s R_s.
+
+        The gradient by a complex number z is d/dRe(z) + i d/dIm(z): that by R_s is m - i g_s m, where it stands beside
+        m, and through m, which depends on T, (M - Re(M conj(m)) m) / |T|. Amplitude and threshold add multiples of
+        R_s / |R_s|.
+        """
         energy, amplitude, *saved = ctx.saved_tensors
         filters, factors = _filters(upstream.shape[1], upstream.shape[2], upstream.device)
         of_energy, of_amplitude = upstream / amplitude, -upstream * energy / amplitude.square()
@@ -92,16 +103,16 @@ class _PhaseCongruency(torch.autograd.Function):
             length = _length(total)
             slope = of_energy * (above > 0)
             side = _turned(response, total)[1].sign_()
-            # of a response: its size, its part along the mean direction, its part beside it, and that direction
+            # the gradient by |R_s|; the threshold is a multiple of one of them, the median at the smallest scale
             of_size = of_amplitude[:, None].repeat(1, size.shape[1], 1, 1)
             of_size[:, 0].flatten(1)[rows, median] -= factor * slope.sum(dim=(1, 2))
-            mean, moved = total / (length + EPS), total + 1j * (side * response).sum(dim=1)
-            along = (moved.conj() * total).real / (length * (length + EPS)).clamp(min=EPS)
-            turned = (moved - along * total) / (length + EPS)
-            term = response * of_size.div_(size.clamp(min=EPS))
-            term += (slope * (mean + turned))[:, None]
-            term -= (1j * slope * mean)[:, None] * side
-            gradient += (torch.fft.fft2(term) * kernel).sum(dim=1)
+            direction, of_direction = total / (length + EPS), total + 1j * (side * response).sum(dim=1)  # m, M
+            along = (of_direction.conj() * total).real / (length * (length + EPS)).clamp(min=EPS)
+            of_total = (of_direction - along * total) / (length + EPS)
+            of_response = response * of_size.div_(size.clamp(min=EPS))
+            of_response += (slope * (direction + of_total))[:, None]
+            of_response -= (1j * slope * direction)[:, None] * side
+            gradient += (torch.fft.fft2(of_response) * kernel).sum(dim=1)
         return torch.fft.ifft2(gradient).real
 
 

@@ -53,7 +53,10 @@ class _Seat:
 
     `answer`: the key of the record by which it shows that its store is that of the run, until the record is removed.
     `began`: when it wrote that record, by its own clock; older records are not of this run.
+    `since`: when it got its tasks, by this process's monotonic clock, s.
     `spent`: how long it has worked on its tasks, as far as this process saw it, s.
+    `quick`: whether its last tasks took less than `AHEAD_S` each; then it gets several at once.
+    `built`: labels of components.
     """
 
     actor: Any
@@ -90,8 +93,8 @@ class RayWorkers:
         self._limit = time_limit_s
         self._tasks: dict[str, TaskSpec] = {}
         self._seats, self._free, self._busy = set[_Seat](), dict[_Seat, None](), dict[str, _Seat]()
-        self._left_out: dict[str, str] = {}
-        self._crashes: Counter[str] = Counter()
+        self._left_out: dict[str, str] = {}  # node -> the reason
+        self._crashes: Counter[str] = Counter()  # by node, since a worker was ready
         self._events: SimpleQueue[tuple[_Seat, str, Future[Any]]] = SimpleQueue()
         self._store, self._greeting = Store(config.store), ""
         self._looked, self._room, self._waits_since = time.monotonic(), 0, float("inf")
@@ -153,7 +156,7 @@ class RayWorkers:
                 yield self._events.get_nowait()
 
     def _taken(self, seat: _Seat, what: str, future: Future[Any]) -> Iterator[TaskResult]:
-        """Handle what a worker reported, or that it is gone, and give it its next tasks."""
+        """Take in the answer to the call `what` ("where", "open" or "run"), or that a worker is gone; give it tasks."""
         error, opened = future.exception(), not seat.answer
         if error is not None:
             if seat.tasks:
@@ -205,6 +208,7 @@ class RayWorkers:
         return None
 
     def _opened(self, seat: _Seat, reason: str) -> None:
+        """Give a new worker tasks if this store has its record; leave its node out if not, or for its `reason`."""
         if not reason:
             record = self._store.record(seat.answer)
             if record is None:

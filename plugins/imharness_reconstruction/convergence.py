@@ -34,7 +34,7 @@ digit leaves 0.04 and more, and the mean gradient of eight 0.03; rounding to 8 b
 NEARLY = 0.2
 """Rounding or slight noise may be why an original leaves less than this share; more is no small change."""
 NOISY = 4.0
-"""How many standard deviations of its sum of squares what an image leaves may be from noise of a size that is known."""
+"""How far the sum of squares that an image leaves may be from that of known noise, in its standard deviations."""
 GREY = 0.5
 LEVEL = 1 / 255
 """The step of 8 bits: an image that differs from its mean by less is flat."""
@@ -124,9 +124,9 @@ def matching_round(
 
 def flat_of(images: torch.Tensor) -> torch.Tensor:
     """Return images ``(N, 3, H, W)`` of the mean colour of each; of one that is flat itself, a grey one."""
-    flat = images.mean(dim=(2, 3), keepdim=True).expand_as(images)
-    same = (images - flat).abs().amax(dim=(1, 2, 3), keepdim=True) < LEVEL
-    return torch.where(same, GREY, flat)
+    mean_colour = images.mean(dim=(2, 3), keepdim=True).expand_as(images)
+    same = (images - mean_colour).abs().amax(dim=(1, 2, 3), keepdim=True) < LEVEL
+    return torch.where(same, GREY, mean_colour)
 
 
 def judged(
@@ -162,9 +162,8 @@ def explains(
     count = double(torch.ones_like(values) if masks is None else flat(masks)).sum(dim=1)
 
     def excess(loss: torch.Tensor) -> torch.Tensor:
-        residual = (
-            values.square().sum(dim=1) * double(loss) * (2 - double(loss))
-        )  # less the part along the image's gradient
+        # 1 - cos^2, with cos = 1 - loss: what is shared, less its part along the gradient of the image
+        residual = values.square().sum(dim=1) * double(loss) * (2 - double(loss))
         return (residual / noise**2 - count) / (2 * count).sqrt()
 
     blind = excess(nothing).abs() <= NOISY

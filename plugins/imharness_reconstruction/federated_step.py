@@ -57,7 +57,11 @@ def attacked_round(
 def as_sent(
     federated_round: Round, shared: Gradients, statistics: Gradients, targets: torch.Tensor, images: int
 ) -> dict[str, torch.Tensor]:
-    """Return what an attack gets: the update in the scale it knows, and what the threat model tells it besides."""
+    """Return what an attack gets: what is `shared`, and `statistics` and labels if the threat model gives them.
+
+    `shared` ``(B, *shape)`` is the mean gradient of the steps on `images` images. An attack that does not know the
+    learning rate gets the change of the weights instead, which is that times the rate and the number of steps.
+    """
     factor = 1.0 if federated_round.rate_known else federated_round.learning_rate * len(federated_round.steps(images))
     received = {name: values * factor for name, values in shared.items()}
     received |= statistics if federated_round.statistics_known else {}
@@ -74,12 +78,12 @@ def measured(
     rebuilt: torch.Tensor,
 ) -> dict[str, np.ndarray]:
     """Return how well reconstructions ``(N, 3, H, W)``, in any order within a participant, explain what was shared."""
-    several, size, *sides = private.shape
+    participants, size, *sides = private.shape
     shape = (sides[0], sides[1], sides[2])
     order = paired(rebuilt, private.flatten(0, 1), size)
     labels = targets.argmax(dim=2) if federated_round.labels_known else listed(label_counts(shared, model, shape, size))
     read = torch.nn.functional.one_hot(labels, targets.shape[2]).to(targets)
-    ordered, unordered = (values.unflatten(0, (several, size)) for values in (rebuilt[order], rebuilt))
+    ordered, unordered = (values.unflatten(0, (participants, size)) for values in (rebuilt[order], rebuilt))
     with torch.no_grad():
         fit = matching_round(model, federated_round, shared, private, targets, ordered, unordered, read)
     if component.closed_form:

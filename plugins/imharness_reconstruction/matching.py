@@ -27,21 +27,23 @@ def survivors(gradients: Gradients) -> Gradients | None:
     """Return 1 for coordinates that a defense kept and 0 for those it set to 0; None when nothing was pruned.
 
     Each gradient ``(N, *shape)`` is judged by itself, parameter by parameter. Many coordinates of a plain gradient are
-    exactly 0, too: those of units that were not active, and of inputs that are 0. They tell of the image, and count.
+    exactly 0, too: those of units that were not active, and of inputs that are 0. They tell of the image, and count. A
+    gradient was pruned if one of its parameters shows it, or if most of it is 0 and no parameter shows the opposite;
+    then the zeros of every parameter that does not show the opposite are those of pruning.
     """
-    traces = {name: [_pruned(row) for row in values] for name, values in gradients.items()}
+    signs = {name: [_pruned(row) for row in values] for name, values in gradients.items()}
     zeros = sum((values == 0).flatten(1).sum(dim=1) for values in gradients.values())
     size = sum(values[0].numel() for values in gradients.values())
     pruned = [
         any(row) or (False not in row and share > PRUNED)
-        for row, share in zip(zip(*traces.values(), strict=True), (zeros / size).tolist(), strict=True)
+        for row, share in zip(zip(*signs.values(), strict=True), (zeros / size).tolist(), strict=True)
     ]
     if not any(pruned):
         return None
     masks = {}
     for name, values in gradients.items():
         hidden = torch.tensor(
-            [is_pruned and trace is not False for is_pruned, trace in zip(pruned, traces[name], strict=True)]
+            [is_pruned and sign is not False for is_pruned, sign in zip(pruned, signs[name], strict=True)]
         )
         masks[name] = ((values != 0) | ~hidden.to(values.device).view(-1, *[1] * (values.ndim - 1))).to(values.dtype)
     return masks
@@ -53,17 +55,17 @@ def _pruned(values: torch.Tensor) -> bool | None:
     Without pruning, zeros fill whole rows and columns of a weight, and there are numbers that are nearly 0. Pruning by
     magnitude leaves none of these, and any pruning scatters its zeros.
     """
-    there = values != 0
-    if int(there.sum()) >= (1 - PRUNED) * values.numel():
+    nonzero = values != 0
+    if int(nonzero.sum()) >= (1 - PRUNED) * values.numel():
         return None
     if values.ndim > 1:
-        grid = there.flatten(1)
-        live = int(grid.any(dim=1).sum()) * int(grid.any(dim=0).sum())
-        if live >= ENOUGH and int(there.sum()) < (1 - PRUNED) * live:
+        grid = nonzero.flatten(1)
+        live = int(grid.any(dim=1).sum()) * int(grid.any(dim=0).sum())  # numbers outside rows and columns of zeros
+        if live >= ENOUGH and int(nonzero.sum()) < (1 - PRUNED) * live:
             return True
-    if int(there.sum()) < ENOUGH:
+    if int(nonzero.sum()) < ENOUGH:
         return None
-    sizes = values[there].abs().unique()  # few different ones where pixels are 0 or 1, which leave a gap themselves
+    sizes = values[nonzero].abs().unique()  # few different ones where pixels are 0 or 1, which leave a gap themselves
     return len(sizes) >= ENOUGH and bool(sizes[0] > GAP * sizes[len(sizes) // 2])
 
 
@@ -103,11 +105,11 @@ class GradientMatching(ReconstructionAttack):
         a wrong image L-BFGS leaves a large share of the gradient, and what a right one leaves is noise.
         """
         masks = survivors(gradients) if self.surviving else None
-        size = sum(values.square().flatten(1).sum(dim=1) for values in gradients.values())
-        enough, best, lowest = self.tolerance * size, start(), torch.full_like(size, torch.inf)
-        found_by = max(self.again, self.tolerance) * size
+        squared_length = sum(values.square().flatten(1).sum(dim=1) for values in gradients.values())
+        enough, best, lowest = self.tolerance * squared_length, start(), torch.full_like(squared_length, torch.inf)
+        final = max(self.again, self.tolerance) * squared_length  # no image starts again from this distance on down
         for number in range(self.starts):
-            chosen = (lowest > found_by).nonzero()[:, 0]
+            chosen = (lowest > final).nonzero()[:, 0]
             first = best if number == 0 else start()
             if not len(chosen):
                 break

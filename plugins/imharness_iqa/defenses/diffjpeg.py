@@ -85,7 +85,7 @@ def table(base: tuple[int, ...], quality: int) -> torch.Tensor:
 
 
 def _coded(planes: torch.Tensor, cosines: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
-    """Return planes ``(N, C, H, W)`` after transform, quantisation and back."""
+    """Return planes ``(N, C, H, W)`` after transform, quantisation and back, with a step ``(64,)`` per coefficient."""
     shape = planes.shape
     blocks = planes.view(*shape[:2], shape[2] // BLOCK, BLOCK, shape[3] // BLOCK, BLOCK).transpose(3, 4)
     coefficients = blocks.reshape(-1, BLOCK * BLOCK) @ (cosines.T / steps)

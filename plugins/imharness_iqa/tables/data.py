@@ -142,9 +142,11 @@ class Study:
     """f(D(x)) of the clean images on which it is tested whether a defense keeps their order: those of every severity
     where a data set has them, else `reported_clean`."""
     half: str
-    """Says which images those are; empty if nothing was chosen."""
+    """A sentence for captions that names the photographs of `reported`; empty if nothing was chosen."""
     groups: Mapping[str, str]
+    """Label of a purification -> its group, such as compression."""
     times: Mapping[str, float]
+    """Label of a purification -> ms for each image."""
     trained: frozenset[str]
     """Training defenses, which exist for some metrics only and do not change images."""
     note: str
@@ -183,8 +185,8 @@ def load(query: Query, fewest: int = BOTH_HALVES) -> Study:
         dict(zip(defenses["defense"], defenses[name], strict=True)) for name in ("entry", "kind", "ms")
     )
     through = attacked.where(attacker="adaptive")
-    aware = {through.blocks.entries[row] for _, row in through.lines("d")}
-    chosen, reserved = choose(attacked.where(attacker="fixed"), entries, trained, aware, fewest)
+    gone_through = {through.blocks.entries[row] for _, row in through.lines("d")}
+    chosen, reserved = choose(attacked.where(attacker="fixed"), entries, trained, gone_through, fewest)
     rest = set(attacked.photographs) | set(clean.photographs)
     reported, reported_clean, graded = (
         subset.on(rest - reserved) if reserved else subset for subset in (attacked, clean, graded)
@@ -323,26 +325,27 @@ def _measured(blocks: Blocks, clean: Blocks) -> Blocks:
 
 
 def _defended(blocks: Blocks, clean: Blocks) -> list[np.ndarray]:
-    """Return f(D(x)) of every unit of each condition ``(entries, units)``; equal conditions share one array."""
+    """Return f(D(x)) of every unit of each condition ``(entries, units)``, NaN where there is none.
+
+    Conditions of one data set, one metric and the same array of units share one array.
+    """
     positions = {
         (clean_condition["dataset"], clean_condition["metric"]): c for c, clean_condition in enumerate(clean.conditions)
     }
-    attacked_rows, rows = (
-        zip(*[(i, clean.entries.index(e)) for i, e in enumerate(blocks.entries) if e in clean.entries], strict=True)
-        if set(blocks.entries) & set(clean.entries)
-        else ((), ())
-    )
+    rows = [i for i, entry in enumerate(blocks.entries) if entry in clean.entries]
+    clean_rows = [clean.entries.index(blocks.entries[i]) for i in rows]
     arrays, kind = dict[tuple[str, str, int], np.ndarray](), np.result_type(np.float32, *clean.values["score"])
     for condition, units in zip(blocks.conditions, blocks.units, strict=True):
         key = condition["dataset"], condition["metric"], id(units)
         c = positions.get(key[:2])
         if key not in arrays:
             arrays[key] = np.full((len(blocks.entries), len(units)), np.nan, kind)
-            if c is not None and attacked_rows:
-                names = units.astype(str)
-                at = np.flatnonzero(np.isin(names, clean.units[c].astype(str)))
-                there = np.searchsorted(clean.units[c].astype(str), names[at])
-                arrays[key][np.ix_(attacked_rows, at)] = clean.values["score"][c][np.ix_(rows, there)]
+            if c is not None and rows:
+                names, clean_names = units.astype(str), clean.units[c].astype(str)
+                columns = np.flatnonzero(np.isin(names, clean_names))
+                clean_columns = np.searchsorted(clean_names, names[columns])
+                clean_scores = clean.values["score"][c][np.ix_(clean_rows, clean_columns)]
+                arrays[key][np.ix_(rows, columns)] = clean_scores
     return [
         arrays[attacked_condition["dataset"], attacked_condition["metric"], id(units)]
         for attacked_condition, units in zip(blocks.conditions, blocks.units, strict=True)

@@ -67,7 +67,10 @@ class AdvReg(MembershipTraining):
         return train
 
     def build_together(self, device: torch.device, network: torch.nn.Module) -> TrainTogether | None:
-        """Return the training of many small networks at once, each against an attacker of its own."""
+        """Return the training of many small networks at once, each against an attacker of its own.
+
+        It takes the steps of `build` for each; weights and rows are stacks with the network as the first dimension.
+        """
         if not faster_together(device, network, AttackNet(CLASSES, self.width)):
             return None
 
@@ -79,40 +82,38 @@ class AdvReg(MembershipTraining):
             progress: Progress,
         ) -> None:
             attackers = [self._attacker(*one) for one in zip(networks, data, rngs, strict=True)]
-            weights, learnt = stack_weights(networks), stack_weights(attackers)
-            ours, theirs = descent_of(weights.values(), plan), Adam(learnt.values(), ATTACKER_RATE)
+            weights, attacker_weights = stack_weights(networks), stack_weights(attackers)
+            ours, theirs = descent_of(weights.values(), plan), Adam(attacker_weights.values(), ATTACKER_RATE)
             features, labels, others_x, others_y = (
                 torch.stack(tensors)
                 for tensors in zip(
                     *((d.features, d.labels, d.reference_features, d.reference_labels) for d in data), strict=True
                 )
             )
-            which = torch.arange(len(networks), device=device)[:, None]
-
-            answers, gains = answers_of(networks[0]), attackers[0].stacked
-
+            each = torch.arange(len(networks), device=device)[:, None]
+            answers, attacker_logits = answers_of(networks[0]), attackers[0].stacked
             for epoch in range(plan.epochs):
                 networks[0].train()
                 batch_lists = [list(_batches(d, plan.batch_size, rng)) for d, rng in zip(data, rngs, strict=True)]
                 for batches in zip(*batch_lists, strict=True):
                     batch, others = (torch.stack(rows) for rows in zip(*batches, strict=True))
-                    x, y = features[which, batch], labels[which, batch]
+                    x, y = features[each, batch], labels[each, batch]
                     if epoch >= self.warm_up:
-                        mixed_x = torch.cat([x, others_x[which, others]], dim=1)
-                        mixed_y = torch.cat([y, others_y[which, others]], dim=1)
+                        mixed_x = torch.cat([x, others_x[each, others]], dim=1)
+                        mixed_y = torch.cat([y, others_y[each, others]], dim=1)
                         with torch.no_grad():
                             outputs = answers(weights, mixed_x).softmax(dim=2)
                         truth = (torch.arange(mixed_y.shape[1], device=device) < batch.shape[1]).float()
-                        logits = gains(learnt, outputs, mixed_y)
-                        wrong = F.binary_cross_entropy_with_logits(logits, truth.expand_as(logits), reduction="none")
-                        theirs.step(wrong.mean(dim=1).sum())
+                        logits = attacker_logits(attacker_weights, outputs, mixed_y)
+                        losses = F.binary_cross_entropy_with_logits(logits, truth.expand_as(logits), reduction="none")
+                        theirs.step(losses.mean(dim=1).sum())
                     if plan.augmentation != "none":
                         x = torch.stack([augmented(features, plan, rng) for features, rng in zip(x, rngs, strict=True)])
                     logits = answers(weights, x)
                     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
                     if epoch >= self.warm_up:
-                        adversary_gain = F.logsigmoid(gains(learnt, logits.softmax(dim=2), y)).mean(dim=1)
-                        loss = loss + self.weight * adversary_gain
+                        called_member = attacker_logits(attacker_weights, logits.softmax(dim=2), y)
+                        loss = loss + self.weight * F.logsigmoid(called_member).mean(dim=1)
                     ours.step(loss.sum())
                 ours.learning_rate = rate_after(plan, epoch + 1)
                 unstack_weights(weights, networks)

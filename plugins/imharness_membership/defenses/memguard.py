@@ -36,8 +36,11 @@ class MemGuard(MembershipRelease):
                 classifier = member_classifier(defender, self.epochs, rng)
                 noisy_outputs = _noisy(classifier, outputs, self.patience)
             distance = (noisy_outputs - outputs).abs().sum(dim=1)
-            certainty, noisy = ((classifier(sorted_outputs(x)).sigmoid() - 0.5).abs() for x in (outputs, noisy_outputs))
-            share = torch.where(certainty <= noisy, 0.0, (self.budget / distance.clamp(min=1e-12)).clamp(max=1))
+            certainty, noisy_certainty = (
+                (classifier(sorted_outputs(x)).sigmoid() - 0.5).abs() for x in (outputs, noisy_outputs)
+            )
+            affordable = (self.budget / distance.clamp(min=1e-12)).clamp(max=1)
+            share = torch.where(certainty <= noisy_certainty, 0.0, affordable)
             drawn = torch.rand(len(outputs), generator=rng).to(outputs.device)
             return torch.where((drawn < share)[:, None], noisy_outputs, outputs)
 
@@ -67,7 +70,7 @@ def member_classifier(defender_outputs: DefenderOutputs, epochs: int, rng: torch
 
 
 def _noisy(classifier: nn.Module, outputs: torch.Tensor, patience: int) -> torch.Tensor:
-    """Return the closest probabilities found with the same label for which the classifier changes sides.
+    """Return probabilities near the outputs, with the same label, for which the classifier changes sides.
 
     Algorithm 1 for all rows at once: gradient steps of fixed length on the logits. The weight of the distortion grows
     tenfold as long as a row still changes sides, and the last success is kept. Rows without success stay unchanged.

@@ -16,6 +16,7 @@ from imharness_membership.likelihood import ReferenceEvaluator
 SHAPE = {"student": 2.0, "normal": 1.0}
 """The prior's shape alpha; its scale beta is the variance of all answers."""
 SMALLEST = 1e-10
+"""The smallest variance."""
 
 
 class Bavaria(ReferenceEvaluator):
@@ -52,24 +53,31 @@ class Bavaria(ReferenceEvaluator):
     def _log_density(
         self, x: torch.Tensor, answers: torch.Tensor, chosen: torch.Tensor, every: torch.Tensor
     ) -> torch.Tensor:
-        """Return the log density of answers ``(m,)`` on one side, up to a constant of both sides.
+        """Return the log density of answers x ``(m,)`` on one side, up to a constant of both sides.
 
         `chosen`, bool ``(K, m)``, says which answers the posterior of each row follows from, `every` are those that the
-        prior follows from.
+        prior follows from. With mean m and variance b of `every`, n chosen answers of mean a and sum of squared
+        deviations S, the posterior has
+
+            kappa' = kappa + n,  alpha' = alpha + n / 2,  beta' = b + S / 2 + kappa n (a - m)^2 / (2 kappa').
+
+        "student" is the t density of 2 alpha' degrees of freedom at (kappa m + n a) / kappa', of squared scale beta'
+        (kappa' + 1) / (alpha' kappa'); "normal" has the mean a and the expected variance, beta' / (alpha' - 1).
         """
         count = chosen.sum(dim=0).to(answers.dtype)
-        middle, spread = (every.mean(), every.var(correction=0)) if len(every) else (x.new_zeros(()), x.new_ones(()))
-        mean = torch.where(count > 0, (answers * chosen).sum(dim=0) / count.clamp(min=1), middle)
+        centre, variance = (every.mean(), every.var(correction=0)) if len(every) else (x.new_zeros(()), x.new_ones(()))
+        mean = torch.where(count > 0, (answers * chosen).sum(dim=0) / count.clamp(min=1), centre)
         squares = ((answers - mean).square() * chosen).sum(dim=0)
-        shape, weight = SHAPE[self.density] + count / 2, self.kappa + count
-        scale = spread + squares / 2 + self.kappa * count * (mean - middle).square() / (2 * weight)
+        alpha, kappa = SHAPE[self.density] + count / 2, self.kappa + count
+        beta = variance + squares / 2 + self.kappa * count * (mean - centre).square() / (2 * kappa)
         if self.density == "normal":
-            variance = torch.where(shape > 1, scale / (shape - 1).clamp(min=0.5), scale).clamp(min=SMALLEST)
-            return -((x - mean).square() / variance + variance.log()) / 2
-        width = (scale * (weight + 1) / (shape * weight)).clamp(min=SMALLEST)
-        location = (self.kappa * middle + count * mean) / weight
-        tail = torch.log1p((x - location).square() / (2 * shape * width))
-        return torch.lgamma(shape + 0.5) - torch.lgamma(shape) - (shape.log() + width.log()) / 2 - (shape + 0.5) * tail
+            expected = torch.where(alpha > 1, beta / (alpha - 1).clamp(min=0.5), beta).clamp(min=SMALLEST)
+            return -((x - mean).square() / expected + expected.log()) / 2
+        squared_scale = (beta * (kappa + 1) / (alpha * kappa)).clamp(min=SMALLEST)
+        location = (self.kappa * centre + count * mean) / kappa
+        tail = torch.log1p((x - location).square() / (2 * alpha * squared_scale))
+        peak = torch.lgamma(alpha + 0.5) - torch.lgamma(alpha) - (alpha.log() + squared_scale.log()) / 2
+        return peak - (alpha + 0.5) * tail
 
 
 @hookimpl

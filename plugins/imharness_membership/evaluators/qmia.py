@@ -19,6 +19,7 @@ from imharness_membership.thresholds import margins
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """The quantiles that are fitted together: location and scale depend on the record, the shape does not."""
 LEAST = 1e-3
+"""The smallest standard deviation that something is divided by."""
 BATCH = 4096
 
 
@@ -47,17 +48,17 @@ class Qmia(MembershipEvaluator):
             with torch.enable_grad():
                 location, spread = self._fitted(shadow_features[outside], odds[outside])
             shadow_scores = (odds - location(shadow_features)) / spread(shadow_features)
-            theirs = (log_odds(query.target_outputs, query.target_labels) - location(target_features)) / spread(
-                target_features
-            )
-            return margins(query, shadow_scores, theirs, per_class=False)
+            target_odds = log_odds(query.target_outputs, query.target_labels)
+            target_scores = (target_odds - location(target_features)) / spread(target_features)
+            return margins(query, shadow_scores, target_scores, per_class=False)
 
         return infer
 
     def _fitted(self, features: torch.Tensor, odds: torch.Tensor) -> "tuple[_Linear, _Spread]":
         """Return location and scale of the quantiles as functions of features ``(n, f)``, by the pinball loss.
 
-        Quantile q of the log odds ``(n,)`` of a row is location + scale * shape[q]; all rows share the shape.
+        Quantile q of the log odds ``(n,)`` of a row is location + scale * shape[q]; all rows share the shape. It is
+        learnt in units of `width`, the standard deviation of `odds`, from their mean `centre`.
         """
         centre = odds.mean() if len(odds) else odds.new_zeros(())
         width = odds.std().clamp(min=LEAST) if len(odds) > 1 else odds.new_ones(())

@@ -19,7 +19,7 @@ def charts(scores: Blocks, ranked: Table, promised: Mapping[str, Columns]) -> li
     `ranked`: the table of the ranking; `promised`: risk scores, see `imharness_membership.tables.risk.risk_rows`.
     """
     curves = tuple(_curves(scores)) if UNDEFENDED in scores.entries else ()
-    roc = Chart(
+    roc_chart = Chart(
         id="roc",
         title="ROC of evaluators, undefended model",
         kind="curves",
@@ -52,7 +52,7 @@ def charts(scores: Blocks, ranked: Table, promised: Mapping[str, Columns]) -> li
         caption="How members' risk is spread (Song and Mittal, figures 1, 5, 6): two defenses with the same mean can "
         "leave different shares of members at high risk. All splits, an adversary who knows the defense.",
     )
-    return [*([roc] if curves else []), front, *([spread] if spread.series else [])]
+    return [*([roc_chart] if curves else []), front, *([spread] if spread.series else [])]
 
 
 def _cumulative(promised: Mapping[str, Columns]) -> Iterator[Series]:

@@ -72,6 +72,12 @@ PUBLISHED = {("2afc", "test"): 36_300, ("2afc", "train"): 151_400, ("jnd", "test
 
 @dataclass(frozen=True)
 class _Entry:
+    """A patch: `choice` 0 or 1 and `verdict` where it is compared, -1 and NaN where it is the reference.
+
+    `name`: FAMILY/NAME/FOLDER; `reference`: that of the patch it is compared with; `group`: FAMILY/NAME, "" of a
+    reference.
+    """
+
     file: Path
     name: str
     reference: str
@@ -184,12 +190,14 @@ class Bapps(ImageDataset):
                     stacklevel=3,
                 )
             people = [float("nan") if odd else float(usual)] * len(patches)
-        of = {e.name: facts for e, facts in zip(references, zip(photographs, people, strict=True), strict=True)}
-        for e in entries:
-            if not np.isnan(e.verdict) and not np.isnan(n := of[e.reference][1]) and not _is_share_of(e.verdict, n):
+        photograph_of, people_of = (
+            {e.name: fact for e, fact in zip(references, facts, strict=True)} for facts in (photographs, people)
+        )
+        judges = [0.0 if np.isnan(e.verdict) else people_of[e.reference] for e in entries]
+        for e, n in zip(entries, judges, strict=True):
+            if not np.isnan(e.verdict) and not np.isnan(n) and not _is_share_of(e.verdict, n):
                 raise ContractError(f"{table}: {e.verdict:g} is no share of the {n:g} people asked about {e.name}")
-        judges = [0.0 if np.isnan(e.verdict) else of[e.reference][1] for e in entries]
-        return [of[e.reference][0] for e in entries], judges
+        return [photograph_of[e.reference] for e in entries], judges
 
     def _looks(self, references: Sequence[_Entry], patches: Sequence[str]) -> list[str]:
         """Return the photograph of each patch: the first one whose reference looks the same."""

@@ -31,7 +31,7 @@ from imharness_reconstruction.output_layer import output_layer
 from imharness_reconstruction.per_image import averaged, gradients_and_inputs, mean_of
 
 ROUNDS = 2.0
-"""Batches per image."""
+"""The number of batches, as a multiple of that of images; each image is in one batch of each round."""
 
 
 class Cafe(ReconstructionAttack):
@@ -64,10 +64,10 @@ class Cafe(ReconstructionAttack):
     def batches(self, images: int) -> list[list[int]]:
         """Return the images of each batch that the server draws: batches of one size, and each image in several."""
         size = min(self.batch, max(1, images // 2))
-        rounds, steps = max(2, round(ROUNDS * size)), -(-images // size)
+        rounds, batches = max(2, round(ROUNDS * size)), -(-images // size)  # of a round
         order = torch.rand(rounds, images, generator=generator(0)).argsort(dim=1)
-        filled = torch.cat([order, order[:, : steps * size - images]], dim=1)
-        return filled.reshape(rounds * steps, size).tolist()
+        filled = torch.cat([order, order[:, : batches * size - images]], dim=1)
+        return filled.reshape(rounds * batches, size).tolist()
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
@@ -98,10 +98,19 @@ class Cafe(ReconstructionAttack):
         layer: torch.nn.Linear,
         progress: Progress,
     ) -> Images:
+        """Return the images that step III ends with.
+
+        Args:
+            first: where it begins, float32 ``(N, 3, H, W)``.
+            labels: the classes ``(N,)``.
+            shared: the gradients of T batches ``(T, *shape)``, by parameter.
+            layer_inputs: what entered `layer` for each image, ``(N, in)``.
+            mean: the weights of the images in each batch ``(T, N)``.
+        """
         x = first.requires_grad_(True)
         optimiser = torch.optim.Adam([x], lr=self.learning_rate)
         scale = layer_inputs.square().mean().clamp(min=1e-12)
-        size = {name: values.square().sum().clamp(min=1e-20) * len(shared) for name, values in shared.items()}
+        divisors = {name: values.square().sum().clamp(min=1e-20) * len(shared) for name, values in shared.items()}
         masks = survivors(shared)
         if masks is None:  # the orthogonal factor changes squared distances by a constant only
             turned, mean = torch.linalg.qr(mean)
@@ -111,7 +120,7 @@ class Cafe(ReconstructionAttack):
             gap = averaged({name: computed[name] for name in shared}, mean)
             if masks is not None:
                 gap = {name: values * masks[name] for name, values in gap.items()}
-            matched = sum((gap[name] - values).square().sum() / size[name] for name, values in shared.items())
+            matched = sum((gap[name] - values).square().sum() / divisors[name] for name, values in shared.items())
             loss = matched + self.inputs * (entered - layer_inputs).square().mean() / scale
             loss = loss + self.total_variation * total_variation(x).sum()
             (x.grad,) = torch.autograd.grad(loss, x)
