@@ -75,13 +75,13 @@ def open_season(
     if photographs is not None and committed is not None:
         from imharness.running.photographs import check_readable
 
-        registry = installed()
-        check_readable(photographs, profile, committed, registry)
-        profile = on_photographs(profile, committed, registry)
+        check_readable(photographs, profile, committed, installed())
     if not secret.exists():
         with open(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32) + "\n")
     digest = digest_of(read_seed(secret))
+    if committed is not None:
+        profile = on_photographs(profile, committed, digest, installed())
     runs = [(track, sweep) for track in store.tracks() for sweep in store.sweeps(track)]
     wanted = (digest, profile.name, limit)
     others = [track for track, sweep in runs if (sweep.secret, sweep.profile, sweep.limit) != wanted]

@@ -49,6 +49,7 @@ from imharness_submissions.ledger import Ledger
 
 LATER = datetime.now(UTC).date() + timedelta(days=90)
 SEED = "5eed" * 16
+SECRET = digest_of(SEED)
 
 
 @pytest.fixture(autouse=True)
@@ -93,14 +94,14 @@ def photographs(folder: Path, names: Sequence[str], side: int = 48) -> Path:
     return folder
 
 
-def season_on(folder: Path) -> Season:
+def season_on(folder: Path, seed: str = SEED) -> Season:
     return Season(
         name="2027a",
         opened="",
         until=LATER,
         profile="tiny",
         protocol={},
-        secret=digest_of(SEED),
+        secret=digest_of(seed),
         photographs=commitment(folder),
     )
 
@@ -241,7 +242,7 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
     assert "unpublished photographs of season 2027a" in refused("results", "copy", store, tmp_path / "copy")
     assert "unpublished photographs" in refused("results", "export", "--format", "csv", "--rows", "--store", store)
 
-    copied = next(asset_path(season.photographs.folder).glob("*.png"))
+    copied = next(asset_path(season.photographs.folder(season.secret)).glob("*.png"))
     before = copied.read_bytes()
     copied.write_bytes(before + b" ")
     task = {"method": "harness/square[queries=2]", "strength": "strong"}
@@ -283,20 +284,30 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
     assert f"{NAMES[3]} is missing" in refused("season", "verify", archive / "photographs", "--store", archive)
 
 
+def test_two_seasons_on_the_same_photographs_have_a_copy_each(tmp_path: Path) -> None:
+    """As a rehearsal and the season have, or one season for each of two tracks, on one machine."""
+    folder = photographs(tmp_path / "lake", NAMES)
+    seasons_of_both = [(season_on(folder, seed), seed) for seed in (SEED, "5eee" * 16)]
+    for season, seed in seasons_of_both:
+        prepared(folder, season, seed)
+    for season, seed in seasons_of_both:
+        check_prepared(season, seed)
+
+
 def test_tracks_that_have_no_such_labels_are_left_out_and_the_protocol_covers_the_root(tmp_path: Path) -> None:
     folder = photographs(tmp_path / "lake", NAMES)
     people, profile, registry = commitment(folder), load_profile("embedded"), installed()
-    changed = on_photographs(profile, people, registry)
+    changed = on_photographs(profile, people, SECRET, registry)
     assert list(changed.tracks) == ["harness/iqa"]
-    assert changed.tracks["harness/iqa"].select["dataset"] == [f"harness/folder:photographs-{people.root[:16]}"]
+    assert changed.tracks["harness/iqa"].select["dataset"] == [f"harness/folder:{people.folder(SECRET)}"]
     (folder / "mos.csv").unlink()
     ladder = commitment(folder)
-    assert set(on_photographs(profile, ladder, registry).tracks) == {"harness/iqa", "harness/perceptual"}
-    digests = {on_photographs(profile, which, registry).identity("harness/iqa") for which in (people, ladder)}
+    assert set(on_photographs(profile, ladder, SECRET, registry).tracks) == {"harness/iqa", "harness/perceptual"}
+    digests = {on_photographs(profile, which, SECRET, registry).identity("harness/iqa") for which in (people, ladder)}
     assert len({profile.identity("harness/iqa"), *digests}) == 3
     only = profile.model_copy(update={"tracks": {"harness/membership": profile.tracks["harness/membership"]}})
     with pytest.raises(UsageError, match="no track of profile embedded can be computed on photographs"):
-        on_photographs(only, ladder, registry)
+        on_photographs(only, ladder, SECRET, registry)
 
 
 def test_a_look_up_of_public_photographs_protects_none_of_these(
@@ -323,7 +334,7 @@ def test_a_look_up_of_public_photographs_protects_none_of_these(
     prepared(folder, season, SEED)
     accepted = {"light/brightness": (Standing(date="", decision="accepted", reason="its numbers are known"),)}
     worst = []
-    for number, profile in enumerate((public, on_photographs(public, season.photographs, registry))):
+    for number, profile in enumerate((public, on_photographs(public, season.photographs, season.secret, registry))):
         store, graph = Store(tmp_path / f"store{number}"), plan_track("harness/iqa", profile, registry)
         cache = BuildCache(registry, store, torch.device("cpu"), 16)
         records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]

@@ -88,7 +88,7 @@ def checked(folder: Path, season: Season) -> dict[str, str]:
     files = listed(folder)
     if root_of(files) == photographs.root:
         return files
-    committed = photographs.listed or _known(asset_path(photographs.folder), photographs)
+    committed = photographs.listed or _known(asset_path(photographs.folder(season.secret)), photographs)
     where = f"{printable(folder)} does not hold the photographs of season {season.name}"
     if not committed:
         raise UsageError(
@@ -111,7 +111,7 @@ def prepared(folder: Path, season: Season, seed: str) -> Path:
     """
     files, photographs = checked(folder, season), _of(season)
     check_seed(season, seed)
-    target = import_folder() / photographs.folder
+    target = import_folder() / photographs.folder(season.secret)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".photographs-", dir=target.parent) as beside:
         fresh = Path(beside) / "copy"
@@ -135,7 +135,7 @@ def check_prepared(season: Season, seed: str) -> None:
     """Raise `UsageError` unless the copy among the assets is what the season committed itself to."""
     photographs = _of(season)
     check_seed(season, seed)
-    copy = asset_path(photographs.folder)
+    copy = asset_path(photographs.folder(season.secret))
     remedy = f"`harness season verify FOLDER`, with the folder of season {season.name}, makes it again."
     if not copy.is_dir():
         raise UsageError(f"the photographs of season {season.name} are not on this machine; {remedy}")
@@ -158,16 +158,16 @@ def check_prepared(season: Season, seed: str) -> None:
         raise UsageError(f"{where}: {MOS} was changed; {remedy}")
 
 
-def on_photographs(profile: Profile, photographs: Photographs, registry: Registry) -> Profile:
+def on_photographs(profile: Profile, photographs: Photographs, secret: str, registry: Registry) -> Profile:
     """Return a profile whose data sets are the photographs of a season, without tracks that they have no labels for.
 
-    Raises `UsageError` where no track is left.
+    `secret` is the digest of the season's seed. Raises `UsageError` where no track is left.
     """
     tracks = {}
     for name, track in profile.tracks.items():
         reader = registry.track(name).season_datasets.get(photographs.labels, "")
         if reader:
-            select = {**track.select, "dataset": [f"{reader}:{photographs.folder}"]}
+            select = {**track.select, "dataset": [f"{reader}:{photographs.folder(secret)}"]}
             tracks[name] = track.model_copy(update={"select": select})
     if not tracks:
         raise UsageError(

@@ -38,7 +38,7 @@ def in_season(profile: Profile, store: Store, registry: Registry) -> Profile:
 def of_season(profile: Profile, season: Season, registry: Registry) -> Profile:
     """Return the tracks of a season in a profile, computed on its photographs if it has some."""
     if season.photographs is not None:
-        profile = on_photographs(profile, season.photographs, registry)
+        profile = on_photographs(profile, season.photographs, season.secret, registry)
     return profile.model_copy(
         update={"tracks": {name: track for name, track in profile.tracks.items() if name in season.protocol}}
     )

@@ -33,10 +33,13 @@ class Photographs(BaseModel):
     labels: Literal["people", "ladder"]
     listed: Mapping[str, str] = Field(default_factory=dict)
 
-    @property
-    def folder(self) -> str:
-        """The name of their copy among the assets, by which data sets read it."""
-        return f"photographs-{self.root[:16]}"
+    def folder(self, secret: str) -> str:
+        """Return the name of their copy among the assets, by which data sets read it.
+
+        `secret` is the digest of the season's seed, from which the names in the copy follow: two seasons on the same
+        photographs have a copy each.
+        """
+        return f"photographs-{self.root[:16]}-{secret[:8]}"
 
 
 class Season(BaseModel):

@@ -94,7 +94,8 @@ def open_(
         limit=limit,
     )
     if season.photographs is not None:
-        console.say(f"opened {_commitment(season)}; a copy is among the assets, as {season.photographs.folder}")
+        copy = season.photographs.folder(season.secret)
+        console.say(f"opened {_commitment(season)}; a copy is among the assets, as {copy}")
     where = f"--profile {profile} --secret {secret} --store {address}"
     where += f" --limit {limit}" if limit is not None else ""
     console.say(
