@@ -140,10 +140,14 @@ def _is_public(track: Track, records: Sequence[TaskRecord], registry: Registry) 
     """Say whether a track that has seasons on unpublished photographs was computed on published ones.
 
     These are data sets that a package names; files of the user's own, and objects of notebooks, need not be published.
+    What other tasks read, such as an attack that was trained, may come from published photographs: no entry is measured
+    there.
     """
     if not track.season_datasets:
         return False
-    datasets = {ref.label: ref for record in records for ref in record.spec.components.values()}
+    read = {key for record in records for key in record.spec.needs.values()}
+    last = [record for record in records if record.key not in read]
+    datasets = {ref.label: ref for record in last for ref in record.spec.components.values()}
     for ref in datasets.values():
         if ref.kind == "dataset" and owner_of(ref.id) != LOCAL:
             with suppress(PluginError, ValidationError):

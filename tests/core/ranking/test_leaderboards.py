@@ -258,6 +258,22 @@ def test_a_first_place_on_photographs_that_entries_could_know_says_so(
     assert ranking.claim == "acme/defense wins."
 
 
+def test_training_an_attack_on_public_photographs_makes_those_of_a_season_no_public_ones(tmp_path: Path) -> None:
+    fitted, measured = record("1", "1", step="2"), record("1", "1")
+    named = {"dataset": "severity-ladder"}, {"dataset": "folder-ladder:photographs-5eed"}
+    trained, judged = ({kind: installed().one(kind, name).ref() for kind, name in names.items()} for names in named)
+    fitting = {"step": "fit", "components": {**fitted.spec.components, **trained}}
+    measuring = {"components": {**measured.spec.components, **judged}, "needs": {"fitted": fitted.key}}
+    fitted = fitted.model_copy(update={"spec": fitted.spec.model_copy(update=fitting)})
+    measured = measured.model_copy(update={"spec": measured.spec.model_copy(update=measuring)})
+    store, entries = Store(tmp_path), catalogue()
+    entries.registry = installed()
+    for done in (fitted, measured):
+        store.commit(done, {"x": [1.0]}, {})
+    (ranking,) = make_leaderboard(store, Reporting(), sweep_of("acme/t", [fitted, measured]), entries).rankings
+    assert ranking.claim == "acme/defense wins."
+
+
 class Optioned(Track):
     """A track whose table has the value of its option."""
 
