@@ -7,6 +7,7 @@ from tests.blind import iqa_noises as noises
 from tests.blind import membership_cheats as membership
 from tests.blind import perceptual_cheats as perceptual
 from tests.blind import reconstruction_cheats as reconstruction
+from tests.blind.channel_shuffles import Channels
 
 from imharness.components.registry import installed
 from imharness.contracts.component import Component
@@ -17,6 +18,8 @@ CASES: list[tuple[Component, str]] = [
     (iqa.InverseDecode(), "more than move pixels"),
     (iqa.InverseContrast(), "more than move pixels"),
     (iqa.InverseFilter(), "comes back in parts"),
+    (Channels(inverted="grey"), "comes back in parts"),
+    (Channels(inverted="by-place"), "comes back in parts"),
     (iqa.InverseMargin(), "25% of the pixels come back"),
     (iqa.InverseThumbnail(), "16 times"),
     (iqa.NoisyGradient(), SLOPES),
@@ -90,9 +93,12 @@ def test_what_gains_nothing_or_decides_nothing_is_left_to_the_leaderboard(cheat:
     assert [result.message for t in checks if (result := t.run()).status == "failed"] == []
 
 
-@pytest.mark.parametrize("name", ["harness/flip", "harness/crop", "harness/rotate[limit=50]", "acme/mirrors"])
+@pytest.mark.parametrize(
+    "name", ["harness/flip", "harness/crop", "harness/rotate[limit=50]", "acme/mirrors", "acme/channels"]
+)
 def test_what_moves_pixels_back_passes(name: str) -> None:
-    honest = iqa.Mirrors() if name == "acme/mirrors" else installed().one("defense", name)
+    ours = {"acme/mirrors": iqa.Mirrors, "acme/channels": Channels}
+    honest = ours[name]() if name in ours else installed().one("defense", name)
     (check,) = (t for t in trials(honest, 3) if t.check.startswith("moves pixels back") and not t.at_bound)
     result = check.run()
     assert result.status == "passed", result.message

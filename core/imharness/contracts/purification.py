@@ -32,6 +32,7 @@ class Purification(MetricDefense, Builds[Purifier]):
     def inverse(self, device: torch.device) -> Inverse | None:
         """Return a function that moves pixels back to where they were, or None if there is none.
 
-        It serves only to compare a defended image with the original.
+        It may also exchange whole channels again, and does nothing else to values. It serves only to compare a defended
+        image with the original.
         """
         return None

@@ -130,8 +130,9 @@ class PurificationProbe(Probe):
 
         First an image of codes is undone: no two values of it are equal, and pixels are numbered at random, because
         otherwise the mean of two neighbours would be the code of the pixel between them. A code that comes back says
-        from which pixel it was copied, and all channels must say the same. Then what the defense returned, as it is and
-        half as bright, must come back from these pixels, with the same border where none was copied.
+        from which pixel and channel it was copied: all channels must say the same pixel, and all pixels the same order
+        of channels. Then what the defense returned, as it is and half as bright, must come back from these, with the
+        same border where none was copied.
         """
         batch, seeds = self.inputs(n, height, width)["images"], self.seeds(n)
         moved, shape = self.tensor(self.built, {"images": batch}, seeds), tuple(batch.shape[1:])
@@ -140,9 +141,13 @@ class PurificationProbe(Probe):
         last = 3 * pixels + 1  # codes are 1/last to 3 pixels/last: the order of the pixel, then the channel
         codes = (3 * order[:, None] + torch.arange(3)[:, None] + 1) / last
         back = undo(codes.view_as(moved).to(moved), shape, ImageRng(seeds)).flatten(2).double() * last - 1
-        origin = (back.round() - torch.arange(3)[:, None]) / 3
-        copied = ((back - back.round()).abs() < 0.25) & (origin == origin.round()) & (origin >= 0) & (origin < pixels)
-        if not torch.equal(copied, copied[:, :1].expand_as(copied)) or bool((copied & (origin != origin[:, :1])).any()):
+        channel = back.round().remainder(3)
+        origin = (back.round() - channel) / 3
+        copied = ((back - back.round()).abs() < 0.25) & (origin >= 0) & (origin < pixels)
+        channels = channel.gather(2, copied.int().argmax(dim=2, keepdim=True))
+        strays = copied & ((origin != origin[:, :1]) | (channel != channels))
+        lost = copied.any(dim=1) & (channels.sort(dim=1).values != torch.arange(3)[:, None]).any(dim=1)
+        if not torch.equal(copied, copied[:, :1].expand_as(copied)) or bool(strays.any()) or bool(lost.any()):
             raise ContractError(f"{MORE_THAN_MOVES}: a pixel comes back in parts, or mixed with others")
         at = order.argsort(dim=1).gather(1, origin[:, 0].where(copied[:, 0], 0).long())
         copies = torch.zeros(n, pixels).scatter_add_(1, at, copied[:, 0].float())
@@ -154,7 +159,8 @@ class PurificationProbe(Probe):
             )
         for share in (1.0, 0.5):
             image = share * moved
-            expected = image.flatten(2).gather(2, at[:, None].expand(-1, 3, -1))
+            swapped = image.flatten(2).gather(1, channels.long().expand(-1, -1, pixels))
+            expected = swapped.gather(2, at[:, None].expand(-1, 3, -1))
             result = undo(image, shape, ImageRng(seeds)).flatten(2)
             border = (back.float() + 1) / last
             if float((result - expected.where(copied, border)).abs().max()) > 1e-4:
