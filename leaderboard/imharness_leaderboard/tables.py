@@ -83,7 +83,7 @@ def shown(value: Value | None, column: ColumnSpec) -> str:
     """Return a number as text, or a dash where there is none."""
     if value is None or value.value is None:
         return "–"
-    return f"{value.value:z.{column.decimals}f}"
+    return column.text(value.value)
 
 
 def spread(value: Value | None, column: ColumnSpec) -> str:
@@ -92,7 +92,7 @@ def spread(value: Value | None, column: ColumnSpec) -> str:
         return ""
     pieces = []
     if value.low is not None and value.high is not None:
-        pieces.append(f"{value.low:z.{column.decimals}f} – {value.high:z.{column.decimals}f}")
+        pieces.append(f"{column.text(value.low)} – {column.text(value.high)}")
     return ", ".join([*pieces, count] if (count := column.count(value)) else pieces)
 
 
@@ -116,7 +116,7 @@ def headline(leaderboard: Leaderboard) -> dict[str, str] | None:
         return None
     text = f"{column.label} {shown(value, column)}"
     if value.low is not None and value.high is not None:
-        text += f", 95% interval {value.low:z.{column.decimals}f} to {value.high:z.{column.decimals}f}"
+        text += f", 95% interval {column.text(value.low)} to {column.text(value.high)}"
     if count := column.count(value) if column.unit else "":
         text += f", {count}"
     behind = _behind(leaderboard, main).get(column.key)

@@ -45,7 +45,7 @@ def attacked(query: Query) -> Table:
             key=f"moved-{radius}",
             label=f"moved at {radius}/255",
             better="lower",
-            description=f"Mean of (d' - d) divided by mean d, for the worst attack within {radius}/255.",
+            description=f"Mean of (d' - d) divided by mean |d|, for the worst attack within {radius}/255.",
             unit="image",
             cluster_unit="photograph",
         )

@@ -43,6 +43,7 @@ from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
+from imharness.results.tables import Table
 from imharness.running.context import BuildCache, run_task
 from imharness.tracks import TrackReport
 from imharness_reconstruction.ranked import measure, ranked_models
@@ -294,6 +295,25 @@ def test_who_is_recognised_more_does_not_win_however_low_its_psnr(agrees: bool) 
     assert agrees or ranking.claim.startswith(f"Measures disagree: {one} leads {two} by ")
     assert "top-1 of a classifier, not people" in ranking.proxies
     assert len(ranking.secondary_measures) == 2
+
+
+def test_a_place_that_the_numbers_do_not_show_is_said() -> None:
+    """On each image "one" leaks 1 dB less, but on ten of them, from which most can be read, only attacks on it end."""
+    psnr = np.where(np.arange(30) < 10, 20.0, 10.0) + np.array([[9.0], [-1.0], [0.0]])
+    psnr = psnr + np.random.default_rng(0).normal(0, 0.1, (3, 30))
+    ended = np.ones((3, 30), dtype=bool)
+    one, two = "x/net + harness/one", "x/net + harness/two"
+
+    def table_of(converged: np.ndarray) -> Table:
+        return leaderboard(psnr, np.ones((3, 30), dtype=bool), converged).tables[0]
+
+    assert "reverse order" not in table_of(ended).note
+    ended[2, :10] = False
+    table = table_of(ended)
+    first, second = table.rows[:2]
+    assert (first.label, second.label) == (one, two)
+    assert first.values["worst"].number_or(0) > second.values["worst"].number_or(0) + 1
+    assert f"Places put {one} before {two} by the private images that two entries share; " in table.note
 
 
 def test_every_sentence_follows_from_the_scores_on_the_leaderboard(outcomes: TrackReport) -> None:

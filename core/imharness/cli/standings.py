@@ -15,7 +15,7 @@ from imharness.ranking.headline import bar_of
 from imharness.results.entries import NOT_JUDGED
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.naming import NO_DEFENSE, brief, display_names, in_names
-from imharness.results.rankings import Place, Ranking, p_text
+from imharness.results.rankings import Place, Ranking, p_text, turned
 from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
 
 FIRST = 3
@@ -101,7 +101,10 @@ def track_lines(leaderboard: Leaderboard, width: int, *, whole: bool = False) ->
             yield from _wrapped(f"{title}   {_measure(table, width)}", width, 0, BOLD)
         won = "WINNER " if ranking.winner else ""
         yield from _wrapped(won + in_names(ranking.claim, names), width, 2, WON if won else "")
-        yield from _rows(list(_chosen(table, ranking, whole=whole)), ranking, table, names, width)
+        rows, worst = list(_chosen(table, ranking, whole=whole)), _column(table, "worst")
+        yield from _rows(rows, ranking, table, names, width)
+        if worst is not None and (text := turned(rows, worst)):
+            yield from _wrapped(in_names(text, names), width, 2, DIM)
         for proxy in ranking.proxies if whole else ():
             yield from _wrapped(f"stand-in: {brief(proxy)}", width, 2, DIM)
 
@@ -207,7 +210,7 @@ def _remark(position: Place) -> str:
 
 
 def _text(value: Value, column: ColumnSpec | None) -> str:
-    return "-" if value.value is None or column is None else f"{value.value:.{column.decimals}f}"
+    return "-" if value.value is None or column is None else column.text(value.value)
 
 
 def _cut(text: str, longest: int) -> str:

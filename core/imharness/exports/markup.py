@@ -132,7 +132,7 @@ def _latex_row(line: Line, below: bool) -> str:
 
 
 def _latex_cell(cell: Cell, below: bool) -> str:
-    text, low, high = (value.replace("-", "$-$") for value in (cell.text, cell.low, cell.high))
+    text, low, high = (value.replace("-", "$-$").replace("<", "$<$") for value in (cell.text, cell.low, cell.high))
     styled = rf"\textbf{{{text}}}" if cell.best else text.replace("–", "--")
     marks = ["*"] if cell.tied else []
     marks += [",".join(cell.notes)] if cell.notes else []

@@ -214,11 +214,11 @@ class _Lines:
         if value is None or value.value is None or math.isnan(value.value):
             reason = value.missing if value is not None and value.missing else "not measured"
             return Cell(NONE, notes=(self._letter(f"No number: {reason.rstrip('.')}."),), value=value)
-        low, high = ("" if end is None else number_text(end, column) for end in (value.low, value.high))
+        low, high = ("" if end is None else column.text(end) for end in (value.low, value.high))
         mark = self._marks.of(row, column)
         has_interval = low and high
         return Cell(
-            number_text(value.value, column),
+            column.text(value.value),
             low if has_interval else "",
             high if has_interval else "",
             mark=mark,
@@ -245,12 +245,6 @@ def _letters(position: int) -> str:
     """Return the letter of a position: a, b, ..., z, A, ..., Z, and then a1, b1 and so on."""
     turn, index = divmod(position, len(string.ascii_letters))
     return string.ascii_letters[index] + (str(turn) if turn else "")
-
-
-def number_text(value: float, column: ColumnSpec) -> str:
-    """Return a number with the decimals of its column; a zero has no sign."""
-    text = f"{value:.{column.decimals}f}"
-    return text.lstrip("-") if text.startswith("-") and not text.strip("-0.") else text
 
 
 def _remarks(

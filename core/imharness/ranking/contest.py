@@ -27,7 +27,7 @@ from imharness.ranking.standing import Standing, aligned, candidates_of
 from imharness.ranking.tables import missing
 from imharness.results.blocks import Blocks
 from imharness.results.pairwise import Advantage, advantage, by_unit
-from imharness.results.rankings import Against, Place, Ranking
+from imharness.results.rankings import Against, Place, Ranking, turned
 from imharness.results.report import PairedScores, TrackReport
 from imharness.results.tables import Row, Table, Value, joined
 from imharness.statistics.against_one import BETTER, WORSE, against_one, best_alpha
@@ -88,16 +88,18 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         places[label] = places[label].model_copy(update=about)
         values[i] |= _placed(rules, standing, places[label], i)
     specs = columns_of(rules)
-    rows = [Row(label=label, values=cells) for label, cells in zip(entries, values, strict=True)]
+    unsorted = [Row(label=label, values=cells) for label, cells in zip(entries, values, strict=True)]
+    rows = in_order(unsorted, places, *specs[:2])
+    notes = (note, turned(rows, specs[1]), _tried_further(places), _decides_nothing(rules, unable_labels))
     table = Table(
         id=id,
         title=title,
         caption=caption,
         entry=entry,
         columns=specs,
-        rows=in_order(rows, places, *specs[:2]),
+        rows=rows,
         ranked_by="rank",
-        note=" ".join(filter(None, (note, _tried_further(places), _decides_nothing(rules, unable_labels)))),
+        note=" ".join(filter(None, notes)),
     )
     row_values = {row.label: row.values for row in table.rows}
     outcome, claim = headline_of(rules, entry, standing, places, row_values)

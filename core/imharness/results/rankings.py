@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field
 from imharness.results.entries import FLAGGED, NOT_JUDGED
 from imharness.results.findings import Finding, Measured
 from imharness.results.naming import NO_DEFENSE
+from imharness.results.tables import ColumnSpec, Row, joined
 
 State = Literal["passes", "fails", "doubtful", "undecided", "not measured"]
 """Whether an entry keeps what it must keep; only "passes" and "undecided" let it win."""
@@ -60,6 +62,28 @@ def p_text(p: float) -> str:
     if p < 0.0001:
         return "<.0001"
     return f"{p:.4f}".lstrip("0") if p < 0.01 else f"{p:.2f}".lstrip("0")
+
+
+def turned(rows: Sequence[Row], worst: ColumnSpec) -> str:
+    """Say where of two ranked rows, one after the other, the second one has the better number; empty if nowhere.
+
+    `rows`: the best first. `worst`: the column of their numbers. Places are by the units that two entries share, while
+    the number of an entry is over all of its own.
+    """
+    placed = [row for row in rows if row.number("rank") is not None and row.number("worst") is not None]
+    sign, unit = 1 if worst.better == "higher" else -1, worst.cluster_unit or worst.unit or "unit"
+    numbers = [sign * round(row.values["worst"].number_or(0.0), worst.decimals) for row in placed]
+    pairs = [
+        f"{first.label} before {second.label}"
+        for (first, second), (one, other) in zip(pairwise(placed), pairwise(numbers), strict=True)
+        if other > one
+    ]
+    if not pairs:
+        return ""
+    return (
+        f"Places put {joined(pairs)} by the {unit}s that two entries share; their numbers, each over its own {unit}s, "
+        "are in the reverse order."
+    )
 
 
 class Moved(BaseModel, frozen=True, extra="forbid"):

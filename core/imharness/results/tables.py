@@ -25,6 +25,10 @@ class Value(BaseModel, frozen=True, extra="forbid"):
         return other if self.value is None or math.isnan(self.value) else self.value
 
 
+P = "p"
+"""The key of a column of p-values."""
+
+
 class ColumnSpec(BaseModel, frozen=True, extra="forbid"):
     """A column of numbers: what it is, which direction is better, how many decimals to show."""
 
@@ -47,6 +51,11 @@ class ColumnSpec(BaseModel, frozen=True, extra="forbid"):
         if low <= value.low and value.high <= high:
             return value
         return value.model_copy(update={"low": max(low, value.low), "high": min(high, value.high)})
+
+    def text(self, number: float) -> str:
+        """Return a number with the decimals of the column: a zero has no sign, and no p above 0 is shown as 0."""
+        text = f"{number:z.{self.decimals}f}"
+        return f"<{10**-self.decimals:.{self.decimals}f}" if self.key == P and number > 0 == float(text) else text
 
     def count(self, value: Value | None) -> str:
         """Return the n of a number in words, as in "36 images of 4 photographs", or "" if it has none."""

@@ -65,7 +65,8 @@ def tables(query: Query, note: str) -> list[Table]:
             "Pairs of images whose smoothed scores keep their order "
             f"however both are changed within Euclidean distance {radius:g}, images in [0, 1], %."
             if radius
-            else "Pairs of images with different smoothed scores, neither of which abstains, %.",
+            else "Pairs of images with different smoothed scores, neither of which abstains, %; with median smoothing, "
+            "whose intervals are made for one radius, those that keep their order within it.",
         )
         for k, radius in enumerate(RADII)
     ]

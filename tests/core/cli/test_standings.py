@@ -11,6 +11,7 @@ from imharness.cli import console
 from imharness.cli.run import _report
 from imharness.cli.standings import FIRST, NARROW, WIDE, heading, legend, screen_width, track_lines
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.tables import Value
 from imharness.running.sweep import RunResult
 
 
@@ -52,6 +53,19 @@ def test_a_short_form_has_few_eligible_rows_the_best_ineligible_one_and_the_cont
     assert len(barred) == 1
     assert re.search(r"costs too much|flagged|incomplete", barred[0])
     assert "No defense" in rows[-1] or "undefended" in rows[-1]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_two_places_that_the_numbers_do_not_show_are_explained_below_the_rows(whole: bool) -> None:
+    board = leaderboard()
+    table = board.tables[0]
+    assert "reverse order" not in " ".join(line.text for line in track_lines(board, WIDE, whole=whole))
+    first, second, *rest = table.rows
+    values = {**second.values, "worst": Value(value=first.values["worst"].number_or(0) - 0.1, n=9)}
+    turned = table.model_copy(update={"rows": (first, second.model_copy(update={"values": values}), *rest)})
+    board = board.model_copy(update={"tables": (turned, *board.tables[1:])})
+    text = " ".join(line.text.strip() for line in track_lines(board, WIDE, whole=whole))
+    assert "Places put JPEG before Flip by the photographs that two entries share; their numbers," in text
 
 
 def test_a_pipe_has_the_same_lines_as_a_terminal_without_colour(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:

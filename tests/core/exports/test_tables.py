@@ -21,7 +21,7 @@ from imharness.errors import UsageError
 from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, sheet_of, typst
 from imharness.exports.layout import COLUMNS, ROWS, parts_of, wrapped
 from imharness.exports.markup import latex_text, markdown_text, typst_text
-from imharness.exports.sheets import Sheet, chosen_tables, number_text
+from imharness.exports.sheets import Sheet, chosen_tables
 from imharness.reading.text import plain
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
@@ -82,7 +82,19 @@ def test_rows_of_one_name_are_separated_by_their_facets() -> None:
 
 def test_a_zero_has_no_sign() -> None:
     column = ColumnSpec(key="x", label="x", description="", decimals=2)
-    assert [number_text(v, column) for v in (-0.001, -0.01, 0.0, 2.0)] == ["0.00", "-0.01", "0.00", "2.00"]
+    assert [column.text(v) for v in (-0.001, -0.01, 0.0, 2.0)] == ["0.00", "-0.01", "0.00", "2.00"]
+
+
+def test_no_p_above_0_is_printed_as_0() -> None:
+    column = ColumnSpec(key="p", label="p", description="", better="lower", decimals=4)
+    assert [column.text(p) for p in (4e-7, 0.0001, 1.0, 0.0)] == ["<0.0001", "0.0001", "1.0000", "0.0000"]
+    assert column.model_copy(update={"key": "d"}).text(4e-7) == "0.0000"
+    rows = tuple(Row(label=f"x/{i}", values={"p": Value(value=p)}) for i, p in enumerate((4e-7, 0.2)))
+    table = Table(id="t", title="T", caption="", entry="entry", columns=(column,), rows=rows, ranked_by="p")
+    sheet = sheet_of(table)
+    assert r"\textbf{$<$0.0001}" in latex(sheet)
+    assert "| **<0.0001** |" in markdown(sheet)
+    assert 'strong("<0.0001")' in typst(sheet)
 
 
 @pytest.mark.parametrize("make", [contest, evil_sheet])
