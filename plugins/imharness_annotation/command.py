@@ -224,13 +224,13 @@ def report(file: Path, as_json: bool) -> None:
         "people_without_decoys": sum(not total for _, total in decoys.values()),
     }
     better, about_patches = facts["kind"] == "better", facts["kind"] in BAPPS
-    for name, recognised in (
-        ("fleiss_kappa", False),
-        *(() if better or about_patches else (("recognised_kappa", True),)),
+    for name, prefix in (
+        ("fleiss_kappa", ""),
+        *(() if better or about_patches else (("recognised_kappa", "recognised_"),)),
     ):
         try:
-            kappa, questions, raters = fleiss_kappa(votes, recognised=recognised)
-            facts |= {name: kappa, "kappa_questions": questions, "kappa_votes_each": raters}
+            kappa, questions, raters = fleiss_kappa(votes, recognised=bool(prefix))
+            facts |= {name: kappa, f"{prefix}kappa_questions": questions, f"{prefix}kappa_votes_each": raters}
         except NotTestable as error:
             facts[name] = str(error)
     facts["decoys"] = {

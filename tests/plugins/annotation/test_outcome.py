@@ -126,6 +126,23 @@ def test_questions_without_decoys_are_said_to_have_none(tmp_path: Path) -> None:
     assert (facts["people_left_out"], facts["votes_counted"], facts["waiting"]) == (0, 1, 1)
 
 
+def test_each_kappa_has_its_own_number_of_questions(tmp_path: Path) -> None:
+    """Questions about originals have no right answer, so only the kappa of the answers themselves counts them."""
+    file = tmp_path / "b.sqlite"
+    questions = [
+        Question(f"q{i}", {**FACTS, "name": f"q{i}"}, ("x", "y"), truth, False, None, b"png")
+        for i, truth in enumerate(("x", "y", ""))
+    ]
+    book = Book(file)
+    book.fill("class", 2, questions)
+    for number, (one, other) in enumerate((("x", "x"), ("x", "y"), ("y", "y")), 1):
+        book.vote(number, "Ann", one)
+        book.vote(number, "Bob", other)
+    result = CliRunner().invoke(cli, ["annotate", "report", "--json", "--file", str(file)])
+    facts = json.loads(result.output)
+    assert (facts["kappa_questions"], facts["recognised_kappa_questions"]) == (3, 2)
+
+
 def test_better_asks_every_pair_and_verifies() -> None:
     clean = torch.rand(3, 3, 8, 8)
     defended = {label: clean * share for label, share in (("a", 1.0), ("b", 0.9), ("c", 0.5))}
