@@ -18,6 +18,7 @@ from imharness_membership.track import MembershipTrack
 LEFT, RIGHT, WIDTH = 20.0, 680.0, 700.0
 """Where the scale begins and ends, and the width of its picture, in units of the picture."""
 LOWEST = 0.45
+"""Where the scale begins, unless the interval or a model to compare with has a lower balanced accuracy."""
 CHANCE = 0.5
 NARROW = 55.0
 """A label so near to the end of the picture is aligned with it."""

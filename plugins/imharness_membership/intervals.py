@@ -13,7 +13,7 @@ LEVEL = 0.95
 
 
 def accuracy_of(caught: Array, member: Array) -> BalancedAccuracy:
-    """Return the balanced accuracy of guesses, bool ``(n,)``, true for rows that are called members."""
+    """Return the balanced accuracy of guesses, bool ``(n,)``, true for rows called members; `member`: which are."""
     sides = (caught[member], ~caught[~member])
     return BalancedAccuracy.of(int(sides[0].sum()), len(sides[0]), int(sides[1].sum()), len(sides[1]))
 
@@ -47,9 +47,9 @@ def area_under(scores: Array, member: Array) -> Area:
     """Return the area under the ROC curve: O(n log n), by ranks (Sun & Xu, IEEE SPL 2014), in float64."""
     extremes = [-np.inf, np.inf]
     inside, outside = (np.sort(np.r_[scores[side].astype(np.float64), extremes]) for side in (member, ~member))
-    both, ours, theirs = map(scipy.stats.rankdata, (np.r_[inside, outside], inside, outside))
-    beaten = (both[: len(inside)] - ours) / len(outside)
-    beating = 1 - (both[len(inside) :] - theirs) / len(inside)
+    ranks, among_members, among_others = map(scipy.stats.rankdata, (np.r_[inside, outside], inside, outside))
+    beaten = (ranks[: len(inside)] - among_members) / len(outside)  # by each member, as a share of the others
+    beating = 1 - (ranks[len(inside) :] - among_others) / len(inside)  # each other row, as a share of the members
     error = np.sqrt(sum(np.var(values, ddof=1) / len(values) for values in (beaten, beating)))
     members, others = len(inside) - 2, len(outside) - 2
     wins = beaten.mean() * len(inside) * len(outside) - members - others - 2  # without the rows that were added

@@ -146,7 +146,8 @@ def one_run_bounds(
 def _repeated(scores: Array, included: Array) -> int:
     """Return how many canaries repeat the score and coin of another, if most scores stand more than once; 0 otherwise.
 
-    Scores that are rounded, or of few values, are equal by chance; those that half precision or four decimals hold are.
+    Scores that are rounded, or of few values, are equal by chance. So those that half precision or four decimals hold
+    do not count for most; nor do scores whose canaries have different coins.
     """
     values, which, counts = np.unique(scores, return_inverse=True, return_counts=True)
     inside = np.bincount(which, included)
@@ -193,7 +194,7 @@ def _right(scores: Array, included: Array, tried: tuple[int, ...]) -> list[int]:
 
 
 def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
-    """Return the most probable that so many guesses are right if the algorithm is (epsilon, delta)-private.
+    """Return the largest probability of so many right guesses or more that (epsilon, delta)-privacy allows.
 
     Steinke, Nasr & Jagielski (NeurIPS 2023); see the head of this file.
     """
@@ -227,9 +228,10 @@ def gaussian_bound(right: int, guesses: int, canaries: int, level: float) -> flo
 def _is_possible(right: int, guesses: int, canaries: int, mu: Array, level: float) -> Array:
     """Return for each mu whether so many right guesses are as probable as `level` under its curve.
 
-    Mahloujifar, Melis & Chaudhuri (ICML 2025), their recursion for two answers with abstention. From `right` guesses
-    down to none, `h` and `r` bound the probability of a wrong and of a right further guess; the curve bounds one by the
-    other.
+    Mahloujifar, Melis & Chaudhuri (ICML 2025), their recursion for two answers with abstention. From i = `right` down
+    to 0, h_i and r_i bound the probability of a wrong and of a right further guess; the curve bounds one by the other:
+    h_i = max(h_i+1, Phi(Phi^-1(r_i+1) - mu)) and r_i = min(1, r_i+1 + i / (guesses - i) (h_i - h_i+1)). The number is
+    possible if r_0 + h_0 is at most the share of the canaries that are guessed.
     """
     r, h = np.full_like(mu, level * right / canaries), np.full_like(mu, level * (guesses - right) / canaries)
     for i in range(right - 1, -1, -1):
@@ -246,7 +248,7 @@ def independent_bound(right: int, guesses: int, canaries: int, level: float) -> 
 
 
 def independent_p_value(right: int, guesses: int, canaries: int, mu: float) -> float:
-    """Return the most probable that so many guesses are right if each canary is mu-Gaussian private by itself.
+    """Return the largest probability of so many right guesses or more, if each canary by itself is mu-Gaussian private.
 
     Guesses are best about the draws furthest from the middle of N(0, 1) and N(mu, 1); see the head of this file. Given
     the distance t of the first draw that is not guessed, they are right independently with the probability
@@ -266,7 +268,7 @@ def independent_p_value(right: int, guesses: int, canaries: int, mu: float) -> f
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
-    """Return the least epsilon at which a Gaussian mechanism with parameter mu is (epsilon, delta)-private.
+    """Return the least epsilon at which a Gaussian mechanism with parameter mu is (epsilon, delta)-private, by `_root`.
 
     Balle & Wang, "Improving the Gaussian Mechanism for Differential Privacy" (ICML 2018), theorem 8.
     """
@@ -280,7 +282,7 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
 
 
 def _root(surplus: Callable[[float], float]) -> float:
-    """Return where a falling function reaches 0, rounded down; 0 if it is below 0 everywhere."""
+    """Return where a falling function reaches 0, rounded down by `CLOSE`; 0 if it never exceeds 0, at most 1024."""
     if surplus(0.0) <= 0:
         return 0.0
     high = 1.0

@@ -60,6 +60,7 @@ def write(out: Path, rebuilt: Iterable[Rebuilt], judged: Mapping[tuple[Key, str]
 def _placed(
     group: Rebuilt, number: int, judged: Mapping[tuple[Key, str], bool]
 ) -> Iterator[tuple[str, np.ndarray, tuple[str, ...]]]:
+    """Yield the path, the image uint8 ``(H, W, 3)`` and the line of the index, () for originals, of what was judged."""
     private = group.private.load(list(range(len(group.private)))).mul(255).round().byte().numpy()
     names = group.private.names
     sources = group.private.columns.get("source", names)

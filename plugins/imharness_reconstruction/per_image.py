@@ -35,8 +35,8 @@ def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tenso
     Where all parameters belong to convolutions, linear layers and batch norms in evaluation mode, one pass over the
     batch gives the gradients at the layers' outputs, and their products with the layers' inputs are the gradients of
     the parameters (Goodfellow, "Efficient per-example gradient computations", 2015). A network may use its parameters
-    elsewhere, too, so this is compared once with what autograd gives for two images. Where they differ, the gradients
-    are taken image by image.
+    elsewhere, too, so this is compared once with what autograd gives for two images. Where they differ, `vmap` is
+    tried in the same way, and at last the gradients are taken image by image.
 
     `targets`: int64 ``(N,)`` labels or float ``(N, classes)`` probabilities.
     """
@@ -177,16 +177,16 @@ def _parameter_gradients(layer: nn.Module, entered: torch.Tensor, slope: torch.T
 
     `entered`: the input ``(N, ...)``; `slope`: the gradient of the loss with respect to the output ``(N, ...)``.
     """
-    grouped = entered.device.type == "cpu" and isinstance(layer, nn.Conv2d) and layer.in_channels % BLOCK == 0
-    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and grouped:
+    in_blocks = entered.device.type == "cpu" and isinstance(layer, nn.Conv2d) and layer.in_channels % BLOCK == 0
+    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and in_blocks:
         weight, bias = _WeightGradient.apply(entered, slope, layer), slope.sum(dim=(2, 3))
     elif isinstance(layer, nn.Conv2d) and layer.groups == 1:
         weight, bias = _PatchGradient.apply(entered, slope, layer), slope.sum(dim=(2, 3))
     elif isinstance(layer, nn.Conv2d):
         flat = slope.flatten(2)
         columns = F.unfold(entered, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
-        grouped, column_groups = flat.unflatten(1, (layer.groups, -1)), columns.unflatten(1, (layer.groups, -1))
-        weight = (grouped @ column_groups.transpose(2, 3)).view(len(entered), *layer.weight.shape)
+        slope_groups, column_groups = (x.unflatten(1, (layer.groups, -1)) for x in (flat, columns))
+        weight = (slope_groups @ column_groups.transpose(2, 3)).view(len(entered), *layer.weight.shape)
         bias = flat.sum(dim=2)
     elif isinstance(layer, nn.BatchNorm2d):
         mean, deviation = layer.running_mean, (layer.running_var + layer.eps).sqrt()

@@ -27,7 +27,7 @@ def shared_in(
     rate: torch.Tensor | None = None,
     trained: Container[str] | None = None,
 ) -> tuple[Gradients, Gradients]:
-    """Return the mean gradients of the steps of each participant, and the statistics that their buffers reveal.
+    """Return the mean gradients ``(B, *shape)`` of each participant's steps, and the statistics its buffers reveal.
 
     Statistics are those of the layers of batch norm in training mode, by the names of their buffers, ``(B, channels)``:
     means and unbiased variances over a batch, over the steps weighted as in the running averages.
@@ -74,7 +74,7 @@ def shared_in(
         if several > 1 and keeps_slopes(network):
             both: tuple[Gradients, Gradients] = vmap(one)(images, targets, rates)
             return both
-        # of one alone, too: weights of its own for each participant make grouped convolutions, which are slower
+        # a single participant, too: `vmap` gives each its own weights, so that convolutions are grouped and slower
         results = [one(*participant) for participant in zip(images, targets, rates, strict=True)]
         gradients, statistics = (
             {name: torch.stack([values[name] for values in participants]) for name in participants[0]}

@@ -8,6 +8,7 @@ COMMON = "common"
 """A further kind of attack: the fixed attacks on a defense under the conditions in which it was attacked adaptively."""
 SETTING = ("dataset", "metric", "attack", "strength")
 Condition = tuple[dict[str, str], np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
+"""Facets; names of units ``(u,)``; measures ``(entries, u)`` by name; facts of units ``(u,)`` by name."""
 
 
 def with_common(blocks: Blocks, baseline: str) -> Blocks:
@@ -24,17 +25,17 @@ def with_common(blocks: Blocks, baseline: str) -> Blocks:
     conditions_by_key = {
         tuple(facet_values.values()): _condition(blocks, c) for c, facet_values in enumerate(blocks.conditions)
     }
-    aware: dict[tuple[str, ...], np.ndarray] = {}
+    adaptive_entries: dict[tuple[str, ...], np.ndarray] = {}  # setting -> mask of the entries attacked adaptively
     for condition, had in zip(blocks.conditions, some, strict=True):
         if condition["attacker"] == "adaptive":
             key = tuple(condition[name] for name in SETTING)
-            aware[key] = aware.get(key, False) | had
+            adaptive_entries[key] = adaptive_entries.get(key, False) | had
     plain = np.array([label == baseline for label in blocks.entries])
     for c, (condition, had) in enumerate(zip(blocks.conditions, some, strict=True)):
-        aware_mask = aware.get(tuple(condition[name] for name in SETTING))
-        if condition["attacker"] == "adaptive" or aware_mask is None:
+        both_ways = adaptive_entries.get(tuple(condition[name] for name in SETTING))
+        if condition["attacker"] == "adaptive" or both_ways is None:
             continue
-        for attacker, mask in (("adaptive", plain & had), (COMMON, (plain | aware_mask) & had)):
+        for attacker, mask in (("adaptive", plain & had), (COMMON, (plain | both_ways) & had)):
             if mask.any():
                 facets = {**condition, "attacker": attacker}
                 key = tuple(facets.values())
@@ -57,7 +58,11 @@ def _condition(blocks: Blocks, c: int) -> Condition:
 def _joined(
     old: Condition | None, condition: Condition, facets: dict[str, str], mask: np.ndarray, had: np.ndarray
 ) -> Condition:
-    """Return a condition with its own entries and some entries of another one."""
+    """Return the condition `old`, if there is one, with some entries of another one, under other facets.
+
+    `mask` ``(entries,)``: those that are copied, into the arrays of `old` where both have the same units; `had`: those
+    with a number in the other one.
+    """
     _, units, values, about = condition
     if old is None:
         if (mask == had).all():

@@ -1,7 +1,7 @@
 """Photographs in one folder per class, as rows of a table: ``image-folders:PATH``.
 
-The folder has two parts, PATH/train/CLASS/* and PATH/test/CLASS/*, or none, PATH/CLASS/*. Membership is drawn anew in
-each split, so that all parts are read.
+The folder has one or two parts, PATH/train/CLASS/* and PATH/test/CLASS/*, or none, PATH/CLASS/*. Membership is drawn
+anew in each split, so that all parts are read.
 """
 
 import warnings
@@ -64,15 +64,16 @@ class ImageFolders(TableDataset):
         """Return the images that lie in folders of classes."""
         self.require()
         census = images_below(asset_path(self.path))
-        roots = _parts(census)
+        part_names = _parts(census)
+        depth = 1 if part_names else 0
         return census.only(
-            lambda name: name.count("/") > bool(roots) and (not roots or name.split("/")[0] in roots),
+            lambda name: name.count("/") > depth and (not part_names or name.split("/")[0] in part_names),
             "in no folder of a class: move them",
         )
 
     def _files(self, census: Census) -> list[tuple[str, Path]]:
         """Return the class and the place of every image, sorted by part, class and name."""
-        depth = bool(_parts(census))
+        depth = 1 if _parts(census) else 0  # where the class stands in a name
         images = [(name.split("/"), path) for name, path in zip(census.names, census.paths, strict=True)]
         images.sort(key=lambda image: (PARTS.index(image[0][0]) if depth else 0, image[0][depth:]))
         return [(folders[depth], path) for folders, path in images]
