@@ -21,7 +21,7 @@ ORIGINAL = "original"
 """What takes a defense's place where people are asked about the original itself."""
 CHOICES = 20
 DECOYS = 10
-"""The number of questions for each decoy."""
+"""The number of reconstructions for each decoy."""
 FEWEST = 2
 """The smallest number of decoys with each right answer."""
 
@@ -79,9 +79,9 @@ def class_questions(groups: Sequence[Rebuilt], seed: int = 0, likely: Likely | N
 def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
     """Yield one question per reconstruction: does it show what the original shows? (SemSim, figure 8 B).
 
-    One in ten is a decoy, and at least four are. Half of them show the reconstruction of another class, where "same" is
-    wrong, and half show the original itself, where "different" is wrong, so that nobody passes them all with one
-    answer. Data of one class have no decoys.
+    For ten reconstructions there is one decoy, and there are at least four. Half of them show the reconstruction of
+    another class, where "same" is wrong, and half show the original itself, where "different" is wrong, so that nobody
+    passes them all with one answer. Data of one class have no decoys.
     """
     drawn = {truth: _drawn(groups, truth, seed) for truth in (SAME, DIFFERENT)}
     for facts, images, private in groups:

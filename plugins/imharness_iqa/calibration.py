@@ -58,7 +58,10 @@ def varied(attack: BaseAttack) -> str:
 
 
 def values(attack: BaseAttack) -> list[float]:
-    """Return ten values of the varied field, evenly spaced in their logarithm; integers for an integer field."""
+    """Return ten values of the varied field, evenly spaced in their logarithm, without those that it refuses.
+
+    For an integer field they are rounded, to 1 or more, and each stands once, so that there may be fewer.
+    """
     field = varied(attack)
     first, last = (float(attack.info.strengths[s][field]) for s in ("weak", "strong"))
     low, high = (first / REACH, last * REACH) if first < last else (last / REACH, first * REACH)

@@ -112,7 +112,7 @@ def _psnr(images: Images, reference: Images) -> float:
 
 
 def _windows(crops: Images, batch: int, rng: torch.Generator) -> Images:
-    """Return a batch of windows, mirrored at random."""
+    """Return windows ``(batch, 3, SIDE, SIDE)`` at one random place of random crops, all mirrored or none."""
     chosen = torch.randint(len(crops), (batch,), generator=rng)
     top, left_edge = (int(torch.randint(crops.shape[d] - SIDE + 1, (), generator=rng)) for d in (2, 3))
     windows = crops[chosen, :, top : top + SIDE, left_edge : left_edge + SIDE]

@@ -27,7 +27,7 @@ Denoise = Callable[[Images, ImageRng], Images]
 
 
 class GaussianPass(Certification):
-    """The scores of noisy copies, with or without a denoiser in front of the metric."""
+    """The scores of noisy copies ``(N, selection + samples, votes)``, with or without a denoiser before the metric."""
 
     sigma: float = Field(default=0.12, gt=0, le=1, description="Standard deviation of the noise, in units of [0, 1].")
     selection: int = Field(default=100, ge=1, le=100_000, description="Number of copies that choose the class.")
@@ -114,7 +114,7 @@ class MedianSmoothing(GaussianPass):
     confidence: float = Field(default=0.999, gt=0.5, lt=1, description="Confidence of each end of the interval.")
 
     def build(self, device: torch.device) -> Certify:
-        """Return the certification; raises `ValueError` when there are too few copies for the radius."""
+        """Return the certification; raises `UsageError` when there are too few copies for the radius."""
         order_statistics(self.samples, self.sigma, self.epsilon, self.confidence)
 
         def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
@@ -140,7 +140,7 @@ class MedianSmoothing(GaussianPass):
 
 
 def classes_of(scores: torch.Tensor, bounds: tuple[float, float], classes: int) -> torch.Tensor:
-    """Return 0 below the bounds, 1 to `classes` inside them, `classes` + 1 above."""
+    """Return 0 below the bounds, 1 to `classes` inside them, `classes` + 1 from the upper bound on; int64."""
     lower, upper = bounds
     class_index = ((scores - lower) / (upper - lower) * classes).floor().long() + 1
     return class_index.clamp(0, classes + 1)
@@ -157,7 +157,7 @@ def order_statistics(samples: int, sigma: float, epsilon: float, confidence: flo
     """Return the places, counted from 1, of the sorted scores that enclose the median within the radius.
 
     With p = Phi(epsilon / sigma), the upper one is the first k for which fewer than k of the scores lie below the
-    p-quantile with the confidence asked for; the lower one is its mirror image.
+    p-quantile with the confidence asked for; the lower one is its mirror image. Raises `UsageError` if there is none.
     """
     p = scipy.stats.norm.cdf(epsilon / sigma)
     high = int(scipy.stats.binom.ppf(confidence, samples, p)) + 1

@@ -1,8 +1,8 @@
 """Gradients of single rows in all layers of a network, without an array of rows x parameters.
 
-The gradient of a linear layer for one row is the outer product of what the layer is given and of the loss by what it
-returns: two vectors instead of a matrix. That of a convolution is a sum of such products over positions, whose factors
-are larger than itself; of it the norm is kept, row by row. Biases and normalisation layers are left out.
+The gradient of a linear layer for one row is the outer product of what the layer is given and of the slope of the loss
+by what it returns: two vectors instead of a matrix. That of a convolution is a sum of such products over positions,
+whose factors are larger than itself; of it the norm is kept, row by row. Biases and normalisation layers are left out.
 """
 
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ CONVOLVED = 32
 
 @dataclass(frozen=True)
 class RowGradients:
-    """What `row_gradients` found; see `imharness.membership.LayerGradients` for shapes.
+    """What `row_gradients` returns; see `imharness.membership.LayerGradients` for shapes.
 
-    `given`: whether the first layer is given the rows themselves; its inputs are left out of `inputs` then.
+    `given`: whether the first linear layer is given the rows themselves; these are left out of `inputs` then.
     """
 
     sizes: torch.Tensor
@@ -54,7 +54,7 @@ def row_gradients(network: nn.Module, features: torch.Tensor, labels: torch.Tens
 def _part(
     network: nn.Module, layers: list[nn.Module], features: torch.Tensor, labels: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return sizes, inputs, slopes and norms of some rows."""
+    """Return sizes, inputs, slopes and norms of some rows, with the layers in the order in which they are called."""
     with torch.enable_grad(), _watched(layers) as calls:
         loss = F.cross_entropy(network(features), labels, reduction="sum")
         by_output = torch.autograd.grad(loss, [output for _, _, output in calls])

@@ -42,10 +42,11 @@ def read_canaries(path: Path) -> tuple[Array, Array]:
 def leaderboard_run(
     defense: str, dataset: str, model: str, canaries: int, seed: int, progress: Progress
 ) -> tuple[Array, Array, tuple[float, float] | None]:
-    """Train a defense once, as the embedded profile does; return scores, coins, and what the defense promises.
+    """Train a defense once, as the embedded profile does; return scores, coins, and the (epsilon, delta) it promises.
 
-    Canaries are rows with wrong labels; each is in the training set if its own fair coin says so. Half of the other
-    rows are always trained on, the other half is the defender's. A canary's score is the log odds of its wrong label.
+    Canaries are rows with wrong labels; each is in the training set if its own fair coin says so. The first half of the
+    other rows, in the order of the table, is always trained on, and the second is the defender's. A canary's score is
+    the log odds of its wrong label; scores float64 and coins bool are ``(canaries,)``.
     """
     from imharness.commands import find
 

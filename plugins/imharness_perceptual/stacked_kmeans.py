@@ -17,7 +17,7 @@ from imharness.images import Images
 PATCHES = 20_000
 """The largest number of patches that a layer is filled from."""
 SMALLEST, ADDED = 1e-6, 1e-3
-"""Directions with a smaller variance are left out; what is added to the others before the root is taken."""
+"""Directions with a smaller sum of squares over all patches are left out; what is added to that of the others."""
 MEAN = 0.1
 """The mean of every channel before its ReLU."""
 
@@ -51,14 +51,18 @@ def stacked_kmeans(backbone: nn.Module, images: Images, rng: torch.Generator) ->
 
 
 def centres(patches: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Return filters ``(count, d)``: centres of k-means of whitened patches ``(n, d)`` of unit length, not whitened."""
+    """Return filters ``(count, d)`` from the centres c of k-means of whitened patches of unit length.
+
+    With W, which whitens patches x ``(n, d)`` in their `count` strongest directions as (x - mean) W, a filter is W c:
+    of a patch that is not whitened it gives what the centre gives of the whitened one, but for a constant.
+    """
     from sklearn.cluster import MiniBatchKMeans
 
     centred = patches - patches.mean(axis=0)
-    variance, directions = np.linalg.eigh(centred.T @ centred)
-    variance, directions = variance[-count:], directions[:, -count:]
-    retained = variance >= SMALLEST
-    whitening = directions * np.where(retained, 1 / np.sqrt(np.where(retained, variance, 1) + ADDED), 0)
+    squares, directions = np.linalg.eigh(centred.T @ centred)
+    squares, directions = squares[-count:], directions[:, -count:]
+    retained = squares >= SMALLEST
+    whitening = directions * np.where(retained, 1 / np.sqrt(np.where(retained, squares, 1) + ADDED), 0)
     white = centred @ whitening
     white /= np.maximum(np.linalg.norm(white, axis=1, keepdims=True), SMALLEST)
     clusters = MiniBatchKMeans(count, batch_size=10 * count, n_init=1, random_state=seed).fit(white).cluster_centers_

@@ -332,7 +332,7 @@ def _opinions(images: Blocks) -> list[Table]:
     return [
         Table(
             id="opinions",
-            title="SROCC with opinion scores, by size",
+            title="SROCC with opinion scores, by data set",
             caption="Study table: Spearman correlation of minus the distance with the mean opinion score.",
             entry="metric",
             columns=columns,

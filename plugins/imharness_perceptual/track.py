@@ -31,7 +31,7 @@ PASS = {
 """The operations of one pass over one patch of 64 px, of a GPU that does 20e12 in a second: of VGG-16, LipSim and
 DreamSim as long as an H100 took (0.116, 2.66 and 0.88 ms), of the others as `FlopCounterMode` counts."""
 GRADIENT = 2.2
-"""The cost of a gradient in passes forward, as measured of these three: 1.9 to 2.3."""
+"""The cost of a gradient in passes forward, as measured of VGG-16, LipSim and DreamSim: 1.9 to 2.3."""
 PER_ROW = 37
 """Bytes of a row, measured on the demo leaderboard."""
 STEPS = 4
@@ -106,7 +106,7 @@ class PerceptualTrack(Track):
 
 
 def _ball(method: Attack, radius: int) -> Attack | None:
-    """Return an attack with a radius in units of 1/255; None if it is not told how far it may go in each value."""
+    """Return an attack with a radius in units of 1/255; None if no field says how far it may go in each value."""
     fields, size = type(method).model_fields, radius / 255
     name = next((name for name in ("radius", "eps") if name in fields), None)
     if name is None or method.info.norm != "linf":

@@ -19,7 +19,8 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
-"""Variables that stop Ray's usage reports, and its output amid the lines of the harness; Ray reads them at import."""
+"""Variables that stop Ray's usage reports and its output amid the lines of the harness. The last two keep workers in
+this environment: Ray neither hides GPUs from workers that need none nor starts them by `uv run`. Read at its import."""
 PATIENT = {
     "RAY_prestart_worker_first_driver": "0",  # no worker could use these processes, and each is started anew
     "RAY_gcs_server_port_wait_time_s": "300",

@@ -32,7 +32,7 @@ Kernel = int | tuple[int, int]
 
 
 class _Conv(nn.Module):
-    """Convolution, batch norm, ReLU; "same" padding unless it strides."""
+    """Convolution, batch norm, ReLU; "same" padding unless it strides or is not to be `padded`."""
 
     def __init__(self, ins: int, outs: int, kernel: Kernel, stride: int = 1, padded: bool = True) -> None:
         super().__init__()

@@ -78,9 +78,9 @@ def tables(query: Query, note: str) -> list[Table]:
     table = Table(
         id="certified-order",
         title="Certified ranking: pairs of images that keep their order",
-        caption="Clean images. Of all pairs of certified images the share whose order no change of either image within "
-        "the radius can reverse, with the confidence of the certificates; mean over metrics and data sets. A pair with "
-        "an abstention, or in one class, has no order that is kept. Intervals count each pair for both of its images.",
+        caption="Clean images. Of all pairs of images the share whose order no change of the two images within the "
+        "radius can reverse, with the confidence of the certificates; each image counts once, with its mean over "
+        "metrics. A pair with an abstention, or in one class, keeps no order. Intervals count a pair for both images.",
         entry="defense",
         columns=tuple(columns),
         rows=tuple(ranked(rows, order)),
@@ -109,6 +109,11 @@ def shares(columns: Columns) -> Columns:
 
 
 def _mean(subset: Part, name: str) -> Value:
+    """Return the mean share, with an interval in which the distance of each image from the mean counts twice.
+
+    A pair counts for both of its images, so the variance of the mean is that of twice what an image adds (Hoeffding,
+    "A Class of Statistics with Asymptotically Normal Distribution", 1948).
+    """
     if not subset.lines(name):
         return missing("no pair of images")
     shares, photographs = subset.by_image(name)

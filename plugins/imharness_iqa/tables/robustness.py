@@ -82,7 +82,13 @@ def _columns(attacks: Sequence[str]) -> tuple[ColumnSpec, ...]:
             )
             for attack in attacks
         ),
-        image_column("share", "gain %, worst attack", "", 2, "The same in % of the bounds that the metric declares."),
+        image_column(
+            "share",
+            "gain %, worst attack",
+            "",
+            2,
+            f"Gain in % of the range between the bounds that the metric declares. {worst}",
+        ),
         *(ColumnSpec(key=key, label=key, description=texts[key]) for key in SCORES),
     )
 

@@ -53,8 +53,8 @@ class DpSgd(MembershipTraining):
     def build(self, device: torch.device) -> TrainPrivately:
         """Return private training; batches are drawn by Poisson sampling, and empty batches add noise, too.
 
-        The training raises `HarnessError` for networks that mix the rows of a batch, such as those with batch
-        normalisation: no gradient is that of a single row then.
+        The training raises `HarnessError` for networks with batch normalisation, which mixes the rows of a batch: no
+        gradient is that of a single row then.
         """
 
         def train(

@@ -47,7 +47,10 @@ class Neural(LearntEvaluator):
 
     info = Info(id="harness/neural", version="2", paper="nasr2018")
     width: int = Field(
-        default=1024, ge=8, le=8192, description="Units of the first layer; the other layers scale with it."
+        default=1024,
+        ge=8,
+        le=8192,
+        description="Units of the first layer; others have a half or a quarter of them, or 64.",
     )
 
     def build(self, device: torch.device) -> InferMembership:
@@ -79,7 +82,7 @@ class NeuralRounded(Neural):
     """The same network, which sees the target's probabilities rounded, so that small perturbations vanish.
 
     This is the first of the two attacks by which Jia et al. (CCS 2019) let an adversary answer MemGuard; Song & Mittal
-    (USENIX Security 2021, section 3.3.3) tell that it fails where the perturbation is large.
+    (USENIX Security 2021, section 3.3.3) report that it fails where the perturbation is large.
     """
 
     info = Info(id="harness/neural-rounded", version="1", paper="jia2019")
@@ -96,8 +99,8 @@ class NeuralRobust(Neural):
     """The same network, trained robustly, so that small perturbations of the target's probabilities change little.
 
     This is the second of the two attacks by which Jia et al. (CCS 2019) let an adversary answer MemGuard; Song & Mittal
-    (USENIX Security 2021, section 3.3.3) tell that it generalises badly. Training is that of Madry et al. (ICLR 2018):
-    each step is taken where the loss is largest near the rows. Size and steps of the perturbation are ours.
+    (USENIX Security 2021, section 3.3.3) report that it generalises badly. Training is that of Madry et al. (ICLR
+    2018): each step is taken where the loss is largest near the rows. Size and steps of the perturbation are ours.
     """
 
     info = Info(id="harness/neural-robust", version="1", paper="jia2019")

@@ -5,7 +5,7 @@ stand on a circle, and the evaluator of each is chosen on those that follow it, 
 at most one is chosen for on the other. So numbers of evaluators that guess are uncorrelated, and intervals over splits
 cover .95 of the truths. They would cover .92 if two halves were chosen for on each other, because what looks good by
 chance on both is reported on both, and .71 if each split were chosen for on all others. Where splits share pools of
-rows and references, those of the own pool are left out: an evaluator's luck with a pool would be chosen and reported.
+rows and references, those of the same pool are left out: an evaluator's luck with a pool would be chosen and reported.
 """
 
 import itertools
@@ -65,7 +65,7 @@ def figures_of_parts(parted_scores: Parts, kinds: Figures, pools: Mapping[str, s
 
 
 def following(count: int) -> list[list[int]]:
-    """Return for each of so many splits the places of those on which its evaluator is chosen, half of the others."""
+    """Return for each of so many splits the places of those on which its evaluator is chosen: (count - 1) // 2."""
     return [[(index + step) % count for step in range(1, (count - 1) // 2 + 1)] for index in range(count)]
 
 
@@ -153,8 +153,8 @@ def _reach(
     Args:
         aside: figures on rows that were set aside ``(evaluators, entries, splits)``; they count where there are some.
         reported: figures of the same shape.
-        pools: the pool of each split ``(splits,)``. Where there are several, an evaluator is chosen on splits of other
-            pools, since what favours it by chance on a pool's rows and references would be seen twice.
+        pools: the pool of each split ``(splits,)``. Where some of the splits that follow are of other pools, it is
+            chosen on these, since what favours it by chance on a pool's rows and references would be seen twice.
     """
     if not np.isnan(aside).all():
         return np.broadcast_to(_mean(aside), aside.shape)

@@ -86,7 +86,7 @@ def tested_of(query: Query, defenses: Sequence[str]) -> dict[str, dict[str, floa
 
 
 def _rows_of(query: Query) -> dict[str, np.ndarray]:
-    """Return what is known of every target model."""
+    """Return the defense, the split and the facts of every target model, each ``(models,)``, by column."""
     chunks = [
         query(
             f"SELECT {labelled(query, step)} AS defense, split, test_accuracy AS test, train_accuracy AS train, "
@@ -171,7 +171,7 @@ def fact(trained: Facts, column: Column) -> Column:
 
 
 def attack_accuracy(figures: Blocks, trained: Facts) -> Table:
-    """Return tables 2, 4 and 5: attack accuracy by defense and evaluator, for an adversary that knows the defense."""
+    """Return tables 1, 2, 4 and 5: attack accuracy by defense and evaluator, for an adversary who knows the former."""
     names = evaluators_of(figures)
     places = [figures.where(evaluator=name, attacker="adaptive") for name in names]
     rows = []

@@ -48,7 +48,9 @@ class FederatedInversion(GradientInversion):
     rate_known: bool = Field(default=True, description="Whether the attacker knows the learning rate.")
     training_mode: bool = Field(default=False, description="Whether batch norm uses the statistics of the batch.")
     labels_known: bool = Field(default=False, description="Whether the attacker is told the labels.")
-    statistics_known: bool = Field(default=False, description="Whether the statistics of batch norm are sent.")
+    statistics_known: bool = Field(
+        default=False, description="Whether the statistics of batch norm are sent; only with training_mode."
+    )
     batch_norm: float = Field(default=1e-3, ge=0, description="Weight of the statistics of batch norm.")
 
     def round(self) -> Round:

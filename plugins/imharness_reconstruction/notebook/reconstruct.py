@@ -148,10 +148,10 @@ def reconstruct(
         that size and what flat images leave is more; ``converged``, whether it is and the attack came close to it; and
         ``closer``, whether the reconstruction has a smaller squared error than the flat image. `Reconstruction.doubts`
         says in words what does not fit, such as the gradient of a batch or that nothing was rebuilt, and what the
-        attack assumes. Of a round, the images of a participant have the same losses, and with originals the images are
-        in the order of the least squared error. The step ``leakage`` has ``metric``, ``score``, in the metric's own
-        unit, and ``flat``, the score of the flat image, with one row for a metric of whole sets. Metrics see grey
-        images in three equal colours.
+        attack assumes. Of a round, the images of a participant have the same losses, and with originals each image
+        stands where its original does, paired so that the squared error is least. The step ``leakage`` has ``metric``,
+        ``score``, in the metric's own unit, and ``flat``, the score of the flat image, with one row for a metric of
+        whole sets. Metrics see grey images in three equal colours.
 
     Raises:
         UsageError: an argument does not fit; the message names it.
