@@ -104,7 +104,8 @@ def tables(query: Query, note: str) -> list[Table]:
             caption="Fixed attacks. Smoothing by class (rs, drs, ddrs, dp) promises that the class of the score stays "
             "within a radius, median smoothing (ms, dms) that the score stays within an interval. D and R compare the "
             "smoothed score of the attacked image with that of the clean one. Abstentions are counted and left out, of "
-            "pairs when either image has one. Each image counts once, with its mean over conditions.",
+            "pairs when either image has one. Radius, abstentions and delta are over clean and attacked images "
+            "together. Each image counts once, with its mean over conditions.",
             entry="defense",
             columns=COLUMNS,
             rows=tuple(_row(label, whole.of(label), times) for label in usual),

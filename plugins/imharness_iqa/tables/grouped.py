@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from imharness.leaderboard import Row, Table, Value, facts_of
 from imharness.tracks import Query
 from imharness_iqa.tables.attackers import COMMON
-from imharness_iqa.tables.data import KINDS, PAPER, Study, column
+from imharness_iqa.tables.data import BASELINE, IMPORTED_BASELINES, KINDS, PAPER, Study, column
 from imharness_iqa.tables.part import Part
 
 BY = {
@@ -26,6 +26,8 @@ OF_CLEAN = ("dataset", "metric")
 """The facets of clean images, which no attack has changed."""
 CLEAN = "clean, "
 OF_CLEAN_TEXT = "Spearman correlation of f(D(x)) with the quality labels."
+NO_GROUP, OTHER = "none", "other"
+"""No defense is alone in its group, so that its row is not a mean with controls such as a flat image."""
 Groups = Mapping[str, Collection[str]]
 """Group -> the values of its facet."""
 
@@ -105,7 +107,9 @@ def _by(study: Study, facet: str, groups: Groups, kind: str) -> Table:
 def _defense_groups(study: Study) -> Table:
     members: dict[str, list[str]] = {}
     for defense in study.chosen:
-        members.setdefault(study.groups.get(defense, "other"), []).append(defense)
+        group = study.groups.get(defense, OTHER)
+        named = group if group != NO_GROUP or defense in (BASELINE, *IMPORTED_BASELINES) else OTHER
+        members.setdefault(named, []).append(defense)
     rows = []
     for group, defenses in sorted(members.items()):
         subset = study.reported.of(*defenses)

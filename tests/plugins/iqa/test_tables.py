@@ -133,6 +133,15 @@ def test_groups_are_by_strength_metric_type_and_defense(study) -> None:
     assert group.values["fixed_d"].value == pytest.approx(np.mean([10, 20, 30, 40]))
 
 
+def test_the_row_of_no_defense_is_no_mean_with_other_controls(study) -> None:
+    labels = ["harness/none", "harness/flat", "x/one"]
+    loaded = study(rows([9.0, 6.0, 7.0], [5.0] * 3, defense=labels, name=["i"] * 3))
+    loaded = replace(loaded, groups={"harness/none": "none", "harness/flat": "none", "x/one": "zoom"})
+    (table,) = (table for table in grouped.tables(loaded) if table.id == "by-group")
+    members = {row.label: (row.title, row.values["fixed_d"].value) for row in table.rows}
+    assert members == {"none": ("harness/none", 40), "other": ("harness/flat", 10), "zoom": ("x/one", 20)}
+
+
 def test_each_change_stands_beside_the_one_against_the_defended_clean_score(study) -> None:
     """Clean 5, defended clean 4, attacked 7 of a range of 10: D is 20 and D^D 30; no adaptive attack was made."""
     loaded = study(rows([7.0, 7.0, 7.0], [5.0] * 3, defended=[4.0] * 3))
