@@ -28,7 +28,7 @@ class Asked:
     """A leaderboard on the home page: its question, what it found, its first rows, and how many findings a tier has.
 
     `view` is the ranking that says most, and `others` are the further ones: a winner is shown wherever it is. `lead` is
-    None, `others`, `rows` and `tiers` are empty where the leaderboard has no ranking.
+    the strongest of all of them. It is None, and `others`, `rows` and `tiers` are empty, without a ranking.
     """
 
     leaderboard: Leaderboard
@@ -39,7 +39,7 @@ class Asked:
     lead: Lead | None
     tiers: Mapping[Tier, int]
     pair: tuple[str, ...]
-    """What the two entries to compare are called: the first one that may win, and no defense."""
+    """What the two entries to compare are called: the first that may win, and the one that all are compared with."""
     compare: str
 
     @property
@@ -153,6 +153,7 @@ def _counts(leaderboards: Sequence[Leaderboard]) -> str:
         for comparison in leaderboard.comparisons
         if comparison.id == ranking.comparison
         for condition in comparison.conditions
+        if condition.facets[ranking.attack] != "none"  # what nobody attacked
     }
     counts = [
         (len(leaderboards), "track", "tracks"),

@@ -63,7 +63,7 @@ class Term(NamedTuple):
     @property
     def names(self) -> list[str]:
         """The words under which it is found, such as "BPDA", or "D" and "D^D"."""
-        return self.name.split(" and ") if self.name == "D and D^D" else [self.name]
+        return self.name.split(" and ") if "^" in self.name else [self.name]
 
 
 class Section(NamedTuple):
@@ -91,7 +91,7 @@ def studies() -> dict[str, str]:
 
 @cache
 def sections(name: str) -> tuple[Section, ...]:
-    """Return the parts of a page of the documentation; the first one, without a heading, is what stands above them."""
+    """Return the parts of a page of the documentation, one for each heading, first that of the page's title."""
     tokens = _reader().parse(_source(name))
     section_list, title, level, at = list[Section](), "", 2, 0
     for i, token in enumerate(tokens):
@@ -217,7 +217,7 @@ def _words() -> tuple[re.Pattern[str], dict[str, Term]]:
 def finished(page: str, root: str) -> str:
     """Return the HTML of a page with links to the glossary and real superscripts.
 
-    The first use of each term in running text is a link. D^D is written with a superscript wherever HTML is read.
+    The first use of each term in running text is a link. D^D and R^D have a superscript wherever HTML is read.
     """
     pattern, terms = _words()
     before, start, body = page.partition("<main")
@@ -240,6 +240,6 @@ def finished(page: str, root: str) -> str:
                 depth[role] += -1 if piece.startswith("</") else 1
         elif not depth[_PLAIN] and not piece.isspace():
             piece = pattern.sub(link, piece) if depth[_OPEN] and not depth[_SHUT] else piece
-            piece = piece.replace("D^D", "D<sup>D</sup>")
+            piece = piece.replace("D^D", "D<sup>D</sup>").replace("R^D", "R<sup>D</sup>")
         out.append(piece)
     return before + start + "".join(out) + end + after

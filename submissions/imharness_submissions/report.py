@@ -43,7 +43,7 @@ class Gain(_Frozen):
     attack: str
     gain: float
     higher: bool
-    """Significantly more than with the defense's own gradient."""
+    """Shown to be more than with the gradient that attacks read, see `GradientAudit.read`."""
 
 
 class GradientAudit(_Frozen):
@@ -58,6 +58,11 @@ class GradientAudit(_Frozen):
     images: int
     gains: tuple[Gain, ...]
     flags: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> str:
+        """The way of the gradient that attacks read, which is tried first: the defense's own, or what replaces it."""
+        return self.gains[0].way if self.gains else ""
 
     @property
     def worst(self) -> Gain | None:
@@ -213,7 +218,7 @@ def markdown(report: SubmissionReport) -> str:
             "| way | attack | gain |",
             "|---|---|---|",
             *(
-                f"| {g.way}{' (more than its own gradient)' if g.higher else ''} | {g.attack} | {g.gain:.4f} |"
+                f"| {g.way}{f' (more than {audit.read})' if g.higher else ''} | {g.attack} | {g.gain:.4f} |"
                 for g in audit.gains
             ),
             "",

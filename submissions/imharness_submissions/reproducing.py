@@ -45,7 +45,7 @@ class _Frozen(BaseModel):
 
 
 class ReproducedTask(_Frozen):
-    """A task that was computed again. `difference` is the largest one, as a share of its column's span (at least 1)."""
+    """A task that was computed again. `difference` is the largest one, as a share of max(1, max |x|) of its column."""
 
     task: str
     difference: float | None
@@ -81,9 +81,9 @@ def reproduce(
     """Compute a sample of an entry's tasks again, compare them, and write the outcome into the ledger.
 
     `name` is a submission of the store, or the id or label of an installed component. `sample` is the number of tasks,
-    `tolerance` a share of each column's span. `secret`: the seed of the secret split that the store is of. Raises
-    `UsageError` when the store has no finished task of it, or has tasks of another split. A season that is closed has
-    revealed its seed, and its ledger stays as it is.
+    `tolerance` a share of max(1, max |x|) of each column. `secret`: the seed of the secret split that the store is of.
+    Raises `UsageError` when the store has no finished task of it, or has tasks of another split. A season that is
+    closed has revealed its seed, and its ledger stays as it is.
     """
     season = season_of(store)
     if season is not None:
@@ -220,7 +220,7 @@ def _compared(
 
 
 def _difference(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> float:
-    """Return the largest difference as a share of the span; infinite where shapes or words differ."""
+    """Return max |x - y| / max(1, max |x|) for `before` x; infinite where shapes, words or missing numbers differ."""
     if before.shape != after.shape:
         return float("inf")
     if before.dtype.kind not in "fiub":
@@ -228,8 +228,8 @@ def _difference(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> float:
     first, second = before.astype(np.float64), after.astype(np.float64)
     if not np.array_equal(np.isnan(first), np.isnan(second)):
         return float("inf")
-    span = max(1.0, float(np.nanmax(np.abs(first), initial=0.0)))
-    return float(np.nanmax(np.abs(first - second), initial=0.0)) / span
+    size = max(1.0, float(np.nanmax(np.abs(first), initial=0.0)))
+    return float(np.nanmax(np.abs(first - second), initial=0.0)) / size
 
 
 def canaries() -> list[Canary]:

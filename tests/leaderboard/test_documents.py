@@ -61,3 +61,9 @@ def test_long_tables_are_folded_and_superscripts_are_raised() -> None:
     assert "<sup>a</sup>" in html
     assert "&lt;b&gt;" in html
     assert 'aria-label="Table 1, Title &amp; more"' in html
+
+
+def test_both_measures_behind_a_defense_are_raised_and_linked_to_the_glossary() -> None:
+    html = texts.finished("<main><p>A high R^D, a low D^D</p></main>", "../")
+    assert [re.sub("<.*?>", "", match) for match in re.findall(r'<a class="term".*?</a>', html)] == ["RD", "DD"]
+    assert "R<sup>D</sup>" in texts.finished("<main><th>R^D</th></main>", "")

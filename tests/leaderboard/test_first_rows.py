@@ -3,6 +3,8 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -142,3 +144,12 @@ def test_flagged_entries_do_not_stand_for_those_that_hold() -> None:
     drawn = [known_of(scores, of) for of in (ranking, ranking.model_copy(update={"places": sound}))]
     assert ranking.places[NOISE].flags
     assert [NOISE in dict(effect.lines) for effect in drawn if effect is not None] == [False, True]
+
+
+def test_what_nobody_attacked_counts_as_no_attack() -> None:
+    conditions = [SimpleNamespace(facets={"attack": attack}) for attack in ("none", "harness/ifgsm", "harness/ifgsm")]
+    ranking = SimpleNamespace(comparison="c", attack="attack", places={"a": SimpleNamespace(control="")})
+    track: Any = SimpleNamespace(
+        track="t", rankings=[ranking], comparisons=[SimpleNamespace(id="c", conditions=conditions)]
+    )
+    assert home._counts([track]) == "1 track, 1 entry, 1 attack"

@@ -14,7 +14,7 @@ from imharness_submissions.commands.submissions import _append
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.owners import check_reserved, look_alikes
-from imharness_submissions.report import SubmissionReport, markdown
+from imharness_submissions.report import Gain, GradientAudit, SubmissionReport, markdown
 from imharness_submissions.run import Run
 from imharness_submissions.running import run_submission
 
@@ -154,3 +154,17 @@ def test_metadata_that_are_no_text_are_refused_and_stand_in_the_ledger(
     (line,) = Ledger(tmp_path / "store").lines()
     assert line.decision == "refused"
     assert "METADATA is not UTF-8" in line.reason
+
+
+def test_a_gain_is_compared_with_the_gradient_that_attacks_read() -> None:
+    ways = (("identity backward (BPDA)", 0.1, False), ("queries alone", 0.4, True))
+    gains = tuple(Gain(way=way, attack="a/b", gain=gain, higher=higher) for way, gain, higher in ways)
+    audit = GradientAudit(component="evil/steps", metric="a/m", images=12, gains=gains)
+    words = dict.fromkeys(
+        ("name", "manifest", "environment", "package", "isolation", "started", "profile", "device"), "x"
+    )
+    numbers = {"seconds": 1.0, "limit": None, "seed": 0, "suite_seed": 0, "import_s": 0.0}
+    report = SubmissionReport.model_validate(
+        {**words, **numbers, "versions": {}, "entries": (), "conformance": (), "gradient_audits": (audit,)}
+    )
+    assert "| queries alone (more than identity backward (BPDA)) | a/b | 0.4000 |" in markdown(report)

@@ -17,8 +17,8 @@ State = Literal["passes", "fails", "doubtful", "undecided", "not measured"]
 """Whether an entry keeps what it must keep; only "passes" and "undecided" let it win."""
 Verdict = Literal["better", "undecided", "worse"]
 Outcome = Literal["winner", "leader", "measures disagree", "bound", "worse", "nobody"]
-"""What a headline says: who wins; who leads; that measures disagree; how much any entry can gain at most; that all that
-may win are worse than no defense; or that nobody may win."""
+"""What a headline says: who wins; who leads; that measures disagree; how much any entry can gain at most; that a
+control is better than the first, or no defense than all that may win; or that nobody may win."""
 
 
 class Against(Measured, frozen=True, extra="forbid"):

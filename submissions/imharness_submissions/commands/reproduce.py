@@ -26,7 +26,7 @@ from imharness.errors import HarnessError, UsageError
     default=1e-3,
     show_default=True,
     metavar="SHARE",
-    help="Greatest difference, as a share of a column's span.",
+    help="Greatest difference, as a share of a column's largest number, or of 1 if that is larger.",
 )
 @seed_option("the sample of tasks")
 @device_option()

@@ -230,7 +230,7 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
     ]
     console.table(report.name, ["", ""], facts)
     for audit in (gradient_audit for gradient_audit in report.gradient_audits if gradient_audit.gains):
-        rows = [(g.way, g.attack, f"{g.gain:.4f}", "more than its own" if g.higher else "") for g in audit.gains]
+        rows = [(g.way, g.attack, f"{g.gain:.4f}", f"more than {audit.read}" if g.higher else "") for g in audit.gains]
         title = f"{audit.component}: gain of attacks on {audit.metric}"
         console.table(title, ["way", "attack", "gain", ""], rows)
     if report.claims:
