@@ -230,7 +230,7 @@ def _data(effect: Known, comparison: Comparison, entry: str) -> dict[str, Sequen
 def _spread(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
     """Return places at least `APART` from each other, within the frame, each as near as can be to the wanted one."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    groups: list[list[float]] = []  # each: the sum of wanted places of the first member's, and how many
+    groups: list[list[float]] = []  # each: the sum of the places that members want for the first of them, and how many
     for rank, i in enumerate(order):
         groups.append([wanted[i] - rank * APART, 1])
         while len(groups) > 1 and groups[-2][0] / groups[-2][1] > groups[-1][0] / groups[-1][1]:

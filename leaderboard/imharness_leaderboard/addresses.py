@@ -10,14 +10,14 @@ from imharness.results.tables import Table
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)?")
 LONGEST = 60
-"""A file name holds at most this many characters of a label, followed by a digest."""
+"""A file name holds at most this many characters of a label; what is cut off, or not plain, is followed by a digest."""
 
 
 def slug(label: str) -> str:
     """Return a file name for a label.
 
-    Characters that a file name cannot hold become dashes. A label that is changed this way also gets a digest, so that
-    two labels never share a file.
+    A plain label, such as an id, keeps its characters, with two dashes for its slash. In any other one, characters that
+    a file name cannot hold become dashes, and it gets a digest, so that two labels never share a file.
     """
     safe = re.sub(r"[^a-z0-9._-]+", "-", label.lower().replace("/", "--")).strip("-.") or "x"
     plain = _PLAIN.fullmatch(label) and "--" not in label and len(label) <= LONGEST

@@ -105,7 +105,7 @@ class Citation:
 
 
 def tex(text: str) -> str:
-    """Return text as BibTeX and LaTeX read it: special characters escaped, one space for every other white space."""
+    """Return text as BibTeX and LaTeX read it: special characters escaped, and one space for any run of white space."""
     return _tidy(text).translate(_SPECIAL)
 
 

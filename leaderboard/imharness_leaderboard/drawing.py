@@ -31,7 +31,7 @@ class Scale:
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Return the round numbers within the scale, as many as one step between them gives, but at most `most`."""
+        """Return the multiples within the scale of the smallest 1, 2 or 5 times 10^k that has at most `most` there."""
         width = self.high - self.low
         if width <= 0:
             return [self.low]
@@ -47,7 +47,7 @@ class Scale:
 
 
 def scale_of(numbers: Iterable[float | None], start: float, end: float, margin: float = 0.06) -> Scale:
-    """Return a scale that holds all numbers with some room beside them."""
+    """Return a scale that holds all numbers; `margin`: the room beyond each end, as a share of what they span."""
     finite = [number for number in numbers if number is not None and math.isfinite(number)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     room = margin * (high - low) or max(abs(high), 1.0) * margin
@@ -101,11 +101,8 @@ def place_labels(
 ) -> list[Label]:
     """Return labels that cover neither each other nor a mark, each nearest to its own mark.
 
-    Those without room are left out.
-
-    `first`: the marks that are labelled before all others, in order, or alone unless
-    `all` are. `frame`: left, top, right and bottom end of the
-    region for labels, px.
+    Those without room are left out. `first`: positions of the marks that are labelled before all others, in order, or
+    alone unless `all` are. `frame`: left, top, right and bottom end of the region for labels, px.
     """
     taken = [(m.x - 6, m.y - 6, m.x + 6, m.y + 6) for m in marks]
     labels = []

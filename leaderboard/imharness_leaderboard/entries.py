@@ -23,7 +23,7 @@ Rival = tuple[str, float | None, float | None]
 
 @dataclass(frozen=True)
 class Result:
-    """How an entry did in a ranking; `ranked` entries have a place in it."""
+    """How an entry did in a ranking; `ranked`: how many entries have a rank in it."""
 
     leaderboard: Leaderboard
     ranking: Ranking
@@ -64,7 +64,7 @@ class Result:
 
     @property
     def needed(self) -> str:
-        """How many units are needed to tell the entry from the first place, in words; empty where that is not known."""
+        """How many units separate the entry from the first one, in words; empty where that is not known."""
         column = column_named(self.table, "worst")
         if self.place.needed is None or column is None:
             return ""

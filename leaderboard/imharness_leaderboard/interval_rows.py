@@ -22,7 +22,7 @@ WIDTH, HEIGHT = 320.0, 28.0
 
 
 class Lane(NamedTuple):
-    """Where a row's number under the worst attack, its interval, and its number under the unaware attacker are, px."""
+    """Where a row's number under the worst attack, its interval, and its number if no attacker knows it are, px."""
 
     low: float | None
     at: float | None
@@ -33,9 +33,8 @@ class Lane(NamedTuple):
 class Lanes:
     """What all lanes of a ranking share.
 
-    `controls`: the lines of the controls, px and whether it is the one that entries are compared with. `ticks`: the
-    numbers above.
-    `plain`: the place of that line, None where it has no number.
+    `controls`: the lines of the controls, px and whether it is the one that entries are compared with. `plain`: the
+    place of the one that they are compared with, None where it has no number. `ticks`: the numbers above.
     """
 
     def __init__(self, scale: Scale, controls: Sequence[tuple[float, bool]]) -> None:

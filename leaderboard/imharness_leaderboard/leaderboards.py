@@ -1,7 +1,7 @@
 """The leaderboards of a store that a site shows.
 
-Those that are missing, damaged or outdated are made again first. Entries that do significantly worse on a secret split
-of the same images are flagged.
+Those that are missing, damaged or outdated are made again first. Entries that are shown to lose more than a tenth of
+their advantage over no defense on a secret split of the same images are flagged (`imharness.statistics.splits`).
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> 
 
 
 def _tested(ranking: Ranking, public: Scores, secret: Scores) -> dict[str, float]:
-    """Return the p-value of each entry that both leaderboards have and that is not a control."""
+    """Return the corrected p of losing its advantage, of each entry in both leaderboards that is no control."""
     both = set(public.comparison.entries) & set(secret.comparison.entries)
     labels = sorted(label for label in both & set(ranking.places) if not ranking.places[label].control)
     if ranking.undefended not in both or not labels:

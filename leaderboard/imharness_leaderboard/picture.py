@@ -33,7 +33,7 @@ COLOURS = {
     "light": ("#0072b2", "#d55e00", "#007a5a", "#a8467f", "#8a6d00", "#3f7fae", "#5b5b5b"),
     "dark": ("#56b4e9", "#e69f00", "#2fc79b", "#e08fc0", "#f0e442", "#9fd0f0", "#b5b5b5"),
 }
-"""Okabe and Ito's palette, which colour-blind readers can tell apart, darkened or lightened for contrast."""
+"""Okabe and Ito's palette, which colour-blind readers can distinguish, darkened or lightened for contrast."""
 SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "leaderboard",
@@ -167,7 +167,9 @@ class Picture:
 SIZE = 8.0
 """The font size of a label, points."""
 NEAR, FAR = (6.0, 12.0, 20.0), tuple(np.arange(30.0, 270.0, 13.0).tolist())
-"""Distances of a label from its point, px; the far ones are only for labels that are needed."""
+"""Distances of a label from its point, px (100 an inch); the far ones are only for labels that are needed."""
+POINTS = 0.72
+"""The points of a px."""
 _BESIDE = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _BETWEEN = ((2, 1), (-2, 1), (2, -1), (-2, -1), (1, 2), (-1, 2), (1, -2), (-1, -2))
 """Directions in which room is sought; those between the others only far from a point."""
@@ -191,6 +193,8 @@ class Box(NamedTuple):
 
 
 class _Place(NamedTuple):
+    """A place of a label; `far`: so far from its point that a line joins them. `offset` from the point, px."""
+
     box: Box
     towards: tuple[int, int]
     offset: tuple[float, float]
@@ -213,8 +217,8 @@ def write_labels(
 ) -> None:
     """Label points where there is room; labels that are `needed` come first and are always written.
 
-    A label overlaps no marker and no other label; where there is room it stays off `line`. `points` and `line` are in
-    data coordinates. A label that stands apart from its point is joined to it by a line.
+    A label overlaps no marker and no other label, unless it is needed and nothing is free; where there is room it stays
+    off `line`. `points` and `line` are in data coordinates. A line joins a label to a point that it stands apart from.
     """
     from matplotlib.figure import Figure
 
@@ -239,7 +243,7 @@ def write_labels(
         text = axes.annotate(
             labels[i],
             points[i],
-            (position.offset[0] * 0.72, position.offset[1] * 0.72),
+            (position.offset[0] * POINTS, position.offset[1] * POINTS),
             textcoords="offset points",
             fontsize=SIZE,
             color=style.ink if needed[i] else style.dim,
@@ -258,7 +262,10 @@ def _joint(style: Style) -> dict[str, object]:
 def _free(
     at: tuple[float, float], label: str, frame: Box, taken: Sequence[Box], line: Sequence[Box], *, must: bool
 ) -> _Place | None:
-    """Return a free place for a label, or None; a label that must be there gets the least bad place if none is free."""
+    """Return a free place for a label, or None: one off the line, or else one on it.
+
+    `taken` are markers and labels. A label that must be there gets the place that overlaps them least if none is free.
+    """
     width, height = _width(label), 14.0
     places = list(_places(at, width, height, (*NEAR, *FAR) if must else NEAR))
     inside = [
@@ -269,15 +276,15 @@ def _free(
         and p.box.low >= frame.low
         and p.box.high <= frame.high
     ]
-    marked, lined, off = np.array(taken), np.array(line).reshape(-1, 4), None
+    marked, lined, crossing = np.array(taken), np.array(line).reshape(-1, 4), None
     for position in inside:
         if _covers(position.box, marked):
             continue
-        off = off or position
+        crossing = crossing or position
         if not _covers(position.box, lined) and not any(_covers(segment, marked) for segment in position.joint(at)):
             return position
-    if off is not None or not must:
-        return off
+    if crossing is not None or not must:
+        return crossing
     return min(inside or places, key=lambda p: sum(p.box.shared(other) for other in taken))
 
 
@@ -316,4 +323,4 @@ def _width(label: str) -> float:
     from matplotlib.textpath import TextPath
 
     with mpl.rc_context(dict(NO_MARKUP)):
-        return float(TextPath((0, 0), label, size=SIZE).get_extents().width) / 0.72 + 3
+        return float(TextPath((0, 0), label, size=SIZE).get_extents().width) / POINTS + 3

@@ -30,8 +30,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def publish_site(store: str | Path, folder: Path, release: str, secret: str | Path | None = None) -> Built:
     """Build the site into `folder` and copy it to ``folder/v/<release>``.
 
-    `secret` as in `build_site`. Raises `UsageError` for a name that is taken or not allowed, and `StoreError` when
-    something cannot be written.
+    `secret` as in `build_site`. Raises `UsageError` for a name that is taken or not allowed and for tables with objects
+    of a notebook or script, and `StoreError` when something cannot be written.
     """
     if not NAME.fullmatch(release):
         raise UsageError(f"{release!r} cannot name a release; use letters, digits, dots, dashes and underscores.")
@@ -95,7 +95,7 @@ def publish_dataset(store: str | Path, address: str, release: str) -> Published:
 
     Without the package huggingface_hub, a token or a network it is only written, and a problem tells how to upload it.
     Raises `UsageError` for a wrong address or name, for a release that the Hub has already, and for tables with objects
-    of a notebook or script.
+    of a notebook or script; `StoreError` for a store without tables.
     """
     repository = repository_in(address)
     if not NAME.fullmatch(release):

@@ -84,7 +84,7 @@ class RankingView:
 
     @cached_property
     def attacks(self) -> list[str]:
-        """The attacks, first the one that is the worst most often."""
+        """The attacks, first the one that is the worst most often; ``none`` where units survive all of them."""
         total: dict[str, float] = {}
         for standing in self.ranking.places.values():
             for name, share in standing.broken_by.items():
@@ -362,7 +362,7 @@ class RankingView:
         )
 
     def _worst_attack(self, standing: Place) -> str:
-        """Return which attack is the worst most often, and how often; or how many units no attack changes."""
+        """Return which attack is the worst most often, and how often; or how many units no attack makes worse."""
         name = next(iter(standing.broken_by), "")
         return worst_words(self.attack_names[name], standing.broken_by[name]) if name else ""
 
@@ -426,6 +426,7 @@ def row_text(value: Value | None, column: ColumnSpec) -> str:
 
 
 def _needed(row: Row, standing: Place) -> int | None:
+    """Return how many units, or clusters, separate a row from the first one; None where it has as many, or unknown."""
     worst = row.values.get("worst")
     had = (worst.n if worst.clusters is None else worst.clusters) if worst is not None else None
     return standing.needed if standing.needed is not None and had is not None and standing.needed > had else None

@@ -42,6 +42,7 @@ from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
 
 IMAGES = 12
+"""On how many images a defense is tried, at most."""
 MARGIN = 0.05
 """A smaller difference of gains does not count; a share of the metric's range."""
 LEVEL = 0.05
@@ -54,8 +55,8 @@ class TrialAttacks:
     """The metric, attacks and photographs on which a defense is tried.
 
     Metric, data set and photographs are drawn anew from those that the profile selects, so that no defense can know
-    them and be honest there alone; the attacks are the first. Raises `HarnessError` where no track of the profile has
-    all of these.
+    them and be honest there alone; the attacks are the first two in the L-inf norm that read gradients, and that ask.
+    `score` checks what the metric returns, `raw` does not. Raises `HarnessError` where no track has all of these.
     """
 
     def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
@@ -205,7 +206,7 @@ def _streams(trial: TrialAttacks, seed: int, purpose: str) -> ImageRng:
 
 
 def _gain(trial: TrialAttacks, purify: Purify, attacked: torch.Tensor, seed: int) -> npt.NDArray[np.float64]:
-    """Return f(D(x')) - f(D(x)) of each image, as a share of the metric's range; ``(images,)``."""
+    """Return c (f(D(x')) - f(D(x))) / (upper - lower) of each image ``(images,)``; c: `closeness`, 1 or -1."""
     lower, upper = trial.metric.bounds
     scores = [trial.score(purify(batch, _streams(trial, seed, "shown"))) for batch in (attacked, trial.images)]
     change = trial.metric.closeness * (scores[0] - scores[1]) / (upper - lower)

@@ -1,7 +1,7 @@
 """Starts uv and git on what strangers wrote, so that nothing of it can run on this machine.
 
-uv takes wheels of the index alone: it builds nothing, reads no settings from folders or homes, and gets an environment
-that holds only how the index is reached.
+uv takes wheels alone, of the index or with a hash: it builds nothing, reads no settings from folders or homes, and gets
+an environment that holds little more than how the index is reached.
 """
 
 from __future__ import annotations
@@ -116,8 +116,7 @@ def checked_out(address: str, commit: str, target: Path) -> None:
 
 
 def _pip(command: str, workspace: Path) -> list[str]:
-    """Return how uv is started: with its cache in `workspace`, without settings of files, and without building "
-    "anything."""
+    """Return how uv is started: with its cache in `workspace`, without settings of files and without building."""
     line = [uv(), "pip", command, "--quiet", "--no-config", "--no-build", "--python", sys.executable]
     return [*line, "--no-python-downloads", "--keyring-provider", "disabled", "--cache-dir", str(workspace / "cache")]
 
@@ -151,7 +150,7 @@ def _failed(what: str, errors: bytes) -> HarnessError:
 
 
 def _watch(process: subprocess.Popen[bytes], workspace: Path) -> None:
-    """Wait for the installer; raises `HarnessError` when it takes long, or writes more than packages may have.
+    """Wait for the installer; raises `HarnessError` when it takes long, `UsageError` when it writes too much.
 
     It unpacks into its cache, which is below `workspace`, and then into its target: this counts both.
     """

@@ -63,7 +63,11 @@ def _imports(run: Run) -> Checked:
 
 
 def audit_gradients(run: Run, advance: Progress) -> list[GradientAudit]:
-    """Compare gradients with attacks that do without them or with queries, and what trains with what is shared."""
+    """Return the audits of the defenses, metrics and gradient defenses among the entries.
+
+    Attacks with a defense's gradient are compared with attacks without it, a metric's gradient with queries, and the
+    gradients with which a protected model trains with those that it shares.
+    """
     examinations = list(_examinations(run))
     if examinations:
         run.opened.guest.kill()  # one that starts again is no older than those of tasks

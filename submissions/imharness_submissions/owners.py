@@ -15,7 +15,7 @@ from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 
 MOST_OF_A_CONTACT = 16
-"""Each further entry makes the intervals of all pairs longer."""
+"""The most entries of one contact: each further one makes the intervals of all pairs longer."""
 _ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"), ("3", "e"), ("4", "a"))
 
 
@@ -40,7 +40,7 @@ def check_registered(submission: Submission, ids: Iterable[str]) -> None:
 
 
 def look_alikes(submission: Submission, ledger: Ledger, name: str = "") -> Iterator[str]:
-    """Yield a line for each owner that looks like that of a submission by somebody else.
+    """Yield a line for each owner of a submission by somebody else that this submission's owner looks like.
 
     Raises `UsageError` for an owner, or for the `name` of a submission, that belongs to another contact, and for more
     entries of one contact than a leaderboard takes. What was withdrawn holds no name.
@@ -108,12 +108,12 @@ def _nearly(one: str, other: str) -> bool:
 
 
 def _shorter(name: str) -> Iterator[str]:
-    """Yield a name without each of its signs."""
+    """Yield a name without one of its signs, for each of them."""
     return (name[:index] + name[index + 1 :] for index in range(len(name)))
 
 
 def _skeleton(name: str) -> str:
-    """Return what is left of a name when signs that look alike, capital letters and separators are made equal.
+    """Return a name without separators, in small letters, with one sign for all that look alike.
 
     Ids are ASCII, so that letters of other scripts cannot occur in them.
     """

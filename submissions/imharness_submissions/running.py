@@ -28,9 +28,9 @@ def run_submission(
     """Run a submission, write the ledger, and return the report; the sandbox is ended whatever happens.
 
     A stage that breaks off stands in the report and is flagged. `watch` takes the title of a stage and returns the
-    function that shows its progress; `view` opens what shows that of the tasks; `say` is told before it starts how much
-    there is to do, and how long that may take. Raises `HarnessError` when no track of
-    the profile takes any of the entries.
+    function that shows its progress; `view` opens what shows that of the tasks; `say` gets a line, before anything is
+    computed, on how much there is to do and how long that may take. Raises `HarnessError` when no track of the profile
+    takes any of the entries.
     """
     try:
         return _record(run, _judge(run, watch, view, say))

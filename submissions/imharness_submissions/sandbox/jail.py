@@ -116,7 +116,10 @@ def require_sandbox() -> None:
 
 
 def _group(limits: Limits) -> ControlGroup | None:
-    """Return a control group for a guest, None where the user's own limits must do; root's do not hold processes."""
+    """Return a control group for a guest, or None where none can be made and limits of the user hold its processes.
+
+    Raises `Unavailable` where none can be made for root, whose number of processes no such limit holds.
+    """
     group = ControlGroup.create(f"{PREFIX}{os.getpid()}-{next(_numbers)}", limits.memory_mib, limits.processes)
     if group is None and unlimited():
         raise Unavailable(
@@ -231,7 +234,7 @@ def interpreter() -> list[str]:
 
 
 class Ends(NamedTuple):
-    """The harness's ends of the pipes to a session: its replies, its requests, and what it prints."""
+    """The harness's ends of the pipes to a session: for its replies, for requests to it, and for what it prints."""
 
     reading: int
     writing: int
