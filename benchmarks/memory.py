@@ -121,8 +121,8 @@ def faked(network: nn.Module, device: torch.device = CPU) -> nn.Module:
 
 
 def cost(network: Network, images: int, *, back: bool = True, module: nn.Module | None = None) -> Cost:
-    """Return the memory and the operations of a step, or of a pass forward alone; `module`: a network without "
-    "numbers."""
+    """Return the memory and the operations of a step, or of a pass forward alone; `module`: a network without
+    numbers."""
     module = faked(network.made()) if module is None else module
     with FAKE:
         batch = network.inputs(images)

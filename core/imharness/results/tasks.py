@@ -60,8 +60,8 @@ class TaskSpec(BaseModel, frozen=True, extra="forbid"):
         return dict(self) | {"components": components, "options": dict(self.options), "needs": dict(self.needs)}
 
     def key_with(self, components: Mapping[str, str]) -> str:
-        """Return the key; `components` is role -> canonical JSON of the component's identity, made once for many "
-        "tasks."""
+        """Return the key; `components` is role -> canonical JSON of the component's identity, made once for many
+        tasks."""
         rest = canonical_json({name: value for name, value in vars(self).items() if name != "components"})
         text = (
             f'{{"components":{canonical_object(components)},{rest[1:]}'  # no field has a name that is sorted before it
