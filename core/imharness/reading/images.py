@@ -300,6 +300,8 @@ def _bits(image: Image.Image, content: bytes) -> int:
         return (content[content.index(_SIZ) + _PRECISION] & 0x7F) + 1
     if image.format == "AVIF":
         return _AVIF_BITS[content[content.index(_AV1) + _DEPTH] >> 5 & 0b11]
+    if image.format == "HEIF":
+        return int(image.info.get("bit_depth", 8))
     return 8
 
 

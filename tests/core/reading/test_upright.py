@@ -12,6 +12,7 @@ from PIL import Image
 
 from imharness.errors import UsageError
 from imharness.files import image_shape, read_image, read_pixels
+from imharness.reading import images
 from imharness.reading.images import formats, said_of_bits
 
 TURNS = {
@@ -69,6 +70,16 @@ def test_heic_is_read_where_its_package_is_installed(monkeypatch: pytest.MonkeyP
     for register in ("OPEN", "ID"):
         monkeypatch.setattr(Image, register, getattr(Image, register).copy())
     assert formats.__wrapped__()[-1] == "HEIF"
+
+
+@pytest.mark.parametrize("bits", [8, 10, 12])
+def test_heic_of_more_than_eight_bits_is_said(bits: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its package gives eight bits of a photograph of a phone that has ten, and says so beside the image."""
+    image = Image.fromarray(scene())
+    image.format, image.info["bit_depth"] = "HEIF", bits
+    monkeypatch.setattr(images, "_opened", lambda path, content: image)
+    (tmp_path / "photo.heic").write_bytes(b"heic")
+    assert said_of_bits([tmp_path / "photo.heic"]).startswith("1 of 1 images have more than 8 bits") == (bits > 8)
 
 
 def grey(path: Path, values: np.ndarray) -> Path:
