@@ -172,8 +172,12 @@ def add_external(
             seed=0,
             needs={f"about {position}": key for position, key in enumerate(sorted(keys))},
         )
+        about_records = {need: store.record(key) for need, key in spec.needs.items()}
+        read = {need: record.outcome for need, record in about_records.items() if record is not None}
         key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in columns.items()}])
-        record = TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={})
+        record = TaskRecord(
+            key=key, spec=spec, status="done", read=read, started=now, seconds=0.0, device="external", versions={}
+        )
         store.commit(record, columns, {})
         imported[f"{IMPORTED}{name}" + f" part={number}" * bool(about)] = key
     empty = Sweep(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from imharness.errors import StoreError
@@ -24,6 +24,7 @@ CHANGED = "computed before its files changed; the latest run saw others"
 BEHIND = "made from results that were computed anew since, or are left out"
 """Why tables lack results that need others, such as attacked images, which are not those of the run any more."""
 REPEAT = "repeat the run with all that is to stand in the tables"
+FRESH = "; if that computes nothing, with --fresh"
 Place = tuple[str, str]
 """What has a version of its own: kind and id of a component, or twice the name of a step."""
 
@@ -34,13 +35,18 @@ def current_records(store: Store, track: Track, sweep: Sweep, registry: Registry
 
 
 def current_of(
-    records: list[TaskRecord], store: Store, track: Track, sweep: Sweep, registry: Registry
+    records: list[TaskRecord],
+    store: Store,
+    track: Track,
+    sweep: Sweep,
+    registry: Registry,
+    withdrawn: Set[str] = frozenset(),
 ) -> tuple[list[TaskRecord], list[Missing]]:
-    """Return the records of a configuration that count, and what was left out."""
+    """Return the records of a configuration that count, and what was left out; `withdrawn`: the keys of others."""
     candidates = one_split(records, sweep.secret)
     current, changed = one_content(candidates)
     newest, outdated = newest_only(current, installed_versions(track, registry))
-    gone = {record.key for record in candidates} - {record.key for record in newest}
+    gone = withdrawn | ({record.key for record in candidates} - {record.key for record in newest})
     remaining, behind = with_current_needs(newest, gone, {*store.keys_of(sweep)})
     return remaining, [*changed, *outdated, *behind]
 
@@ -134,7 +140,8 @@ def with_current_needs(
     """Return the records that need only results of the run, and what was left out.
 
     A task may not name what changed before it: the data that an attack was trained on, how the adversary's models are
-    trained, the version of an earlier step. Then its address stays, and so did its old number beside new ones.
+    trained, the version of an earlier step. Then its address stays, and so did its old number beside new ones. Nor
+    does it name the device, so that a result may be another one under its key: computed anew, or that of another store.
 
     Args:
         records: those of the run.
@@ -142,15 +149,26 @@ def with_current_needs(
         planned: the keys of all tasks of the run; one that is damaged or missing in the store says nothing against what
             needs it.
     """
-    current, dropped = set(planned - gone), Counter[str]()
+    outcomes = {record.key: record.outcome for record in records}
+    stale = {record.key for record in records if _read_others(record, outcomes)}
+    current, dropped = set(planned - gone - stale), Counter(r.spec.step for r in records if r.key in stale)
     while lost := [r for r in records if r.key in current and not current.issuperset(r.spec.needs.values())]:
         current.difference_update(record.key for record in lost)
         dropped.update(record.spec.step for record in lost)
     gaps = [
-        Missing(what=f"{several(count, 'task')} of step {step}", reason=BEHIND, remedy=REPEAT)
+        Missing(
+            what=f"{several(count, 'task')} of step {step}",
+            reason=BEHIND,
+            remedy="import them again" if step == EXTERNAL else f"{REPEAT}{FRESH}",
+        )
         for step, count in sorted(dropped.items())
     ]
     return [record for record in records if record.key in current], gaps
+
+
+def _read_others(record: TaskRecord, outcomes: Mapping[str, str]) -> bool:
+    """Return whether a task read another result than the one that stands under the key of its need now."""
+    return any(outcomes.get(record.spec.needs[name], outcome) != outcome for name, outcome in record.read.items())
 
 
 def one_split(records: list[TaskRecord], secret: str) -> list[TaskRecord]:

@@ -73,7 +73,8 @@ def made_leaderboard(
     with progress(f"{track.info.id}: reading results") as advance:
         all_records = records_of(store, sweep, advance)
     standing, withdrawn = _standing(all_records, catalogue.withdrawn)
-    records, outdated = current_of(standing, store, track, sweep, catalogue.registry)
+    gone = {record.key for record in all_records} - {record.key for record in standing}
+    records, outdated = current_of(standing, store, track, sweep, catalogue.registry, gone)
     try:
         with progress(f"{track.info.id}: making tables"):
             report = _report(store, as_set_up(track, sweep), records, catalogue)

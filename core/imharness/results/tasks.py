@@ -87,7 +87,8 @@ class Failure(BaseModel, frozen=True, extra="forbid"):
 class TaskRecord(BaseModel, frozen=True, extra="forbid"):
     """What happened to a task.
 
-    `rows`: a digest of its rows, which equal rows have, or "" without rows. `seal`: the sha256 of its file, which has
+    `rows`: a digest of its rows, which equal rows have, or "" without rows. `read`: name of a need -> the `outcome` of
+    its record when this task read it. `seal`: the sha256 of its file, which has
     `size` bytes and this `number` (see `TaskFile`); all three are known once it is stored.
     """
 
@@ -99,6 +100,7 @@ class TaskRecord(BaseModel, frozen=True, extra="forbid"):
     rows: str = ""
     n_rows: int = 0
     arrays: StoredFile | None = None
+    read: Mapping[str, str] = Field(default_factory=dict)
     facts: Mapping[str, float] = Field(default_factory=dict)
     started: str
     seconds: float
@@ -111,6 +113,11 @@ class TaskRecord(BaseModel, frozen=True, extra="forbid"):
     seal: str = ""
     size: int = 0
     number: int = 0
+
+    @property
+    def outcome(self) -> str:
+        """A digest of its rows and arrays, which equal results have however often they are computed."""
+        return sha256_of(f"{self.rows} {self.arrays.sha256 if self.arrays else ''}".encode())
 
     @property
     def kind(self) -> str:

@@ -58,7 +58,7 @@ class BuildCache:
         self.end_task, self.secret = end_task, secret
         self._built: dict[Component, Any] = {}
         self._components: dict[str, Component] = {}
-        self._outputs: dict[str, Output] = {}
+        self._outputs: dict[str, tuple[str, Output]] = {}
         self._output_bytes = 0
 
     def component(self, spec: TaskSpec, role: str) -> Component:
@@ -69,19 +69,19 @@ class BuildCache:
             self._components[key] = self.registry.revive(ref)
         return self._components[key]
 
-    def output(self, key: str, name: str) -> Output:
-        """Return the rows and arrays of a finished task; those used recently are not read and verified again."""
-        output = self._outputs.pop(key, None)
+    def output(self, key: str, name: str) -> tuple[str, Output]:
+        """Return the `outcome` of a finished task, its rows and arrays; those used recently are not read again."""
+        outcome, output = self._outputs.pop(key, ("", None))
         if output is None:
             record = self.store.record(key)
             if record is None:
                 raise StoreError(f"task {key[:12]} ({name}) is not in the store")
-            output = Output(self.store.rows(record), self.store.arrays(record))
+            outcome, output = record.outcome, Output(self.store.rows(record), self.store.arrays(record))
             self._output_bytes += _size(output)
-        self._outputs[key] = output  # after those that were used less recently
+        self._outputs[key] = outcome, output  # after those that were used less recently
         while self._output_bytes > OUTPUT_BYTES:
-            self._output_bytes -= _size(self._outputs.pop(next(iter(self._outputs))))
-        return Output(_copied(output.rows), _copied(output.arrays))
+            self._output_bytes -= _size(self._outputs.pop(next(iter(self._outputs)))[1])
+        return outcome, Output(_copied(output.rows), _copied(output.arrays))
 
     def built(self, component: Component) -> Any:
         """Return ``component.build(device)``, built once."""
@@ -110,6 +110,7 @@ class TaskContext:
         self.options: Mapping[str, Option] = spec.options
         self._secret, self._seed = seeds_of_task(cache.secret, spec.seed, spec.options)
         self.roles: Sequence[str] = tuple(spec.components)
+        self.read: dict[str, str] = {}
 
     def measures(self, group: str, /) -> Mapping[str, str]:
         return {role.removeprefix(f"{group}."): role for role in self.roles if role.startswith(f"{group}.")}
@@ -133,7 +134,8 @@ class TaskContext:
         return cast("TableSet", self.build(role))
 
     def need(self, name: str) -> Output:
-        return self._cache.output(self._spec.needs[name], name)
+        self.read[name], output = self._cache.output(self._spec.needs[name], name)
+        return output
 
     def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
         return ImageRng([derive_seed(self._seed, *purpose, name) for name in names], self.device)
@@ -233,9 +235,11 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
     shards = Shards(cache.store, key, lambda: {"device": device, **versions(cache.registry, spec)})
     failure, result, device = None, None, device_name(cache.device)
     notes: Sequence[str] = ()
+    context = None
     try:
         _require_same_code(cache, spec)
-        result = cache.registry.track(spec.track).step(spec.step)(TaskContext(cache, shards, spec, progress))
+        context = TaskContext(cache, shards, spec, progress)
+        result = cache.registry.track(spec.track).step(spec.step)(context)
         notes = cache.end_task(False)
     except StoreError:
         raise
@@ -253,6 +257,7 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
         spec=spec,
         status="failed" if failure else "done",
         failure=failure,
+        read=context.read if context else {},
         facts={name: float(value) for name, value in result.facts.items()} if result else {},
         started=started,
         seconds=time.perf_counter() - clock + shards.seconds,

@@ -13,7 +13,7 @@ from imharness.contracts.component import Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError
 from imharness.ranking.current import BEHIND, newest_only, one_content
-from imharness.ranking.entries import other_code
+from imharness.ranking.entries import known_entries, other_code
 from imharness.ranking.leaderboard import GONE, _standing, make_leaderboard
 from imharness.results.entries import Entry, Standing
 from imharness.results.identity import ComponentRef, digest
@@ -23,6 +23,7 @@ from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
+from imharness.results.withdrawals import withdraw
 
 
 def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:
@@ -114,6 +115,38 @@ def test_what_needs_a_result_that_was_computed_anew_shares_no_table_with_what_ne
     assert any(
         "step score, made from results that were computed anew" in line for line in other_code(tables, Registry([]))
     )
+
+
+def test_what_was_made_from_another_result_under_the_same_key_is_left_out_and_named(tmp_path: Path) -> None:
+    """Where a run with --fresh, or a copy, put other rows under the key of attacked images, their scores stayed."""
+    store, attacked = Store(tmp_path), of_step("attack")
+    read = store.commit(attacked, {"x": [1.0]}, {}).outcome
+    scored = of_step("score", needs=[attacked]).model_copy(update={"read": {"0": read}})
+    mean = of_step("mean", needs=[scored])
+    for each in (scored, mean):
+        store.commit(each, {"x": [1.0]}, {})
+
+    def made() -> tuple[int, list[tuple[str, str]]]:
+        tables = make_leaderboard(store, Reporting(), sweep_of("acme/t", [attacked, scored, mean]), catalogue())
+        return tables.tasks_done, [(gap.what, gap.reason) for gap in tables.missing]
+
+    store.commit(attacked.model_copy(update={"started": "2026-03-01"}), {"x": [1.0]}, {})
+    assert made() == (3, []), "equal rows are the same result, whenever they were computed"
+    store.commit(attacked, {"x": [2.0]}, {})
+    assert made() == (1, [(f"1 task of step {step}", BEHIND) for step in ("mean", "score")])
+
+
+def test_what_needs_a_withdrawn_result_is_left_out_with_it(tmp_path: Path) -> None:
+    """A withdrawn attack left behind the scores of its images, which do not name it."""
+    store, attacked = Store(tmp_path), of_step("attack")
+    scored = of_step("score", needs=[attacked])
+    nameless = scored.model_copy(update={"spec": scored.spec.model_copy(update={"components": {}})})
+    for each in (attacked, nameless):
+        store.commit(each, {"x": [1.0]}, {})
+    withdraw(store, "acme/metric", "1", "wrong")
+    tables = make_leaderboard(store, Reporting(), sweep_of("acme/t", [attacked, nameless]), known_entries(store))
+    assert tables.tasks_done == 0
+    assert ("1 task of step score", BEHIND) in [(gap.what, gap.reason) for gap in tables.missing]
 
 
 def test_a_result_stays_where_one_that_it_needs_was_damaged_and_discarded(tmp_path: Path) -> None:

@@ -156,6 +156,8 @@ def test_a_worker_is_prepared_by_a_function_it_is_told(tmp_path: Path) -> None:
     assert len(outcome.done) == len(rows) == 2, outcome.failed
     records = [Store(tmp_path / "store").record(key) for key in outcome.done]
     assert [record.notes for record in records if record is not None] == [("was here",)] * 2
+    needed, needing = sorted((record for record in records if record is not None), key=lambda r: len(r.spec.needs))
+    assert (needed.read, needing.read) == ({}, {"first": needed.outcome}), "it keeps which result it was made from"
     assert (tmp_path / "log").read_text() == "closed"
 
 
