@@ -8,7 +8,7 @@ from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, read_tex
 from imharness.reading.structured import parsed_json, read_json
 from imharness.reading.tables import numbered, read_columns, read_csv, read_stream
 from imharness.reading.tensors import read_tensors, read_torch
-from imharness.reading.text import NO_MARKUP, is_plain, number, plain
+from imharness.reading.text import NO_MARKUP, is_plain, number, plain, said_of_spellings
 
 __all__ = [
     "GIB",
@@ -40,4 +40,5 @@ __all__ = [
     "read_torch",
     "said_of_images",
     "said_of_misnamed",
+    "said_of_spellings",
 ]

@@ -1,12 +1,13 @@
 """Reads scores of single images that someone else measured, and checks them line by line."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from imharness.errors import HarnessError, UsageError
-from imharness.files import is_plain, number, read_csv
+from imharness.files import is_plain, number, read_csv, said_of_spellings
 from imharness.tracks import Component
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
@@ -53,6 +54,10 @@ def read_external(
                 f"{path}, line {line}: clear is {value:g}, outside the range of {metric}, "
                 f"{min(metric_bounds[metric]):g} to {max(metric_bounds[metric]):g}."
             )
+    for column in ("image", "reference", "attack", "strength", "defense"):
+        spelled = said_of_spellings(values_by_column[column], f"names in the column {names[column]}")
+        if spelled and columns[column]:
+            warnings.warn(f"{path}: {spelled}", stacklevel=2)
     _refuse_other_facts(path, list(lines.values()), values_by_column, metric_bounds)
     return {
         "name": values_by_column["image"],

@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 from imharness.errors import UsageError
@@ -61,6 +62,22 @@ def stripped(text: str) -> str:
 def reason(error: BaseException) -> str:
     """Return the message of another library's error as one line of at most 300 characters."""
     return plain(str(error))[:300] or type(error).__name__
+
+
+def said_of_spellings(names: Iterable[str], what: str) -> str:
+    """Return a sentence on names of `what`, in the plural, that differ only in capitals or encoding, or "".
+
+    An accent may be one sign with its letter or another one after it (NFC and NFD), which look the same.
+    """
+    spellings: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        first = spellings.setdefault(unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()), name)
+        if first != name:
+            return (
+                f"{first!a} and {name!a} differ only in capitals or in how letters are encoded, and count as "
+                f"two {what}; if they are one, write it one way"
+            )
+    return ""
 
 
 def _is_refused(sign: str) -> bool:

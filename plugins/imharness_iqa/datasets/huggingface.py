@@ -17,7 +17,7 @@ from pydantic import Field
 
 from imharness.data import ImageDataset, Images, ImageSet, Info, by_looks, hookimpl, thumbnails
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
-from imharness.files import files_digest, image_shape, read_json, read_pixels, read_stream
+from imharness.files import files_digest, image_shape, read_json, read_pixels, read_stream, said_of_spellings
 from imharness_iqa.folders import NO_LABELS
 from imharness_vision.image_files import remembered
 
@@ -113,7 +113,10 @@ class HuggingFace(ImageDataset):
         names = tuple(f"{row:07}" for row in order)
         columns = self._columns(table, saved.features, order)
         if "photograph" in table.column_names:
-            columns["photograph"] = np.array([str(table.column("photograph")[row].as_py()) for row in order])
+            photographs = [str(table.column("photograph")[row].as_py()) for row in order]
+            columns["photograph"] = np.array(photographs)
+            if sentence := said_of_spellings(photographs, "photographs"):
+                warnings.warn(f"{self.path}: {sentence}", stacklevel=2)
         else:
             state = f"{chosen}\n{self._digest(saved)}"
             images = (load([position]) for position in range(len(order)))

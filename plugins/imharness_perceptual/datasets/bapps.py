@@ -32,7 +32,17 @@ from imharness.data import (
     thumbnails,
 )
 from imharness.errors import ContractError, Unavailable, UsageError
-from imharness.files import MIB, Census, files_digest, images_below, number, read_array, read_csv, said_of_misnamed
+from imharness.files import (
+    MIB,
+    Census,
+    files_digest,
+    images_below,
+    number,
+    read_array,
+    read_csv,
+    said_of_misnamed,
+    said_of_spellings,
+)
 from imharness_vision.image_files import read_files, remembered
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
@@ -239,7 +249,10 @@ def _listed(table: Path, patches: Sequence[str]) -> tuple[list[str], list[float]
     wrong = [patch for patch, count in zip(patches, people, strict=True) if count < 1 or not count.is_integer()]
     if wrong:
         raise UsageError(f"{table}, line {rows[wrong[0]][0]}: judges must be a number of people, 1 or more.")
-    return [rows[patch][1]["photograph"].strip() for patch in patches], people
+    photographs = [rows[patch][1]["photograph"].strip() for patch in patches]
+    if sentence := said_of_spellings(photographs, "photographs"):
+        warnings.warn(f"{table}: {sentence}", stacklevel=4)
+    return photographs, people
 
 
 def _is_share_of(verdict: float, people: float) -> bool:

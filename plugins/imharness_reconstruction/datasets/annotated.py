@@ -18,7 +18,7 @@ from pydantic import Field
 
 from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl
 from imharness.errors import ContractError, Unavailable
-from imharness.files import files_digest, images_below, read_csv, said_of_misnamed
+from imharness.files import files_digest, images_below, read_csv, said_of_misnamed, said_of_spellings
 from imharness_vision.image_files import read_files
 
 ORIGINAL = "_ori"
@@ -111,9 +111,20 @@ def _index(root: Path, names: Sequence[str], references: Sequence[str]) -> dict[
     if "file" not in columns:
         raise ContractError(f"{root / INDEX} has no column 'file'")
     rows = ({name: line[column] for name, column in columns.items()} for _, line in table.rows())
-    lines = {PurePosixPath(row["file"]).as_posix(): row for row in rows}
+    lines: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if lines.setdefault(PurePosixPath(row["file"]).as_posix(), row) != row:
+            raise ContractError(f"{root / INDEX} has two lines of {row['file']} that differ")
+    if absent := [name for name in names if name not in lines and not PurePosixPath(name).stem.endswith(ORIGINAL)]:
+        warnings.warn(
+            f"{root / INDEX} has no line for {len(absent)} reconstructions, such as {absent[0]}: they count as "
+            "taken from the photograph of their folder",
+            stacklevel=3,
+        )
     index_rows = [lines.get(name, {}) for name in names]
     sources = [row.get("source") or reference for row, reference in zip(index_rows, references, strict=True)]
+    if sentence := said_of_spellings(sources, "photographs"):
+        warnings.warn(f"{root / INDEX}: {sentence}", stacklevel=3)
     return {fact: np.array([row.get(fact, "") for row in index_rows]) for fact in FACTS} | {"source": np.array(sources)}
 
 

@@ -109,6 +109,13 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, rows, options, message) 
         read_external(write(tmp_path / "theirs.csv", rows), **arguments, installed=component)
 
 
+@pytest.mark.parametrize(("change", "column"), [({"image": "A"}, "image"), ({"defense": "JPEG"}, "defense")])
+def test_names_of_two_spellings_are_named(change, column, tmp_path) -> None:
+    path = write(tmp_path / "theirs.csv", [line(), line(**change)])
+    with pytest.warns(UserWarning, match=f"differ only in capitals .* count as two names in the column {column}"):
+        read_external(path, (), ("m=0:10",), component)
+
+
 def test_columns_may_have_other_names(tmp_path) -> None:
     path = write(tmp_path / "theirs.csv", [line()], ["file", *HEADER[1:]])
     with pytest.raises(UsageError, match=r"no column image; .* Use --map image=NAME"):

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shutil
 import warnings
 
 import numpy as np
@@ -205,6 +206,33 @@ def test_folders_are_photographs_and_images_that_a_table_lacks_are_named(tmp_pat
         assert len(dataset.build(CPU)) == 2
 
 
+def test_copies_that_count_as_two_photographs_are_named(tmp_path) -> None:
+    """A photograph beside the folders of its versions, and again in one of them, made intervals narrower."""
+    distorted(tmp_path, photographs=2, versions=2, name="{p}/{v}.png")
+    shutil.copy(tmp_path / "0" / "0.png", tmp_path / "0.png")
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    with (
+        pytest.warns(UserWarning, match="4 images in 2 folders count as 2 photographs"),
+        pytest.warns(
+            UserWarning, match=r"1 of 5 images are copies .* other photographs, such as 0/0\.png of 0\.png; le"
+        ),
+    ):
+        assert len(set(dataset.build(CPU).columns["photograph"])) == 3
+    rows = [[name, 1, "one"] for name in ("0.png", "0/0.png")]
+    table(tmp_path / "mos.csv", ["image", "mos", "photograph"], [*rows, ["0/1.png", 2, "three"], ["1/0.png", 3, "two"]])
+    with pytest.warns(UserWarning, match="does not name 1/1.png"):
+        dataset.build(CPU)
+
+
+@pytest.mark.parametrize("other", ["SCENE\xe9", "scene\u0065\u0301"])
+def test_photographs_of_two_spellings_are_named(tmp_path, other) -> None:
+    paint(tmp_path, ["a.png", "b.png"])
+    table(tmp_path / "mos.csv", ["image", "mos", "photograph"], [["a.png", 1, "scene\xe9"], ["b.png", 2, other]])
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    with pytest.warns(UserWarning, match=r"'scene\\xe9' and '.*' differ only in capitals .* count as two photographs"):
+        assert len(set(dataset.build(CPU).columns["photograph"])) == 2
+
+
 def test_photographs_that_differ_stay_apart(tmp_path) -> None:
     distorted(tmp_path, photographs=30, versions=1)
     images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
@@ -247,6 +275,7 @@ def test_images_of_all_depths_are_measured_and_those_left_out_are_named(tmp_path
     with (
         pytest.warns(UserWarning, match="of 8 image files 7 are used; left out: 1 HEIC"),
         pytest.warns(UserWarning, match="6 images in 2 folders count as 2 photographs"),
+        pytest.warns(UserWarning, match=r"1 of 7 images are copies .* such as logo\.png of 0/deep/0\.png"),
     ):
         images = dataset.build(CPU)
     assert len(images) == 7
@@ -273,7 +302,10 @@ def test_one_folder_around_all_images_is_no_photograph(tmp_path, column: bool) -
 def test_versions_beside_folders_count_as_one(tmp_path) -> None:
     distorted(tmp_path, photographs=2, versions=3)
     distorted(tmp_path / "more", photographs=1, versions=1, name="x.png")
-    with pytest.warns(UserWarning, match="6 images look like 2 photographs"):
+    with (
+        pytest.warns(UserWarning, match="6 images look like 2 photographs"),
+        pytest.warns(UserWarning, match=r"1 of 7 images are copies .* such as more/x\.png of 0-0\.png"),
+    ):
         images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
     assert len(set(images.columns["photograph"])) == 3
 

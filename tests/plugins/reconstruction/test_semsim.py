@@ -67,6 +67,19 @@ def test_the_index_is_read_with_capitals_and_one_of_another_name_is_named(tmp_pa
         assert "dataset" not in data.build(CPU).columns
 
 
+def test_lines_of_the_index_that_belong_to_no_image_are_no_silent_loss(tmp_path: Path) -> None:
+    """A name in other capitals lost its photograph and attack without a word, and of two lines the last one counted."""
+    index = annotated(tmp_path) / "index.csv"
+    text = index.read_text()
+    data = installed().one("dataset", f"annotated:{tmp_path}")
+    index.write_text(text.replace("image-3/0_rec.png", "Image-3/0_rec.png"))
+    with pytest.warns(UserWarning, match=r"no line for 1 reconstructions, such as image-3/0_rec\.png: they count as"):
+        data.build(CPU)
+    index.write_text(f"{text}image-3/0_rec.png,two,attack-9,m0,g\n")
+    with pytest.raises(HarnessError, match=r"has two lines of image-3/0_rec\.png that differ"):
+        data.build(CPU)
+
+
 def test_a_folder_without_an_original_is_named(tmp_path: Path) -> None:
     annotated(tmp_path)
     (tmp_path / "image-3" / "image-3_ori.png").unlink()
