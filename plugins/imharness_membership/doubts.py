@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 
 from imharness_membership.audit_inputs import Array, Outputs
+from imharness_membership.intervals import accuracy_of
 
 RARE = 1e-3
 """A doubt arises with at most this probability where there is no reason for it."""
@@ -21,6 +22,8 @@ FEW = 4
 KAPPA, SURE = 0.1, 0.01
 """A model whose agreement with the labels beyond chance is below this, with this probability of an error, has not
 learned them."""
+CLASSES = 0.55
+"""The balanced accuracy that classes alone may reach, which is 1/2 where members and others are of one source."""
 AS_SURE = 0.75
 """A model is about as sure of non-members as of members where its largest probabilities tell them apart with at most
 this area under the ROC curve."""
@@ -119,6 +122,24 @@ def doubts_of_labels(model: Outputs, name: str) -> Iterator[str]:
                 f"which is {what}. Do labels and outputs belong to the same rows?"
             )
             return
+
+
+def doubts_of_classes(learned: Outputs, target: Outputs) -> Iterator[str]:
+    """Yield in a sentence that members and others of the target are of other classes, so that neither verdict is shown.
+
+    Attacks find the classes then and not the members. `learned`: the rows from which they learn.
+    """
+    classes = target.outputs.shape[1]
+    members, rows = (
+        np.bincount(labels, minlength=classes) for labels in (learned.labels[learned.member], learned.labels)
+    )
+    alone = accuracy_of((members > learned.member.mean() * rows)[target.labels], target.member)
+    if alone.low > CLASSES:
+        yield (
+            f"The class of a row alone tells members of the target from others with a balanced accuracy of "
+            f"{alone.value:.3f}, whatever the model answers: they are not from one source. Take others of the same "
+            "classes, as often as members have them."
+        )
 
 
 def _guesses(subset: Outputs, right: int) -> bool:

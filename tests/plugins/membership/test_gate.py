@@ -182,6 +182,22 @@ def test_labels_of_non_members_that_are_shuffled_show_neither_verdict(both: bool
     assert "non-members, which is no better than guesses, though it is about as sure of them as of members" in reasons
 
 
+def test_members_and_others_of_other_classes_show_neither_verdict() -> None:
+    """Attacks find the classes; a model that gives nothing away failed with 1.000 without a word."""
+
+    def apart(answers: Rows) -> Rows:
+        rows = (answers["labels"] < 5) == answers["member"]
+        return {name: values[rows] for name, values in answers.items()}
+
+    for shadow in (None, apart(model(2))):
+        accuracy = ih.audit(apart(model(1)), shadow, evaluators=["confidence"]).worst.accuracy
+        assert accuracy.low > 0.9
+        assert accuracy.against(LIMIT) == "not shown"
+        assert "The class of a row alone tells members of the target from others" in " ".join(accuracy.why_not(LIMIT))
+    same = ih.audit(model(1, leak=6.0), model(2, leak=6.0), evaluators=["confidence"])
+    assert not [line for line in same.found.doubts() if "class of a row" in line]
+
+
 def test_a_model_that_knows_nothing_of_non_members_and_is_unsure_of_them_fails() -> None:
     """As one that learned random labels by heart: right on members alone, and surer of them."""
     target, shadow = (model(seed, leak=6.0, sure=0.0) for seed in (1, 2))
