@@ -25,6 +25,7 @@ LEARNT = (
 )
 """The evaluators whose score is the logit of a network that learnt membership."""
 ESTIMATES = (RISK, *LEARNT)
+EQUALLY_MANY = "Further non-members are left out."
 
 
 def risk_rows(scores: Blocks) -> dict[str, Columns]:
@@ -63,7 +64,8 @@ def risk(promised: Mapping[str, Columns]) -> Table:
     return Table(
         id="risk",
         title="Table 6: privacy risk scores",
-        caption="Precision and recall of accusing all rows above a threshold of the risk score, over all splits.",
+        caption="Precision and recall of accusing all rows above a threshold of the risk score, over all splits. "
+        + EQUALLY_MANY,
         entry="defense",
         columns=(*columns, rmse),
         rows=tuple(Row(label=defense, values=_kept(rows)) for defense, rows in promised.items()),
@@ -93,8 +95,8 @@ def estimates(scores: Blocks) -> Table:
         id="estimates",
         title="Figures 3 and 11: estimates of membership and the truth",
         caption="Root mean square difference between the estimated probability of being a member and the true share of "
-        "members, ten bins, weighed by their rows, over all splits. The adversary knows the defense. Where members and "
-        "non-members are equally many, an estimate of one half for everybody has 0.",
+        f"members, ten bins, weighed by their rows, over all splits. {EQUALLY_MANY} The adversary knows the defense. "
+        "Where members and non-members are equally many, an estimate of one half for everybody has 0.",
         entry="defense",
         columns=tuple(
             ColumnSpec(

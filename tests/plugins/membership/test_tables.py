@@ -416,6 +416,20 @@ def test_a_rate_is_not_defined_with_too_few_non_members(world: World) -> None:
         assert value.missing == f"not defined: a split has {had} non-members, and it takes 999"
 
 
+def test_further_non_members_leave_the_risk_scores_alone_and_the_tables_say_so(world: World) -> None:
+    world.trained(PLAIN, 0.5)
+    roles = {"defense": PLAIN, "evaluator": "harness/privacy-risk"}
+    rows = {"row": ROW, "member": MEMBER, "label": LABEL, "right": np.ones(len(ROW), dtype=bool)}
+    rows |= {"score": np.tile(RIGHT, TIMES), "further": np.zeros(len(ROW), dtype=bool)}
+    accused = {"row": ROW + 10**6, "member": MEMBER & False, "score": np.full(len(ROW), 0.5), "further": MEMBER | True}
+    both = {name: np.concatenate([numbers, accused.get(name, numbers)]) for name, numbers in rows.items()}
+    world.put("evaluate", roles, {"adaptive": True, "split": 0}, both)
+    world.guess(PLAIN, "harness/neural[width=64]", RIGHT)
+    assert world.table("risk")[PLAIN]["p5"] == 1.0
+    captions = {table.id: table.caption for table in world.report().tables}
+    assert all("Further non-members are left out" in captions[id] for id in ("risk", "estimates"))
+
+
 def test_priors_of_the_risk_score_stand_apart(world: World) -> None:
     world.trained(PLAIN, 0.5)
     world.guess(PLAIN, "harness/privacy-risk", RIGHT)
