@@ -256,7 +256,7 @@ def _remarks(
         legend.append("Arrows point to better numbers.")
     if any(cell.best for cell in cells):
         ranked_here = leaderboard is not None and any(ranking.table == table.id for ranking in leaderboard.rankings)
-        apart = ", apart from controls and incomplete entries" if ranked_here else ""
+        apart = ", apart from controls and entries that cannot win" if ranked_here else ""
         legend.append(f"Bold: the best number of a column{apart}.")
     if any(cell.tied for cell in cells):
         untested = Marks(table, leaderboard).untested(columns)

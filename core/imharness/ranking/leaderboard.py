@@ -208,10 +208,10 @@ def _marked(
 ) -> Table:
     """Add which rows are not shown to be worse than the best, in columns that a comparison stands behind.
 
-    Where the table is a ranking, the best is one of its complete entries, and no control.
+    Where the table is a ranking, the best is one of the entries that may win, as in `imharness.exports.marks`.
     """
     places = next((ranking.places for ranking in rankings if ranking.table == table.id), {})
-    apart = {label for label, position in places.items() if position.control or not position.complete}
+    apart = {label for label, position in places.items() if not position.eligible}
     those = table.model_copy(update={"rows": tuple(row for row in table.rows if row.label not in apart)})
     tied = {
         comparison.column: not_worse(comparison, numbers, best)

@@ -112,7 +112,7 @@ class Table(BaseModel, frozen=True, extra="forbid"):
     note: str = ""
     shading: float | None = None
     not_worse: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Column key -> labels of the rows that the best row does not beat significantly."""
+    """Column key -> labels of the rows that the best one, of those that may win, is not shown to be better than."""
 
     @field_validator("rows")
     @classmethod

@@ -1,9 +1,11 @@
 """Numbers of two versions never share a table, and a run that goes on names no winner."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from pydantic import Field
 from tests.core.ranking.sweeping import catalogue, sweep_of
@@ -12,9 +14,13 @@ from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError
+from imharness.exports import sheet_of
+from imharness.exports.marks import Marks
 from imharness.ranking.current import BEHIND, newest_only, one_content
 from imharness.ranking.entries import known_entries, other_code
 from imharness.ranking.leaderboard import GONE, _standing, make_leaderboard
+from imharness.ranking.ranking import Column, Wins, ranking
+from imharness.results.blocks import Blocks
 from imharness.results.entries import Entry, Standing
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.leaderboards import Leaderboard
@@ -231,7 +237,7 @@ class Reporting:
         columns = (ColumnSpec(key="v", label="v", description="v", better="higher"),)
         rows = (Row(label="acme/defense", values={"v": Value(value=1.0)}),)
         table = Table(id="main", title="t", caption="c", entry="defense", columns=columns, rows=rows, ranked_by="v")
-        ranking = Ranking(
+        ranked = Ranking(
             table="main",
             comparison="",
             over=(),
@@ -246,7 +252,7 @@ class Reporting:
             outcome=self.outcome,
             claim="acme/defense wins.",
         )
-        return TrackReport(tables=[table], rankings=[ranking])
+        return TrackReport(tables=[table], rankings=[ranked])
 
 
 def test_while_tasks_wait_nobody_wins(tmp_path: Path) -> None:
@@ -305,6 +311,40 @@ def test_training_an_attack_on_public_photographs_makes_those_of_a_season_no_pub
         store.commit(done, {"x": [1.0]}, {})
     (ranking,) = make_leaderboard(store, Reporting(), sweep_of("acme/t", [fitted, measured]), entries).rankings
     assert ranking.claim == "acme/defense wins."
+
+
+class Compared(Reporting):
+    """A track whose best number is of an entry that may not win; of the others, two are alike and one is far worse."""
+
+    def report(self, query: object) -> TrackReport:
+        base = np.random.default_rng(0).normal(size=30)
+        shifts = {"a/barred": 9.0, "a/first": 4.0, "a/alike": 3.999, "a/worse": 0.0}
+        noise = 0.1 * np.random.default_rng(1).normal(size=(4, 30))
+        names = np.array([f"u{i:02}" for i in range(30)], dtype=object)
+        values = np.array([base + shift for shift in shifts.values()]) + noise
+        scores = Blocks(tuple(shifts), ({"attack": "x"},), (names,), {"v": (values,)})
+        column = Column("v", "V", "V.", "higher", wins=Wins("wins", "Who wins", "more"))
+        report = ranking(scores, column, id="main", title="t", caption="c", entry="defense")
+        places = {label: WINS.model_copy(update={"headline": ()}) for label in shifts}
+        places["a/barred"] = places["a/barred"].model_copy(update={"gate": "fails"})
+        (first,) = super().report(query).rankings
+        return replace(report, rankings=[first.model_copy(update={"places": places, "winner": ""})])
+
+
+def test_stars_are_for_those_that_the_best_of_who_may_win_is_not_shown_to_be_better_than(tmp_path: Path) -> None:
+    store, done = Store(tmp_path), record("1", "1")
+    store.commit(done, {"x": [1.0]}, {})
+    leaderboard = make_leaderboard(store, Compared(), sweep_of("acme/t", [done]), catalogue())
+    marks = Marks(leaderboard.tables[0], leaderboard)
+    (column,) = leaderboard.tables[0].columns
+    assert {row.label: marks.of(row, column) for row in leaderboard.tables[0].rows} == {
+        "a/barred": "tied",
+        "a/first": "best",
+        "a/alike": "tied",
+        "a/worse": "",
+    }
+    sheet = sheet_of(leaderboard.tables[0], leaderboard)
+    assert "apart from controls and entries that cannot win" in " ".join(sheet.remarks)
 
 
 class Optioned(Track):
