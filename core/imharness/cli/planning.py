@@ -92,7 +92,7 @@ def dry_run_report(
         console.table("Unavailable", ["what", "tasks", "why", "get it with"], gap_rows)
     if lacking and forecast is not None:
         say_outlook(forecast, profile)
-    console.wrapped(_told(cost, times.device, workers) if waiting else _why_nothing(graphs))
+    console.wrapped(_cost_line(cost, times.device, workers) if waiting else _why_nothing(graphs))
 
 
 def _first_line(profile: str, tasks: int, forecast: dict[str, Any] | None, cost: Left | None) -> str:
@@ -101,7 +101,8 @@ def _first_line(profile: str, tasks: int, forecast: dict[str, Any] | None, cost:
     tracks = forecast["tracks"] if forecast else []
     count = sum(track["tasks"] for track in tracks) or tasks
     seconds = 3600 * sum(track["gpu_hours"] for track in tracks if track["counted"])
-    gpu = f", {duration(seconds)} of a GPU at {RATE / 1e12:g} TFLOP/s" if seconds else ""
+    bound = "at least " if any(track["counted"] < track["tasks"] for track in tracks) else ""
+    gpu = f", {bound}{duration(seconds)} of a GPU at {RATE / 1e12:g} TFLOP/s" if seconds else ""
     here = f"; left here: {duration(cost.seconds)}" if cost else ""
     return f"profile {profile} costs {count:,} tasks{gpu}{here}"
 
@@ -129,7 +130,7 @@ def _estimate(cost: Left | None, device: str, workers: int) -> dict[str, Any] | 
     }
 
 
-def _told(cost: Left | None, device: str, workers: int) -> str:
+def _cost_line(cost: Left | None, device: str, workers: int) -> str:
     if cost is None:
         return f"time: {NOT_MEASURED}; the store has no finished tasks of these steps"
     how = "at least" if cost.unknown else "about"
@@ -271,7 +272,8 @@ def say_outlook(facts: dict[str, Any], profile: str) -> None:
     ]
     console.table("If nothing were missing", ["track", "tasks", "rows", "GPU", "store"], rows)
     whole = sum(track["gpu_hours"] for track in facts["tracks"])
-    console.wrapped(f"GPU: {whole:,.1f} hours for all, on one that computes {facts['rate']}")
+    rest = "" if all(track["counted"] == track["tasks"] for track in facts["tracks"]) else " tasks whose rows are known"
+    console.wrapped(f"GPU: {whole:,.1f} hours for all{rest}, on one that computes {facts['rate']}")
     costs = [row for track in facts["tracks"] if track["counted"] and (row := _spread(track))]
     if costs:
         console.table("What one entry costs", ["track", "entries", "tasks", "least", "median", "most", ""], costs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from datetime import datetime
 
@@ -86,10 +85,11 @@ def line_of(state: RunState) -> str:
 
 
 def elapsed_of(state: RunState) -> str:
-    """Return how long a run has been going on, as in 04:05 or 01:04:05."""
+    """Return how long a run has been going on, as in 04:05, 01:04:05 or, after two days, 48:04:05."""
     gone = datetime.fromisoformat(state.updated) - datetime.fromisoformat(state.started)
     minutes, seconds = divmod(round(gone.total_seconds()), 60)
-    return time.strftime("%H:%M:%S", time.gmtime(60 * minutes + seconds)).removeprefix("00:")
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds:02}".removeprefix("00:")
 
 
 def left_of(state: RunState) -> str:

@@ -32,8 +32,8 @@ _LONGEST = 40
 def model_id(label: str, track: str, kind: str) -> str:
     """Return the id that an entry has as a model: ``OWNER/TRACK-KIND-NAME`` of letters, digits and dashes.
 
-    Where something of the name is lost in it, eight digits of the label's sha256 tell it from others. A label without
-    an owner, such as that of a control, has the owner "harness".
+    Where something of the name is lost in it, eight digits of the label's sha256 separate it from others. A label
+    without an owner, such as that of a control, has the owner "harness" and always these digits.
     """
     owner, slash, method = label.partition("/")
     if not (slash and _OWNER.fullmatch(owner)):

@@ -2,7 +2,8 @@
 
 Any callable will do: a function, a lambda, a closure, an object, a `torch.nn.Module`. A module is copied, in evaluation
 mode and with frozen weights, to the device of the evaluation. The contracts in `imharness.contracts` say what the
-callable gets and what it must return; trailing arguments that it does not take are left out.
+callable gets and what it must return; trailing arguments that it does not take are left out, and most of those for
+which it has a default are left out, too.
 """
 
 from __future__ import annotations
@@ -84,11 +85,13 @@ def defense(
     Args:
         fn: the function, whose arguments depend on the track. iqa: images, float32 ``(n, 3, H, W)`` in [0, 1] -> images
             in [0, 1]. reconstruction: gradients, name -> ``(n, *parameter shape)`` -> gradients with the same names and
-            shapes. membership: probabilities ``(n, classes)``, outputs that the defender holds, and a generator ->
-            probabilities. A random defense also gets an `imharness.images.ImageRng` with one stream for each row.
+            shapes; of both a random one also gets an `imharness.images.ImageRng` with one stream for each row.
+            membership: probabilities ``(n, classes)``, outputs that the defender holds, and a generator ->
+            probabilities.
         differentiable: whether adaptive attacks may read its gradient; otherwise they pass the gradient straight
             through it (Athalye et al., ICML 2018).
-        random: whether it draws from the streams; adaptive attacks then average several defended copies.
+        random: whether it draws from the streams or the generator; adaptive attacks then average several defended
+            copies.
         name, cache_key: see `metric`.
     """
     _takes("fn", fn, 1, 3)
@@ -113,7 +116,8 @@ def attack(
             one score per image, and a higher score means a better attack (see `imharness.images.Target`).
             reconstruction: (gradients, model, shape, streams, progress) -> images ``(n, 3, H, W)``, one per stream.
         access: "white_box" if it reads gradients of the target, else "black_box".
-        norm, radius: how far it may go from each image, on images in [0, 1]; a result beyond that is refused.
+        norm, radius: how far it may go from each image, on images in [0, 1], or for l0 how many pixels it may change; a
+            result beyond that is refused. Each norm but "unrestricted" needs a radius.
         queries: how many scores of each image it may ask for; None means no limit.
         name, cache_key: see `metric`.
 

@@ -54,7 +54,7 @@ def order_of(entries: Sequence[str], published: Sequence[float], ours: Sequence[
     """Return how similarly two lists of numbers order the entries.
 
     The interval has the percentiles of resampled entries, widened for few entries (see `bootstrap`). p is exact: by
-    enumeration up to `ENUMERATED` entries, and with more entries if no values are tied.
+    enumeration up to `ENUMERATED` entries, and up to 33, as scipy computes it, if no values are tied.
     """
     x, y = np.asarray(published, dtype=np.float64), np.asarray(ours, dtype=np.float64)
     names = tuple(entries)

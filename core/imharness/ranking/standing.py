@@ -100,7 +100,8 @@ class Standing:
     def winner(self) -> int | None:
         """The first one, if it is shown to be better than all other candidates and rivals, and no measure disagrees.
 
-        Where no defense was measured and is incomplete, nobody is shown to be better than it, and nobody wins.
+        One without another candidate or a rival is compared with nobody and does not win. Where no defense was
+        measured and is incomplete, nobody is shown to be better than it, and nobody wins.
         """
         alone = not self.rivals and len(self.candidates) == 1
         return None if alone or self.lacks_none or self.not_behind or self.disagreement else self.first

@@ -26,7 +26,7 @@ def files_digest(folder: Path, files: Iterable[Path]) -> str:
     """Return a digest of the contents of files, in this order, and of their names below a folder.
 
     A copy of the folder has the same digest, whatever its times. A file that is missing or cannot be read counts as
-    such. Files are read again in a process only if one of them was replaced or written to.
+    such. Files are read again in a process only if one of them was replaced or written to, or was a moment before.
     """
     listed = [
         (file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file), file) for file in files

@@ -79,7 +79,7 @@ def _metadata(path: Path, members: Iterable[zipfile.ZipInfo]) -> zipfile.ZipInfo
     """Return the file METADATA; raises `UsageError` if Python could take other metadata for those of the package."""
     tops = {top for member in members for top in PurePosixPath(member.filename).parts[:1]}
     folders = [top for top in tops if top.casefold().endswith((".dist-info", ".egg-info", ".egg"))]
-    matches = [m for m in members if [m.filename] == [f"{folder}/METADATA" for folder in folders]]
+    matches = [m for m in members if len(folders) == 1 and m.filename == f"{folders[0]}/METADATA"]
     if len(matches) != 1 or not folders[0].endswith(".dist-info") or matches[0].file_size > METADATA:
         raise UsageError(
             f"{printable(path)} must hold exactly one folder .dist-info, with a file METADATA of at most 1 MiB."
@@ -105,7 +105,10 @@ def _check_names(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
         name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
         segments = PurePosixPath(name).parts
         if not is_plain(name) or "\\" in name or name.startswith("/") or ".." in segments or len(name) > 300:
-            raise UsageError(f"{printable(path)} holds a file with the name {name!r:.100}, which leads outside.")
+            raise UsageError(
+                f"{printable(path)} holds a file with the name {name!r:.100}, which leads outside or is not one "
+                "plain line of at most 300 characters."
+            )
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise UsageError(f"{printable(path)} holds {name}, which is not a plain file.")
         if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

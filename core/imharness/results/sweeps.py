@@ -40,7 +40,10 @@ def causes_of(failed: Mapping[str, str]) -> list[Cause]:
 
 
 class Missing(BaseModel, frozen=True, extra="forbid"):
-    """A task that was not planned because something is not on this machine."""
+    """What tables lack, why, and what helps: a component with something that is not on this machine, or tasks.
+
+    `what` is the label of the component, or how many tasks of which step or component.
+    """
 
     what: str
     reason: str
@@ -50,9 +53,9 @@ class Missing(BaseModel, frozen=True, extra="forbid"):
 class RunFacts(BaseModel, frozen=True, extra="forbid"):
     """One track of a run, its settings, and what has no result.
 
-    `run_configuration` is the digest of profile, seed and limit. `failed` is address of a task -> one line. `secret` is
-    the digest of the seed of the secret split that the images belong to, or "". `waiting` is how many tasks the run
-    still had to compute. `set_up` has the options and parameters that the profile set for the track.
+    `run_configuration` is a digest of track, profile, seed, limit and secret split. `failed` is address of a task ->
+    one line. `secret` is the digest of the seed of the secret split that the images belong to, or "". `waiting` is how
+    many tasks the run still had to compute. `set_up` has the options and parameters that the profile set for the track.
     """
 
     schema_version: int = SCHEMA
@@ -81,8 +84,8 @@ class Sweep(RunFacts):
     """One call of `harness run` for one track: what was planned.
 
     Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds tasks to it or replaces some.
-    `tasks` is address of a task (what it is, without version numbers) -> task key. `number` counts the calls for a
-    store, because clocks may go back.
+    `tasks` is address of a task (what it is, without version numbers) -> task key. `number` is higher than that of
+    every sweep of the track that was written before, because clocks may go back.
     """
 
     tasks: Mapping[str, str]

@@ -13,10 +13,9 @@ from imharness.results.storage.files import StoredFile
 from imharness.results.version import SCHEMA
 
 EXTERNAL = "external"
+"""The configuration and the step of results that were measured elsewhere; the tables of all runs show them."""
 IMPORTED = f"{EXTERNAL} file="
 """What the names of imported tasks begin with, before the name of the file."""
-"""The configuration and the step of results that were measured elsewhere; the tables of all runs show them."""
-
 SECRET = "secret"
 """The option of every task of a secret split; its value is the digest of the split's seed."""
 
@@ -60,8 +59,7 @@ class TaskSpec(BaseModel, frozen=True, extra="forbid"):
         return dict(self) | {"components": components, "options": dict(self.options), "needs": dict(self.needs)}
 
     def key_with(self, components: Mapping[str, str]) -> str:
-        """Return the key; `components` is role -> canonical JSON of the component's identity, made once for many
-        tasks."""
+        """Return the key; `components`: role -> canonical JSON of a component's identity, made once for many tasks."""
         rest = canonical_json({name: value for name, value in vars(self).items() if name != "components"})
         text = (
             f'{{"components":{canonical_object(components)},{rest[1:]}'  # no field has a name that is sorted before it

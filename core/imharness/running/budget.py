@@ -33,7 +33,8 @@ def keep_to_budget(
 ) -> None:
     """Remove tasks that do not fit into a budget from the graphs; the tables then say that they were left out.
 
-    Tasks that have a result cost nothing. If no times of similar tasks are known, every task counts as one second.
+    Tasks that have a result cost nothing. A task of which no similar one was timed counts as the mean of the others, or
+    as one second where none was.
     """
     seconds_left, tasks = read_budget(budget), {key: task for graph in graphs for key, task in graph.tasks.items()}
     done = set[str]() if fresh else finished(store, tasks)
@@ -69,11 +70,11 @@ def within_budget(
 ) -> set[str]:
     """Return the tasks that fit into so many seconds of one worker, with all that they depend on.
 
-    First every entry gets a number: one task of each step that it takes part in, of a track with tasks in `first` only
-    of the steps of these; the task that costs least with all it needs and what is not chosen yet. Then come the
-    tasks `first`, as far as they fit. Then every entry gets its next task, then every one the next: all have a first
-    number before any gets a precise one. An entry is a component other than a data set; the tasks that count are those
-    that no other needs.
+    First every entry gets a number: one task of each step that it takes part in; of a track with tasks in `first`, only
+    of their steps. It is the one that adds least to the cost of what is chosen, of the `COMPARED` that cost least with
+    all they need. Then come the tasks `first`, as far as they fit. Then every entry gets its next task, then every one
+    the next: all have a first number before any gets a precise one. An entry is a component other than a data set; the
+    tasks that count are those that no other needs.
     """
     needed, whole = {need for task in tasks.values() for need in task.spec.needs.values()}, dict[str, float]()
     for key, task in tasks.items():  # every task stands behind those it needs

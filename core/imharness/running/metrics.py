@@ -19,23 +19,23 @@ from imharness.running.schedule.state import RunState
 from imharness.running.views import Nothing
 
 LOOPBACK = "127.0.0.1"
-_PLACE = re.compile(r"(?:(?P<host>[^\s:/]+):)?(?P<port>\d{1,5})")
+_ADDRESS = re.compile(r"(?:(?P<host>[^\s:/]+):)?(?P<port>\d{1,5})")
 
 
 class Metrics(Nothing):
     """Serves the last state that it was shown, in a thread of its own, until it is closed.
 
     Args:
-        place: a port that only this machine can reach, or ``HOST:PORT``; port 0 means any free one.
+        address: a port that only this machine can reach, or ``HOST:PORT``; port 0 means any free one.
 
     Raises:
-        UsageError: `place` is neither, or it is not possible to listen there.
+        UsageError: `address` is neither, or it is not possible to listen there.
     """
 
     every_s = 1.0
 
     def __init__(self, address: str) -> None:
-        match = _PLACE.fullmatch(address)
+        match = _ADDRESS.fullmatch(address)
         if match is None or int(match["port"]) > 65535:
             raise UsageError(f"--metrics-port: {address!r} is neither a port nor HOST:PORT.")
         self._state: RunState | None = None

@@ -60,7 +60,8 @@ DRAWS, EXACT = 12, 0.95
 """How often a linear defense is asked again, and the least correlation that shows its gradient to be exact."""
 
 UNEQUAL = 0.1
-"""How far the sum of two directions may come back from the sum of both, as a share of its size: honest ones, 1e-4."""
+"""How far the sum of two directions may come back from the sum of both, as a share of the sizes of the two added up:
+honest ones, 1e-4."""
 
 LEVEL, DIRECTIONS, LEAST_SCORE = 1 / 255, 12, 0.25
 """Of scores: the size of a change, the number of changes at each size of squares, and the least cosine."""
@@ -68,7 +69,7 @@ LEVEL, DIRECTIONS, LEAST_SCORE = 1 / 255, 12, 0.25
 
 @dataclass(frozen=True)
 class Followed:
-    """What changes of each image told, float64 ``(N,)``, on the CPU where their device has no float64.
+    """What changes of each image showed, float64 ``(N,)``, on the CPU where their device has no float64.
 
     Attributes:
         cosine: of the gradient with the defense, in [-1, 1] up to noise; NaN where no change was answered.
@@ -118,8 +119,8 @@ def follow(
         surrogate: the same with the gradient that attacks read.
         images: float32 ``(N, 3, H, W)`` in [0, 1], multiples of 1/255, and so is what the defense is asked about.
         drawn: draws the changes, from one stream for each image.
-        own_gradient: whether the gradient is said to be the defense's own. A linear one is then held to it at each size
-            of squares; the gradient of something else must do at one size.
+        own_gradient: whether the gradient is said to be the defense's own. A linear defense is then held to it at each
+            size of squares at which it is linear; every other gradient must do at one size.
         fresh: the defense, built anew, which is asked whether it knows the images; without it nobody asks.
     """
     results = [_at(side, purify, surrogate, images, drawn) for side in _sides(*images.shape[2:])]

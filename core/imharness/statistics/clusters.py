@@ -65,8 +65,9 @@ def cluster_means(rows: Floats, clusters: npt.ArrayLike | Layout) -> Floats:
 def clusters_greater(differences: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Floats:
     """Return `wilcoxon_greater` of the clusters' mean differences: p-values ``(k,)`` for ``(k, n)`` paired differences.
 
-    `clusters`: the name of each unit's cluster ``(n,)``; without them every unit is a cluster of its own. NaN where
-    no cluster differs from zero, or with fewer than `FEWEST` clusters. Raises `NotTestable` as `wilcoxon_greater` does.
+    `clusters`: the name of each unit's cluster ``(n,)``; without them the units are tested as they are, not rounded.
+    NaN where no cluster differs from zero, and, with `clusters`, for fewer than `FEWEST` of them; units without
+    clusters are tested however few they are. Raises `NotTestable` as `wilcoxon_greater` does.
     """
     return clusters_both(differences, clusters)[0]
 

@@ -45,8 +45,8 @@ class BalancedAccuracy(Estimate):
     Args:
         caught: members that it calls members, of `members`; `spared`: non-members that it does not, of `nonmembers`.
         doubts: why the rows can show no small number, each a sentence.
-        judges: whether the rows can show anything: attacks learnt from other rows, and labels seem right; if not,
-            neither verdict is shown.
+        judges: whether the rows can show that an attack succeeds: attacks learnt from other rows, and labels seem
+            right. If not, the number cannot fail, and `doubts` say why it cannot pass, either.
         reached: what other attacks, or this one with another threshold, reach on these rows for certain, and a
             sentence that says so.
     """
@@ -116,7 +116,7 @@ class BalancedAccuracy(Estimate):
         return reasons
 
     def rows_needed(self, limit: float) -> int | None:
-        """Return about how many rows, half of them members, would tell if both shares stay as they are.
+        """Return about how many rows, half of them members, would decide the verdict if both shares stay as they are.
 
         None if ten million a side would not.
         """

@@ -147,7 +147,7 @@ def _tie_term(rows: Floats) -> Floats:
 
 
 def _below(lines: Floats) -> npt.NDArray[np.int16]:
-    """Return in how many lines ``(k, n)`` a place has a smaller number than another, minus a larger one ``(n, n)``.
+    """Return in how many lines ``(k, n)`` unit j is below unit i, minus those in which it is above: ``[j, i]``, (n, n).
 
     Half of the pairs are compared; the others follow with the opposite sign.
     """

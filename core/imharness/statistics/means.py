@@ -32,7 +32,7 @@ _STRAIGHT = 1e-9
 class Means(Intervals):
     """Means with intervals whose ends ``(means,)`` are not equally far from them; NaN where there is none.
 
-    `needs`: mean -> a function that returns how many units tell it from 0, where that is not what `Intervals` says:
+    `needs`: mean -> a function that returns how many units separate it from 0, where that is not what `Intervals` says:
     where units have few values, and where they are skewed.
     """
 

@@ -87,7 +87,10 @@ def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
 def _inside(path: Path, name: str) -> PurePosixPath:
     member = PurePosixPath(name)
     if not is_plain(name) or "\\" in name or member.is_absolute() or ".." in member.parts or len(name) > 300:
-        raise UsageError(f"{printable(path)} holds a file with the name {name!r:.100}, which leads outside.")
+        raise UsageError(
+            f"{printable(path)} holds a file with the name {name!r:.100}, which leads outside or is not one "
+            "plain line of at most 300 characters."
+        )
     return member
 
 

@@ -172,6 +172,7 @@ def test_a_published_digest_is_asked_for(tmp_path: Path) -> None:
         ("../../evil", "leads outside"),
         ("/etc/evil", "leads outside"),
         ("a\\..\\b", "leads outside"),
+        ("a" * 301, "one plain line of at most 300 characters"),
         ("link", "not a plain file"),
         ("bomb", "more than is plausible"),
     ],

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tests.standins import DATA
 
 from imharness.cli import cli
-from imharness.cli.planning import RATE, outlook, waiting_for
+from imharness.cli.planning import RATE, outlook, say_outlook, waiting_for
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.data import ImageDataset, ImageSet, TableDataset
@@ -258,6 +258,14 @@ def test_a_dry_run_says_size_hours_and_what_is_to_be_got(empty_places: Path, mon
     assert "get location30" not in text
     assert text.startswith(f"profile paper costs {len(graph.tasks):,} tasks, ")
     assert "of a GPU at 20 TFLOP/s" in text.splitlines()[0]
+    assert "hours for all, on one" in text
+
+
+def test_hours_of_which_some_are_not_known_are_not_said_to_be_all(capsys: pytest.CaptureFixture[str]) -> None:
+    track = {"track": "t", "tasks": 3, "counted": 2, "rows": 5, "gpu_hours": 2.5, "bytes": 100, "entries": []}
+    empty = {"inputs": [], "to_install": {}, "weights_to_train": []}
+    say_outlook({"rate": "much", "tracks": [track], **empty}, "p")
+    assert "GPU: 2.5 hours for all tasks whose rows are known, on one" in capsys.readouterr().out
 
 
 def test_a_dry_run_plans_once_where_no_size_is_known_before_the_data_are_read(

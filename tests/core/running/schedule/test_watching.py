@@ -156,6 +156,8 @@ def test_a_line_says_what_a_log_should_hold() -> None:
     assert "time left not known yet, 2 failed" in line_of(state(left_s=None))
     assert "time left not known yet, at least 21 min, 2 failed" in line_of(state(at_least=True))
     assert "time left not known yet, 2 failed" in line_of(state(at_least=True, left_s=64.0))
+    after_two_days = datetime.fromisoformat(state().started) + timedelta(days=2, seconds=61)
+    assert line_of(state().model_copy(update={"updated": after_two_days.isoformat()})).startswith("48:01:0")
     done = {"a/t": Part(done=5, total=7)}
     assert line_of(state(tracks=done)).endswith("(t 5/7), making tables and pages, 2 failed")
     assert line_of(state(state="finished", failed=0)).endswith("(t 1,200/5,000, u 4/42), finished")
