@@ -152,11 +152,11 @@ def show(key: str, address: str, as_json: bool) -> None:
         )
         console.emit(record | {"log": log})
         return
-    for line in (*(_told(details.record) if details.record else ()), *log_lines(details)):
+    for line in (*(_lines_of(details.record) if details.record else ()), *log_lines(details)):
         console.say(line)
 
 
-def _told(record: TaskRecord) -> Iterator[str]:
+def _lines_of(record: TaskRecord) -> Iterator[str]:
     """Yield a record as lines: the task, when and where it was computed, and its files or why it failed."""
     yield f"{record.key}: {record.status}"
     yield f"{record.spec.track}, version {record.spec.version}, seed {record.spec.seed}, limit {record.spec.limit}"

@@ -56,14 +56,14 @@ def _latex_sign(sign: str) -> str:
 def latex(sheet: Sheet) -> str:
     """Return a sheet as LaTeX tables for the packages adjustbox and booktabs, which shrink to fit the page."""
     blocks = [_latex_part(piece) for piece in parts_of(sheet)]
-    for tier, texts in _found(sheet):
+    for tier, texts in _statements(sheet):
         items = [rf"\item {latex_text(text)}" for text in texts]
         blocks += [rf"\paragraph{{{latex_text(tier)}}}", r"\begin{itemize}", *items, r"\end{itemize}"]
     return "\n".join(["% Needs \\usepackage{adjustbox,booktabs}.", *blocks]) + "\n"
 
 
-def _found(sheet: Sheet) -> list[tuple[str, list[str]]]:
-    """Return what the ranking of a sheet says and found, by tier; papers print labels without first-party owners."""
+def _statements(sheet: Sheet) -> list[tuple[str, list[str]]]:
+    """Return what the leaderboard says of a sheet, and findings by tier; labels lose first-party owners."""
     claim = [("What the leaderboard says", [sheet.claim])] if sheet.claim else []
     tiers = [
         (tier.capitalize(), [finding.text for finding in findings])
@@ -151,7 +151,7 @@ def typst_text(text: str) -> str:
 def typst(sheet: Sheet) -> str:
     """Return a sheet as Typst figures of tables with their notes below, which shrink to fit the page."""
     blocks = [_typst_part(piece) for piece in parts_of(sheet)]
-    for tier, texts in _found(sheet):
+    for tier, texts in _statements(sheet):
         blocks += [f"#strong({typst_text(tier)})", f"#list({', '.join(f'text({typst_text(text)})' for text in texts)})"]
     return "\n".join(blocks) + "\n"
 
@@ -232,7 +232,7 @@ def markdown(sheet: Sheet) -> str:
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     findings = [
         paragraph
-        for tier, texts in _found(sheet)
+        for tier, texts in _statements(sheet)
         for paragraph in (f"**{esc(tier)}**", "\n".join(f"- {_paragraph(text)}" for text in texts))
     ]
     return "\n\n".join([f"**{esc(sheet.caption)}**", table, *notes, *findings]) + "\n"

@@ -217,7 +217,7 @@ def local_component(user_object: Own, wanted: type[Component] | None, identity: 
     """Return an object as a component of a contract, by default of the one that it declares."""
     contract = _class_for(wanted or _says(user_object))
     about = f"{(contract.__doc__ or '').rstrip('.')}: {user_object.name}."
-    facts = digest([identity, user_object.kind, dict(user_object.facts)])
+    identity_with_facts = digest([identity, user_object.kind, dict(user_object.facts)])
     component_class = type(
         f"Own{user_object.kind.title()}",
         (contract,),
@@ -225,7 +225,7 @@ def local_component(user_object: Own, wanted: type[Component] | None, identity: 
             "__doc__": about,
             "__module__": __name__,
             "own": user_object,
-            "identity": facts,
+            "identity": identity_with_facts,
             "info": _info(user_object, contract),
         },
     )

@@ -131,7 +131,7 @@ def _noted(table: Table, note: str) -> Table:
 
 
 def _extended(table: Table, other: Table) -> Table:
-    """Return a table with the rows and columns, told by their labels, that only the other one has."""
+    """Return a table with the rows and columns, matched by their labels, that only the other one has."""
     mine = {column.label: column.key for column in table.columns}
     theirs = {column.label: column for column in other.columns}
     fresh = {
