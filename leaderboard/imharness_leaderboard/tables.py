@@ -62,7 +62,7 @@ def facets_of(table: Table) -> dict[str, list[str]]:
 
 
 def marks_of(leaderboard: Leaderboard, table: Table) -> Marks:
-    """Return the marks of a table: which numbers are best, and which are not significantly worse."""
+    """Return the marks of a table: which numbers are best, and which are not shown to be worse."""
     return Marks(table, leaderboard)
 
 
@@ -131,9 +131,9 @@ def headline(leaderboard: Leaderboard) -> dict[str, str] | None:
 
 def _rivals(table: Table, tied: list[str]) -> str:
     if not tied:
-        return f"significantly better than every other {table.entry}"
+        return f"shown to be better than every other {table.entry}"
     more = [f"{len(tied) - 3} more"] if len(tied) > 3 else []
-    return f"not significantly worse: {joined([*map(brief, tied[:3]), *more])}"
+    return f"not shown to be worse: {joined([*map(brief, tied[:3]), *more])}"
 
 
 def legend(leaderboard: Leaderboard, table: Table) -> list[str]:

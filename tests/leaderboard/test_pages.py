@@ -122,10 +122,10 @@ def test_the_first_page_names_winners_with_a_sentence() -> None:
     assert headline(leaderboard()) == {
         "label": "acme/blur",
         "entry": "defense",
-        "text": "D 1.250, 95% interval 1.000 to 1.500; not significantly worse: acme/blur[radius=2].",
+        "text": "D 1.250, 95% interval 1.000 to 1.500; not shown to be worse: acme/blur[radius=2].",
     }
     clear = leaderboard(tables=(leaderboard().tables[0].model_copy(update={"not_worse": {"d": ()}}),))
-    assert "significantly better than every other defense" in headline(clear)["text"]
+    assert "shown to be better than every other defense" in headline(clear)["text"]
     empty = leaderboard().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
     assert headline(leaderboard(tables=(leaderboard().tables[0].model_copy(update={"rows": (empty,)}),))) is None
 
@@ -137,7 +137,7 @@ def test_the_first_page_names_the_rows_that_the_table_marks() -> None:
     marked = [row.label for row in main.rows if marks.of(row, main.columns[0])]
     assert marked == list(ENTRIES[:3])
     assert headline(leaderboard(tables=(main,)))["text"].endswith(
-        "; not significantly worse: acme/blur[radius=2] and acme/none."
+        "; not shown to be worse: acme/blur[radius=2] and acme/none."
     )
 
 
