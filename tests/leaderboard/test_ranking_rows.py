@@ -10,6 +10,7 @@ from imharness.results.entries import Entry
 from imharness.results.rankings import Against, Place, Ranking
 from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness_leaderboard.names import spelled_measure
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.ranking_rows import groups_of, unseparated, year_of
 from imharness_leaderboard.rankings import BAR, RankingView, ranking_views, worst_words
@@ -118,6 +119,39 @@ def test_bars_of_all_rows_are_as_long_as_their_numbers_are_large() -> None:
     bars = [bar for row in view.rows for bar in row.bars]
     longest = max(float(bar.value) for bar in bars)
     assert [bar.length for bar in bars] == pytest.approx([BAR * float(bar.value) / longest for bar in bars], abs=0.3)
+
+
+def test_the_attack_that_is_the_worst_most_often_stands_first() -> None:
+    table, ranking = ranked({"a": "better", "b": "undecided"})
+    shares = {"a": {"acme/rare": 0.2, "acme/usual": 0.4}, "b": {"acme/often": 0.5, "acme/usual": 0.5}}
+    places = {label: place.model_copy(update={"broken_by": shares[label]}) for label, place in ranking.places.items()}
+    board = leaderboard(tables=(table,), rankings=(ranking,), charts=())
+    view = RankingView(board, ranking.model_copy(update={"places": places}), table, None, (), "")
+    assert view.attacks == ["acme/usual", "acme/often", "acme/rare"]
+
+
+def test_the_legend_says_what_hollow_dots_are_where_any_row_has_one() -> None:
+    table, ranking = ranked({"a": "better", "b": "undecided"})
+    board = leaderboard(tables=(table,), rankings=(ranking,), charts=())
+    spec = ColumnSpec(key="unaware", label="D", description="By D. The attacker knows nothing.", better="lower")
+    some, none = (
+        table.model_copy(
+            update={
+                "columns": (*table.columns, spec),
+                "rows": tuple(
+                    row.model_copy(update={"values": {**row.values, "unaware": number}})
+                    for row, number in zip(table.rows, numbers, strict=True)
+                ),
+            }
+        )
+        for numbers in ((Value(value=1.0), Value(missing="none")), (Value(missing="none"), Value(missing="none")))
+    )
+    views = [RankingView(board, ranking, shown, None, (), "") for shown in (some, none, table)]
+    assert [view.hollow for view in views] == ["the attacker knows nothing", "", ""]
+
+
+def test_a_measure_begins_with_one_capital() -> None:
+    assert spelled_measure("balanced accuracy, worst attack") == "Balanced accuracy, worst attack"
 
 
 @pytest.fixture(scope="module")
