@@ -44,9 +44,9 @@ def leaderboard_run(
 ) -> tuple[Array, Array, tuple[float, float] | None]:
     """Train a defense once, as the embedded profile does; return scores, coins, and the (epsilon, delta) it promises.
 
-    Canaries are rows with wrong labels; each is in the training set if its own fair coin says so. The first half of the
-    other rows, in the order of the table, is always trained on, and the second is the defender's. A canary's score is
-    the log odds of its wrong label; scores float64 and coins bool are ``(canaries,)``.
+    Canaries are rows with wrong labels; each is in the training set if its own fair coin says so. A random half of
+    the other rows is always trained on, and the rest is the defender's. A canary's score is the log odds of its wrong
+    label; scores float64 and coins bool are ``(canaries,)``.
     """
     from imharness.commands import find
 
@@ -62,9 +62,8 @@ def leaderboard_run(
     if canaries > n - 2:
         raise UsageError(f"--mislabelled: {dataset} has {n} rows; at most {n - 2} of them can be canaries.")
     rows, coins, labels = _canaries(table.labels, table.classes, canaries, seed)
-    others = torch.ones(n, dtype=torch.bool)
-    others[rows] = False
-    always, reference = others.nonzero()[:, 0].chunk(2)
+    drawn = torch.randperm(n, generator=generator(derive_seed("halves", seed)))
+    always, reference = drawn[~torch.isin(drawn, rows)].chunk(2)
     member = torch.cat([always, rows[coins]])
     data = TrainingData(table.features[member], labels[member], table.features[reference], labels[reference])
     options = MembershipTrack().with_parameters(**EMBEDDED["options"])

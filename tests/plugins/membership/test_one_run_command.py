@@ -1,16 +1,20 @@
 """`harness membership one-run`: canaries from a file, and a ranked defense that is trained with canaries."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from click.testing import CliRunner, Result
 
 import imharness as ih
 from imharness.cli import cli
+from imharness.commands import find
 from imharness.errors import UsageError
+from imharness.membership import TrainingData
 from imharness_membership.leaderboard_run import leaderboard_run, read_canaries
 
 
@@ -96,6 +100,33 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
         read_canaries(tmp_path / "a.csv")
     with pytest.raises(UsageError, match="give FILE or --defense NAME"):
         CliRunner().invoke(cli, ["membership", "one-run"], catch_exceptions=False, standalone_mode=False)
+
+
+def test_rows_that_are_trained_on_are_of_all_classes_though_the_table_is_sorted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first half of such a table has half of the classes."""
+    digits, trained_on = find("dataset", "digits").build(torch.device("cpu")), list[TrainingData]()
+    by_class = digits.labels.argsort(stable=True)
+    ordered = replace(digits, features=digits.features[by_class], labels=digits.labels[by_class])
+    monkeypatch.setattr(type(find("dataset", "digits")), "build", lambda dataset, device: ordered)
+
+    class Halted(Exception):
+        pass
+
+    def build(training, device):
+        def train(start, data, plan, rng, progress):
+            trained_on.append(data)
+            raise Halted
+
+        return train
+
+    monkeypatch.setattr(type(find("defense", "plain-training")), "build", build)
+    with pytest.raises(Halted):
+        leaderboard_run("plain-training", "digits", "mlp", 100, 0, lambda done, total: None)
+    (data,) = trained_on
+    assert min(data.labels.bincount()) > 50
+    assert min(data.reference_labels.bincount(minlength=digits.classes)) > 50
 
 
 def test_an_undefended_network_learns_canaries_by_heart_and_promises_nothing() -> None:
