@@ -124,7 +124,9 @@ def test_bars_of_all_rows_are_as_long_as_their_numbers_are_large() -> None:
 def test_the_attack_that_is_the_worst_most_often_stands_first() -> None:
     table, ranking = ranked({"a": "better", "b": "undecided"})
     shares = {"a": {"acme/rare": 0.2, "acme/usual": 0.4}, "b": {"acme/often": 0.5, "acme/usual": 0.5}}
-    places = {label: place.model_copy(update={"broken_by": shares[label]}) for label, place in ranking.places.items()}
+    places = {
+        label: standing.model_copy(update={"broken_by": shares[label]}) for label, standing in ranking.places.items()
+    }
     board = leaderboard(tables=(table,), rankings=(ranking,), charts=())
     view = RankingView(board, ranking.model_copy(update={"places": places}), table, None, (), "")
     assert view.attacks == ["acme/usual", "acme/often", "acme/rare"]
@@ -146,7 +148,7 @@ def test_the_legend_says_what_hollow_dots_are_where_any_row_has_one() -> None:
         )
         for numbers in ((Value(value=1.0), Value(missing="none")), (Value(missing="none"), Value(missing="none")))
     )
-    views = [RankingView(board, ranking, shown, None, (), "") for shown in (some, none, table)]
+    views = [RankingView(board, ranking, version, None, (), "") for version in (some, none, table)]
     assert [view.hollow for view in views] == ["the attacker knows nothing", "", ""]
 
 
