@@ -86,11 +86,17 @@ def _read(index: Path, size: int, modified: int) -> AttackedFolder:
         raise UsageError(f"{index} has no column {missing[0]}; it needs {', '.join(NEEDED)}.")
     originals: dict[str, dict[str, str]] = {}
     attacked: dict[Condition, dict[str, str]] = {}
+    lines: dict[str, int] = {}
     knowing = 0
     for line, row in table.rows():
         read = {name: row.get(name, "") or "" for name in (*NEEDED, *OPTIONAL)}
         if empty := [name for name in NEEDED if not read[name]]:
             raise UsageError(f"{index}, line {line}: {empty[0]} is empty.")
+        if lines.setdefault(read["file"], line) != line:
+            raise UsageError(
+                f"{index}, line {line}: {read['file']} is the attacked image of line {lines[read['file']]}, too; are "
+                "the columns file and original swapped?"
+            )
         facts = {name: read[name] for name in ("name", "dataset", "mos", "photograph", "proxy")}
         if originals.setdefault(read["original"], facts) != facts:
             raise UsageError(f"{index}, line {line}: {read['original']} has another name or score in an earlier line.")

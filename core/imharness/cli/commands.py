@@ -20,7 +20,7 @@ from imharness.components.registry import installed
 from imharness.contracts.assets import add_folder as add_assets
 from imharness.contracts.component import Component
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext
-from imharness.errors import StoreError
+from imharness.errors import StoreError, UsageError
 from imharness.exports.printing import page_file, writable, write_page
 from imharness.ranking.current import current_records
 from imharness.ranking.entries import known_entries
@@ -151,7 +151,7 @@ def add_external(
     """Add rows that someone else measured to a track; return its tables. A later import of this name replaces them.
 
     `about`: for each row the keys of the tasks whose results it is about, as votes are about images. The tables of a
-    run that does not have all of them leave the row out.
+    run that does not have all of them leave the row out. Raises `UsageError` if rows stand there under another name.
     """
     store, track = Store(address), installed().track(track_name)
     store.prepare()
@@ -159,7 +159,7 @@ def add_external(
     count, positions_by_keys = len(next(iter(rows.values()), ())), dict[frozenset[str], list[int]]()
     for row, keys in zip(range(count), about or [frozenset[str]()] * count, strict=True):
         positions_by_keys.setdefault(keys, []).append(row)
-    imported = {}
+    imported, contents = {}, set[tuple[str, frozenset[str]]]()
     for number, (keys, positions) in enumerate(positions_by_keys.items()):
         columns = {column: np.asarray(values)[positions] for column, values in rows.items()} if about else rows
         spec = TaskSpec(
@@ -178,7 +178,7 @@ def add_external(
         record = TaskRecord(
             key=key, spec=spec, status="done", read=read, started=now, seconds=0.0, device="external", versions={}
         )
-        store.commit(record, columns, {})
+        contents.add((store.commit(record, columns, {}).rows, keys))
         imported[f"{IMPORTED}{name}" + f" part={number}" * bool(about)] = key
     empty = Sweep(
         track=track.info.id,
@@ -198,6 +198,13 @@ def add_external(
         others = {
             n: k for n, k in (old.tasks if old else {}).items() if n.partition(" part=")[0] != f"{IMPORTED}{name}"
         }
+        for other, stored in ((n, store.record(k)) for n, k in others.items()):
+            if stored is not None and (stored.rows, frozenset(stored.spec.needs.values())) in contents:
+                before = other.removeprefix(IMPORTED).partition(" part=")[0]
+                raise UsageError(
+                    f"rows of {name} stand in {store.address} already, imported from {before}, and would count twice; "
+                    f"call the file {before} to replace them."
+                )
         store.save_sweep(empty.model_copy(update={"tasks": others | imported}))
         sweep = store.ranked_from(track.info.id)
         assert sweep is not None

@@ -45,3 +45,5 @@ def test_an_import_replaces_itself_and_stands_beside_what_was_run(tmp_path) -> N
     again = add_external(tmp_path, "harness/iqa", {**rows, "score": [5.0, 5.0]}, "x")
     assert row_of(again)["fixed_d"].value == pytest.approx(10)
     assert again.tasks_done == 1
+    with pytest.raises(UsageError, match=r"rows of copy stand in .* imported from x, and would count twice"):
+        add_external(tmp_path, "harness/iqa", {**rows, "score": [5.0, 5.0]}, "copy")

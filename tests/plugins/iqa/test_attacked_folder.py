@@ -225,6 +225,17 @@ def test_a_line_that_contradicts_another_is_named(published: Path) -> None:
     index = published / "attacked" / "index.csv"
     lines = list(csv.DictReader(index.read_text().splitlines()))
     with index.open("a") as file:
-        csv.DictWriter(file, list(lines[0])).writerow(lines[0])
+        csv.DictWriter(file, list(lines[0])).writerow({**lines[0], "file": "again.png"})
     with pytest.raises(UsageError, match=r"index\.csv, line 9: a second image of"):
+        attacked_folder(published / "attacked")
+
+
+def test_swapped_columns_of_an_index_are_noticed_where_two_attacks_have_one_original(published: Path) -> None:
+    """The images before the attacks counted as attacked ones, and each attacked image as an original of its own."""
+    read(published)
+    index = published / "attacked" / "index.csv"
+    header, rest = index.read_text().split("\n", 1)
+    swapped = {"file": "original", "original": "file"}
+    index.write_text("\n".join([",".join(swapped.get(name, name) for name in header.split(",")), rest]))
+    with pytest.raises(UsageError, match=r"is the attacked image of line \d, too; are the columns file and original"):
         attacked_folder(published / "attacked")
