@@ -149,12 +149,19 @@ def reopened(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
 
 
 def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
+    """Return the finished tasks of components, without those in which another one's submission takes part.
+
+    Such a task is the other one's, too, such as an attack on its distance along the gradient of another distance: only
+    who starts that package can compute it again.
+    """
+    here = ids | {entry.component.info.id for entry in installed().entries.values()}
     keys = {key for track in store.tracks() for sweep in store.sweeps(track) for key in sweep.tasks.values()}
     records = []
     for _, record in store.records(keys):
         if isinstance(record, DamagedError):
             raise record
-        if record.status == "done" and any(ref.id in ids for ref in record.spec.components.values()):
+        used = {ref.id for ref in record.spec.components.values()}
+        if record.status == "done" and used & ids and used <= here:
             records.append(record)
     return sorted(records, key=lambda record: record.key)
 
