@@ -34,7 +34,7 @@ from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.running.look_ups import REMEMBERED, remembered
-from imharness.running.projections import UNEQUAL, Followed, follow, unequal_sums
+from imharness.running.projections import UNEQUAL, Followed, follow, follow_scores, unequal_sums
 from imharness.running.secret_split import hidden
 from imharness.running.target import MetricTarget, Purify, storable, straight_through
 from imharness.statistics.wilcoxon import wilcoxon_greater
@@ -47,6 +47,9 @@ MARGIN = 0.05
 """A smaller difference of gains does not count; a share of the metric's range."""
 LEVEL = 0.05
 """Level of significance."""
+FORETOLD = 0.5
+"""The least cosine of an own gradient with scores behind the defense, where it leads attacks no further than others:
+honest defenses of which that is so, such as `random-noise` and `crop`, reach 0.8."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
 STAND_IN = "the gradient of its stand-in"
 
@@ -152,6 +155,7 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
         gains=measured_gains,
         flags=(
             *_masked(measured_gains, read),
+            *_graded(defense, trial, seed, gains),
             *unfollowed(defense, trial, seed, along[:1]),
             *_randomness(defense, trial, purify, seed),
         ),
@@ -227,6 +231,40 @@ def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
         yield (
             f"misleading gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
             f"range, {best_gain.way} only by {best_gain.gain:.3f}"
+        )
+
+
+def _graded(
+    defense: Purification, trial: TrialAttacks, seed: int, gains: Sequence[tuple[str, str, npt.NDArray[np.float64]]]
+) -> Iterator[str]:
+    """Flag an own gradient that neither foretells scores nor leads attacks further than who does not know it.
+
+    A defense may grade images itself and write that where the metric reads it, without a gradient of the grade. Soft
+    rounding foretells scores no better, but attacks along its gradient go further than transferred images and queries.
+    """
+    followed = max((gain for way, _, gain in gains if way == OWN), key=lambda gain: float(gain.mean()), default=None)
+    if followed is None:
+        return
+    equal = [
+        way for way, _, gain in gains if way in (QUERIES, TRANSFER) and not wilcoxon_greater(followed - gain)[0] < LEVEL
+    ]
+    if not equal:
+        return
+    bare, batches = defense.build(trial.device), list[Followed]()
+    for some in _batches(trial, trial.images):
+        through = _with_streams(bare, trial, seed, some)
+
+        def score(images: torch.Tensor, through: Callable[[torch.Tensor], torch.Tensor] = through) -> torch.Tensor:
+            return trial.raw(through(images))
+
+        drawn = ImageRng([secrets.randbelow(2**31) for _ in trial.names[some]], trial.device)
+        batches.append(follow_scores(score, trial.images[some], drawn))
+    cosine = float(torch.cat([batch.cosine for batch in batches]).nanmean())
+    if cosine < FORETOLD:
+        yield (
+            f"misleading gradients: it leads attacks no further than {equal[0]}, and along random changes of one level "
+            f"of 8 bits its slopes and those of the scores behind it have a cosine of {cosine:.2f}: "
+            "something that the metric reads has no gradient"
         )
 
 

@@ -7,6 +7,7 @@ import torch
 from tests.blind import gradient_cheats as honest_in_trials
 from tests.blind import iqa_cheats as cheats
 from tests.blind import reconstruction_cheats
+from tests.blind.hidden_grades import WrittenGrade
 from tests.blind.leaderboards import STRANGERS
 from tests.submissions.conftest import PROFILE
 
@@ -30,6 +31,7 @@ CASES = (
     (honest_in_trials.ByIncoming(), "another one for the gradient of a metric than for random directions"),
     (honest_in_trials.OnTheWay(), "on the way of an attack along it"),
     (honest_in_trials.TakesAttacksBack(public=TRIED), "take an attack's change back"),
+    (WrittenGrade(), "something that the metric reads has no gradient"),
     (cheats.InverseContrast(), "a look-up"),
     (cheats.OneUlp(), "a look-up"),
     (cheats.Flat(), "a look-up"),
@@ -53,7 +55,9 @@ def test_the_audit_names_it(cheat: Purification, named: str, trial: TrialAttacks
     assert named in " ".join(examine(cheat, trial, 0).flags)
 
 
-@pytest.mark.parametrize("name", ["flip", "gaussian-blur", "jpeg", "color-quantization", "random-noise"])
+@pytest.mark.parametrize(
+    "name", ["flip", "gaussian-blur", "jpeg", "color-quantization", "random-noise", "diffjpeg[quality=10]"]
+)
 def test_it_names_no_honest_defense(name: str, trial: TrialAttacks) -> None:
     assert examine(installed().one("defense", f"harness/{name}"), trial, 0).flags == ()
 
