@@ -248,7 +248,7 @@ def test_draws_are_the_same_in_batches_of_any_size(monkeypatch: pytest.MonkeyPat
     counts = np.stack([np.bincount(draw, minlength=20) for draw in whole])
     for capacity in (20 * RESAMPLES, 0):
         monkeypatch.setattr(module, "_KEPT", capacity)
-        module._all_drawn.cache_clear()
+        module._kept_draws.cache_clear()
         np.testing.assert_array_equal(np.concatenate(list(drawn(20))), counts)
 
 
