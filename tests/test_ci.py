@@ -23,6 +23,7 @@ case "$name $*" in
   "harness site publish "*) mkdir -p "$6/v/ci" && touch "$6/v/ci/index.html" ;;
 esac
 echo "called: $name $*"
+[[ $name == pytest ]] && echo "files: $* in ${PYTEST_DEBUG_TEMPROOT-}"
 echo "acme/median-smoothing"
 if [[ -n $FAILING && "$name $*" == *$FAILING* ]]; then echo "this is why" && exit 3; fi
 """
@@ -81,6 +82,9 @@ def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Pa
         assert installed in done.stdout
     assert "FAILED" not in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"bin", ".ci", "submissions"}
+    marked = re.findall(r"^files: .*-m (\S+).* in (.*)$", done.stdout, re.M)
+    assert len({place for _, place in marked}) >= 3, "steps that run beside each other share no folder of pytest"
+    assert "" not in {place for _, place in marked}
 
 
 @pytest.mark.parametrize(

@@ -165,9 +165,11 @@ def test_two_versions_are_released_by_the_words_of_the_page(start: str, tmp_path
     page = (clone / "docs" / "releasing.md").read_text(encoding="utf-8")
     blocks = re.findall(r"(?:^    .*\n)+", page.partition("## For each version")[2].partition("\n## ")[0], re.M)
     assert [block.count("\n") for block in blocks] == [5, 3]
-    environment = os.environ | {
-        f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-    }
+    environment = (
+        os.environ
+        | {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        | {"PYTEST_DEBUG_TEMPROOT": str(tmp_path)}
+    )
 
     def run(script: str) -> str:
         words = ["bash", "-euo", "pipefail", "-c", script]

@@ -1,5 +1,6 @@
 """Skipped tests are counted by reason, in one line a reason, by one process and by several."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,12 @@ def test_each_reason_has_one_line_with_its_number(workers: str, tmp_path: Path) 
         "tests.skipped",
     ]
     ran = subprocess.run(
-        [*command, "-n", workers, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, "-n", workers, str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"PYTEST_DEBUG_TEMPROOT": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stdout
     assert [line for line in ran.stdout.splitlines() if line.startswith("SKIPPED")] == [
