@@ -46,6 +46,9 @@ def _of(rankings: Sequence[Ranking], tables: Sequence[Table], stored: Mapping[st
         pairs = pairwise_intervals(index, numbers)
         for line in contradictions(ranking, by_id[ranking.table], pairs, index.entries):
             yield f"{ranking.table}: {line}"
+        for label in by_id[ranking.table].not_worse.get(index.column, ()) if ranking.winner else ():
+            if ranking.stated(ranking.winner, label) == ranking.winner:
+                yield f"{ranking.table}: {label}: has a star, and is shown to be worse than the winner"
 
 
 def contradictions(ranking: Ranking, table: Table, pairs: Differences, entries: tuple[str, ...]) -> Iterator[str]:

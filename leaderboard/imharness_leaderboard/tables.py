@@ -139,9 +139,11 @@ def _rivals(table: Table, tied: list[str]) -> str:
 def legend(leaderboard: Leaderboard, table: Table) -> list[str]:
     """Return how the marks of a table were found: a sentence for each kind of unit, and one on untested columns."""
     tests = [_tested(comparison) for key, comparison in _behind(leaderboard, table).items() if key in table.not_worse]
-    apart = marks_of(leaderboard, table).untested(table.columns)
+    marks = marks_of(leaderboard, table)
+    apart = marks.untested(table.columns)
+    first = ["Where the ranking says which of two is better, that counts."] if marks.ranking else []
     remarks = [f"Not tested, so that the best alone is marked: {joined(map(brief, apart))}."] if apart else []
-    return [*(dict.fromkeys(tests) or [f"{INTERVALS}."]), *remarks]
+    return [*(dict.fromkeys(tests) or [f"{INTERVALS}."]), *first, *remarks]
 
 
 def _behind(leaderboard: Leaderboard, table: Table) -> dict[str, Comparison]:

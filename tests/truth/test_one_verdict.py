@@ -13,6 +13,7 @@ from tests.verdicts import contradictions, in_words, of_report
 
 from imharness.cli.standings import track_lines
 from imharness.leaderboard import SecondaryMeasure, Wins
+from imharness.ranking.comparisons import not_worse
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.pairwise import pairwise_intervals
 from imharness.tracks import TrackReport
@@ -80,6 +81,19 @@ def _leaderboard(report: TrackReport) -> Leaderboard:
         tables=tuple(report.tables),
         rankings=tuple(report.rankings),
     )
+
+
+def test_no_star_says_that_an_entry_may_be_as_good_as_a_winner() -> None:
+    """The leader's rule has more power than intervals of all pairs, which decide about stars where it says nothing."""
+    starred = 0
+    for seed in range(40):
+        report = study(seed, normal)
+        (ranking,), (comparison, numbers) = report.rankings, report.comparisons[0].stored()
+        if ranking.winner:
+            stars = not_worse(comparison, numbers, ranking.winner, ranking)
+            assert [label for label in stars if ranking.places[label].eligible] == [], seed
+            starred += len(not_worse(comparison, numbers, ranking.winner)) - len(stars)
+    assert starred > 0
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,21 @@ import numpy.typing as npt
 
 from imharness.results.comparisons import Comparison
 from imharness.results.pairwise import Places, pairwise_intervals, places
+from imharness.results.rankings import Ranking
 
 Floats = npt.NDArray[np.floating]
 
 
-def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, ...]:
-    """Return the other entries that the best one is not shown to be better than; who shares no unit with it is one."""
+def not_worse(comparison: Comparison, numbers: Floats, best: str, ranking: Ranking | None = None) -> tuple[str, ...]:
+    """Return the other entries that the best one is not shown to be better than; who shares no unit with it is one.
+
+    What a ranking by this comparison says of a pair counts; intervals of all pairs decide about the others.
+    """
     intervals, i = pairwise_intervals(comparison, numbers), comparison.entries.index(best)
-    return tuple(label for j, label in enumerate(comparison.entries) if j != i and not intervals.better[i, j])
+    by_pairs = {label: best if intervals.better[i, j] else "" for j, label in enumerate(comparison.entries) if j != i}
+    if ranking and ranking.comparison == comparison.id:
+        by_pairs |= {label: said for label in by_pairs if (said := ranking.stated(best, label)) is not None}
+    return tuple(label for label, better in by_pairs.items() if better != best)
 
 
 def unit_means(

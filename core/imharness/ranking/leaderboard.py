@@ -208,13 +208,14 @@ def _marked(
 ) -> Table:
     """Add which rows are not shown to be worse than the best, in columns that a comparison stands behind.
 
-    Where the table is a ranking, the best is one of the entries that may win, as in `imharness.exports.marks`.
+    Where the table is a ranking, the best is one of the entries that may win, as in `imharness.exports.marks`, and what
+    the ranking says of the best and another entry comes before the intervals of all pairs.
     """
-    places = next((ranking.places for ranking in rankings if ranking.table == table.id), {})
-    apart = {label for label, position in places.items() if not position.eligible}
+    ranking = next((ranking for ranking in rankings if ranking.table == table.id), None)
+    apart = {label for label, position in ranking.places.items() if not position.eligible} if ranking else set[str]()
     those = table.model_copy(update={"rows": tuple(row for row in table.rows if row.label not in apart)})
     tied = {
-        comparison.column: not_worse(comparison, numbers, best)
+        comparison.column: not_worse(comparison, numbers, best, ranking)
         for comparison, numbers in stored
         if comparison.table == table.id and (best := winner(those, comparison.column)) in comparison.entries
     }
