@@ -7,10 +7,9 @@ import re
 from markupsafe import Markup, escape
 
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import OWNER, brief, short, without_parameters
+from imharness.results.naming import brief
 
 __all__ = [
-    "OWNER",
     "breaking",
     "brief",
     "facet_text",
@@ -19,9 +18,7 @@ __all__ = [
     "moment",
     "on_axis",
     "partial",
-    "short",
     "with_code",
-    "without_parameters",
 ]
 ATTACKERS = {
     "unaware": "does not know the defense",

@@ -3,7 +3,7 @@
 import pytest
 
 from imharness_leaderboard.names import Name, in_names, name_of, short_names
-from imharness_leaderboard.wording import ON_AXIS, brief, on_axis, short
+from imharness_leaderboard.wording import ON_AXIS, brief, on_axis
 from imharness_membership.tables.contest import MATCHED as STOPPED
 
 
@@ -75,8 +75,7 @@ def test_a_name_has_parameters_only_where_another_one_is_the_same() -> None:
         "harness/crop[size=48]",
         "harness/unet[width=8] + acme/x[a=1]",
     ]
-    assert short(labels) == ["JPEG", "JPEG (quality=30)", "Crop 48 px", "Unet + acme/x"]
-    assert list(short_names(labels).values()) == short(labels)
+    assert list(short_names(labels).values()) == ["JPEG", "JPEG (quality=30)", "Crop 48 px", "Unet + acme/x"]
 
 
 def test_a_long_label_beside_an_axis_is_broken_between_its_parts() -> None:

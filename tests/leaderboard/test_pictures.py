@@ -10,8 +10,9 @@ from playwright.sync_api import Browser, Page
 from imharness.results.charts import Chart, Series
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chart_pictures import chart_pictures
+from imharness_leaderboard.names import short_names
 from imharness_leaderboard.picture import Picture, darkened
-from imharness_leaderboard.wording import brief, short
+from imharness_leaderboard.wording import brief
 
 from .conftest import leaderboard
 
@@ -140,7 +141,8 @@ def test_the_dark_picture_is_the_light_one_in_the_colours_that_a_dark_drawing_ha
 
 
 def test_names_lose_their_parameters_only_where_that_leaves_them_apart() -> None:
-    assert short(["harness/a[n=1]", "harness/b[n=1]", "harness/b[n=2]"]) == ["A", "B (n=1)", "B (n=2)"]
+    names = short_names(["harness/a[n=1]", "harness/b[n=1]", "harness/b[n=2]"])
+    assert list(names.values()) == ["A", "B (n=1)", "B (n=2)"]
 
 
 def test_a_picture_of_the_same_numbers_is_drawn_once_and_one_of_others_anew(monkeypatch: pytest.MonkeyPatch) -> None:

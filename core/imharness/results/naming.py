@@ -31,49 +31,55 @@ WHOLE = {
 }
 """Names that are spelled so only where they are no word of a longer one."""
 _MEASURES = ("fsim", "lpips", "mae", "ms-ssim", "mse", "psnr", "semsim", "ssim", "ssim-uniform7")
-_ALONE = re.compile(rf"(?<![\w/=\[`.-])({'|'.join(sorted(_MEASURES, key=len, reverse=True))})(?![\w/=\]`.-])")
-_START = re.compile(rf"(?<![\w/.-]){OWNER}(?=[a-z0-9])")
-_ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_MEASURE = re.compile(rf"(?<![\w/=\[`.-])({'|'.join(sorted(_MEASURES, key=len, reverse=True))})(?![\w/=\]`.-])")
+"""The name of a measure as a word of its own, as in "psnr, worst attack", and not in "acme/psnr" or "metric=psnr"."""
+_FIRST_PARTY = re.compile(rf"(?<![\w/.-]){OWNER}[a-z0-9][a-z0-9_-]*")
+"""The label of a first-party component without its brackets."""
 SIZE = re.compile(r"size=\d+")
 """A parameter that belongs to the name: the side of images, px."""
 SMALL = "backbone=embedded"
 """A parameter that belongs to the name: a small network of this package stands in for the published one."""
 STAND_IN = "stand-in"
-_PLACED = ", stopped nearest to the accuracy of "
+_AT_ACCURACY_OF = ", stopped nearest to the accuracy of "
+"""What stands between two components where training of the first was stopped at the accuracy of the second."""
 
 
 @lru_cache(maxsize=1 << 14)
 def brief(text: str) -> str:
-    """Return a label, or a text with labels, as pages show it: first-party components and measures by their names."""
-    out, at = [], 0
+    """Return a label, or a text with labels, as pages show it: first-party components and measures by their names.
+
+    "harness/jpeg[quality=30] by psnr" becomes "JPEG (quality=30) by PSNR", and "harness/early-stopping, stopped nearest
+    to the accuracy of harness/advreg[width=64]" becomes "Early stopping, at AdvReg’s accuracy".
+    """
+    pieces, at = [], 0
     for start, end in _labels(text):
-        before, (name, details) = text[at:start], _named(text[start:end])
-        if before.endswith(_PLACED):
-            before, name, details = before.removesuffix(_PLACED), f", at {name}’s accuracy", ()
-        out += [_ALONE.sub(_spelled, before), name + (f" ({', '.join(details)})" if details else "")]
+        before, (name, settings) = text[at:start], _named(text[start:end])
+        if before.endswith(_AT_ACCURACY_OF):
+            pieces += [_with_measures(before.removesuffix(_AT_ACCURACY_OF)), f", at {name}’s accuracy"]
+        else:
+            pieces += [_with_measures(before), name + (f" ({', '.join(settings)})" if settings else "")]
         at = end
-    return "".join([*out, _ALONE.sub(_spelled, text[at:])])
+    return "".join([*pieces, _with_measures(text[at:])])
 
 
-def _spelled(match: re.Match[str]) -> str:
-    return SPELLING[match[0]]
+def _with_measures(text: str) -> str:
+    return _MEASURE.sub(lambda match: SPELLING[match[0]], text)
 
 
 def _labels(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where first-party labels start and end in a text, with what their brackets hold."""
+    """Yield where each first-party label of a text starts and ends; its brackets belong to it."""
     end = 0
-    for match in _START.finditer(text):
-        if match.start() < end:
+    for match in _FIRST_PARTY.finditer(text):
+        if match.start() < end:  # in the brackets of the label before
             continue
-        word = _ID.match(text, match.end())
-        assert word is not None  # `_START` looks at the character after it
-        end = word.end()
+        end = match.end()
         if text[end : end + 1] == "[":
-            end = _closed(text, end)
+            end = _after_bracket(text, end)
         yield match.start(), end
 
 
-def _closed(text: str, start: int) -> int:
+def _after_bracket(text: str, start: int) -> int:
+    """Return the position after the bracket that closes the one at `start`."""
     depth = 0
     for i in range(start, len(text)):
         depth += (text[i] == "[") - (text[i] == "]")
@@ -85,13 +91,13 @@ def _closed(text: str, start: int) -> int:
 def _named(label: str) -> tuple[str, tuple[str, ...]]:
     """Return the name of a first-party component, with its size in pixels, and its other parameters.
 
-    The first of these is `STAND_IN` where a small network stands in for the published one.
+    "harness/crop[backbone=embedded,size=48,seed=1]" gives "Crop 48 px" and ("stand-in", "seed=1").
     """
-    bare, details = apart(label.removeprefix(OWNER))
-    size = next(filter(SIZE.fullmatch, details), "")
+    bare, settings = apart(label.removeprefix(OWNER))
+    size = next(filter(SIZE.fullmatch, settings), "")
     name = spelled(bare) + (f" {size.partition('=')[2]} px" if size else "")
-    others = [parameter(detail) for detail in details if detail not in (size, SMALL)]
-    return name, (*([STAND_IN] if SMALL in details else []), *others)
+    others = [parameter(setting) for setting in settings if setting not in (size, SMALL)]
+    return name, (*([STAND_IN] if SMALL in settings else []), *others)
 
 
 @cache
@@ -111,54 +117,41 @@ def parameter(setting: str) -> str:
 
 
 def apart(label: str) -> tuple[str, list[str]]:
-    """Return a label without its square brackets, and the parts of what they hold, split at its commas.
+    """Return a label without its square brackets, and what they hold, split at its commas.
 
-    What follows the brackets stays, such as " within 1/255"; brackets within brackets belong to a part.
+    "acme/push[a=(1, 2),b=[3,4]] within 8/255" gives "acme/push within 8/255" and ["a=(1, 2)", "b=[3,4]"].
     """
-    bare, details, depth = "", list[str](), 0
+    bare, settings, depth = "", list[str](), 0
     for sign in label:
         closed = depth > 0 and sign in "])"
         depth -= closed
         if (depth == 0 and sign == "[") or (depth == 1 and sign == ","):
-            details.append("")
+            settings.append("")
         elif depth:
-            details[-1] += sign
+            settings[-1] += sign
         elif not closed:
             bare += sign
         depth += sign == "[" or (depth > 0 and sign == "(")
-    return bare, [detail.strip() for detail in details if detail.strip()]
-
-
-def short(labels: Sequence[str]) -> list[str]:
-    """Return the names of labels in their order, with parameters only where another one has the same name.
-
-    Unlike in `short_names`, sizes and stand-ins stay.
-    """
-    bare = {label: brief(without_parameters(label)) for label in labels}
-    often = list(bare.values())
-    return [bare[label] if often.count(bare[label]) == 1 else brief(label) for label in labels]
+    return bare, [setting.strip() for setting in settings if setting.strip()]
 
 
 def without_parameters(label: str) -> str:
-    """Return a label without parameters, but for a size and a stand-in, which belong to the name."""
+    """Return a label without parameters, but for those of first-party components that belong to the name.
+
+    "harness/crop[size=48,seed=1] within 1/255" becomes "harness/crop[size=48] within 1/255".
+    """
     names: list[str] = []
-    for piece in label.split(" + "):
-        bare, inside = apart(piece)
-        naming = [detail for detail in inside if belongs_to_name(detail)]
-        start = _START.match(bare)
-        names.append(bare if not naming or start is None else _with_settings(bare, start.end(), naming))
+    for component in label.split(" + "):
+        bare, settings = apart(component)
+        kept = ",".join(setting for setting in settings if belongs_to_name(setting))
+        word = _FIRST_PARTY.match(bare)
+        names.append(f"{word[0]}[{kept}]{bare[word.end() :]}" if kept and word else bare)
     return " + ".join(names)
 
 
 def belongs_to_name(setting: str) -> bool:
     """Return whether a parameter of a first-party component belongs to its name."""
     return setting == SMALL or SIZE.fullmatch(setting) is not None
-
-
-def _with_settings(bare: str, start: int, settings: Sequence[str]) -> str:
-    word = _ID.match(bare, start)
-    end = word.end() if word else len(bare)
-    return f"{bare[:end]}[{','.join(settings)}]{bare[end:]}"
 
 
 def display_name(label: str) -> str:
