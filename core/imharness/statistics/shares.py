@@ -20,7 +20,7 @@ from imharness.statistics.differences import MOST, POWER
 
 Floats = npt.NDArray[np.float64]
 _NEAR = 1e-12
-"""Ends and multipliers are found up to this share of the range that they are looked for in."""
+"""How near an end comes to the true one, and a multiplier, as a share of the range in which it is looked for."""
 
 
 def score_interval(numbers: Floats, values: Floats, alpha: float) -> tuple[float, float]:
@@ -29,31 +29,31 @@ def score_interval(numbers: Floats, values: Floats, alpha: float) -> tuple[float
     `numbers`: one for each independent unit ``(k,)``, each one of `values`, which are all numbers that a unit can have
     ``(v,)``. `alpha`: the two-sided level; the mean lies as many standard errors from the ends as a normal one does.
     """
-    reached = -scipy.special.ndtri(alpha / 2)
-    support = np.unique(values)
-    counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
-    mean = float(support @ counts / counts.sum())
+    support, counts = _counted(numbers, values)
+    quantile = -scipy.special.ndtri(alpha / 2)
+    mean = float(np.clip(support @ counts / counts.sum(), support[0], support[-1]))  # rounding may lead outside
 
-    def beyond(end: float) -> float:
+    def excess(end: float) -> float:
+        """Return how much farther from `end` the mean is than allowed, times the root of the number of units."""
         off = support - end
         spread = float(np.sqrt(likely(counts, off) @ off**2))
-        return float(abs(mean - end) * np.sqrt(counts.sum()) - reached * spread)
+        return float(abs(mean - end) * np.sqrt(counts.sum()) - quantile * spread)
 
-    def found(end: float) -> float:
-        near, width = mean + (end - mean) * _NEAR, abs(end - mean)
-        return end if width == 0 else float(scipy.optimize.brentq(beyond, near, end, xtol=_NEAR))
+    def end_towards(extreme: float) -> float:
+        if extreme == mean:
+            return extreme
+        return float(scipy.optimize.brentq(excess, mean + (extreme - mean) * _NEAR, extreme, xtol=_NEAR))
 
-    return found(float(support[0])), found(float(support[-1]))
+    return end_towards(float(support[0])), end_towards(float(support[-1]))
 
 
 def score_needed(numbers: Floats, values: Floats, alpha: float) -> int | None:
     """Return how many units' score interval shows on which side of 0 a mean is, in four of five studies.
 
     By the normal distribution, with the spread that the numbers have and the one that they would have around 0.
-    Arguments as in `score_interval`; `alpha`: the two-sided level. None for a mean of 0 and above `MOST` units.
+    Arguments as in `score_interval`. None for a mean of 0 and above `MOST` units.
     """
-    support = np.unique(values)
-    counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
+    support, counts = _counted(numbers, values)
     size, spread = abs(float(numbers.mean())), float(numbers.std())
     around = float(np.sqrt(likely(counts, support) @ support**2))
     far = -scipy.special.ndtri(alpha / 2) * around + scipy.special.ndtri(POWER) * spread
@@ -66,27 +66,36 @@ def score_needed(numbers: Floats, values: Floats, alpha: float) -> int | None:
     return FEWEST + bisect.bisect_left(range(FEWEST, MOST), True, key=enough)
 
 
-def likely(counts: npt.NDArray[np.int64], off: Floats) -> Floats:
-    """Return the likeliest shares of values with these counts ``(v,)``, if the mean of `off` ``(v,)`` is 0.
+def _counted(numbers: Floats, values: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Return the distinct values in ascending order, and how many numbers are nearest to each."""
+    support = np.unique(values)
+    return support, np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
 
-    The largest is above 0 and the smallest below, or one of them is 0 and has everything.
+
+def likely(counts: npt.NDArray[np.int64], off: Floats) -> Floats:
+    """Return the shares of values that make these counts ``(v,)`` likeliest, of all whose mean of `off` is 0.
+
+    `off`: how far each value lies from the mean that is asked about ``(v,)``, ascending; neither all above 0 nor all
+    below. With a Lagrange multiplier m the shares are counts / (total + m off), and m is the root of their mean of
+    `off` (Owen, "Empirical likelihood ratio confidence intervals for a single functional", Biometrika 1988).
     """
-    if off[0] >= 0 or off[-1] <= 0:
+    if off[0] >= 0 or off[-1] <= 0:  # only the value at 0 has a mean of 0
         return np.asarray((off == 0) / (off == 0).sum())
     total, seen = int(counts.sum()), counts > 0
-    low, high = -total / off[-1], -total / off[0]
+    low, high = -total / off[-1], -total / off[0]  # between them no share is negative
     pairs = [(float(count * value), float(value)) for count, value in zip(counts[seen], off[seen], strict=True)]
 
-    def left(multiplier: float) -> float:  # of so few values, a loop is faster than arrays
+    def mean(multiplier: float) -> float:  # of so few values, a loop is faster than arrays
         return sum(weighted / (total + multiplier * value) for weighted, value in pairs)
 
     step = _NEAR * (high - low)
     ends = low + step, high - step
-    if left(ends[0]) <= 0 or left(ends[1]) >= 0:
-        index, multiplier = (-1, low) if left(ends[0]) <= 0 else (0, high)
-        shares = np.where(seen, counts / np.where(seen, total + multiplier * off, 1.0), 0.0)
-        shares[index] = 0.0
-        shares[index] = 1 - shares.sum()
-        return np.asarray(shares)
-    multiplier = scipy.optimize.brentq(left, *ends, xtol=step)
-    return np.asarray(counts / (total + multiplier * off))
+    if mean(ends[0]) > 0 > mean(ends[1]):
+        multiplier = scipy.optimize.brentq(mean, *ends, xtol=step)
+        return np.asarray(counts / (total + multiplier * off))
+    # No root: the largest or the smallest value was not seen, and has what the others leave at the end of the range.
+    index, multiplier = (-1, low) if mean(ends[0]) <= 0 else (0, high)
+    shares = np.where(seen, counts / np.where(seen, total + multiplier * off, 1.0), 0.0)
+    shares[index] = 0.0
+    shares[index] = 1 - shares.sum()
+    return np.asarray(shares)

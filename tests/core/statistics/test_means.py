@@ -60,6 +60,14 @@ def test_without_a_loss_the_interval_still_has_two_ends() -> None:
     assert score_interval(np.full(9, 1.0), np.array([0.0, 1.0]), 0.05)[1] == 1.0
 
 
+@pytest.mark.parametrize("k", [5, 13, 26, 37])
+def test_an_entry_that_loses_every_answer_has_an_interval_although_rounding_puts_its_mean_outside(k: int) -> None:
+    low, high = score_interval(np.full(k, -0.9), np.array([-0.9, 0.0, 0.1, 1.0]), 0.05)
+    z = scipy.stats.norm.isf(0.025)
+    assert low == -0.9
+    assert high == pytest.approx((-0.9 * k + z**2) / (k + z**2))  # Wilson's end, of answers that are -0.9 or 1
+
+
 def test_the_corrected_t_of_an_end_is_the_one_that_was_asked_for() -> None:
     sample = np.exp(np.random.default_rng(2).normal(size=30))
     skew, k = scipy.stats.skew(sample), len(sample)
