@@ -93,7 +93,7 @@ def fit(context: StepContext) -> StepResult:
     images = apart(context.images(limited=False), tested, "fit_dataset").first(most)
     pixels = images.load(list(range(len(images)))).to(context.device)
     train, compared = context.build("attack", method="fit"), attacked_with(context, images, range(len(images)))
-    target = target_of(context, ["training"], counted=False, versions=False, **compared)
+    target = target_of(context, ["training"], counted=False, training=True, **compared)
     tensors = train(pixels, target, context.generator("fit"), context.progress)
     rows = {"threat": [threat(images)]} if compared else {}
     return StepResult(rows=rows, arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})

@@ -137,7 +137,7 @@ class StepContext(Protocol):
         reference: Images | None = None,
         towards: bool = False,
         stand_in: str | None = None,
-        versions: bool = True,
+        training: bool = False,
     ) -> Target:
         """Return the target of an attack: the metric, behind the defense if the attack is adaptive.
 
@@ -147,8 +147,8 @@ class StepContext(Protocol):
         component with the role `stand_in`, or else the identity, lends its gradient to a defense that has none (see
         `DefenseInfo`). With the task's option `precision` set to "tf32", a GPU rounds factors to 10 bits; with "fast",
         gradients are computed in bfloat16; with "search", so are the scores of black-box attacks. Metric and defense
-        see images rounded to 8 bits, each image once in a call: candidates that follow each other are its versions,
-        unless `versions` is false.
+        see images rounded to 8 bits, each image once in a call. In `training`, as in `FittedAttack.fit`, an attack asks
+        about images in any order and number.
         """
 
     def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purifier:

@@ -156,7 +156,7 @@ class TaskContext:
         reference: torch.Tensor | None = None,
         towards: bool = False,
         stand_in: str | None = None,
-        versions: bool = True,
+        training: bool = False,
     ) -> MetricTarget:
         scored: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
@@ -178,7 +178,7 @@ class TaskContext:
             budget=attacker.budget().queries if counted else None,
             micro_batch=self._cache.batch_size,
             precision=str(self.options.get("precision", "strict")),
-            versions=versions,
+            training=training,
         )
 
     def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purify:

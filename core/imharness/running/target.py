@@ -93,8 +93,8 @@ class MetricTarget:
         sign: +1 if the attack raises the metric's score, -1 if it lowers it.
         purify: the defense that an adaptive attack knows.
         rng: the streams from which those of the defense follow; every query and every copy has new ones.
-        versions: whether candidates that follow each other show one image; they are then asked for in calls of their
-            own. Attacks that are trained ask about many images where this target knows of one.
+        training: whether an attack is trained: `images` is then 1, and it asks about any of its training images in
+            any number. Otherwise candidates for one image follow each other, and never meet in a call.
         samples: how many defended copies are averaged (expectation over transformation).
         budget: the most scores per image, however many copies each averages; None means no limit.
         micro_batch: how many images are scored at once.
@@ -118,18 +118,18 @@ class MetricTarget:
         budget: int | None = None,
         micro_batch: int = 64,
         precision: str = "strict",
-        versions: bool = True,
+        training: bool = False,
     ) -> None:
         self.differentiable = differentiable
         self.lower, self.upper = (bounds[0], bounds[1]) if sign > 0 else (-bounds[1], -bounds[0])
         self._score, self._sign, self._reference = score, sign, reference
-        self._purify, self._samples, self._number = purify, samples, 0
+        self._purify, self._samples, self._calls = purify, samples, 0
         self._device = rng.device if rng is not None else torch.device("cpu")
         self._roots: list[int] | None = rng.integers(0, 2**62).tolist() if rng is not None else None
         self._images, self._budget = images, budget
-        self._micro_batch, self._trains = min(micro_batch, images) if versions else micro_batch, not versions
+        self._micro_batch, self._training = micro_batch if training else min(micro_batch, images), training
         self._reduced = precision == "search" or (precision == "fast" and differentiable)
-        self._rounds = precision == "tf32"
+        self._tf32 = precision == "tf32"
         self._queries = torch.zeros(images, dtype=torch.int64)
 
     @property
@@ -139,25 +139,25 @@ class MetricTarget:
 
     def __call__(self, images: Images, rows: torch.Tensor | None = None) -> Scores:
         """Return scores ``(N,)`` or ``(N * k,)``; see `imharness.images.Target`."""
-        copies, rest = divmod(len(images), self._images)
-        if rest or not copies:
+        candidates, rest = divmod(len(images), self._images)
+        if rest or not candidates:
             raise ContractError(
                 f"the target has {self._images} images; expected that many or a multiple of it, got {len(images)}"
             )
-        whole = self._references(len(images), rows)
-        self._count(copies)
+        references = self._references(len(images), rows)
+        self._count(candidates)
         if self.differentiable and torch.is_grad_enabled() and images.requires_grad:
-            scores = _ScoreWithGradient.apply(images, whole, self)
+            scores = _ScoreWithGradient.apply(images, references, self)
         else:
             with torch.no_grad():
-                scores = self._chunks(images, whole, self._plain)
+                scores = self._chunks(images, references, self._scores)
         return scores  # type: ignore[no-any-return]
 
     def _references(self, count: int, rows: torch.Tensor | None) -> Images | None:
         """Return the reference of each of `count` images, the candidates for one image following each other."""
         if self._reference is None:
             return None
-        if not self._trains:
+        if not self._training:
             if rows is not None:
                 raise ContractError("`rows` is for training; elsewhere the images of the batch come in their order")
             return self._reference.repeat_interleave(count // self._images, dim=0)
@@ -170,20 +170,20 @@ class MetricTarget:
             raise ContractError(f"there are {len(self._reference)} training images; rows names another one")
         return self._reference[rows.to(self._reference.device)]
 
-    def _count(self, copies: int) -> None:
-        if self._budget is not None and int(self._queries.max()) + copies > self._budget:
+    def _count(self, candidates: int) -> None:
+        if self._budget is not None and int(self._queries.max()) + candidates > self._budget:
             raise QueryBudgetExceeded(
-                f"the attack asked for {int(self._queries.max()) + copies} scores per image; "
+                f"the attack asked for {int(self._queries.max()) + candidates} scores per image; "
                 f"its budget is {self._budget}"
             )
-        self._queries += copies
+        self._queries += candidates
 
-    def _plain(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
+    def _scores(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
         reduced = self._reduced and multiplies_bfloat16(chunk.device.type)
         with torch.autocast(chunk.device.type, torch.bfloat16, enabled=reduced):
-            return self._scored(chunk, streams, compared).float()
+            return self._mean_over_copies(chunk, streams, compared).float()
 
-    def _scored(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
+    def _mean_over_copies(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
         if self._purify is None:
             return self._sign * self._compare(chunk, compared)
         if self._roots is None:
@@ -200,24 +200,30 @@ class MetricTarget:
         references: Images | None,
         one: Callable[[Images, Streams, tuple[Images, ...]], torch.Tensor],
     ) -> torch.Tensor:
-        """Apply `one` chunk by chunk; a chunk that does not fit into memory is halved, and its halves draw the same."""
-        copies = len(images) // self._images
-        places = torch.arange(len(images)).view(self._images, copies).T.flatten()
-        turned = storable(images if copies == 1 else images[places.to(images.device)])
-        whole = () if references is None else (references[places.to(references.device)],)
-        number, self._number = self._number, self._number + 1
+        """Apply `one` chunk by chunk, and return its results in the order of the images.
+
+        So that a call sees each image once, the first candidates of all images come first, then the second ones: of two
+        images with three candidates each, a0 b0 a1 b1 a2 b2. A chunk that does not fit into memory is halved, and its
+        halves draw the same.
+        """
+        candidates = len(images) // self._images
+        order = torch.arange(len(images)).view(self._images, candidates).T.flatten()
+        ordered = storable(images if candidates == 1 else images[order.to(images.device)])
+        compared = () if references is None else (references[order.to(references.device)],)
+        call, self._calls = self._calls, self._calls + 1
 
         def chunk(start: int, stop: int) -> torch.Tensor:
             def streams(sample: int) -> ImageRng:
                 roots = self._roots or []
                 rows = [divmod(row, self._images) for row in range(start, stop)]
-                return ImageRng([derive_seed(roots[i], number, copy, sample) for copy, i in rows], self._device)
+                seeds = [derive_seed(roots[image], call, candidate, sample) for candidate, image in rows]
+                return ImageRng(seeds, self._device)
 
-            return one(turned[start:stop], streams, tuple(r[start:stop] for r in whole))
+            return one(ordered[start:stop], streams, tuple(reference[start:stop] for reference in compared))
 
-        with tensor_cores(self._rounds):
+        with tensor_cores(self._tf32):
             chunks, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
-        return torch.cat(chunks)[places.argsort().to(images.device)]
+        return torch.cat(chunks)[order.argsort().to(images.device)]
 
     def with_gradient(self, images: Images, references: Images | None = None) -> tuple[Scores, Images]:
         """Return scores ``(n,)`` and the gradient of each score with respect to its own image.
@@ -229,7 +235,7 @@ class MetricTarget:
             point = beside(chunk, *compared) if compared else chunk
             with torch.enable_grad():
                 leaf = point.clone().requires_grad_(True)
-                scores = self._plain(leaf, streams, compared)
+                scores = self._scores(leaf, streams, compared)
                 gradient = None
                 if scores.requires_grad:
                     (gradient,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
@@ -237,7 +243,7 @@ class MetricTarget:
                 raise ContractError(NO_GRADIENT)
             if point is not chunk:
                 with torch.no_grad():
-                    scores = self._plain(chunk, streams, compared)
+                    scores = self._scores(chunk, streams, compared)
             return torch.cat([scores.detach()[:, None], gradient.flatten(1)], dim=1)
 
         joined = self._chunks(images, references, one)

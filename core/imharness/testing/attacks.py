@@ -33,15 +33,15 @@ class AttackProbe(Probe):
         if isinstance(component, FittedAttack):
             batch = samples.images(8, 64, 64, self.seed + 99).to(device)
             fit = checked(component, component.fit, "fit")
-            fitted = fit(batch, self._target(1, device, counted=False), generator(0), silent)
+            fitted = fit(batch, self._target(1, device, training=True), generator(0), silent)
             return component.build(device, fitted)
         return component.build(device)
 
-    def _target(self, n: int, device: torch.device, *, counted: bool = True) -> MetricTarget:
+    def _target(self, n: int, device: torch.device, *, training: bool = False) -> MetricTarget:
         white = self.component.info.access == "white_box"
-        budget = self.component.budget().queries if counted else None
+        budget = None if training else self.component.budget().queries
         score = samples.Quality(self.seed).to(device)
-        return MetricTarget(score, score.bounds, images=n, differentiable=white, budget=budget, versions=counted)
+        return MetricTarget(score, score.bounds, images=n, differentiable=white, budget=budget, training=training)
 
     def inputs(self, n: int, height: int = 64, width: int = 64) -> Inputs:
         return {"images": samples.images(n, height, width, self.seed + n)}

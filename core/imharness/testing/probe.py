@@ -22,6 +22,8 @@ OwnCheck = tuple[str, Callable[[], str | None]]
 Size = tuple[int, int, int]
 AGREEMENT, RATIO = 0.5, 10.0
 """A gradient passes if its slopes and those of finite differences have at least this cosine, and a smaller ratio."""
+CHANGE, LEAST_STEP, LARGEST_STEP = 0.02, 1e-4, 0.02
+"""A finite difference changes the result by this share of it, by its own slope, with a step within these bounds."""
 
 
 class Probe:
@@ -174,10 +176,16 @@ def _check_bare_gradient(probe: Probe, inputs: Inputs, seeds: Sequence[int]) -> 
 
 
 def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor, declared: bool) -> str:
-    """Compare the gradient with finite differences along three directions; raises `ContractError` if they disagree."""
-    leaf = (0.1 + 0.8 * batch).requires_grad_(True)
-    value = function(leaf)
-    gradient = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
+    """Compare the gradient with finite differences along three directions; raises `ContractError` if they disagree.
+
+    Args:
+        function: images -> one number.
+        batch: images ``(n, 3, H, W)`` in [0, 1]; the gradient is taken between 0.1 and 0.9, where no step is clipped.
+        declared: whether `info` says that the component is differentiable.
+    """
+    point = (0.1 + 0.8 * batch).requires_grad_(True)
+    value = function(point)
+    gradient = torch.autograd.grad(value, point, allow_unused=True)[0] if value.requires_grad else None
     moving = gradient is not None and bool((gradient != 0).any())
     if not declared:
         if moving:
@@ -187,15 +195,13 @@ def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torc
         raise ContractError("info says differentiable, but no gradient reaches the images")
     if not bool(torch.isfinite(gradient).all()):
         raise ContractError("the gradient is NaN or infinite")
-    smooth = samples.images(len(batch), batch.shape[2], batch.shape[3], 7) - 0.5
+    smooth = samples.images(len(batch), batch.shape[2], batch.shape[3], seed=7) - 0.5
     directions = [torch.ones_like(batch), smooth, gradient / gradient.abs().max()]
-    measured, promised = [], []
-    with torch.no_grad():
-        for v in directions:
-            slope = float((gradient * v).sum())
-            step = min(max(0.02 * (abs(float(value)) + 0.1) / max(abs(slope), 1e-6), 1e-4), 0.02)
-            measured.append(float(function(leaf + step * v) - function(leaf - step * v)) / (2 * step))
-            promised.append(slope)
+    promised = [float((gradient * direction).sum()) for direction in directions]
+    measured = [
+        _difference(function, point, direction, _step(float(value), slope))
+        for direction, slope in zip(directions, promised, strict=True)
+    ]
     first, second = torch.tensor(measured), torch.tensor(promised)
     agreement = float(F.cosine_similarity(first, second, dim=0))
     ratio = float(vector_norm(second) / vector_norm(first).clamp(min=1e-12))
@@ -205,6 +211,19 @@ def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torc
             "a gradient that is not the function's own misleads attacks: declare differentiable=False"
         )
     return f"slopes along three directions: {_few(promised)}, by finite differences {_few(measured)}"
+
+
+def _step(value: float, slope: float) -> float:
+    """Return the step that changes a result by about `CHANGE` of it; 0.1 is added to it, because it may be 0."""
+    return min(max(CHANGE * (abs(value) + 0.1) / max(abs(slope), 1e-6), LEAST_STEP), LARGEST_STEP)
+
+
+@torch.no_grad()
+def _difference(
+    function: Callable[[torch.Tensor], torch.Tensor], point: torch.Tensor, direction: torch.Tensor, step: float
+) -> float:
+    """Return the slope of a function along a direction, by central differences."""
+    return float(function(point + step * direction) - function(point - step * direction)) / (2 * step)
 
 
 def _few(numbers: Sequence[float]) -> str:

@@ -323,7 +323,7 @@ def test_every_candidate_meets_the_reference_of_its_image(copies: int, micro_bat
 
 
 def test_training_says_which_image_it_asks_about_in_any_order_and_number() -> None:
-    reference, window = comparing(5, images=1, versions=False, micro_batch=2)
+    reference, window = comparing(5, images=1, training=True, micro_batch=2)
     rows = torch.tensor([3, 0, 3, 4])
     torch.testing.assert_close(window(reference[rows] + 2 / 255, rows), torch.full((4,), 108 * (2 / 255) ** 2))
     for wrong in (None, torch.tensor([0]), torch.tensor([0.0, 1, 2, 3]), torch.tensor([True] * 4)):
