@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from imharness.notebook.result import Paired, Result, ResultRow
 from imharness.results.comparisons import Comparison, Condition
 from imharness.results.identity import LOCAL
 from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
+from imharness.results.rankings import Ranking
 from imharness.results.tables import several
 from imharness.statistics import NotTestable, head_to_head
 from imharness.statistics.bootstrap import LEVEL, Interval
@@ -119,11 +121,8 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     if of_a.better != of_b.better:
         raise UsageError("b: its measure has the opposite direction of that of a; compare results of one track.")
     joined, numbers = _joined((one, first), (other, second))
-    _, names, clusters = where = places(joined)
-    lacking = first in of_a.incomplete or second in of_b.incomplete  # then only what both have counts
-    groups = groups_of(joined, np.where(np.isnan(numbers).any(axis=0), np.nan, numbers) if lacking else numbers, where)
-    leads = [group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups]
-    gains = unit_gains(leads, len(names))[0]  # of the first over the second, (units,)
+    incomplete = first in of_a.incomplete or second in of_b.incomplete
+    gains, clusters, weights = _gains_of_first(joined, numbers, shared_only=incomplete)
     if np.isnan(gains).all():
         raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
     levels = [c.pairwise_alpha for c, _ in (one, other) if c.pairwise_alpha is not None]
@@ -131,15 +130,16 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     outcome = head_to_head.head_to_head(
         gains,
         clusters,
-        weights_of(joined, where),
+        weights,
         alpha=min(levels, default=1 - LEVEL),
         value_range=max(of_a.value_range, of_b.value_range),
         tests=max(entries * (entries - 1), 2),
     )
-    difference, stated = _stated(a, b, of_a, outcome.difference, first, second)
-    sign, starts = 1 if joined.better == "higher" else -1, joined.starts()
-    means = [sign * (block[0] - block[1]) for block in np.split(numbers, starts[1:-1], axis=1)]
-    means = [finite.mean() for values in means if len(finite := values[np.isfinite(values)])]
+    result, other_result = _result_of(a), _result_of(b)
+    rankings = result.rankings if result is other_result else ()
+    ranking = next((ranking for ranking in rankings if ranking.comparison == of_a.id), None)
+    difference, stated = _stated(ranking, outcome.difference, first, second)
+    leads = _mean_leads(joined, numbers)
     return HeadToHead(
         difference,
         outcome.better,
@@ -150,34 +150,57 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
         second=second,
         measure=joined.measure,
         unit=joined.unit or "unit",
-        ahead=sum(mean > 0 for mean in means),
-        met=len(means),
+        ahead=sum(lead > 0 for lead in leads),
+        met=len(leads),
         source=joined.cluster_unit or "source",
         doubts=tuple(doubt for of, label in ((a, first), (b, second)) for doubt in _doubts(of, label)),
         **stated,
     )
 
 
-def _stated(
-    a: Result | ResultRow, b: Result | ResultRow, comparison: Comparison, among_all: Interval, first: str, second: str
-) -> tuple[Interval, dict[str, str]]:
-    """Return the interval and the verdict of the ranking of both entries, if it says something of the two.
+def _result_of(entry: Result | ResultRow) -> Result:
+    return entry.result if isinstance(entry, ResultRow) else entry
 
-    Against no defense it is the interval that holds for all entries against it; a winner was asked alone, and its lead
-    over each other entry is above 0.
+
+def _gains_of_first(
+    joined: Comparison, numbers: npt.NDArray[np.floating], *, shared_only: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.str_] | None, npt.NDArray[np.float64] | None]:
+    """Return how much better the first of two entries is on each unit ``(units,)``, the units' clusters and weights.
+
+    `shared_only`: leave out, under each condition, the units that only one of the two has.
     """
-    results = [of.result if isinstance(of, ResultRow) else of for of in (a, b)]
-    ranking = next((r for r in results[0].rankings if r.comparison == comparison.id), None)
-    verdict = ranking.stated(first, second) if ranking is not None and results[0] is results[1] else None
+    _, names, clusters = where = places(joined)
+    if shared_only:
+        numbers = np.where(np.isnan(numbers).any(axis=0), np.nan, numbers)
+    leads = [group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups_of(joined, numbers, where)]
+    return unit_gains(leads, len(names))[0], clusters, weights_of(joined, where)
+
+
+def _mean_leads(joined: Comparison, numbers: npt.NDArray[np.floating]) -> list[float]:
+    """Return the mean lead of the first of two entries under each condition in which they share a unit."""
+    sign = 1 if joined.better == "higher" else -1
+    leads = [sign * (first - second) for first, second in np.split(numbers, joined.starts()[1:-1], axis=1)]
+    return [float(shared.mean()) for lead in leads if len(shared := lead[np.isfinite(lead)])]
+
+
+def _stated(
+    ranking: Ranking | None, among_all: Interval, first: str, second: str
+) -> tuple[Interval, dict[Literal["stated", "holds"], str]]:
+    """Return the interval of the question by which the ranking judges the two, and what it says of them, if anything.
+
+    Without a verdict it is `among_all`, which holds for all pairs at once. An entry is judged against no defense by the
+    interval of its place. A winner is judged against each other entry by itself, so that `among_all` may reach beyond
+    0: what does is cut off.
+    """
+    verdict = ranking.stated(first, second) if ranking is not None else None
     if ranking is None or verdict is None:
         return among_all, {}
-    for entry, plain, sign in ((first, second, 1), (second, first, -1)):
-        position = ranking.places.get(entry) if plain == ranking.baseline else None
-        against = position.against if position is not None else None
-        if against is not None and against.low is not None and against.high is not None:
-            low, high = sorted((sign * against.low, sign * against.high))
-            holds = f"an interval that holds for all entries against {printed(plain)} at once"
-            return replace(among_all, low=low, high=high), {"stated": verdict, "holds": holds}
+    defended = {second: first, first: second}.get(ranking.baseline, "")
+    against = ranking.places[defended].against if defended in ranking.places else None
+    if against is not None and against.low is not None and against.high is not None:
+        low, high = (against.low, against.high) if defended == first else (-against.high, -against.low)
+        holds = f"an interval that holds for all entries against {printed(ranking.baseline)} at once"
+        return replace(among_all, low=low, high=high), {"stated": verdict, "holds": holds}
     low = max(among_all.low, 0.0) if verdict == first else among_all.low
     high = min(among_all.high, 0.0) if verdict == second else among_all.high
     holds = "of which the headline asks without the other pairs"
@@ -185,13 +208,15 @@ def _stated(
 
 
 def _doubts(of: Result | ResultRow, label: str) -> list[str]:
-    result = of.result if isinstance(of, ResultRow) else of
-    return [f"{label}: {line}." for line in result.flags.get(label, ())]
+    return [f"{label}: {line}." for line in _result_of(of).flags.get(label, ())]
 
 
 def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
-    """Return the comparison of a result that was asked for."""
-    result = of.result if isinstance(of, ResultRow) else of
+    """Return the comparison `on` of a result and its numbers; by default that of the first ranking.
+
+    Of an entry, it is the ranking of the table that it was taken from, or else the first one that has it.
+    """
+    result = _result_of(of)
     if not isinstance(result, Result):
         raise UsageError(f'{argument}: expected a result or an entry of one, as result["jpeg"], got {short(of)}.')
     comparisons = {comparison.id: (comparison, numbers) for comparison, numbers in result.paired}

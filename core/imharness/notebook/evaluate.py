@@ -5,34 +5,31 @@ from __future__ import annotations
 import atexit
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import platformdirs
 
 from imharness.components.provenance import Registered
-from imharness.components.registry import Registry, installed
-from imharness.contracts.component import SELECTABLE, Component
-from imharness.errors import ContractError, StoreError, Unavailable, UsageError, unknown_name
+from imharness.components.registry import installed
+from imharness.contracts.component import Component
+from imharness.contracts.track import Track
+from imharness.errors import ContractError, StoreError, UsageError
 from imharness.notebook import coercion, components
-from imharness.notebook.arguments import address_of, flag, listed, naming, seed_of, short, text, whole, wrong
+from imharness.notebook.arguments import address_of, flag, listed, seed_of, short, whole, wrong
 from imharness.notebook.objects import Own
+from imharness.notebook.participants import dataset_of, kinds_of, profile_of, track_of, with_selection
 from imharness.notebook.progress import view_of_run
 from imharness.notebook.randomness import noted, notes_of_task, say_who_drew
 from imharness.notebook.result import Result
 from imharness.notebook.source import result_of
 from imharness.notebook.writing import is_users
 from imharness.planning.plan import Graph
-from imharness.planning.profile import Profile, TrackProfile
-from imharness.planning.profiles import load_profile
 from imharness.planning.selection import refuse_unused
 from imharness.ranking.entries import StoreEntries, examined_in
-from imharness.results.identity import HARNESS, digest, owner_of
-from imharness.results.labels import id_of, method_of
+from imharness.results.identity import digest
 from imharness.results.store import Store
 from imharness.results.sweeps import causes_of
 from imharness.results.tables import joined
@@ -44,7 +41,7 @@ from imharness.running.sweep import RunResult
 from imharness.testing.examination import examine
 
 COMMAND = "imharness.evaluate"
-_here: dict[str, Sequence[Registered]] = {}
+_objects_of: dict[str, Sequence[Registered]] = {}
 """The user's objects of the evaluations that are going on, by a name that a worker in this process is given."""
 _drawing = set[str]()
 """User's objects that drew from global randomness, so that earlier results do not tell what they would do now."""
@@ -111,24 +108,19 @@ def evaluate(
         against = listed("against", against, "a list of names")
     if not objects:
         raise UsageError("objects: give at least one, such as imharness.defense(function, differentiable=True).")
-    id = _track(track)
-    profile = _profile(id)
-    user_components = _own_components([o for o in objects if not isinstance(o, str)], id)
-    data, pixels = _data(dataset, id)
-    extra = [*(entry for entry, _ in user_components), *([pixels] if pixels else [])]
+    id = track_of(track)
+    profile = profile_of(id)
+    users = _as_components([o for o in objects if not isinstance(o, str)], id)
+    data, pixels = dataset_of(dataset, id)
+    extra = [*(entry for entry, _ in users), *([pixels] if pixels else [])]
     registry = installed().joined(extra)
-    kinds = _kinds(registry, [o for o in objects if isinstance(o, str)], "objects", profile.tracks[id])
-    named = {kind: list(names) for kind, names in kinds.items()}
-    for entry, _ in user_components:
-        kinds.setdefault(entry.component.kind, []).append(entry.component.label)
-    rivals = _kinds(registry, against or (), "against", profile.tracks[id])
-    for kind in {entry.component.kind for entry, _ in user_components}:
-        if kind not in rivals:
-            kinds[kind] += registry.track(id).secondary_measures.get(kind, ())
-    track_profile = _selected(profile.tracks[id], registry, kinds, None if against is None else rivals, data)
-    places, name = _store(store), uuid.uuid4().hex
+    named = kinds_of(registry, [o for o in objects if isinstance(o, str)], "objects", profile.tracks[id])
+    rivals = kinds_of(registry, against or (), "against", profile.tracks[id])
+    chosen = _with_users(named, users, registry.track(id), rivals)
+    track_profile = with_selection(profile.tracks[id], registry, chosen, None if against is None else rivals, data)
+    results, evaluation = _store(store), uuid.uuid4().hex
     session = Session(
-        places,
+        results,
         profile.model_copy(update={"tracks": {id: track_profile}}),
         registry,
         seed,
@@ -136,35 +128,51 @@ def evaluate(
         COMMAND,
         devices=[device],
         workers=0,
-        prepare=[(f"{__name__}:{own_components.__name__}", {"evaluation": name})],
+        prepare=[(f"{__name__}:{prepare_worker.__name__}", {"evaluation": evaluation})],
     )
     (graph,) = session.plan()
+    # Tables are made of the tasks of this call: evaluations of other objects in one store do not add theirs.
     graph.run_configuration = digest([graph.run_configuration, sorted(graph.tasks)])[:16]
     for argument, names in (("objects", named), ("against", rivals)):
         refuse_unused([graph], registry, names, f"{argument}:")
     if not graph.tasks:
         raise UsageError(f"objects: track {id} planned no task with what was asked for: {_gap(graph)}.")
-    _used(graph, [entry.component for entry, _ in user_components], id)
-    places.prepare()
-    ours = {entry.component.label for entry, _ in user_components}
-    examine(places, registry, [graph], seed)
-    cached = {entry.component.label for entry, is_cached in user_components if is_cached}
-    drawing = {entry.component.label for entry, _ in user_components if _name(entry) in _drawing}
-    _forget(places, graph, cached & (drawing | _drew_before(places, graph, cached)))
+    _check_used(graph, [entry.component for entry, _ in users], id)
+    results.prepare()
+    examine(results, registry, [graph], seed)
+    _forget_draws(results, graph, [entry for entry, is_cached in users if is_cached])
     if store is None:
-        atexit.register(_discard, places, _with(graph, ours - cached))
-    _here[name] = extra
+        atexit.register(_discard, results, _tasks_with(graph, {e.component.label for e, cached in users if not cached}))
+    _objects_of[evaluation] = extra
     try:
         outcome = session.compute([graph], view_of_run(progress))
     finally:
-        del _here[name]
-    _some_done(graph, outcome, ours)
+        del _objects_of[evaluation]
+    _check_some_done(graph, outcome, {entry.component.label for entry, _ in users})
     drew = set(say_who_drew())
-    _drawing.update(_name(entry) for entry, _ in user_components if entry.component.label in drew)
+    _drawing.update(_code(entry) for entry, _ in users if entry.component.label in drew)
     return _result(session, graph, outcome, named=store is not None)
 
 
-def _some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
+def _with_users(
+    named: Mapping[str, Sequence[str]],
+    users: Sequence[tuple[Registered, bool]],
+    track: Track,
+    rivals: Mapping[str, Sequence[str]],
+) -> dict[str, list[str]]:
+    """Return kind -> the named components, the user's objects, and what the track has beside an object of the kind.
+
+    The latter only where no rivals of the kind were named.
+    """
+    chosen = {kind: list(names) for kind, names in named.items()}
+    for entry, _ in users:
+        chosen.setdefault(entry.component.kind, []).append(entry.component.label)
+    for kind in {entry.component.kind for entry, _ in users} - rivals.keys():
+        chosen[kind] += track.secondary_measures.get(kind, ())
+    return chosen
+
+
+def _check_some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
     """Raise `ContractError` if tasks failed, and no task with any of the user's objects was computed.
 
     The message has the first reason of each object.
@@ -180,27 +188,13 @@ def _some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
     raise ContractError(f"no task{of} could be computed: {'; '.join(why)}")
 
 
-def own_components(facts: Mapping[str, Any]) -> Preparation:
+def prepare_worker(facts: Mapping[str, Any]) -> Preparation:
     """Return the user's objects of an evaluation that is going on in this process; see `WorkerConfig.prepare`."""
     notes_of_task()  # earlier draws belong to no task
-    return Preparation(_here[facts["evaluation"]], end_task=lambda failed: notes_of_task())
+    return Preparation(_objects_of[facts["evaluation"]], end_task=lambda failed: notes_of_task())
 
 
-def _track(name: str) -> str:
-    with naming("track"):
-        return installed().track(text("track", name, "the name of a track")).info.id
-
-
-def _profile(track: str) -> Profile:
-    names = installed().track(track).profiles
-    for name in names:
-        profile = load_profile(name)
-        if track in profile.tracks:
-            return profile
-    raise UsageError(f"track: no profile of {' or '.join(names)} has {track}; run it with `harness run --track`.")
-
-
-def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
+def _as_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
     """Return the user's objects as components, each with whether its results are kept for further calls."""
     registered: dict[tuple[str, str], tuple[Registered, bool]] = {}
     for user_object in objects:
@@ -217,116 +211,12 @@ def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered
     return list(registered.values())
 
 
-def _name(entry: Registered) -> str:
+def _code(entry: Registered) -> str:
     """Return a text that differs for objects with the same label and other code or state."""
     return f"{entry.component.label} {entry.component.content()}"
 
 
-def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
-    """Return the name of a data set, and its component if images were given."""
-    if dataset is None:
-        return None, None
-    if isinstance(dataset, str | os.PathLike):
-        folder = Path(dataset)
-        if folder.is_dir():
-            reader = installed().track(track).folder_dataset
-            if not reader:
-                raise UsageError(f"dataset: track {track} cannot read a folder of images; give the name of a data set.")
-            if isinstance(dataset, str) and (same := _named(dataset)):
-                raise UsageError(
-                    f"dataset: {dataset!r:.100} names a folder here and a data set; write {same!r} for the data set, "
-                    f"or {str(folder.absolute())!r} for the folder."
-                )
-            name = f"{reader}:{folder.resolve()}"
-            try:
-                installed().one("dataset", name).require()
-            except Unavailable as error:
-                raise UsageError(f"dataset: {error.reason}.") from error
-            return name, None
-        if isinstance(dataset, os.PathLike):
-            raise UsageError(f"dataset: {folder} is not a folder.")
-        try:
-            _found(installed(), "dataset", dataset, "dataset")
-        except UsageError as error:
-            raise UsageError(f"{error} Nor is there a folder {dataset!r:.100}.") from error
-        return dataset, None
-    if not installed().track(track).accepts_unlabelled:
-        raise UsageError(f"dataset: track {track} cannot use images without labels; give a name or a folder.")
-    entry = components.images_of(_pixels(dataset))
-    return entry.component.label, entry
-
-
-def _named(dataset: str) -> str:
-    """Return the full name of the data set that has this name, or "" without one."""
-    try:
-        return _found(installed(), "dataset", dataset, "dataset")[0].label
-    except UsageError:
-        return ""
-
-
-def _pixels(dataset: Any) -> npt.NDArray[np.uint8]:
-    """Return images as uint8 ``(n, 3, H, W)``."""
-    return np.asarray(np.rint(coercion.images_of("dataset", dataset).numpy() * 255), dtype=np.uint8)
-
-
-def _found(registry: Registry, kind: str, name: str, argument: str) -> list[Component]:
-    with naming(argument):
-        return registry.find(kind, name)
-
-
-def _kinds(
-    registry: Registry, names: Iterable[str], argument: str, track_profile: TrackProfile
-) -> dict[str, list[str]]:
-    """Return kind of component -> the names that mean one, for the kinds that a track selects."""
-    chosen: dict[str, list[str]] = {}
-    for name in names:
-        text(argument, name, "names of components")
-        kinds = [kind for kind in track_profile.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
-        if not kinds:
-            method_names = sorted(
-                {method_of(c.info.id) for kind in track_profile.select for c in registry.of_kind(kind)}
-            )
-            problem = f"{argument}: no component that the track takes is called {name!r}"
-            raise UsageError(unknown_name(problem, name, method_names))
-        kinds = [
-            kind for kind in kinds if owner_of(_found(registry, kind, name, argument)[0].info.id) == HARNESS
-        ] or kinds
-        if len(kinds) > 1:
-            raise UsageError(f"{argument}: {name!r} is a {' and a '.join(kinds)}; give the owner too, as owner/name.")
-        chosen.setdefault(kinds[0], []).append(name)
-    return chosen
-
-
-def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
-    bare = id_of(name)
-    ids = [component.info.id for component in registry.of_kind(kind)]
-    return any(bare in (id, method_of(id)) for id in ids) and bool(_found(registry, kind, name, argument))
-
-
-def _selected(
-    track_profile: TrackProfile,
-    registry: Registry,
-    kinds: Mapping[str, Sequence[str]],
-    rivals: Mapping[str, Sequence[str]] | None,
-    data: str | None,
-) -> TrackProfile:
-    """Return what takes part: the objects, their rivals, if any were named, and the profile's choice of other kinds."""
-    select = {kind: list(names) for kind, names in track_profile.select.items()}
-    if rivals is not None:
-        for kind in {*rivals, *kinds}:
-            select[kind] = [*_controls_among(registry, kind, track_profile.select.get(kind, ())), *rivals.get(kind, ())]
-    for kind, names in kinds.items():
-        if kind not in select:
-            raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")
-        select[kind] = [*select[kind], *names]
-    return track_profile.model_copy(update={"select": select | ({"dataset": [data]} if data else {})})
-
-
-def _controls_among(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if not name.startswith("!") and any(c.control for c in registry.find(kind, name))]
-
-
-def _used(graph: Graph, components: Sequence[Component], track: str) -> None:
+def _check_used(graph: Graph, components: Sequence[Component], track: str) -> None:
     """Raise `UsageError` if one of the user's objects takes part in no task."""
     taken = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
     for component in components:
@@ -354,7 +244,7 @@ def _drew_before(store: Store, graph: Graph, labels: Set[str]) -> set[str]:
     return {label for record in records for label in noted(record.notes, labels)}
 
 
-def _with(graph: Graph, labels: Set[str]) -> list[str]:
+def _tasks_with(graph: Graph, labels: Set[str]) -> list[str]:
     """Return the keys of tasks with one of these components, and of those that need them."""
     keys = dict[str, None]()
     for key, task in graph.tasks.items():
@@ -363,9 +253,11 @@ def _with(graph: Graph, labels: Set[str]) -> list[str]:
     return list(keys)
 
 
-def _forget(store: Store, graph: Graph, drawing: Set[str]) -> None:
-    """Remove earlier results of objects that draw from global randomness, and results of tasks that need these."""
-    for key in _with(graph, drawing):
+def _forget_draws(store: Store, graph: Graph, cached: Sequence[Registered]) -> None:
+    """Remove earlier results of cached objects that draw from global randomness, and of tasks that need these."""
+    labels = {entry.component.label for entry in cached}
+    drawing = {entry.component.label for entry in cached if _code(entry) in _drawing}
+    for key in _tasks_with(graph, drawing | _drew_before(store, graph, labels)):
         store.forget(key)
 
 

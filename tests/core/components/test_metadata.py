@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from imharness.cli import LazyGroup
 from imharness.components.loading import load_plugins
 from imharness.components.registry import Registry, build_registry, installed
-from imharness.notebook.evaluate import _kinds
+from imharness.notebook.participants import kinds_of
 from imharness.planning.profile import TrackProfile
 from imharness.results.version import DISTRIBUTION, __version__
 from imharness.running.executor import executor_offer
@@ -163,5 +163,5 @@ def test_a_command_or_executor_of_the_harness_stays_its_own(monkeypatch, owners:
 def test_a_short_name_that_a_stranger_uses_for_another_kind_still_means_the_harness(described) -> None:
     registry = installed().joined(described(METRIC.replace("acme/niqe", "acme/jpeg")).entries.values())
     track_profile = TrackProfile(select={"metric": ["*"], "defense": ["*"]})
-    assert _kinds(registry, ["jpeg"], "against", track_profile) == {"defense": ["jpeg"]}
-    assert _kinds(registry, ["acme/jpeg"], "against", track_profile) == {"metric": ["acme/jpeg"]}
+    assert kinds_of(registry, ["jpeg"], "against", track_profile) == {"defense": ["jpeg"]}
+    assert kinds_of(registry, ["acme/jpeg"], "against", track_profile) == {"metric": ["acme/jpeg"]}

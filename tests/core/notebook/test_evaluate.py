@@ -15,7 +15,7 @@ from tests.conftest import Harness
 
 import imharness as ih
 from imharness.errors import ContractError, UsageError
-from imharness.notebook.evaluate import _data
+from imharness.notebook.participants import dataset_of
 from imharness.results.store import Store
 from imharness.results.version import SCHEMA
 from imharness.running.executor import Worker
@@ -310,7 +310,7 @@ def test_a_notebook_shows_a_bar_and_takes_it_away(empty_places: Path, monkeypatc
 
 def test_images_of_bytes_are_the_same_data_set_as_floats() -> None:
     bytes_ = (IMAGES * 255).round().to(torch.uint8)
-    of_floats, of_bytes, of_arrays = (_data(images, "harness/iqa") for images in (IMAGES, bytes_, bytes_.numpy()))
+    of_floats, of_bytes, of_arrays = (dataset_of(images, "harness/iqa") for images in (IMAGES, bytes_, bytes_.numpy()))
     contents = {entry.component.ref().content for _, entry in (of_floats, of_bytes, of_arrays) if entry is not None}
     assert len(contents) == 1
     assert of_bytes[1] is not None
@@ -340,7 +340,7 @@ def test_a_folder_with_the_name_of_a_data_set_is_refused(tmp_path: Path, monkeyp
     (tmp_path / "severity-ladder").mkdir()
     with pytest.raises(UsageError, match=f"write 'harness/severity-ladder' for the data set, or '{tmp_path}/severity"):
         ih.evaluate("flip", dataset="severity-ladder", store=tmp_path / "store", progress=False)
-    assert _data("harness/severity-ladder", "harness/iqa") == ("harness/severity-ladder", None)
+    assert dataset_of("harness/severity-ladder", "harness/iqa") == ("harness/severity-ladder", None)
 
 
 def test_a_folder_without_images_is_named_without_an_option_of_the_command_line(tmp_path: Path) -> None:
