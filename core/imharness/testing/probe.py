@@ -199,7 +199,7 @@ def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torc
     directions = [torch.ones_like(batch), smooth, gradient / gradient.abs().max()]
     promised = [float((gradient * direction).sum()) for direction in directions]
     measured = [
-        _difference(function, point, direction, _step(float(value), slope))
+        _difference(function, point, direction, _step(float(value.detach()), slope))
         for direction, slope in zip(directions, promised, strict=True)
     ]
     first, second = torch.tensor(measured), torch.tensor(promised)
