@@ -60,7 +60,7 @@ def _read(store: Store, track: str) -> tuple[Leaderboard | None, str]:
     try:
         leaderboard = store.leaderboard(track)
         if leaderboard is not None and leaderboard.numbers is not None:
-            store.checked(leaderboard.numbers)
+            store.check(leaderboard.numbers)
     except DamagedError as error:
         return leaderboard, str(error)
     return leaderboard, "it has no tables" if leaderboard is None else _staleness(store, leaderboard)

@@ -90,8 +90,8 @@ def _json(fact: object) -> str:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: with borders on a terminal, and elsewhere a line for each row, in columns, for other programs.
 
-    A terminal that is too narrow for the borders shows the lines, each with its widest cells in lines of their own
-    below it if it does not fit. Words are never broken.
+    A terminal that is too narrow for the borders shows the lines. Columns that do not fit beside the others, the widest
+    first, stand below each row, as "heading: text". Words are never broken.
     """
     texts = [[" ".join(str(text).split()) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
@@ -105,15 +105,21 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
         return
     say(title)
     beside = _fitting(widths) if out.is_terminal else list(range(len(widths)))
-    for line in (columns, *texts) if any(columns) else texts:
+    below = [i for i in range(len(widths)) if i not in beside]
+
+    def print_columns(line: Sequence[str]) -> None:
         wrapped("  ".join(line[i].ljust(widths[i]) for i in beside).rstrip())
-        for i in range(len(widths)):
-            if i not in beside and line is not columns and line[i]:
-                wrapped(f"{columns[i]}: {line[i]}" if columns[i] else line[i], INDENT)
+
+    if any(columns):
+        print_columns(columns)
+    for line in texts:
+        print_columns(line)
+        for heading, text in ((columns[i], line[i]) for i in below if line[i]):
+            wrapped(f"{heading}: {text}" if heading else text, INDENT)
 
 
 def _fitting(widths: Sequence[int]) -> list[int]:
-    """Return the columns that stand beside each other within the terminal: all but the widest behind the first."""
+    """Return the positions of the columns that fit beside each other: the first, and all but the widest others."""
     beside = list(range(len(widths)))
     while len(beside) > 1 and sum(widths[i] + 2 for i in beside) - 2 > out.width:
         beside.remove(max(beside[1:], key=lambda i: widths[i]))

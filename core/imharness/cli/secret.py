@@ -19,9 +19,9 @@ secret_option = click.option(
 
 
 def profile_of(name: str, secret: Path | None, address: str) -> Profile:
-    """Return what the store at an address computes of a profile, with the seed in the file `secret` if one is given.
+    """Return a profile by name, with only the tracks of the season that the store at `address` holds, if it holds one.
 
-    In a season these are its tracks, by its protocol.
+    `secret`: a file with the seed of a secret split, on which the profile then measures.
     """
     from imharness.components.registry import installed
     from imharness.planning.profiles import load_profile

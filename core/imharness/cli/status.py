@@ -32,7 +32,7 @@ def status(address: str, as_json: bool) -> None:
     from imharness.running.schedule.state import SILENT_S, run_states
     from imharness.running.views import short
 
-    now, states = datetime.now(UTC), run_states(existing(address), console.warn)
+    now, states = datetime.now(UTC), run_states(existing(address), console.warn)  # the newest first
     going = [s for s in states if s.state == "running" and s.silent_s(now) < SILENT_S and not _is_gone(s)]
     others = [state for state in states if state not in going]
     if as_json:
@@ -41,8 +41,8 @@ def status(address: str, as_json: bool) -> None:
         return
     if not states:
         console.say(f"no run has written into {address}")
-    newest = [state for state in others[:1] if not going or state.started > going[0].started]
-    for state in [*going, *newest]:
+    last_ended = [] if going and states[0] in going else others[:1]
+    for state in [*going, *last_ended]:
         silent = state.silent_s(now)
         lost = f", no word for {duration(silent)}" if state.state == "running" and state not in going else ""
         console.say(f"{state.host}, process {state.pid}, since {state.started}{lost}: {state.command}")

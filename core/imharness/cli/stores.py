@@ -52,7 +52,7 @@ def _check(store: Store, file: TaskFile) -> None:
     try:
         record = store.opened(file, store.verified(file.name, file.sha256))
         if record.arrays is not None:
-            store.checked(record.arrays)
+            store.check(record.arrays)
     except DamagedError as error:
         if file in store.files(file.key):  # otherwise it was computed again since
             raise DamagedError(_discarded(error, partial(store.backend.delete, file.name))) from None
@@ -74,7 +74,7 @@ def _check_numbers(store: Store, track: str) -> None:
         leaderboard = store.leaderboard(track)
     if leaderboard is not None and leaderboard.numbers is not None:
         try:
-            store.checked(leaderboard.numbers)
+            store.check(leaderboard.numbers)
         except DamagedError:
             if store.leaderboard(track) == leaderboard:  # otherwise the tables have been made again since
                 raise

@@ -31,7 +31,8 @@ class Call:
         returns: the kind of the result.
         by_row: whether row i of the result depends only on row i of the arguments, whatever else is in the batch.
         own_gradients: whether the function computes gradients itself; the others run under ``torch.no_grad``.
-        direct: whether the method is the function itself; the others return the function.
+        direct: whether the component's method takes these arguments itself, as `fit` does; others, as `build` does,
+            take a device and return the function that takes them.
         arguments: name -> kind of value, in the order of the call.
     """
 

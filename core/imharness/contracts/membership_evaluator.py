@@ -113,8 +113,8 @@ class MembershipEvaluator(Component, Builds[InferMembership]):
     reads: ClassVar[frozenset[Evidence]] = frozenset()
     """The evidence that the evaluator needs beyond outputs and labels.
 
-    ``"known"``: in the place of a shadow model's rows stands one half of the target's rows, whose membership the
-    adversary knows; the evaluator is asked twice, so that each half is guessed once.
+    ``"known"``: the adversary knows the membership of one half of the target's rows, which take the place of a shadow
+    model's rows in the query: ``shadow_outputs`` and so on. The evaluator is asked twice: each half is guessed once.
     """
     needs_labels: ClassVar[bool] = False
-    """Whether it says nothing where the class that the model predicts stands for the true class."""
+    """Whether it needs the true classes. Where nobody knows them, a query has the predicted ones as labels."""

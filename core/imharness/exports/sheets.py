@@ -71,8 +71,9 @@ class Sheet:
     """A table that is ready to be written.
 
     `notes` are pairs of a letter and a sentence; `remarks` are sentences on the whole table. `claim` and `findings` are
-    those of the ranking that the table has, if any. `standing` has what no number of a row says, column by column (see
-    `imharness.exports.marks.standing_in`), and `proxies` what stands in for something real on the leaderboard.
+    those of the ranking that the table has, if any. `standing` has further columns, name -> a text for each row, such
+    as whether it is a control (see `imharness.exports.marks.standing_in`). `proxies` is what stands in for something
+    real on the leaderboard.
     """
 
     id: str
@@ -206,7 +207,7 @@ class _Lines:
         if not standing.complete:
             yield "Incomplete: not measured in every setting, and without a place."
         if not standing.able:
-            yield f"Cannot win: {_lost(standing)}."
+            yield f"Cannot win: {_why_barred(standing)}."
         yield from (f"Its protection is only an upper bound: {flag}." for flag in standing.flags)
 
     def _cell(self, row: Row, column: ColumnSpec) -> Cell:
@@ -229,16 +230,17 @@ class _Lines:
         return self.letters.setdefault(text, _letters(len(self.letters)))
 
 
-def _lost(standing: Place) -> str:
-    """Say what an entry does not keep, or what of it was not measured."""
+def _why_barred(standing: Place) -> str:
+    """Say what a gate bars an entry for, as in "it does not keep test accuracy, within 5% of no defense"."""
     measures = [measure for measure in standing.gate_numbers if measure.state == standing.gate]
-    names = " and ".join(f"{measure.label}, {measure.least}" for measure in measures)
-    words = {"fails": "it does not keep", "doubtful": "tested alone it does not keep"}
-    return (
-        " ".join([words.get(standing.gate, "not measured on every unit:"), names])
-        if measures
-        else "it was not measured"
-    )
+    if not measures:
+        return "it was not measured"
+    words = {
+        "fails": "it does not keep",
+        "doubtful": "tested alone it does not keep",
+        "not measured": "not measured on every unit:",
+    }
+    return f"{words[standing.gate]} {' and '.join(f'{measure.label}, {measure.least}' for measure in measures)}"
 
 
 def _letters(position: int) -> str:

@@ -45,7 +45,7 @@ def offers(points: Iterable[EntryPoint] | None = None) -> dict[str, list[EntryPo
 
 
 def offered(name: str, points: Iterable[EntryPoint] | None = None) -> Any:
-    """Return what `imharness` offers by a name.
+    """Return what `imharness` offers by a name; what first-party packages add, such as `audit`, is not overruled.
 
     Raises:
         AttributeError: nothing has the name.
@@ -54,8 +54,8 @@ def offered(name: str, points: Iterable[EntryPoint] | None = None) -> Any:
     entries = offers(points).get(name, [])
     if not entries:
         raise AttributeError(f"module 'imharness' has no attribute {name!r}")
-    ours = [point for point in entries if point.dist and point.dist.name == DISTRIBUTION]
-    (entry, *others) = ours or entries
+    first_party = [point for point in entries if point.dist and point.dist.name == DISTRIBUTION]
+    (entry, *others) = first_party or entries
     if others:
         both = " and ".join(sorted(map(_owner, [entry, *others])))
         raise PluginError(f"imharness.{name}: packages {both} both offer it; uninstall one of them.")

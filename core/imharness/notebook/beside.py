@@ -32,9 +32,10 @@ def with_rows_of(published: Result, mine: Result) -> tuple[Table, ...]:
         users_table = _same_table(mine, leaderboard.track, table.id)
         if users_table is None or table.shading is not None:
             continue
-        yours, ranked = mine.leaderboards[users_table.id], _kinds(table, leaderboard)
-        rows = _further(table, users_table)
-        if not rows or (leaderboard.entries and not ranked):
+        yours, rows = mine.leaderboards[users_table.id], _further(table, users_table)
+        ranked = _kinds_in_rows(table, leaderboard)
+        rows_are_groups = bool(leaderboard.entries) and not ranked
+        if not rows or rows_are_groups:
             continue
         _check_settings(leaderboard, yours)
         _check_components(leaderboard, yours, ranked)
@@ -71,7 +72,7 @@ def _check_settings(published: Leaderboard, mine: Leaderboard) -> None:
             raise UsageError(f"mine: {published.track} was computed with {what}; run it with the same settings.")
 
 
-def _kinds(table: Table, leaderboard: Leaderboard) -> set[str]:
+def _kinds_in_rows(table: Table, leaderboard: Leaderboard) -> set[str]:
     """Return the kinds of the components that the rows of a table are of; none where rows are groups of them."""
     in_rows = {component for row in table.rows for component in components_in(row.label)}
     return {entry.kind for entry in leaderboard.entries if entry.label in in_rows}
@@ -121,7 +122,7 @@ def _check_numbers(table: Table, users_table: Table, *, is_secret: bool) -> None
 
 
 def _agree(theirs: Value, yours: Value, measure: ColumnSpec, *, is_secret: bool) -> bool:
-    """Say whether two numbers of one entry agree; of a secret split, whether one lies in the other's interval."""
+    """Say whether two numbers of one entry agree; of a secret split, whether yours lies in the interval of theirs."""
     number, users_number = theirs.number_or(float("nan")), yours.number_or(float("nan"))
     if is_secret and theirs.low is not None and theirs.high is not None:
         return theirs.low <= users_number <= theirs.high

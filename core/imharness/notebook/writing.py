@@ -36,14 +36,15 @@ def heading(column: ColumnSpec) -> str:
 
 
 def leading(table: Table) -> list[str]:
-    """Return the keys of the columns of a short table: the one that ranks it, then one of each measure in turns.
+    """Return the keys of the columns of a short table: the one that ranks it, then the first of each measure.
 
-    Columns with the same description are one measure of several groups.
+    Columns with the same description are one measure of several groups: of a, b, a, b come a, b first, then the second
+    ones. A column without a description is a measure of its own.
     """
     turns, counts = dict[str, int](), Counter[str]()
     for column in table.columns:
-        turns[column.key] = counts[column.description]
-        counts[column.description] += bool(column.description)
+        turns[column.key] = counts[column.description] if column.description else 0
+        counts[column.description] += 1
     return sorted(turns, key=lambda key: (key != table.ranked_by, turns[key]))[:SHOWN_COLUMNS]
 
 

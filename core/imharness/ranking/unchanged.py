@@ -79,7 +79,7 @@ def unchanged_leaderboard(
         leaderboard = made_from(store, track, origin_of(store, track, sweep, catalogue, survey))
         if leaderboard is not None and store.has_arrays(sweep, survey):
             if leaderboard.numbers is not None:
-                store.checked(leaderboard.numbers)
+                store.check(leaderboard.numbers)
             return leaderboard
     return None
 

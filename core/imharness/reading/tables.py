@@ -172,7 +172,7 @@ class Columns:
         return column
 
     def _refuse(self, name: str, column: Any, wrong: npt.NDArray[np.bool_]) -> None:
-        """Raise the `UsageError` of `number` for the first value of a column that is wrong, ``(rows,)``."""
+        """Raise `UsageError` if a value of a column is `wrong`, ``(rows,)``: that of `number` for the first one."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             number(str(column[row].as_py()), f"{printable(self.path)}, row {row}: {name}")
@@ -195,7 +195,10 @@ def read_columns(path: Path, limit: int = BYTES) -> Columns:
 
 
 def numbered(names: Sequence[str], letter: str, where: str) -> list[str]:
-    """Return the columns `letter` 0, `letter` 1, ... of a table; raises `UsageError` if numbers between are missing."""
+    """Return the columns of a table that are called f0, f1, ..., for the letter "f".
+
+    Raises `UsageError` if one of them is missing, or there are others that are nearly called so, such as F_1.
+    """
     alike = [name for name in names if re.fullmatch(rf"{letter}_?\d+", name.strip(), re.ASCII | re.IGNORECASE)]
     wanted = [f"{letter}{number}" for number in range(len(alike))]
     for name in wanted:
@@ -213,7 +216,7 @@ def read_stream(path: Path, limit: int = STREAM_BYTES) -> Any:
     import pyarrow as pa
 
     with plain_file(path, limit):
-        pass
+        pass  # it is checked alone, because Arrow opens it by its path
     try:
         table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
         table.validate(full=True)

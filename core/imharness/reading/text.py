@@ -33,13 +33,20 @@ def number(text: str | None, where: str) -> float:
 
 
 def _about_commas(wanted: str) -> str:
-    """Return what to write in place of a number with commas, both numbers where it may mean either, or ""."""
+    """Return what to write in place of a number with commas, or "".
+
+    "1,5" is 1.5, "1,234,567" is 1234567, and "1,234" may be either 1.234 or 1234.
+    """
+    if "," not in wanted:
+        return ""
     point = wanted.replace(",", ".", 1)
+    decimal = point if _NUMBER.fullmatch(point) else ""
     whole = wanted.replace(",", "") if _THOUSANDS.fullmatch(wanted) else ""
-    if "," not in wanted or not _NUMBER.fullmatch(point):
-        return f" Write it without commas, {whole}." if whole else ""
-    either = f", or {whole} if the comma separates thousands" if whole else ""
-    return f" Write a decimal point, {point}{either}."
+    if decimal and whole:
+        return f" Write a decimal point, {decimal}, or {whole} if the comma separates thousands."
+    if decimal:
+        return f" Write a decimal point, {decimal}."
+    return f" Write it without commas, {whole}." if whole else ""
 
 
 def is_plain(text: str) -> bool:

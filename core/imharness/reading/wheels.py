@@ -68,7 +68,7 @@ def check_wheel(path: Path) -> WheelFacts:
                 _check_sizes(path, members, file.seek(0, 2))
                 _check_names(path, members)
                 for member in members:
-                    content.open(member).close()  # fails if the two lists of names differ
+                    content.open(member).close()  # fails where its header has another name than the list of files
                 name, version, wanted = _facts(content.read(_metadata(path, members)), printable(path))
         except DAMAGED as error:
             raise UsageError(f"{printable(path)} is not a wheel: {reason(error)}") from None

@@ -52,10 +52,12 @@ class ResultQuery:
         self._db = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY, "temp_directory": folder})
         self._db.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         self._store, self._records, self._duckdb = store, list(records), duckdb
-        self._places, self._viewed = store.row_files(self._records), dict[str, Path]()
+        self._paths = store.row_files(self._records)
+        """Key -> the file with the rows of the record."""
+        self._views_are_current = False
         self._scattered = dict[str, str]()
         """The SQL of steps whose rows lie in many files."""
-        self._steady(lambda: None)
+        self._steady(lambda: None)  # makes the views
         if components:
             self._db.register("components", _table(components))
 
@@ -80,30 +82,31 @@ class ResultQuery:
         return pa.table({}) if relation is None else relation.to_arrow_table()
 
     def _steady(self, job: Callable[[], T]) -> T:
-        """Return what `job` returns; raises `DamagedError` if rows were changed, `StoreError` if they cannot be read.
+        """Return what `job` returns, and do it again where rows have another file since.
 
-        What the database and the reader of files say about a file that was changed meanwhile is not shown: all files
-        are hashed again, which names the one.
+        Raises `DamagedError` if rows were changed, and `StoreError` if they cannot be read. After an error of the
+        database all files are hashed again, which names the one that was changed.
         """
         while True:
             try:
-                if self._viewed is not self._places:
-                    self._view()
+                if not self._views_are_current:
+                    self._make_views()
                 return job()
             except self._duckdb.OutOfMemoryException as error:
                 raise StoreError(f"no room for tables in {tempfile.gettempdir()}; set TMPDIR elsewhere") from error
             except (self._duckdb.Error, pa.ArrowInvalid, OSError) as error:
-                before, self._places = self._places, self._store.row_files(self._records)
-                if self._places != before:
+                before, self._paths = self._paths, self._store.row_files(self._records)
+                self._views_are_current = False
+                if self._paths != before:
                     continue
                 if isinstance(error, self._duckdb.IOException | OSError):
                     raise StoreError(f"rows cannot be read: {error}") from error
                 raise
 
-    def _view(self) -> None:
+    def _make_views(self) -> None:
         for step in sorted(self.steps):
             records = [record for record in self._records if record.spec.step == step]
-            name, paths = step.replace("-", "_"), [self._places.get(record.key, Path()) for record in records]
+            name, paths = step.replace("-", "_"), [self._paths.get(record.key, Path()) for record in records]
             facts = [_facts(r) | {"filename": str(path)} for r, path in zip(records, paths, strict=True)]
             self._db.register(f"{name}_tasks", _table(facts))
             if any(record.rows for record in records):
@@ -112,7 +115,7 @@ class ResultQuery:
                 self._show(name, rows)
                 if len(files) > FEW:
                     self._scattered[name] = rows
-        self._viewed = self._places
+        self._views_are_current = True
 
     def _show(self, name: str, rows: str) -> None:
         self._db.execute(

@@ -62,25 +62,22 @@ class PairedScores:
     pooled: tuple[str, ...] = ()
     rates: WinRates = field(init=False, compare=False)
     numbers: Floats = field(init=False, compare=False)
-    """All `values` in one array ``(entries, total)``, the conditions one after the other."""
+    """All `values` in one array ``(entries, total)``, the conditions one after the other; `values` are its parts."""
 
     def __post_init__(self) -> None:
         ends = list(itertools.accumulate(map(len, self.units), initial=0))
         kind = np.float64 if any(map(_rounding_hides, self.values)) else np.float32
         numbers: Floats = np.empty((len(self.entries), ends[-1]), kind)
-        finite = tuple(numbers[:, start:end] for start, end in itertools.pairwise(ends))
-        for cleaned, block in zip(finite, self.values, strict=True):
-            cleaned[:] = np.where(np.isfinite(block), block, np.nan)
-        groups = self.tested
-        rates = win_rates(
-            [
-                finite[group[0]] if len(group) == 1 else np.concatenate([finite[c] for c in group], axis=1)
-                for group in groups
-            ],
-            higher_wins=self.better == "higher",
-            clusters=_joined(self.clusters, groups),
-        )
-        for name, value in (("numbers", numbers), ("values", finite), ("rates", rates)):
+        views = tuple(numbers[:, start:end] for start, end in itertools.pairwise(ends))
+        for view, block in zip(views, self.values, strict=True):
+            view[:] = np.where(np.isfinite(block), block, np.nan)
+        pooled = [
+            views[group[0]] if len(group) == 1 else np.concatenate([views[c] for c in group], axis=1)
+            for group in self.tested
+        ]
+        clusters = _joined(self.clusters, self.tested)
+        rates = win_rates(pooled, higher_wins=self.better == "higher", clusters=clusters)
+        for name, value in (("numbers", numbers), ("values", views), ("rates", rates)):
             object.__setattr__(self, name, value)
 
     @property
@@ -155,9 +152,9 @@ def _rounding_hides(values: npt.NDArray[np.floating]) -> bool:
 class TrackReport:
     """What a track shows of its results.
 
-    The first of the `tables` is the main table, and its first row is the winner. `comparisons` are the scores by image,
-    from which the core makes win rates and marks. `rankings` say who wins; the one of the main table comes first. Each
-    of these may be empty.
+    The first of the `tables` is the main table, with the best entry in its first row. `comparisons` are the scores by
+    image, from which the core makes win rates and marks. `rankings` say who wins; the one of the main table comes
+    first. Each of these may be empty.
     """
 
     tables: Sequence[Table] = ()
@@ -178,12 +175,16 @@ class TrackReport:
 
 
 def _joined(names: Sequence[tuple[str, ...]], groups: Sequence[tuple[int, ...]]) -> list[tuple[str, ...]]:
-    """Return the names of each group of conditions; groups of the same objects share one object."""
-    cache: dict[tuple[int, ...], tuple[str, ...]] = {}
+    """Return the names of each group of conditions.
+
+    Groups of the same objects share one object, because `win_rates` sorts the units of an object once.
+    """
+    of_objects: dict[tuple[int, ...], tuple[str, ...]] = {}
     joined = []
     for group in groups if names else ():
         key = tuple(id(names[c]) for c in group)
-        if key not in cache:
-            cache[key] = names[group[0]] if len(group) == 1 else tuple(itertools.chain(*(names[c] for c in group)))
-        joined.append(cache[key])
+        if key not in of_objects:
+            alone = len(group) == 1
+            of_objects[key] = names[group[0]] if alone else tuple(itertools.chain(*(names[c] for c in group)))
+        joined.append(of_objects[key])
     return joined

@@ -121,56 +121,48 @@ class Store(Files):
 
     def record(self, key: str) -> TaskRecord | None:
         """Return the record of a task, or None; raises `DamagedError` if it or its arrays are damaged."""
-        record = self._judged(key, self.files(key), self.backend.size)
+        record = self._latest(key, self.files(key), {})
         if isinstance(record, DamagedError):
             raise record
         return record
 
-    def _judged(
-        self, key: str, files: Sequence[TaskFile], size: Callable[[str], int], *, arrays: bool = False
+    def _latest(
+        self, key: str, files: Sequence[TaskFile], sizes: Mapping[str, int], *, read_arrays: bool = False
     ) -> TaskRecord | DamagedError | None:
-        """Return the latest record in these files, or what is wrong with it, or None if there is none.
+        """Return the record in the last of these files, or what is wrong with it or its arrays, or None without a file.
 
-        Files that were replaced since are looked for again. `size`: the size of a file of arrays, -1 if there is none;
-        `arrays`: whether they are read again, too.
+        Files that were replaced since they were listed are looked for again. `sizes`: name -> size in bytes of files of
+        arrays, as far as they were listed; `read_arrays`: whether these are read again, too.
         """
-        while not isinstance(judged := self._judged_once(files, size, arrays), TaskRecord):
-            before, files, size = files, self.files(key), self.backend.size
+        while True:
+            problem = None
+            if files:
+                try:
+                    return self._with_arrays(files[-1], sizes, read_arrays)
+                except DamagedError as error:
+                    problem = error
+            before, files, sizes = files, self.files(key), {}
             if {*before} == {*files}:
-                break
-        return judged
+                return problem
 
-    def _judged_once(
-        self, files: Sequence[TaskFile], size: Callable[[str], int], arrays: bool
-    ) -> TaskRecord | DamagedError | None:
-        """Return the record in the last of these files, what is wrong with it, or None without a file."""
-        if not files:
-            return None
-        try:
-            record = self._read(files[-1])
-            if record.arrays is not None:
-                self._look_for(record.arrays, size, arrays)
-        except DamagedError as error:
-            return error
+    def _with_arrays(self, file: TaskFile, sizes: Mapping[str, int], read: bool) -> TaskRecord:
+        """Return the record in a file; raises `DamagedError`, also for its arrays, which are read again if `read`."""
+        record = self._read(file)
+        arrays = record.arrays
+        if arrays is not None:
+            if sizes.get(arrays.file) != arrays.size and self.backend.size(arrays.file) != arrays.size:
+                raise damage(self.address, arrays.file, "is missing or truncated")
+            if read:
+                self.check(arrays)
         return record
-
-    def _look_for(self, file: StoredFile, size: Callable[[str], int], read: bool) -> None:
-        """Look for a file of arrays, and read it again if `read`; raises `DamagedError`."""
-        if size(file.file) != file.size and self.backend.size(file.file) != file.size:
-            raise damage(self.address, file.file, "is missing or truncated")
-        if read:
-            self.checked(file)
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[tuple[str, TaskRecord | DamagedError]]:
         """Yield the records of these tasks, or of all, in their order; a damaged one yields its error."""
         survey = self.survey()
         wanted = sorted(survey.tasks) if keys is None else list(dict.fromkeys(keys))
 
-        def size(name: str) -> int:
-            return survey.arrays.get(name, -1)
-
         def read(key: str) -> TaskRecord | DamagedError | None:
-            return self._judged(key, survey.tasks.get(key, []), size)
+            return self._latest(key, survey.tasks.get(key, []), survey.arrays)
 
         for key, record in zip(wanted, in_parallel(read, wanted, self.backend.at_once), strict=True):
             if record is not None:
@@ -187,10 +179,10 @@ class Store(Files):
         for key in survey.tasks.keys() & keys:
             files = survey.tasks[key]
             if not self.backend.near and len(files) == 1:
-                if files[-1].kind == "done" or (files[-1].kind == "arrays" and key in with_arrays):
+                if files[0].kind == "done" or (files[0].kind == "arrays" and key in with_arrays):
                     done.add(key)
                 continue
-            record = self._judged(key, files, lambda name: survey.arrays.get(name, -1), arrays=self.backend.near)
+            record = self._latest(key, files, survey.arrays, read_arrays=self.backend.near)
             if isinstance(record, DamagedError):
                 lines.append(str(record))
                 for file in files:  # not one that was written since
@@ -202,7 +194,7 @@ class Store(Files):
                     done.add(key)
         return done, sorted(lines)
 
-    def checked(self, file: StoredFile) -> None:
+    def check(self, file: StoredFile) -> None:
         """Read a file again; raises `DamagedError`."""
         if self.backend.near:
             self.path_of(file)
@@ -335,16 +327,16 @@ class Store(Files):
 
     def ranked(self) -> list[str]:
         """Return the tracks that have tables."""
-        return [name.replace("--", "/", 1) for name in self.names("leaderboards")]
+        return [_track(name) for name in self.names("leaderboards")]
 
     def tracks(self) -> list[str]:
         """Return the tracks that were run here."""
         split_names = (name.rpartition("/") for name in self.names("sweeps"))
-        return sorted({folder.replace("--", "/", 1) for folder, _, name in split_names if name != EXTERNAL})
+        return sorted({_track(folder) for folder, _, name in split_names if name != EXTERNAL})
 
     def rankable(self) -> list[str]:
         """Return the tracks that were run here, or of which results were imported."""
-        return sorted({name.rpartition("/")[0].replace("--", "/", 1) for name in self.names("sweeps")})
+        return sorted({_track(name.rpartition("/")[0]) for name in self.names("sweeps")})
 
     def _arrays(self, file: StoredFile | None) -> dict[str, npt.NDArray[Any]]:
         return {} if file is None else dict(safetensors.numpy.load(self.content(file)))
@@ -357,3 +349,7 @@ def file_of(record: TaskRecord) -> TaskFile:
 
 def _folder(track: str) -> str:
     return track.replace("/", "--")
+
+
+def _track(folder: str) -> str:
+    return folder.replace("--", "/", 1)

@@ -30,24 +30,26 @@ Setting = tuple[Callable[[], Any], Callable[[Any], object], Any]
 
 _entering = threading.Lock()
 _inside = 0
-_original = ExitStack()
+"""How many blocks of `fresh_numerics` are being computed, in all threads."""
+_restoring = ExitStack()
+"""What the last of them closes, to restore the settings that the first one met."""
 
 
 @contextmanager
 def fresh_numerics() -> Iterator[None]:
     """Compute as a fresh process with one thread would; this is a context manager and a decorator.
 
-    The earlier settings are restored at the end. If several threads of this process are inside at once, the last of
-    them restores the settings; OpenBLAS may then keep one thread, which only the thread that came first can change.
+    The earlier settings are restored at the end. If several threads of this process are inside at once, the last one to
+    leave restores them; OpenBLAS may then keep one thread, which only the thread that entered first can change.
     """
-    global _inside, _original
+    global _inside, _restoring
     import torch
 
     with _entering:
         if _inside:
             _libraries(len(sys.modules)).limit(limits=1)  # for OpenMP, every thread has its own limit
         else:
-            _original = _limited()
+            _restoring = _limited()
         _inside += 1
         for _, write, usual in _settings():
             write(usual)
@@ -60,7 +62,7 @@ def fresh_numerics() -> Iterator[None]:
         with _entering:
             _inside -= 1
             if not _inside:
-                _original.close()
+                _restoring.close()
 
 
 @contextmanager

@@ -35,7 +35,7 @@ class TablesMeanwhile:
         note: gets a line when a track has its first tables.
         warn: gets a line if pages cannot be written.
 
-    `page` is the page that shows the tables, or "" before it is written; `whole` has the tables of finished tracks.
+    `page` is the page that shows the tables, or "" before it is written; `final` has the tables of finished tracks.
     """
 
     def __init__(
@@ -52,10 +52,11 @@ class TablesMeanwhile:
     ) -> None:
         self.page, self._note, self._warn = "", note, warn
         self.spent_s = 0.0
-        self.whole = dict[str, Leaderboard]()
+        self.final = dict[str, Leaderboard]()
         self._store, self._site, self._leaderboard_of, self._build = store, site, leaderboard_of, build
         self._tracks = [_Track(graph, first.get(graph.track.info.id, frozenset())) for graph in graphs]
-        self._begun, self._last, self._next_look = time.monotonic(), 0.0, float("-inf")
+        self._begun, self._last_s = time.monotonic(), 0.0
+        self._next_look: float | None = None
         self._thread: threading.Thread | None = None
 
     def offer(self, outcome: RunResult, left_s: float | None) -> None:
@@ -67,15 +68,15 @@ class TablesMeanwhile:
         if self._thread is not None and self._thread.is_alive():
             return
         now = time.monotonic()
-        if self._next_look < 0:
+        if self._next_look is None:
             self._next_look = self._begun + AFTER_S
             if (self._site / "index.html").is_file():
                 for track in self._tracks:
-                    track.earlier(outcome, self._store.ranked())
+                    track.note_earlier_tables(outcome, self._store.ranked())
         if now < self._next_look:
             return
-        whole = now - self._begun + (left_s or 0.0)
-        affordable = self.spent_s + self._last <= SHARE * whole
+        run_s = now - self._begun + (left_s or 0.0)
+        affordable = self.spent_s + self._last_s <= SHARE * run_s
         due = [track for track in self._tracks if track.is_due(outcome, now, affordable=affordable)]
         ended = [track for track in self._tracks if track not in due and track.has_ended(outcome)]
         after = time.monotonic()
@@ -90,7 +91,7 @@ class TablesMeanwhile:
         """Wait until no tables are being made, and return those of finished tracks."""
         if self._thread is not None:
             self._thread.join()
-        return self.whole
+        return self.final
 
     def write_pages(self) -> None:
         """Write the pages of what the store holds now; raises `HarnessError` if that is not possible."""
@@ -105,7 +106,7 @@ class TablesMeanwhile:
             except HarnessError:  # there is too little yet; a real error is reported at the end
                 leaderboard = None
             if leaderboard is not None and not leaderboard.waiting:
-                self.whole[leaderboard.track] = leaderboard
+                self.final[leaderboard.track] = leaderboard
             if track.note_tables(outcome, leaderboard):
                 new.append(short(track.graph.track.info.id))
         if pages and any(track.published for track in tracks):
@@ -115,8 +116,8 @@ class TablesMeanwhile:
                 self._warn(f"the pages could not be renewed: {error}")
             if new and self.page:
                 self._note(f"first tables of {', '.join(new)}: {self.page}")
-        self._last = time.monotonic() - start
-        self.spent_s += self._last
+        self._last_s = time.monotonic() - start
+        self.spent_s += self._last_s
 
 
 class _Track:
@@ -125,36 +126,40 @@ class _Track:
     def __init__(self, graph: Graph, first: Set[str]) -> None:
         self.graph, self._first = graph, first
         self.published = False
-        self._at, self._ended = float("-inf"), 0
+        self._made_at, self._shown = float("-inf"), 0
+        """When tables were made last, or could not be, and how many tasks had ended then."""
 
-    def earlier(self, outcome: RunResult, ranked: Sequence[str]) -> None:
+    def note_earlier_tables(self, outcome: RunResult, ranked: Sequence[str]) -> None:
         """Note that an earlier run has published the earlier results."""
         if self.graph.track.info.id in ranked:
-            self.published, self._at, self._ended = True, time.monotonic(), self._count(outcome)
+            self.published, self._made_at, self._shown = True, time.monotonic(), self._count_ended(outcome)
 
     def is_due(self, outcome: RunResult, now: float, *, affordable: bool) -> bool:
-        """Return whether enough is new to make tables, and there is time to make them."""
-        ended = self._count(outcome)
-        if ended == self._ended:
+        """Return whether enough is new to make tables, and there is time to make them.
+
+        The first try needs no time to be left: it comes when the tasks of the first table have ended.
+        """
+        new = self._count_ended(outcome) - self._shown
+        if not new:
             return False
-        more = ended - self._ended >= STEP * len(self.graph.tasks)
+        many = new >= STEP * len(self.graph.tasks)
         if self.published:
-            return affordable and (more or now - self._at >= EVERY_S)
-        if self._ended or not self._first:
-            return affordable and more
+            return affordable and (many or now - self._made_at >= EVERY_S)
+        if self._shown or not self._first:
+            return affordable and many
         return self._first <= outcome.done | outcome.failed.keys()
 
     def has_ended(self, outcome: RunResult) -> bool:
         """Return whether all tasks of the track have ended and its tables do not show all of them yet."""
-        return self._ended < self._count(outcome) == len(self.graph.tasks)
+        return self._shown < self._count_ended(outcome) == len(self.graph.tasks)
 
     def note_tables(self, outcome: RunResult, leaderboard: Leaderboard | None) -> bool:
         """Note that tables were made, or could not be made; return whether they are the track's first."""
-        self._at, self._ended = time.monotonic(), self._count(outcome)
+        self._made_at, self._shown = time.monotonic(), self._count_ended(outcome)
         filled = leaderboard is not None and any(table.rows for table in leaderboard.tables)
         first = filled and not self.published
         self.published |= filled
         return first
 
-    def _count(self, outcome: RunResult) -> int:
+    def _count_ended(self, outcome: RunResult) -> int:
         return sum(key in outcome.done or key in outcome.failed for key in self.graph.tasks)

@@ -1,4 +1,4 @@
-"""Whether somebody tells two groups apart that nobody can tell apart: the test of a task that holds no information."""
+"""Whether guesses beat chance in a task that holds no information: then the guesser knows what it must not know."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from imharness.statistics import NotTestable
 
 
 def beyond_chance(score: npt.ArrayLike, member: npt.ArrayLike) -> float:
-    """Return the p-value, one-sided, of guesses about who is a member, where chance gives each row an equal part.
+    """Return the one-sided p-value of guesses about who is a member, if scores have nothing to do with membership.
 
-    Two tests share it, corrected for both: Fisher's exact test of the guesses, of which those with a score of at least
-    0 say "member", and the Mann-Whitney test of the order of the scores, with its correction for ties. Raises
+    It is twice the smaller one of two tests: Fisher's exact test of the guesses, of which those with a score of at
+    least 0 say "member", and the Mann-Whitney test of the order of the scores, with its correction for ties. Raises
     `NotTestable` without members or without others, and for scores that are not finite.
 
     Args:
@@ -25,8 +25,8 @@ def beyond_chance(score: npt.ArrayLike, member: npt.ArrayLike) -> float:
         raise NotTestable("chance is tested with members and others, and a score for each")
     if not np.isfinite(scores).all():
         raise NotTestable("scores contain NaN or infinity")
-    flagged = scores >= 0
-    caught, accused, members = int((flagged & inside).sum()), int(flagged.sum()), int(inside.sum())
-    exact = float(scipy.stats.hypergeom.sf(caught - 1, len(scores), accused, members))
+    guessed = scores >= 0
+    right, guesses, members = int((guessed & inside).sum()), int(guessed.sum()), int(inside.sum())
+    exact = float(scipy.stats.hypergeom.sf(right - 1, len(scores), guesses, members))
     order = scipy.stats.mannwhitneyu(scores[inside], scores[~inside], alternative="greater").pvalue
     return min(1.0, 2 * min(exact, 1.0 if np.isnan(order) else float(order)))

@@ -93,28 +93,31 @@ def means(
     return Means(value, error, units, intervals.alpha, value_range, (low, high), needs)
 
 
-def skewed_ends(sample: Floats, reached: float, *, sure: bool = False) -> tuple[float, float]:
-    """Return the ends of Hall's interval of a mean ``(k,)``, whose transformed t is within plus or minus `reached`.
+def skewed_ends(sample: Floats, bound: float, *, sure: bool = False) -> tuple[float, float]:
+    """Return the ends of Hall's interval of the mean of ``(k,)``, where his transformed t is `bound` and minus `bound`.
 
-    `sure`: count of the skewness only what exceeds the standard error that it has for normal numbers.
+    `sure`: take from the skewness the standard error that it has in normal samples, and at most all of it.
     """
-    k, (spread, skew) = len(sample), _shape(sample)
+    k, mean, (spread, skew) = len(sample), sample.mean(), _shape(sample)
     if sure:
-        skew = float(np.sign(skew)) * max(0.0, abs(skew) - float(np.sqrt(6 * (k - 2) / ((k + 1) * (k + 3)))))
+        of_normal = float(np.sqrt(6 * (k - 2) / ((k + 1) * (k + 3))))
+        skew = float(np.sign(skew)) * max(0.0, abs(skew) - of_normal)
     error = spread / np.sqrt(k - 1)
-    return float(sample.mean() - _t_of(reached, skew, k) * error), float(
-        sample.mean() - _t_of(-reached, skew, k) * error
-    )
+    return float(mean - _t_of(bound, skew, k) * error), float(mean - _t_of(-bound, skew, k) * error)
 
 
 def _shape(sample: Floats) -> tuple[float, float]:
+    """Return the standard deviation, with divisor k, and the skewness of ``(k,)``."""
     off = sample - sample.mean()
     spread = float(np.sqrt((off**2).mean()))
     return spread, float((off**3).mean()) / spread**3
 
 
 def _t_of(bound: float, skew: float, k: int) -> float:
-    """Return the t of k units at which Hall's transformed t is `bound`."""
+    """Return the t of k units whose transformed t, t + a t^2 / 3 + a^2 t^3 / 27 + a / 6, is `bound`.
+
+    a is the skewness divided by the root of k.
+    """
     wanted = bound / np.sqrt(k) - skew / (6 * k)
     if abs(skew) < _STRAIGHT:
         return float(wanted * np.sqrt(k))
@@ -126,12 +129,12 @@ def _skewed_needed(sample: Floats, alpha: float) -> int | None:
     spread, skew = _shape(sample)
     side = 1.0 if sample.mean() > 0 else -1.0
 
-    def reached(n: int) -> float:
+    def needed_t(n: int) -> float:
         bound = quantile(alpha, n)
         return max(bound, side * _t_of(side * bound, skew, n))
 
     effect = abs(float(sample.mean())) / (spread * np.sqrt(len(sample) / (len(sample) - 1)))
-    return units_needed(effect, alpha, reached) if effect > 0 else None
+    return units_needed(effect, alpha, needed_t) if effect > 0 else None
 
 
 def jackknife(statistic: Callable[[npt.NDArray[np.bool_]], Floats], clusters: npt.ArrayLike) -> Floats:

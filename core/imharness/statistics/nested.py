@@ -38,30 +38,35 @@ def nested_interval(
         raise NotTestable(f"a mean needs finite values, got {len(x)}")
     (group, k), n = coded(groups), len(x)
     stratum, s = coded(np.zeros(n) if strata is None else strata)
-    sizes, group_strata = np.bincount(group), stratum[np.unique(group, return_index=True)[1]]
     mean, half = float(x.mean()), float("nan")
     if k - s >= FEWEST_FREE:
-        of_group = np.bincount(group, x) / sizes
-        of_stratum = np.bincount(stratum, x) / np.bincount(stratum)
-        between = float((sizes * (of_group - of_stratum[group_strata]) ** 2).sum())
-        within = float(((x - of_group[group]) ** 2).sum())
-        error, free = _error(between, within, sizes, np.bincount(stratum)[group_strata], s)
+        sizes, stratum_sizes = np.bincount(group), np.bincount(stratum)
+        stratum_of_group = stratum[np.unique(group, return_index=True)[1]]  # (k,)
+        group_means, stratum_means = np.bincount(group, x) / sizes, np.bincount(stratum, x) / stratum_sizes
+        between = float((sizes * (group_means - stratum_means[stratum_of_group]) ** 2).sum())
+        within = float(((x - group_means[group]) ** 2).sum())
+        error, free = _error(between, within, sizes, stratum_sizes[stratum_of_group], s)
         half = float(-scipy.special.stdtrit(free, (1 - level) / 2) * error)
     return Interval(mean, mean - half, mean + half, n)
 
 
 def _error(
-    between: float, within: float, sizes: npt.NDArray[np.int64], of_stratum: npt.NDArray[np.int64], s: int
+    between: float, within: float, sizes: npt.NDArray[np.int64], stratum_sizes: npt.NDArray[np.int64], s: int
 ) -> tuple[float, float]:
-    """Return the standard error of the mean and its degrees of freedom, from the sums of squares."""
+    """Return the standard error of the mean and its degrees of freedom, from the sums of squares.
+
+    `sizes` and `stratum_sizes` are the numbers of units of each group and of its stratum ``(k,)``; s is the number of
+    strata. With variances G of groups and U of units within them, the mean squares have the expectations m G + U and U,
+    where m is a mean size of groups; the mean has the variance G sum(sizes^2) / n^2 + U / n.
+    """
     k, n = len(sizes), int(sizes.sum())
-    alike = (between + within) / (n - s)
+    pooled = (between + within) / (n - s)
     among = between / (k - s)
     inside = within / (n - k) if n > k else 0.0
     if among <= inside or n == k:
-        return float(np.sqrt(alike / n)), n - s
-    typical = (n - (sizes**2 / of_stratum).sum()) / (k - s)  # units of a group; their number if all groups are as large
-    share = float((sizes**2).sum()) / n**2 / typical
+        return float(np.sqrt(pooled / n)), n - s
+    mean_size = (n - (sizes**2 / stratum_sizes).sum()) / (k - s)
+    share = float((sizes**2).sum()) / n**2 / mean_size
     components = np.array([share * among, (1 / n - share) * inside])
     variance = float(components.sum())
     free = variance**2 / (components[0] ** 2 / (k - s) + components[1] ** 2 / (n - k))

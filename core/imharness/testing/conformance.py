@@ -21,7 +21,7 @@ from imharness.contracts.component import Component
 from imharness.errors import ContractError, HarnessError, PluginError, Unavailable, UsageError
 from imharness.testing.devices import on_accelerator, stays
 from imharness.testing.placement import ACCELERATOR, MAC, prepare
-from imharness.testing.probe import Probe, check_bare
+from imharness.testing.probe import Inputs, Probe, check_bare
 from imharness.testing.probes import probe_of
 from imharness.testing.usual import again, copied, usual, usual_inputs
 
@@ -207,19 +207,22 @@ def _quiet(probe: Probe) -> str:
 
 def _alone(probe: Probe) -> str:
     first = usual(probe)
-    built, inputs, seeds, together = probe.built, first.inputs, first.seeds, first.flat
-    order = list(range(len(seeds)))[::-1]
-    turned = probe.tensor(built, probe.picked(inputs, order), [seeds[i] for i in order])[order]
-    copies, twice = probe.with_copies(inputs), [*seeds, *seeds]
-    single = torch.cat([probe.tensor(built, probe.picked(copies, [i]), twice[i : i + 1]) for i in range(len(twice))])
-    alone, beside = single[: len(seeds)], probe.tensor(built, copies, twice)
-    for what, one, other in (
-        ("alone", together, alone),
-        ("in another order", together, turned),
-        ("beside a near copy", single, beside),
+
+    def results(inputs: Inputs, seeds: Sequence[int], rows: Sequence[int]) -> torch.Tensor:
+        return probe.tensor(probe.built, probe.picked(inputs, rows), [seeds[i] for i in rows])
+
+    n, reversed_rows = len(first.seeds), list(range(len(first.seeds)))[::-1]
+    reordered = results(first.inputs, first.seeds, reversed_rows)[reversed_rows]
+    with_copies, their_seeds = probe.with_copies(first.inputs), [*first.seeds, *first.seeds]
+    each_alone = torch.cat([results(with_copies, their_seeds, [i]) for i in range(2 * n)])
+    beside_copies = probe.tensor(probe.built, with_copies, their_seeds)
+    for what, wanted, other in (
+        ("alone", first.flat, each_alone[:n]),
+        ("in another order", first.flat, reordered),
+        ("beside a near copy", each_alone, beside_copies),
     ):
-        off = float((one - other).abs().max())
-        if off > probe.tolerance * max(1.0, float(one.abs().max())):
+        off = float((wanted - other).abs().max())
+        if off > probe.tolerance * max(1.0, float(wanted.abs().max())):
             raise ContractError(f"a row gives another result {what} than otherwise, off by up to {off:.3g}")
     return ""
 
@@ -235,18 +238,19 @@ def _ends(component: Component) -> Iterator[tuple[str, float | int, str]]:
 
 
 def _at(component: Component, field: str, value: float, probe: Probe) -> str:
+    """Check what a component returns with a value of a field; it may refuse the value when it is set or built."""
     try:
         changed = component.with_parameters(**{field: value})
     except ValidationError as error:
         return f"{field} = {value:g} is refused: {error.errors()[0]['msg']}"
     try:
-        if changed == component:
+        if changed == component:  # whose first call is shared
             first = usual(probe)
             probe.check(first.result, first.inputs, first.seeds)
         else:
-            probe = type(probe)(changed, probe.seed)
-            built, (inputs, seeds) = probe.build(changed), usual_inputs(probe)
-            probe.check(probe.call(built, inputs, seeds), inputs, seeds)
+            at_bound = type(probe)(changed, probe.seed)
+            built, (inputs, seeds) = at_bound.build(changed), usual_inputs(at_bound)
+            at_bound.check(at_bound.call(built, inputs, seeds), inputs, seeds)
     except UsageError as error:
         return f"{field} = {value:g} is refused: {error}"
     return f"{field} = {value:g}"

@@ -1,4 +1,4 @@
-"""The checks of models and data sets."""
+"""How the conformance suite calls models and data sets."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ModelProbe(Probe):
 
     def check(self, result: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> None:
         super().check(result, inputs, seeds, device)
-        wanted = torch.empty(len(seeds), self.classes)
-        Rows(like="logits").check(self.flat(result, inputs), {"logits": wanted}, len(seeds), self.component.label)
+        of_this_shape = {"logits": torch.empty(len(seeds), self.classes)}
+        Rows(like="logits").check(self.flat(result, inputs), of_this_shape, len(seeds), self.component.label)
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
         with torch.no_grad():
@@ -40,7 +40,7 @@ class ModelProbe(Probe):
 
 
 class ImageDatasetProbe(Probe):
-    """Loads the first images."""
+    """Loads the first images; nothing goes in, so that there is one size to try."""
 
     component: ImageDataset
     on_device = False

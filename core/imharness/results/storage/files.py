@@ -19,8 +19,11 @@ from imharness.results.storage.backend import sha256_of
 from imharness.results.storage.damage import changed, damage
 
 M = TypeVar("M", bound=BaseModel)
-_BEFORE, _AFTER = b',\n "seal": "', b'"\n}'
-_SEAL = len(_BEFORE) + 64 + len(_AFTER)
+_BEFORE_SEAL, _AFTER_SEAL = b',\n "seal": "', b'"\n}'
+_END = b"\n}"
+"""How a document without its seal ends."""
+_SEALED_END = len(_BEFORE_SEAL) + 64 + len(_AFTER_SEAL)
+"""The bytes that take the place of `_END` in a document with its seal."""
 
 
 class StoredFile(BaseModel):
@@ -88,7 +91,7 @@ class Files:
         self.backend.replace(name, text_of(document))
 
     def current(self, name: str, model: type[M]) -> M | None:
-        """Return a document, or None if there is none; raises `DamagedError` if it fits not its seal or the model."""
+        """Return a document, or None if there is none; raises `DamagedError` if its seal or the model does not fit."""
         content = self.backend.current(name)
         return None if content is None else self.valid(name, content, model)
 
@@ -129,21 +132,25 @@ class Files:
 
     def _unsealed(self, name: str, content: bytes) -> bytes:
         """Return a content without its member ``seal``, see `text_of`; raises `DamagedError` if it does not fit."""
-        rest = content[:-_SEAL] + _AFTER[1:]
-        seal = content[-_SEAL + len(_BEFORE) : -len(_AFTER)].decode("ascii", "replace")
+        body, end = content[:-_SEALED_END], content[-_SEALED_END:]
+        rest = body + _END
+        seal = end[len(_BEFORE_SEAL) : -len(_AFTER_SEAL)].decode("ascii", "replace")
         if content != _with_seal(rest, seal) or sha256_of(rest) != seal:
             raise damage(self.address, name, "was changed after it was written: its seal does not fit")
         return rest
 
 
 def text_of(document: BaseModel) -> bytes:
-    """Return a document as the content of its file: JSON whose last member ``seal`` is the sha256 of the rest."""
+    """Return a document as the content of its file: JSON whose last member ``seal`` is the sha256 of the rest.
+
+    ``{"a": 1}``, one member on each line, becomes ``{"a": 1, "seal": "<64 digits>"}``.
+    """
     rest = document.model_dump_json(indent=1).encode()
     return _with_seal(rest, sha256_of(rest))
 
 
 def _with_seal(rest: bytes, seal: str) -> bytes:
-    return rest.removesuffix(_AFTER[1:]) + _BEFORE + seal.encode() + _AFTER
+    return rest.removesuffix(_END) + _BEFORE_SEAL + seal.encode() + _AFTER_SEAL
 
 
 def packed(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:

@@ -118,10 +118,10 @@ class LocalFiles:
             with path.open("ab+", buffering=0) as file:
                 lock(file.fileno(), wait=True)
                 before = self.lines(name)
-                content, end = compose(before) + b"\n", len(b"\n".join(before))
-                file.truncate(end)  # remove a last line that was not written completely
+                line, end = compose(before), len(b"\n".join(before))
+                file.truncate(end)  # to the last complete line, without its line feed
                 try:
-                    _write(file.fileno(), (b"\n" if before else b"") + content)
+                    _write(file.fileno(), (b"\n" if before else b"") + line + b"\n")
                 except OSError:
                     with suppress(OSError):
                         file.truncate(end)

@@ -39,8 +39,9 @@ class RunState(BaseModel):
     """One run: where it is, how far it is, and how fast.
 
     `rate`: tasks finished per minute, lately. `left_s`: seconds that are expected to be left, None while nothing is
-    known; `at_least`: they are a lower bound, since there are steps of which no task has finished. `failing`:
-    address -> why, of the first failures, `failing_keys`: address -> key; `failed` counts all.
+    known; `at_least`: they are a lower bound, since there are steps of which no task has finished. `reused`: tasks that
+    earlier runs computed. `failed` counts the tasks that failed; of the first of them, `failing` is the task's
+    address -> why, and `failing_keys` its address -> its key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -324,7 +324,7 @@ def test_a_run_that_is_over_at_once_makes_its_tables_at_its_end_alone(
     for done in (0, 3, 100):
         publisher.offer(done)
     assert publisher.leaderboards == []
-    assert publisher.tables.whole == {}
+    assert publisher.tables.final == {}
     assert publisher.tables.page == ""
 
 
@@ -338,7 +338,7 @@ def test_tables_of_a_track_that_has_ended_are_made_while_others_compute_and_its_
     publisher.offer(100, left_s=100.0)
     publisher.offer(100, left_s=100.0)
     assert publisher.leaderboards == [3, 100]
-    assert publisher.tables.whole.keys() == {"a/t"}
+    assert publisher.tables.final.keys() == {"a/t"}
     assert publisher.built.acquire(timeout=120)
     assert not publisher.built.acquire(blocking=False)  # one build, of the first tables
 
@@ -379,9 +379,9 @@ def test_a_track_that_names_no_first_tasks_is_published_after_a_tenth(
     publisher.offer(9, left_s=1e6)
     publisher.offer(10, left_s=1e6)
     assert publisher.leaderboards == [10]
-    assert publisher.tables.whole == {}
+    assert publisher.tables.final == {}
     publisher.offer(100, left_s=1e6)
-    assert publisher.tables.whole.keys() == {"a/t"}
+    assert publisher.tables.final.keys() == {"a/t"}
 
 
 def test_a_broken_store_hides_no_other_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
