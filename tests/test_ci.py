@@ -83,8 +83,8 @@ def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Pa
     assert "FAILED" not in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"bin", ".ci", "submissions"}
     marked = re.findall(r"^files: .*-m (\S+).* in (.*)$", done.stdout, re.M)
-    assert len({place for _, place in marked}) >= 3, "steps that run beside each other share no folder of pytest"
-    assert "" not in {place for _, place in marked}
+    assert len({folder for _, folder in marked}) >= 3, "steps that run beside each other share no folder of pytest"
+    assert "" not in {folder for _, folder in marked}
 
 
 @pytest.mark.parametrize(

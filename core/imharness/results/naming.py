@@ -143,9 +143,9 @@ def without_parameters(label: str) -> str:
     names: list[str] = []
     for component in label.split(" + "):
         bare, settings = apart(component)
-        kept = ",".join(setting for setting in settings if belongs_to_name(setting))
+        naming = ",".join(setting for setting in settings if belongs_to_name(setting))
         word = _FIRST_PARTY.match(bare)
-        names.append(f"{word[0]}[{kept}]{bare[word.end() :]}" if kept and word else bare)
+        names.append(f"{word[0]}[{naming}]{bare[word.end() :]}" if naming and word else bare)
     return " + ".join(names)
 
 
