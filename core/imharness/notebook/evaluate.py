@@ -14,7 +14,6 @@ import platformdirs
 
 from imharness.components.provenance import Registered
 from imharness.components.registry import installed
-from imharness.contracts.component import Component
 from imharness.contracts.track import Track
 from imharness.errors import ContractError, StoreError, UsageError
 from imharness.notebook import coercion, components
@@ -110,9 +109,10 @@ def evaluate(
         raise UsageError("objects: give at least one, such as imharness.defense(function, differentiable=True).")
     id = track_of(track)
     profile = profile_of(id)
-    users = _as_components([o for o in objects if not isinstance(o, str)], id)
+    users, cached = _as_components([o for o in objects if not isinstance(o, str)], id)
+    labels = {entry.component.label for entry in users}
     data, pixels = dataset_of(dataset, id)
-    extra = [*(entry for entry, _ in users), *([pixels] if pixels else [])]
+    extra = [*users, *([pixels] if pixels else [])]
     registry = installed().joined(extra)
     named = kinds_of(registry, [o for o in objects if isinstance(o, str)], "objects", profile.tracks[id])
     rivals = kinds_of(registry, against or (), "against", profile.tracks[id])
@@ -137,26 +137,26 @@ def evaluate(
         refuse_unused([graph], registry, names, f"{argument}:")
     if not graph.tasks:
         raise UsageError(f"objects: track {id} planned no task with what was asked for: {_gap(graph)}.")
-    _check_used(graph, [entry.component for entry, _ in users], id)
+    _check_used(graph, labels, id)
     results.prepare()
     examine(results, registry, [graph], seed)
-    _forget_draws(results, graph, [entry for entry, is_cached in users if is_cached])
+    _forget_draws(results, graph, [entry for entry in users if entry.component.label in cached])
     if store is None:
-        atexit.register(_discard, results, _tasks_with(graph, {e.component.label for e, cached in users if not cached}))
+        atexit.register(_discard, results, _tasks_with(graph, labels - cached))
     _objects_of[evaluation] = extra
     try:
         outcome = session.compute([graph], view_of_run(progress))
     finally:
         del _objects_of[evaluation]
-    _check_some_done(graph, outcome, {entry.component.label for entry, _ in users})
+    _check_some_done(graph, outcome, labels)
     drew = set(say_who_drew())
-    _drawing.update(_code(entry) for entry, _ in users if entry.component.label in drew)
+    _drawing.update(_code(entry) for entry in users if entry.component.label in drew)
     return _result(session, graph, outcome, named=store is not None)
 
 
 def _with_users(
     named: Mapping[str, Sequence[str]],
-    users: Sequence[tuple[Registered, bool]],
+    users: Sequence[Registered],
     track: Track,
     rivals: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:
@@ -165,9 +165,9 @@ def _with_users(
     The latter only where no rivals of the kind were named.
     """
     chosen = {kind: list(names) for kind, names in named.items()}
-    for entry, _ in users:
+    for entry in users:
         chosen.setdefault(entry.component.kind, []).append(entry.component.label)
-    for kind in {entry.component.kind for entry, _ in users} - rivals.keys():
+    for kind in {entry.component.kind for entry in users} - rivals.keys():
         chosen[kind] += track.secondary_measures.get(kind, ())
     return chosen
 
@@ -194,9 +194,9 @@ def prepare_worker(facts: Mapping[str, Any]) -> Preparation:
     return Preparation(_objects_of[facts["evaluation"]], end_task=lambda failed: notes_of_task())
 
 
-def _as_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
-    """Return the user's objects as components, each with whether its results are kept for further calls."""
-    registered: dict[tuple[str, str], tuple[Registered, bool]] = {}
+def _as_components(objects: Sequence[Any], track: str) -> tuple[list[Registered], set[str]]:
+    """Return the user's objects as components, and the labels of those whose results are kept for further calls."""
+    registered, cached = dict[tuple[str, str], Registered](), set[str]()
     for user_object in objects:
         if not isinstance(user_object, Own):
             raise UsageError(
@@ -205,10 +205,12 @@ def _as_components(objects: Sequence[Any], track: str) -> list[tuple[Registered,
             )
         if (user_object.kind, user_object.name) in registered:
             raise UsageError(f"name: two objects are called {user_object.name!r}; give one of them another name=...")
-        cached = user_object.cache_key is not None
-        identity = f"key {user_object.cache_key}" if cached else f"without a key {uuid.uuid4().hex}"
-        registered[user_object.kind, user_object.name] = components.component_of(user_object, track, identity), cached
-    return list(registered.values())
+        is_cached = user_object.cache_key is not None
+        identity = f"key {user_object.cache_key}" if is_cached else f"without a key {uuid.uuid4().hex}"
+        entry = components.component_of(user_object, track, identity)
+        registered[user_object.kind, user_object.name] = entry
+        cached |= {entry.component.label} if is_cached else set()
+    return list(registered.values()), cached
 
 
 def _code(entry: Registered) -> str:
@@ -216,12 +218,11 @@ def _code(entry: Registered) -> str:
     return f"{entry.component.label} {entry.component.content()}"
 
 
-def _check_used(graph: Graph, components: Sequence[Component], track: str) -> None:
+def _check_used(graph: Graph, labels: Set[str], track: str) -> None:
     """Raise `UsageError` if one of the user's objects takes part in no task."""
-    taken = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
-    for component in components:
-        if component.label not in taken:
-            raise UsageError(f"objects: track {track} planned no task with {component.label}: {_gap(graph)}.")
+    used = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
+    for label in sorted(labels - used):
+        raise UsageError(f"objects: track {track} planned no task with {label}: {_gap(graph)}.")
 
 
 def _gap(graph: Graph) -> str:

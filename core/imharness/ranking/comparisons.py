@@ -22,7 +22,7 @@ def not_worse(comparison: Comparison, numbers: Floats, best: str, ranking: Ranki
     intervals, i = pairwise_intervals(comparison, numbers), comparison.entries.index(best)
     by_pairs = {label: best if intervals.better[i, j] else "" for j, label in enumerate(comparison.entries) if j != i}
     if ranking and ranking.comparison == comparison.id:
-        by_pairs |= {label: said for label in by_pairs if (said := ranking.stated(best, label)) is not None}
+        by_pairs |= {label: verdict for label in by_pairs if (verdict := ranking.stated(best, label)) is not None}
     return tuple(label for label, better in by_pairs.items() if better != best)
 
 
