@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from imharness.cli.standings import NARROW, track_lines
-from imharness.exports.sheets import printed
+from imharness.results.labels import printed
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Ranking
 from imharness.results.store import Store

@@ -25,7 +25,6 @@ from imharness.contracts.values import (
     Several,
     ValueKind,
 )
-from imharness.exports.sheets import printed
 from imharness.notebook.arguments import address_of, flag, listed, naming, real, seed_of, short, text, whole, wrong
 from imharness.notebook.coercion import array_of, component_from, images_of, refuse_other_orders
 from imharness.notebook.objects import Own
@@ -36,6 +35,7 @@ from imharness.notebook.result import Result
 from imharness.notebook.score import metric_of, scores_of
 from imharness.reading.fields import explain
 from imharness.results.identity import digest
+from imharness.results.labels import printed
 from imharness.results.storage import sha256_of
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec

@@ -8,6 +8,7 @@ may be something else.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -15,11 +16,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from imharness.components.loading import COMPONENTS, points_of
+from imharness.results.labels import id_of, method_of
+
+if TYPE_CHECKING:
+    from imharness.components.registry import Registry
 
 MOST_BYTES = 8 << 20
 KEPT = 8
@@ -67,6 +73,27 @@ def index() -> Index:
     if not plugin_index.left_out:
         _keep(path, plugin_index)
     return plugin_index
+
+
+def registry_for(name: str) -> Registry:
+    """Return a registry in which a name means what it means among all components; of these, few plugins are loaded.
+
+    They are those with a component of this id or method. Where there is none, or a plugin was left out, all are loaded.
+    """
+    from imharness.components.loading import GROUP, load_plugins
+    from imharness.components.registry import Registry, build_registry, installed
+
+    plugin_index, wanted = index(), id_of(name)
+    ids = [(id_of(one.label), one.plugin) for one in plugin_index.components]
+    plugins = sorted({plugin for id, plugin in ids if wanted in (id, method_of(id))})
+    if not plugins or plugin_index.left_out:
+        return installed()
+    registry, points = Registry(()), importlib.metadata.entry_points(group=GROUP)
+    for plugin in plugins:
+        distribution, _, path = plugin.partition(":")
+        of_package = [point for point in points if point.dist and point.dist.name == distribution]
+        registry = registry.joined(build_registry(load_plugins(of_package, path)).entries.values())
+    return registry
 
 
 def kept() -> tuple[Listed, ...]:

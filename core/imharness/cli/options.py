@@ -148,7 +148,10 @@ def device_option(name: str = "device", *, multiple: bool = False) -> Callable[[
         show_default=True,
         metavar=DEVICES,
         multiple=multiple,
-        help=f"Where to compute; auto uses a GPU of CUDA if there is one{'; may be given several times' * multiple}.",
+        help="Where to compute; auto uses all GPUs of CUDA, and the CPU for tracks that the profile leaves to it; may be "
+        "given several times."
+        if multiple
+        else "Where to compute; auto uses a GPU of CUDA if there is one.",
     )
 
 

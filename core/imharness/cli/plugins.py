@@ -13,8 +13,8 @@ from imharness.cli.completion import ComponentName
 from imharness.cli.options import json_option
 from imharness.contracts.component import KINDS, Component
 from imharness.errors import UsageError, unknown_name
-from imharness.exports.sheets import printed
 from imharness.results.identity import DISTRIBUTION
+from imharness.results.labels import printed
 from imharness.results.tables import several
 
 WIDEST_KIND = max(map(len, KINDS))
@@ -57,11 +57,11 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 @json_option()
 def show(name: str, as_json: bool) -> None:
     """Show one component, NAME: what it is, its parameters with bounds and defaults, its package."""
+    from imharness.cli.index import registry_for
     from imharness.components.papers import paper_of
-    from imharness.components.registry import installed
     from imharness.reading.credits import credits
 
-    registry, components = installed(), list[Component]()
+    registry, components = registry_for(name), list[Component]()
     for kind in KINDS:
         with suppress(UsageError):
             components.append(registry.one(kind, name))

@@ -89,7 +89,7 @@ def show(leaderboard: Leaderboard) -> None:
 
 def _table(leaderboard: Leaderboard) -> None:
     from imharness.exports import sheet_of
-    from imharness.exports.sheets import printed
+    from imharness.results.labels import printed
 
     table = leaderboard.tables[0]
     sheet = sheet_of(table, leaderboard, columns=[table.ranked_by or table.columns[0].key])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,7 +150,8 @@ def run(
     begun = time.monotonic()
     listeners = open_listeners(log_to)
     settings, only = executor_settings(click.get_current_context()), {kind: others[kind] for kind in SELECTABLE}
-    places, setup, registry = resolve_devices(devices), profile_of(profile, secret, address), installed()
+    resolve_devices(devices)
+    setup, registry = profile_of(profile, secret, address), installed()
     if precision:
         setup = with_precision(setup, registry, precision)
     for failure in registry.failures:
@@ -164,7 +164,7 @@ def run(
         limit=limit,
         command=shlex.join(["harness", *sys.argv[1:]]),
         executor=executor,
-        devices=places,
+        devices=devices,
         workers=workers,
         settings=settings,
     )
@@ -178,7 +178,7 @@ def run(
     session.keep_to(budget, graphs, fresh=fresh)
     if dry_run:
         whole = partial(session.plan, names, only=only, whole=True)
-        count = _processes(places, workers, settings)
+        count = session.processes(graphs)
         dry_run_report(graphs, session.store, session.times, count, as_json, whole, fresh=fresh, profile=profile)
         return
     for label, failed in examine(session.store, registry, graphs, seed).items():
@@ -197,17 +197,6 @@ def run(
     _report(graphs, ran.leaderboards, ran.result, site_dir, address, time.monotonic() - begun, as_json)
     if ran.result.failed:
         sys.exit(1)
-
-
-def _processes(places: Sequence[str], workers: int | None, settings: Mapping[str, Any]) -> int:
-    """Return how many processes will compute."""
-    from imharness.running.executor import MAX_CPU_WORKERS
-
-    if workers is not None:
-        return max(workers, 1)
-    if places == ["cpu"]:
-        return min(os.cpu_count() or 1, MAX_CPU_WORKERS)
-    return len(places) * int(settings.get("workers_per_gpu", 1))
 
 
 def _report(

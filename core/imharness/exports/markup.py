@@ -7,10 +7,11 @@ import unicodedata
 from collections.abc import Sequence
 
 from imharness.exports.layout import HEAD, NAME, Part, parts_of, wrapped
-from imharness.exports.sheets import Cell, Line, Sheet, printed
+from imharness.exports.sheets import Cell, Line, Sheet
 from imharness.reading.text import plain
 from imharness.results.findings import by_tier
 from imharness.results.identity import digest
+from imharness.results.labels import printed
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",

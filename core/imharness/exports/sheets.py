@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from imharness.errors import UsageError, did_you_mean
 from imharness.exports.marks import Mark, Marks, places_of, proxies_of, standing_in
 from imharness.results.findings import Finding
+from imharness.results.labels import printed
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Place
 from imharness.results.tables import ColumnSpec, Row, Table, Value, joined, several
@@ -21,11 +22,6 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value, joined, seve
 ARROWS = {"higher": "↑", "lower": "↓", "": ""}
 NONE = "–"
 """The text of a cell without a number."""
-
-
-def printed(text: str) -> str:
-    """Return a label, or a text with labels, as papers print it: without the owner of first-party components."""
-    return text.replace("harness/", "")
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import UsageError, unknown_name
-from imharness.exports.sheets import printed
 from imharness.notebook.arguments import short, text
 from imharness.notebook.result import Paired, Result, ResultRow
 from imharness.results.comparisons import Comparison, Condition
 from imharness.results.identity import LOCAL
+from imharness.results.labels import printed
 from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
 from imharness.results.rankings import Ranking
 from imharness.results.tables import several

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from imharness.errors import UsageError, unknown_name
 from imharness.exports import Sheet, latex, markdown, sheet_of
-from imharness.exports.sheets import printed
 from imharness.notebook.arguments import listed, naming, text
 from imharness.notebook.writing import (
     WIDEST,
@@ -28,7 +27,7 @@ from imharness.notebook.writing import (
 from imharness.ranking.headline import headline_of_row
 from imharness.results.comparisons import Comparison
 from imharness.results.findings import Finding, cannot_win, first_sentences
-from imharness.results.labels import components_in, method_of, without_settings
+from imharness.results.labels import components_in, method_of, printed, without_settings
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.naming import display_names, in_names
 from imharness.results.rankings import Ranking

@@ -83,7 +83,8 @@ def run(
     with naming("profile"):
         chosen = load_profile(address_of("profile", profile, "the name of a profile or a file"))
     with naming("device"):
-        devices = resolve_devices(_names("device", device))
+        devices = _names("device", device)
+        resolve_devices(devices)
     session = Session(
         Store(address_of("store", store, "a folder or an address")),
         chosen,

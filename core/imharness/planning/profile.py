@@ -54,7 +54,8 @@ class TrackProfile(BaseModel):
     `opt_in`, and ``"!name"`` leaves one out. `options` are fields of the track. `parameters` is component id -> fields
     that differ from the component's own. `first` says which tasks are computed before the others, for a first table:
     kind of component, or "step" -> ids, labels or steps. `over_budget` has the entries that may cost more than
-    `entry_hours` of the profile: label -> the reason.
+    `entry_hours` of the profile: label -> the reason. `workers_per_gpu`: how many workers share a GPU that ``auto``
+    chose, many where networks are small; 0: the CPU computes the track faster.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,6 +65,7 @@ class TrackProfile(BaseModel):
     parameters: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     first: Mapping[str, Sequence[str]] = Field(default_factory=dict)
     over_budget: Mapping[str, str] = Field(default_factory=dict)
+    workers_per_gpu: int = Field(default=1, ge=0, le=64)
 
 
 class Profile(BaseModel):
@@ -93,8 +95,9 @@ class Profile(BaseModel):
         All tracks from one distribution count as one set-up. Tracks from others do not matter, so that the leaderboards
         stay as they are when another package with a track is installed.
         """
+        when_and_where = {"first", "over_budget", "workers_per_gpu"}
         facts = self.model_dump(
-            mode="json", include={"name", "tracks"}, exclude={"tracks": {"__all__": {"first", "over_budget"}}}
+            mode="json", include={"name", "tracks"}, exclude={"tracks": {"__all__": when_and_where}}
         )
         origin = self.origins.get(track, "")
         return digest(

@@ -49,6 +49,11 @@ def _setting(name: str, value: object) -> str:
     return f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
 
 
+def printed(text: str) -> str:
+    """Return a label, or a text with labels, as papers print it: without the owner of first-party components."""
+    return text.replace("harness/", "")
+
+
 def components_in(label: str) -> list[str]:
     """Return the labels of the components that an entry is made of, as in ``harness/lenet + harness/ats``."""
     return label.split(" + ")

@@ -15,6 +15,7 @@ from imharness.reading.opening import GIB
 
 WORKER_BYTES = 2 * GIB
 """Bytes that must be free on a GPU for each worker: for CUDA itself, a network and a small batch."""
+NO_ROOM = ". End other programs that use the GPU, or use --device cpu."
 Free = Callable[[Sequence[str]], Mapping[str, int]]
 """Devices -> free bytes on each; devices for which this is not known are left out."""
 
@@ -95,6 +96,6 @@ def with_room(
                 f"each needs {WORKER_BYTES / GIB:g} GiB"
             )
     if not any(started.values()):
-        raise UsageError("; ".join(lines) + ". End other programs that use the GPU, or use --device cpu.")
+        raise UsageError("; ".join(lines) + NO_ROOM)
     turns = range(max(started.values()))
     return [device for turn in turns for device in started if turn < started[device]], lines

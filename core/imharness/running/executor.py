@@ -7,10 +7,9 @@ the attributes of `ExecutorOffer`. Workers make a `Worker` from a `WorkerConfig`
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from imharness.contracts.track import Progress
 
 GROUP = "imharness.executors"
-IN_PROCESS = "in-process"
+IN_PROCESS, LOCAL = "in-process", "local"
 MAX_CPU_WORKERS = 8
 SHARE_S = 1.0
 """How often a task tells at most how far it is, s."""
@@ -59,7 +58,8 @@ class Executor(Protocol):
     """Computes tasks that do not need each other.
 
     It may have two attributes: `waiting`, the keys of submitted tasks that no worker has started, and `shares`, which
-    maps the key of a running task to the share of it that is computed, in (0, 1], as far as its step has told.
+    maps the key of a running task to the share of it that is computed, in (0, 1], as far as its step has told. If not
+    every worker computes every track, it has a method `idle_for`: track -> how many of its tasks can be submitted now.
     """
 
     @property
@@ -109,7 +109,8 @@ class WorkerConfig:
 
     `prepare` names functions as ``module:function``, each with a JSON object. The worker imports each function and
     calls it with the object; it returns a `Preparation`. `store` is an absolute address, `secret` the seed of the
-    secret split, if any.
+    secret split, if any. `cpu_tracks` are the tracks that workers on the CPU compute, while others compute all others;
+    None: every worker computes every track.
     """
 
     store: str
@@ -117,6 +118,16 @@ class WorkerConfig:
     batch_size: int
     prepare: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     secret: str = field(default="", repr=False)
+    cpu_tracks: frozenset[str] | None = None
+
+    def takes(self, track: str) -> bool:
+        """Return whether the worker computes tasks of a track."""
+        return self.cpu_tracks is None or (self.device == "cpu") == (track in self.cpu_tracks)
+
+
+def idle_for(executor: Executor, track: str) -> int:
+    """Return how many tasks of a track can be submitted to an executor now."""
+    return int(getattr(executor, "idle_for", lambda _: executor.idle)(track))
 
 
 class Worker:
@@ -135,7 +146,7 @@ class Worker:
         registry = installed()
         for prepared in self._prepared:
             registry = registry.superseded_by(prepared.components)
-        device, store = torch.device(config.device), Store(config.store)
+        self.config, device, store = config, torch.device(config.device), Store(config.store)
         if device.type == "cuda":
             torch.cuda.set_device(device)  # "cuda" without a number then means this device
         self.cache = BuildCache(registry, store, device, config.batch_size, self._end_task, config.secret)
@@ -213,7 +224,7 @@ def executor_offer(name: str) -> ExecutorOffer:
 def open_executor(
     store: str | Path,
     *,
-    name: str = "local",
+    name: str = LOCAL,
     devices: Sequence[str] = ("auto",),
     workers: int | None = None,
     batch_size: int = 16,
@@ -221,6 +232,7 @@ def open_executor(
     prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
     secret: str = "",
     settings: Mapping[str, Any] | None = None,
+    sharing: Mapping[str, int] | None = None,
 ) -> Executor:
     """Return an executor whose workers write into a store.
 
@@ -233,15 +245,16 @@ def open_executor(
         time_limit_s: a task that takes longer, in seconds, fails if the executor can end it.
         prepare, secret: see `WorkerConfig`.
         settings: keyword arguments of the executor itself.
+        sharing: where workers of this machine compute each track if `devices` are ``auto``; see `placed`.
     """
     from imharness.results.storage import absolute
-    from imharness.running.device import resolve_devices
+    from imharness.running.placement import placed
 
-    places, cores = resolve_devices(devices), os.cpu_count() or 1
-    on_cpu, options = places == ["cpu"], settings if settings and workers != 0 else {}
-    count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(places))
-    configs = [
-        WorkerConfig(absolute(store), places[i % len(places)], batch_size, tuple(prepare), secret)
-        for i in range(max(count, 1))
-    ]
-    return find_executor(name if count else IN_PROCESS)(configs, time_limit_s, **options)
+    options, here = dict(settings) if settings and workers != 0 else {}, name in (LOCAL, IN_PROCESS)
+    asked = options.pop("workers_per_gpu", None) if here else None
+    placement = placed(devices, (sharing or {}) if here else {}, workers=workers, workers_per_gpu=asked)
+    if placement.workers_per_gpu is not None and name == LOCAL and workers != 0:
+        options["workers_per_gpu"] = placement.workers_per_gpu
+    config = WorkerConfig(absolute(store), "", batch_size, tuple(prepare), secret, placement.cpu_tracks)
+    configs = [replace(config, device=device) for device in placement.devices]
+    return find_executor(IN_PROCESS if workers == 0 else name)(configs, time_limit_s, **options)

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from imharness.errors import UsageError
 from imharness.results.tasks import TaskSpec
-from imharness.running.devices import LocalSettings, with_room
+from imharness.running.devices import NO_ROOM, LocalSettings, with_room
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
 from imharness.running.memory import keep_freed_memory, why_ended
 
@@ -56,7 +57,9 @@ class InProcess:
         return cls
 
     def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
-        self._worker = Worker(workers[0])
+        placed = {config.device == "cpu": config for config in reversed(workers)}
+        configs = workers[:1] if workers[0].cpu_tracks is None else list(placed.values())
+        self._workers = [Worker(config) for config in configs]
         self._next: tuple[str, TaskSpec] | None = None
 
     @property
@@ -68,10 +71,11 @@ class InProcess:
 
     def reports(self, seconds: float) -> list[TaskResult]:
         now, self._next = self._next, None
-        return [self._worker.run(*now)] if now else []
+        return [worker.run(*now) for worker in self._workers if worker.config.takes(now[1].track)] if now else []
 
     def close(self) -> None:
-        self._worker.close()
+        for worker in self._workers:
+            worker.close()
 
 
 @dataclass
@@ -99,10 +103,11 @@ class LocalWorkers:
         devices, lines = with_room([config.device for config in configs], **settings)
         for line in lines:
             logging.getLogger(__name__).warning(line)
+        if configs[0].cpu_tracks is not None and set(devices) == {"cpu"}:
+            raise UsageError("; ".join(lines) + NO_ROOM)
         placed = [replace(configs[0], device=device) for device in devices]
         if any(config.device == "mps" for config in placed):
             os.environ.setdefault(FALLBACK, "1")
-        self._context = processes(all(config.device == "cpu" for config in placed))
         self._limit, self._looked = time_limit_s, time.monotonic()
         self.shares = dict[str, float]()
         self._workers = [self._start(config) for config in placed]
@@ -111,8 +116,11 @@ class LocalWorkers:
     def idle(self) -> int:
         return sum(not worker.key for worker in self._workers)
 
+    def idle_for(self, track: str) -> int:
+        return sum(not worker.key and worker.config.takes(track) for worker in self._workers)
+
     def submit(self, key: str, spec: TaskSpec) -> None:
-        worker = next(worker for worker in self._workers if not worker.key)
+        worker = next(worker for worker in self._workers if not worker.key and worker.config.takes(spec.track))
         worker.key, worker.spent = key, 0.0
         message = json.dumps({"key": key, "spec": spec.model_dump(mode="json")})
         with contextlib.suppress(OSError):  # the worker died while it was idle: `reports` notices and says so
@@ -164,8 +172,9 @@ class LocalWorkers:
         self._workers[self._workers.index(worker)] = self._start(worker.config)
 
     def _start(self, config: WorkerConfig) -> _Process:
-        here, there = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(there, config, dict(os.environ)), daemon=True)
+        context = processes(config.device == "cpu")
+        here, there = context.Pipe()
+        process = context.Process(target=serve, args=(there, config, dict(os.environ)), daemon=True)
         with without_script():
             process.start()
         there.close()

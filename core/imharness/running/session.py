@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -33,6 +33,7 @@ from imharness.running.device import device_name, resolve_devices
 from imharness.running.executor import Executor, open_executor
 from imharness.running.merging import merged_sweep, without_old_budget
 from imharness.running.pages import build_site
+from imharness.running.placement import on_cpu, placed
 from imharness.running.publishing import TablesMeanwhile
 from imharness.running.schedule.estimates import Times, learnt_times
 from imharness.running.schedule.sharding import Sharded
@@ -87,8 +88,14 @@ class Session:
 
     @cached_property
     def times(self) -> Times:
-        """How long tasks take on the first device, as learnt from the results in the store."""
-        return learnt_times(self.store, device_name(torch.device(resolve_devices(self.devices)[0])))
+        """How long tasks take where they are computed, as learnt from the results in the store."""
+        elsewhere = on_cpu(self.devices, self._sharing(self.profile.tracks))
+        first, cpu = (device_name(torch.device(name)) for name in (resolve_devices(self.devices)[0], "cpu"))
+        return learnt_times(self.store, first, dict.fromkeys(elsewhere, cpu))
+
+    def _sharing(self, tracks: Iterable[str]) -> dict[str, int]:
+        parts = self.profile.tracks
+        return {track: parts[track].workers_per_gpu if track in parts else 1 for track in tracks}
 
     def plan(
         self,
@@ -126,8 +133,8 @@ class Session:
         if budget:
             keep_to_budget(graphs, self.store, self.times, first, budget, fresh=fresh)
 
-    def open(self) -> Executor:
-        """Return the executor that computes tasks into the store."""
+    def open(self, graphs: Sequence[Graph] = ()) -> Executor:
+        """Return the executor that computes tasks of graphs into the store."""
         return open_executor(
             self.store.address,
             name=self.executor,
@@ -138,7 +145,17 @@ class Session:
             prepare=self.prepare,
             secret=self.profile.secret,
             settings=self.settings,
+            sharing=self._sharing(graph.track.info.id for graph in graphs),
         )
+
+    def processes(self, graphs: Sequence[Graph]) -> int:
+        """Return how many processes of this machine would compute the graphs."""
+        asked = (self.settings or {}).get("workers_per_gpu")
+        sharing = self._sharing(graph.track.info.id for graph in graphs)
+        placement = placed(self.devices, sharing, workers=self.workers, workers_per_gpu=asked)
+        if self.workers is None and placement.cpu_tracks is None and placement.devices[0] != "cpu":
+            return len(placement.devices) * (placement.workers_per_gpu or 1)
+        return len(placement.devices)
 
     def compute(self, graphs: Sequence[Graph], view: View, *, noted: bool = False) -> RunResult:
         """Compute the tasks that the store lacks, without making tables.
@@ -146,7 +163,7 @@ class Session:
         `view` shows how far that is; `noted`: whether the store keeps the state of the work, for `harness status`.
         """
         with RunWatch(graphs, self.store, view, self.times, command=self.command, noted=noted) as watch:
-            return execute(graphs, self.store, self.open, order=watch.order, watch=watch.watch)
+            return execute(graphs, self.store, partial(self.open, graphs), order=watch.order, watch=watch.watch)
 
     @contextmanager
     def one_by_one(self) -> Iterator[Callable[[str, TaskSpec], TaskRecord]]:
@@ -244,7 +261,7 @@ class Session:
         )
 
         def start() -> Executor:
-            return Sharded(self.open(), watch.shards, self.store, fresh=fresh)
+            return Sharded(self.open(graphs), watch.shards, self.store, fresh=fresh)
 
         with watch:
             result = execute(

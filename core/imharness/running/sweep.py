@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
@@ -12,7 +13,7 @@ from imharness.errors import StoreError
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
 from imharness.results.sweeps import NEEDS
-from imharness.running.executor import Executor
+from imharness.running.executor import Executor, idle_for
 from imharness.running.merging import damaged_sweeps
 
 POLL_S = 0.25
@@ -88,10 +89,16 @@ def _drain(
     places = {key: (numbers.get(key, 0.0), position, key) for position, key in enumerate(tasks)}
     needs = TopologicalSorter({key: tasks.keys() & task.spec.needs.values() for key, task in tasks.items()})
     needs.prepare()
-    ready, running, retried = sorted(places[key] for key in needs.get_ready()), dict[str, float](), set[str]()
-    while ready or running:
-        while ready and executor.idle:
-            _, _, key = heapq.heappop(ready)
+    ready, running, retried = defaultdict[str, list[tuple[float, int, str]]](list), dict[str, float](), set[str]()
+
+    def add(key: str) -> None:
+        heapq.heappush(ready[tasks[key].spec.track], places[key])
+
+    for key in needs.get_ready():
+        add(key)
+    while any(ready.values()) or running:
+        while heaps := [heap for track, heap in ready.items() if heap and idle_for(executor, track)]:
+            _, _, key = heapq.heappop(min(heaps))
             running[key] = time.monotonic()
             executor.submit(key, tasks[key].spec)
         now, blocked = time.monotonic(), set(getattr(executor, "waiting", ()))
@@ -106,10 +113,10 @@ def _drain(
                 outcome.done.add(result.key)
                 needs.done(result.key)
                 for key in needs.get_ready():
-                    heapq.heappush(ready, places[key])
+                    add(key)
             elif result.status == "died" and result.key not in retried:
                 retried.add(result.key)
-                heapq.heappush(ready, places[result.key])
+                add(result.key)
             else:
                 outcome.failed[result.key] = result.line
     for key, task in tasks.items():  # every task comes after those that it needs

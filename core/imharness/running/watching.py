@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -118,7 +118,9 @@ class RunWatch:
             if key in outcome.done or key in outcome.failed:
                 self._estimate.ended(self._tasks[key].spec)
         self._running = dict(running)
-        self._estimate.busy(sum(map(math.isfinite, running.values())))
+        begun = [self._tasks[key].spec.track for key, since in running.items() if math.isfinite(since)]
+        for device, count in Counter(map(self.times.device_of, begun)).items():
+            self._estimate.busy(count, device)
         if self._publisher is not None:
             self._publisher.offer(outcome, self._state.left_s)
         self._tell(now)

@@ -17,9 +17,9 @@ from imharness.cli.standings import names_in
 from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, sheet_of, typst
 from imharness.exports.dataset import dataset_files
 from imharness.exports.markup import latex_text, typst_text
-from imharness.exports.sheets import printed
 from imharness.notebook.result import Result
 from imharness.results.findings import LEADING, by_tier, first_sentences
+from imharness.results.labels import printed
 from imharness.results.naming import in_names
 from imharness.running.sweep import RunResult
 

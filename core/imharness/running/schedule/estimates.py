@@ -6,9 +6,9 @@ This is the one source of estimates: order, shards, budgets, progress and `--dry
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -75,12 +75,17 @@ def groups_of(spec: TaskSpec) -> list[Group]:
 class Times:
     """What tasks take on one device: the mean of a group in this run or, before it has finished any, in `earlier` ones.
 
-    Tasks on another number of images are of other groups.
+    Tasks on another number of images are of other groups. `others` are tracks that are computed on another device.
     """
 
     device: str
     earlier: Mapping[Group, Total] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
     _run: dict[Group, Total] = field(default_factory=dict)
+
+    def device_of(self, track: str) -> str:
+        """Return the device that computes a track."""
+        return self.others.get(track, self.device)
 
     def add(self, spec: TaskSpec, seconds: float, size: int = 0) -> None:
         """Learn from a task of this run that took so many seconds and left so many bytes."""
@@ -88,8 +93,8 @@ class Times:
             self._run[group] = self._run.get(group, Total()).plus(Total(1, seconds, size))
 
     def learn(self, record: TaskRecord, busy_s: float = 0.0) -> None:
-        """Learn from a record of this device; its worker was busy for `busy_s`, which may be more than it recorded."""
-        if record.status == "done" and record.device == self.device:
+        """Learn from a record of its track's device; its worker was busy for `busy_s`, perhaps longer than recorded."""
+        if record.status == "done" and record.device == self.device_of(record.spec.track):
             arrays = 0 if record.arrays is None else record.arrays.size
             self.add(record.spec, max(record.seconds, busy_s), record.size + arrays)
 
@@ -111,23 +116,31 @@ class Times:
 
     def keep(self, store: Store) -> None:
         """Add what this run has shown, if anything, to what a store remembers."""
-        if self._run:
-            totals = {
-                group: self.earlier.get(group, Total()).plus(self._run.get(group, Total()))
-                for group in self.earlier.keys() | self._run.keys()
-            }
-            file = TimesFile(device=self.device, totals=sorted(totals.items(), key=str))
-            store.replace(f"{FOLDER}/{digest(self.device)[:12]}.json", file)
+        for device in {self.device_of(group.track) for group in self._run}:
+            totals = _remembered(store, device)
+            for group, total in self._run.items():
+                if self.device_of(group.track) == device:
+                    totals[group] = totals.get(group, Total()).plus(total)
+            file = TimesFile(device=device, totals=sorted(totals.items(), key=str))
+            store.replace(f"{FOLDER}/{digest(device)[:12]}.json", file)
 
 
-def learnt_times(store: Store, device: str) -> Times:
-    """Return what a store remembers of a device."""
-    files = [
-        document
-        for document in store.documents(FOLDER, TimesFile)
-        if isinstance(document, TimesFile) and document.device == device
-    ]
-    return Times(device, dict(files[0].totals) if files else {})
+def learnt_times(store: Store, device: str, others: Mapping[str, str] | None = None) -> Times:
+    """Return what a store remembers of a device, and of `others` for their tracks."""
+    times = Times(device, others=others or {})
+    earlier = {
+        group: total
+        for one in {device, *times.others.values()}
+        for group, total in _remembered(store, one).items()
+        if times.device_of(group.track) == one
+    }
+    return replace(times, earlier=earlier)
+
+
+def _remembered(store: Store, device: str) -> dict[Group, Total]:
+    """Return what a store remembers of one device, whatever was computed there."""
+    files = (document for document in store.documents(FOLDER, TimesFile) if isinstance(document, TimesFile))
+    return next((dict(file.totals) for file in files if file.device == device), {})
 
 
 class Left(NamedTuple):
@@ -165,7 +178,7 @@ class Estimate:
     """Says what is left of a run, and how fast it is, while its tasks end."""
 
     def __init__(self, times: Times) -> None:
-        self._times, self._workers = times, 1
+        self._times, self._workers = times, Counter[str]()
         self._waiting = Counter[Group]()
         self._recent = deque[float]()
 
@@ -173,9 +186,10 @@ class Estimate:
         """Take in the tasks that are to run."""
         self._waiting.update(step_of(task.spec) for task in tasks)
 
-    def busy(self, workers: int) -> None:
-        """Take in how many tasks run at once."""
-        self._workers = max(self._workers, workers)
+    def busy(self, workers: int, device: str = "") -> None:
+        """Take in how many tasks run at once on a device, by default on that of most tracks."""
+        device = device or self._times.device
+        self._workers[device] = max(self._workers[device], workers)
 
     def ended(self, spec: TaskSpec) -> None:
         """Take in that a task ended."""
@@ -187,21 +201,24 @@ class Estimate:
 
         Of a step of which no task has finished, those count that run and say which share is computed.
         """
-        waiting, seconds = self._waiting.copy(), 0.0
+        waiting, seconds = self._waiting.copy(), defaultdict[str, float](float)
         means = {step: mean.seconds for step in waiting if (mean := self._times.mean(step))}
         for task in running:
+            device = self._times.device_of(task.step.track)
             if task.step in means:
-                seconds += max(means[task.step] - task.seconds, 0.0)
+                seconds[device] += max(means[task.step] - task.seconds, 0.0)
             elif task.share:
-                seconds += task.seconds * (1 / task.share - 1)
+                seconds[device] += task.seconds * (1 / task.share - 1)
             else:
                 continue
             waiting[task.step] -= 1
         unknown = sum(number for step, number in waiting.items() if step not in means)
         if unknown and unknown == sum(self._waiting.values()):
             return None
-        seconds += sum(number * means.get(step, 0.0) for step, number in waiting.items())
-        return seconds / self._workers, unknown > 0
+        for step, number in waiting.items():
+            seconds[self._times.device_of(step.track)] += number * means.get(step, 0.0)
+        left = (spent / max(self._workers[device], 1) for device, spent in seconds.items())
+        return max(left, default=0.0), unknown > 0
 
     def rate(self) -> float | None:
         """Return how many tasks ended per minute in the last `RATE_S`, or None if fewer than two did."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 from imharness.results.store import Store
 from imharness.results.tasks import TaskSpec
-from imharness.running.executor import Executor, TaskResult
+from imharness.running.executor import Executor, TaskResult, idle_for
 from imharness.running.shards import forget_shards, key_of_join, keys_of_shards, task_of
 
 SHORTEST_S = 30.0
@@ -54,6 +54,10 @@ class Sharded:
     @property
     def idle(self) -> int:
         return max(0, self._inner.idle - len(self._queue))
+
+    def idle_for(self, track: str) -> int:
+        """How many tasks of a track can be submitted; a shard waits only where no worker is free for it."""
+        return 0 if any(spec.track == track for _, spec in self._queue) else idle_for(self._inner, track)
 
     @property
     def waiting(self) -> Iterable[str]:
@@ -106,5 +110,9 @@ class Sharded:
             self._queue.appendleft((key_of_join(task_of(shard), task.of), task.spec))
 
     def _fill(self) -> None:
-        while self._queue and self._inner.idle:
-            self._inner.submit(*self._queue.popleft())
+        queue, self._queue = self._queue, deque()
+        for key, spec in queue:
+            if idle_for(self._inner, spec.track):
+                self._inner.submit(key, spec)
+            else:
+                self._queue.append((key, spec))
