@@ -148,7 +148,7 @@ def device_option(name: str = "device", *, multiple: bool = False) -> Callable[[
         show_default=True,
         metavar=DEVICES,
         multiple=multiple,
-        help="Where to compute; auto uses all GPUs of CUDA, and the CPU for tracks that the profile leaves to it; may be "
+        help="Where to compute; auto uses GPUs of CUDA, and the CPU for tracks that a profile leaves to it; may be "
         "given several times."
         if multiple
         else "Where to compute; auto uses a GPU of CUDA if there is one.",

@@ -3,13 +3,17 @@
 import importlib.metadata
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.conftest import Harness
 
 from imharness.cli import index as indexing
-from imharness.cli.index import Index, LeftOut, Listed, cache_folder, index
+from imharness.cli.index import Index, LeftOut, Listed, cache_folder, index, registry_for
+from imharness.components.registry import Registry, installed
+from imharness.contracts.component import KINDS, Component
+from imharness.errors import UsageError
 
 PACKAGE = "counted_plugins"
 
@@ -86,3 +90,27 @@ def test_the_list_is_that_of_the_registry_and_the_second_needs_no_torch(
     assert outputs[0][0] == outputs[1][0]
     assert "harness/jpeg" in outputs[0][0]
     assert outputs[1][1] == "False"
+
+
+@pytest.mark.parametrize("name", ["psnr", "harness/square", "lira[*]", "invgrad[steps=7]"])
+def test_a_name_means_the_same_where_only_plugins_with_it_are_loaded(name: str) -> None:
+    index()
+    few, all_of_them = registry_for(name), installed()
+    assert len(few.entries) < len(all_of_them.entries) / 10
+    meant = {kind: _found(all_of_them, kind, name) for kind in KINDS}
+    assert any(meant.values())
+    assert {kind: _found(few, kind, name) for kind in KINDS} == meant
+    assert all(few.provenance(one) == all_of_them.provenance(one) for found in meant.values() for one in found)
+
+
+def test_an_unknown_name_is_answered_by_all_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert registry_for("sqare") is installed()
+    gap = Index(components=index().components, left_out=(LeftOut(name="acme", reason="broken"),))
+    monkeypatch.setattr(indexing, "index", lambda: gap)
+    assert registry_for("psnr") is installed(), "what was left out may have the name, too"
+
+
+def _found(registry: Registry, kind: str, name: str) -> list[Component]:
+    with suppress(UsageError):
+        return registry.find(kind, name)
+    return []
