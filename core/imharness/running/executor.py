@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 GROUP = "imharness.executors"
 IN_PROCESS, LOCAL = "in-process", "local"
-MAX_CPU_WORKERS = 8
 SHARE_S = 1.0
 """How often a task tells at most how far it is, s."""
 
@@ -251,8 +250,8 @@ def open_executor(
     from imharness.running.placement import placed
 
     options, here = dict(settings) if settings and workers != 0 else {}, name in (LOCAL, IN_PROCESS)
-    asked = options.pop("workers_per_gpu", None) if here else None
-    placement = placed(devices, (sharing or {}) if here else {}, workers=workers, workers_per_gpu=asked)
+    per_gpu = options.pop("workers_per_gpu", None) if here else None
+    placement = placed(devices, (sharing or {}) if here else {}, workers=workers, workers_per_gpu=per_gpu)
     if placement.workers_per_gpu is not None and name == LOCAL and workers != 0:
         options["workers_per_gpu"] = placement.workers_per_gpu
     config = WorkerConfig(absolute(store), "", batch_size, tuple(prepare), secret, placement.cpu_tracks)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 
 from imharness.running.device import resolve_devices
-from imharness.running.executor import MAX_CPU_WORKERS
+
+MAX_CPU_WORKERS = 8
+"""The most processes on the CPU where their number is left open."""
 
 
 @dataclass(frozen=True)

@@ -94,8 +94,8 @@ class Session:
         return learnt_times(self.store, first, dict.fromkeys(elsewhere, cpu))
 
     def _sharing(self, tracks: Iterable[str]) -> dict[str, int]:
-        parts = self.profile.tracks
-        return {track: parts[track].workers_per_gpu if track in parts else 1 for track in tracks}
+        profiles = self.profile.tracks
+        return {track: profiles[track].workers_per_gpu if track in profiles else 1 for track in tracks}
 
     def plan(
         self,
@@ -150,9 +150,9 @@ class Session:
 
     def processes(self, graphs: Sequence[Graph]) -> int:
         """Return how many processes of this machine would compute the graphs."""
-        asked = (self.settings or {}).get("workers_per_gpu")
+        per_gpu = (self.settings or {}).get("workers_per_gpu")
         sharing = self._sharing(graph.track.info.id for graph in graphs)
-        placement = placed(self.devices, sharing, workers=self.workers, workers_per_gpu=asked)
+        placement = placed(self.devices, sharing, workers=self.workers, workers_per_gpu=per_gpu)
         if self.workers is None and placement.cpu_tracks is None and placement.devices[0] != "cpu":
             return len(placement.devices) * (placement.workers_per_gpu or 1)
         return len(placement.devices)

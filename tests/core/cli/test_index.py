@@ -100,7 +100,7 @@ def test_a_name_means_the_same_where_only_plugins_with_it_are_loaded(name: str) 
     meant = {kind: _found(all_of_them, kind, name) for kind in KINDS}
     assert any(meant.values())
     assert {kind: _found(few, kind, name) for kind in KINDS} == meant
-    assert all(few.provenance(one) == all_of_them.provenance(one) for found in meant.values() for one in found)
+    assert all(few.provenance(one) == all_of_them.provenance(one) for several in meant.values() for one in several)
 
 
 def test_an_unknown_name_is_answered_by_all_components(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,9 +83,9 @@ def test_workers_share_a_gpu_only_as_far_as_there_are_cores(gpus) -> None:
 def test_profiles_of_small_networks_leave_the_gpu_to_quality_metrics() -> None:
     """Placing has no part in what is computed, so that a store is continued whatever the profile says of it."""
     demo = load_profile("embedded")
-    assert {track for track, part in demo.tracks.items() if part.workers_per_gpu} == {"harness/iqa"}
-    assert not any(part.workers_per_gpu for part in load_profile("quick").tracks.values())
-    moved = {track: part.model_copy(update={"workers_per_gpu": 5}) for track, part in demo.tracks.items()}
+    assert {track for track, profile in demo.tracks.items() if profile.workers_per_gpu} == {"harness/iqa"}
+    assert not any(profile.workers_per_gpu for profile in load_profile("quick").tracks.values())
+    moved = {track: profile.model_copy(update={"workers_per_gpu": 5}) for track, profile in demo.tracks.items()}
     elsewhere = demo.model_copy(update={"tracks": moved})
     assert all(demo.identity(track) == elsewhere.identity(track) for track in demo.tracks)
 

@@ -217,8 +217,8 @@ class Estimate:
             return None
         for step, number in waiting.items():
             seconds[self._times.device_of(step.track)] += number * means.get(step, 0.0)
-        left = (spent / max(self._workers[device], 1) for device, spent in seconds.items())
-        return max(left, default=0.0), unknown > 0
+        by_device = (total / max(self._workers[device], 1) for device, total in seconds.items())
+        return max(by_device, default=0.0), unknown > 0
 
     def rate(self) -> float | None:
         """Return how many tasks ended per minute in the last `RATE_S`, or None if fewer than two did."""
