@@ -35,7 +35,7 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalWorkers:
     ends = []
 
     def start(local_workers: LocalWorkers, config: WorkerConfig) -> local._Process:
-        here, there = local_workers._context.Pipe()
+        here, there = local.processes(on_cpu=True).Pipe()
         ends.append(there)
         return local._Process(Stopped(), here, config)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from imharness.contracts.track import Progress
 
 GROUP = "imharness.executors"
-IN_PROCESS, LOCAL = "in-process", "local"
+ON_THIS_MACHINE = IN_PROCESS, LOCAL = ("in-process", "local")
 SHARE_S = 1.0
 """How often a task tells at most how far it is, s."""
 
@@ -244,14 +244,14 @@ def open_executor(
         time_limit_s: a task that takes longer, in seconds, fails if the executor can end it.
         prepare, secret: see `WorkerConfig`.
         settings: keyword arguments of the executor itself.
-        sharing: where workers of this machine compute each track if `devices` are ``auto``; see `placed`.
+        sharing: where executors of `ON_THIS_MACHINE` compute each track if `devices` are ``auto``; see `placed`.
     """
     from imharness.results.storage import absolute
     from imharness.running.placement import placed
 
-    options, here = dict(settings) if settings and workers != 0 else {}, name in (LOCAL, IN_PROCESS)
+    options, here = dict(settings) if settings and workers != 0 else {}, name in ON_THIS_MACHINE
     per_gpu = options.pop("workers_per_gpu", None) if here else None
-    placement = placed(devices, (sharing or {}) if here else {}, workers=workers, workers_per_gpu=per_gpu)
+    placement = placed(devices, sharing or {}, workers=workers, workers_per_gpu=per_gpu)
     if placement.workers_per_gpu is not None and name == LOCAL and workers != 0:
         options["workers_per_gpu"] = placement.workers_per_gpu
     config = WorkerConfig(absolute(store), "", batch_size, tuple(prepare), secret, placement.cpu_tracks)

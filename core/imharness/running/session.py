@@ -30,7 +30,7 @@ from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.budget import keep_to_budget
 from imharness.running.device import device_name, resolve_devices
-from imharness.running.executor import Executor, open_executor
+from imharness.running.executor import ON_THIS_MACHINE, Executor, open_executor
 from imharness.running.merging import merged_sweep, without_old_budget
 from imharness.running.pages import build_site
 from imharness.running.placement import on_cpu, placed
@@ -94,6 +94,9 @@ class Session:
         return learnt_times(self.store, first, dict.fromkeys(elsewhere, cpu))
 
     def _sharing(self, tracks: Iterable[str]) -> dict[str, int]:
+        """Return how many workers share a GPU for each track; {} where workers are not of this machine alone."""
+        if self.executor not in ON_THIS_MACHINE:
+            return {}
         profiles = self.profile.tracks
         return {track: profiles[track].workers_per_gpu if track in profiles else 1 for track in tracks}
 

@@ -239,3 +239,11 @@ def test_what_is_left_is_what_the_slower_kind_of_device_has_left() -> None:
     for task in list(graphs[1].tasks.values())[:7]:
         estimate.ended(task.spec)
     assert estimate.remaining([Running(groups["gpu"], 4.0)]) == (20.0, False)
+
+
+def test_workers_elsewhere_are_not_placed_and_what_they_took_is_learnt(gpus, tmp_path: Path) -> None:
+    gpus(1)
+    run = Session(Store(tmp_path), PROFILE, installed().joined(ENTRIES), executor="ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "get_device_name", lambda device: "ACME GPU")
+        assert run.times.device_of(SMALL) == run.times.device_of(LARGE) == "ACME GPU"
