@@ -89,7 +89,7 @@ class Ruler:
         groups: dict[Key, list[int]] = {}
         for c in clean.conditions:
             if len(blocks.units[c]):
-                key = str(clean.sets[clean.places[c][0]]), blocks.conditions[c]["metric"]
+                key = clean.dataset(c), blocks.conditions[c]["metric"]
                 groups.setdefault(key, []).append(c)
         units = {key: naming.joined(blocks.units[c] for c in members) for key, members in groups.items()}
         photographs, others = dict[Key, np.ndarray](), dict[Key, dict[str, Others]]()

@@ -23,8 +23,8 @@ class Part:
 
     `rows`, `conditions`: positions in the blocks, which have the measure ``score`` and the facts ``mos`` and ``sign``,
     +1 where a higher score is better and -1 where a lower one is. ``places[c]``: the position of each unit of a
-    condition among all units, sorted by name. `photographs`, `sets`: the photograph that each of all units is made of,
-    and its data set, without the subset.
+    condition among all units, sorted by name. `photographs`, `datasets`: the photograph that each of all units is made
+    of, and its data set, without the subset.
     """
 
     blocks: Blocks
@@ -32,7 +32,7 @@ class Part:
     conditions: Sequence[int]
     places: Sequence[np.ndarray]
     photographs: np.ndarray
-    sets: np.ndarray
+    datasets: np.ndarray
     known: dict[Any, Any] = field(default_factory=dict, compare=False)
     """What was computed from these blocks before; all their parts share it."""
 
@@ -44,8 +44,8 @@ class Part:
         index = {name: i for i, name in enumerate(names)}
         indices = {id(units): np.array([index[name] for name in units], dtype=int) for units in different}
         places = [indices[id(units)] for units in blocks.units]
-        photographs, sets = (np.array([sources[name][i] for name in names], dtype=object) for i in (0, 1))
-        return cls(blocks, range(len(blocks.entries)), range(len(blocks.conditions)), places, photographs, sets)
+        photographs, datasets = (np.array([sources[name][i] for name in names], dtype=object) for i in (0, 1))
+        return cls(blocks, range(len(blocks.entries)), range(len(blocks.conditions)), places, photographs, datasets)
 
     def of(self, *defenses: str) -> "Part":
         """Return the part of some defenses; those that have no results are left out."""
@@ -76,6 +76,10 @@ class Part:
         )
         places = [some(places, mask) for places, mask in zip(self.places, masks, strict=True)]
         return replace(self, blocks=blocks, places=places, known={})
+
+    def dataset(self, c: int) -> str:
+        """Return the data set of a condition that has images, without the subset."""
+        return str(self.datasets[self.places[c][0]])
 
     def values(self, facet: str) -> list[str]:
         """Return the values of a facet under which there are results, sorted."""
@@ -228,7 +232,7 @@ class Part:
         """Return for each data set how many correlations there are, and their mean."""
         each, seen = dict[str, list[np.ndarray]](), dict[str, np.ndarray]()
         for c, coefficients, rows in self._defined(method, measure):
-            name = self.sets[self.places[c][0]]
+            name = self.dataset(c)
             each.setdefault(name, []).append(coefficients)
             mask = seen.setdefault(name, np.zeros(len(self.photographs), dtype=bool))
             mask[self.places[c][self._judged(measure, c)[rows].any(axis=0)]] = True
@@ -243,9 +247,7 @@ class Part:
         mos, sign = self.blocks.about["mos"], self.blocks.about["sign"]
         for c, _, rows in self._defined("spearman", measure):
             signed = sign[c] * self.blocks.values[measure][c][rows]
-            datasets.setdefault(self.sets[self.places[c][0]], []).append(
-                (c, np.where(np.isfinite(mos[c]), signed, np.nan))
-            )
+            datasets.setdefault(self.dataset(c), []).append((c, np.where(np.isfinite(mos[c]), signed, np.nan)))
         results = []
         for lines in datasets.values():
             places = [self.places[c][np.isfinite(entry_scores).any(axis=0)] for c, entry_scores in lines]

@@ -27,7 +27,7 @@ def tables(study: Study) -> list[Table]:
         Row(
             label=metric,
             values={
-                **_values(study, ruler, plain.where(metric=metric)),
+                **_values(study, ruler, plain.where(metric=metric), metric),
                 "srocc": clean.where(metric=metric).correlation(resampled=True),
             },
         )
@@ -93,29 +93,48 @@ def _columns(attacks: Sequence[str]) -> tuple[ColumnSpec, ...]:
     )
 
 
-def _values(study: Study, ruler: Ruler, plain: Part) -> Mapping[str, Value]:
-    """Return the numbers of one metric; `plain` has the attacks on it without a defense."""
-    blocks, (row,) = plain.blocks, plain.rows
-    numbers_by_name: dict[str, Numbers] = {}
-    spreads, scores = dict[str, float](), dict[str, np.ndarray]()
+def _values(study: Study, ruler: Ruler, plain: Part, metric: str) -> Mapping[str, Value]:
+    """Return the numbers of one metric by column; `plain` has the attacks on it without a defense."""
+    numbers_by_column: dict[str, Numbers] = {}
     for c in plain.conditions:
-        key = str(plain.sets[plain.places[c][0]]), blocks.conditions[c]["metric"]
-        start, end = (np.asarray(blocks.values[name][c][row], dtype=float) for name in ("defended", "score"))
-        sign, lower, upper = (np.asarray(blocks.about[name][c], dtype=float) for name in ("sign", "lower", "upper"))
-        spreads[key[0]] = float(ruler.spreads(key, [BASELINE], float(upper[0] - lower[0]))[0])
-        scores[key[0]] = ruler.others[key][BASELINE].scores
-        moved = sign * (end - start)
-        passed = ruler.reversed_shares(key, [BASELINE], blocks.units[c], start[None], end[None])[0]
-        shares = {"reversed": passed, "share": 100 * moved / (upper - lower)}
-        gains = dict.fromkeys(("gain", f"gain {blocks.conditions[c]['attack']}"), moved / spreads[key[0]])
-        for name, numbers in {**shares, **gains}.items():
-            by_unit = numbers_by_name.setdefault(name, {})
-            for unit, number in zip(blocks.units[c].tolist(), numbers.tolist(), strict=True):
+        for key, numbers in _effects(ruler, plain, metric, c).items():
+            by_unit = numbers_by_column.setdefault(key, {})
+            for unit, number in zip(plain.blocks.units[c].tolist(), numbers.tolist(), strict=True):
                 by_unit.setdefault(unit, []).append(number)
-    clean = np.concatenate(list(scores.values()))
-    facts = (np.mean(list(spreads.values())), clean.min(), clean.max(), lower[0], upper[0])
-    single_values = {name: _single(float(value)) for name, value in zip(SCORES, facts, strict=True)}
-    return {**{name: _mean(study, unit_numbers) for name, unit_numbers in numbers_by_name.items()}, **single_values}
+    return {
+        **{key: _mean(study, numbers_by_unit) for key, numbers_by_unit in numbers_by_column.items()},
+        **_clean_values(ruler, plain, metric),
+    }
+
+
+def _effects(ruler: Ruler, plain: Part, metric: str, c: int) -> dict[str, np.ndarray]:
+    """Return by column what the attack of one condition does to each image ``(units,)``."""
+    blocks, (row,) = plain.blocks, plain.rows
+    start, end = (np.asarray(blocks.values[name][c][row], dtype=float) for name in ("defended", "score"))
+    sign, lower, upper = (np.asarray(blocks.about[name][c], dtype=float) for name in ("sign", "lower", "upper"))
+    dataset, gain = plain.dataset(c), sign * (end - start)
+    gain_in_spreads = gain / _spread(ruler, dataset, metric, float(upper[0] - lower[0]))
+    reversed_shares = ruler.reversed_shares((dataset, metric), [BASELINE], blocks.units[c], start[None], end[None])
+    return {
+        "reversed": reversed_shares[0],
+        "share": 100 * gain / (upper - lower),
+        "gain": gain_in_spreads,
+        f"gain {blocks.conditions[c]['attack']}": gain_in_spreads,
+    }
+
+
+def _clean_values(ruler: Ruler, plain: Part, metric: str) -> dict[str, Value]:
+    """Return the columns `SCORES`: what clean images of all data sets score, and the bounds of the metric."""
+    datasets = list(dict.fromkeys(plain.dataset(c) for c in plain.conditions))
+    lower, upper = (float(plain.blocks.about[name][plain.conditions[0]][0]) for name in ("lower", "upper"))
+    spread = np.mean([_spread(ruler, dataset, metric, upper - lower) for dataset in datasets])
+    scores = np.concatenate([ruler.others[dataset, metric][BASELINE].scores for dataset in datasets])
+    numbers = (spread, scores.min(), scores.max(), lower, upper)
+    return {key: _single(float(number)) for key, number in zip(SCORES, numbers, strict=True)}
+
+
+def _spread(ruler: Ruler, dataset: str, metric: str, span: float) -> float:
+    return float(ruler.spreads((dataset, metric), [BASELINE], span)[0])
 
 
 def _single(value: float) -> Value:

@@ -1,7 +1,5 @@
 """Defenses that answer several versions of an image with exactly one picture: looked up, or with nothing left of it."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from imharness.tracks import TAKEN_BACK
@@ -23,14 +21,14 @@ def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
     attack moves the score of any of its versions by a single bit. On `FEWEST` photographs or more, these are scores of
     pictures that the defense already had, or of some in which next to nothing of the image is left, such as its mean
     colour: scores do not tell these apart. A codec or a quantiser that meets what it, or its like, has made takes small
-    changes back, too, but does so on any image: `imharness.running.look_ups` asks, and such photographs do not count.
-    Metrics that give two images the same score tell nothing of it.
+    changes back, too, but does so on any image: `imharness.running.look_ups` asks, and a photograph counts only if the
+    defense lets one of its changes through elsewhere, or nobody asked.
     """
-    photographs, counts = _kept(study.attacked.where(attacker="fixed", type=WHOLE))
+    photographs, counts = _staying(study.attacked.where(attacker="fixed", type=WHOLE))
     return {
         label: (
             "a look-up, or next to nothing of the image is left: attacks that do not know it move the score of no "
-            f"version of {count} of {len(photographs)} photographs by a single bit, though it lets the same changes "
+            f"version of {count} of {photographs} photographs by a single bit, though it lets the same changes "
             "through where it cannot know the image, or does not show it",
         )
         for label, count in counts.items()
@@ -38,39 +36,32 @@ def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _kept(subset: Part) -> tuple[np.ndarray, dict[str, int]]:
-    """Return the photographs of which attacks move a version without a defense, and how many stay behind each."""
-    labels = subset.blocks.entries
-    met = np.zeros((len(labels), len(subset.photographs)), dtype=bool)
-    moved, hidden = np.zeros_like(met), np.zeros_like(met)
-    for at, same, lets_through in _compared(subset):
-        met[:, at] |= ~np.isnan(same)
-        moved[:, at] |= same == 0
-        hidden[:, at] |= (same == 1) & lets_through
-    names, inverse = np.unique(subset.photographs.astype(str), return_inverse=True)
+def _staying(subset: Part) -> tuple[int, dict[str, int]]:
+    """Return how many photographs attacks move without a defense, and how many of them stay behind each defense.
 
-    def any_of(images: np.ndarray) -> np.ndarray:
-        return np.bincount(inverse, images, len(names)) > 0
-
-    hidden_masks = {label: any_of(hidden[i]) & ~any_of(moved[i]) for i, label in enumerate(labels)}
-    return names[any_of(met.any(axis=0))], {label: int(stays.sum()) for label, stays in hidden_masks.items()}
-
-
-def _compared(subset: Part) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield for each condition the places of images, whether their scores stay ``(entries, places)``, 1, 0 or NaN, and
-    whether the entry lets the change through elsewhere, or nobody asked."""
-    if BASELINE not in subset.blocks.entries:
-        return
-    plain, values = subset.blocks.entries.index(BASELINE), subset.blocks.values
+    Metrics that give two images the same score are left out: equal scores tell nothing there.
+    """
+    labels, values = subset.blocks.entries, subset.blocks.values
+    if BASELINE not in labels:
+        return 0, {}
+    plain, shape = labels.index(BASELINE), (len(labels), len(subset.photographs))
+    compared, moved, let_through = (np.zeros(shape, dtype=bool) for _ in range(3))
     for c in subset.conditions:
-        score, clean = values["score"][c], values["defended"][c]
-        finite = clean[plain][np.isfinite(clean[plain])]
-        if len(np.unique(finite)) == len(finite):
-            positions = np.flatnonzero(values["dd"][c][plain] > MOVED)
-            missing = ~np.isfinite(score) | ~np.isfinite(clean)
-            lets_through = ~(values["elsewhere"][c] <= TAKEN_BACK)
-            yield (
-                subset.places[c][positions],
-                np.where(missing, np.nan, score == clean)[:, positions],
-                lets_through[:, positions],
-            )
+        finite = values["defended"][c][plain][np.isfinite(values["defended"][c][plain])]
+        if len(np.unique(finite)) < len(finite):
+            continue
+        attacked = np.flatnonzero(values["dd"][c][plain] > MOVED)
+        images = subset.places[c][attacked]
+        before, after, elsewhere = (values[name][c][:, attacked] for name in ("defended", "score", "elsewhere"))
+        both = np.isfinite(before) & np.isfinite(after)
+        compared[:, images] |= both
+        moved[:, images] |= both & (before != after)
+        let_through[:, images] |= both & (before == after) & ~(elsewhere <= TAKEN_BACK)  # NaN: nobody asked
+    names, photograph = np.unique(subset.photographs.astype(str), return_inverse=True)
+
+    def with_any(images: np.ndarray) -> np.ndarray:
+        """Return the mask of photographs, given that of images."""
+        return np.bincount(photograph, images, len(names)) > 0
+
+    stays = {label: with_any(let_through[i]) & ~with_any(moved[i]) for i, label in enumerate(labels)}
+    return int(with_any(compared.any(axis=0)).sum()), {label: int(mask.sum()) for label, mask in stays.items()}
