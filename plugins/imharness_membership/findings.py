@@ -32,9 +32,9 @@ class Finding:
     @property
     def accused(self) -> float:
         """The share of other non-members that the threshold of `tpr_at_1` accuses: 1%, or less where they are few."""
-        from imharness_membership.tables.figures import LOW, reached
+        from imharness_membership.tables.rates import LOW, reached_fpr
 
-        return reached(LOW, self.accuracy.nonmembers)
+        return reached_fpr(LOW, self.accuracy.nonmembers)
 
     def ppv(self, prior: float) -> Estimate | None:
         """Return the share of members among the accused, by Bayes' rule, at the threshold of `tpr_at_1`.

@@ -53,7 +53,8 @@ from imharness_membership.steps import (
     unseen,
 )
 from imharness_membership.tables import report
-from imharness_membership.tables.figures import LOW, UNDEFENDED
+from imharness_membership.tables.figures import UNDEFENDED
+from imharness_membership.tables.rates import LOW
 from imharness_membership.workload import workload_of
 
 Defense = MembershipTraining | MembershipRelease

@@ -46,7 +46,7 @@ from imharness_membership.tables import contest as defenses
 from imharness_membership.tables.choice import strongest
 from imharness_membership.tables.contest import _protection
 from imharness_membership.tables.contest import words_of as spoken
-from imharness_membership.tables.figures import figures_at
+from imharness_membership.tables.rates import figures_at
 from imharness_perceptual import ranked as perceptual
 from imharness_reconstruction import ranked as reconstruction
 

@@ -10,7 +10,8 @@ from tests.truth.test_membership_contest import ELSEWHERE, Elsewhere
 from imharness.tracks import TrackReport
 from imharness_membership.tables import report
 from imharness_membership.tables.canaries import beyond_others
-from imharness_membership.tables.figures import figures, figures_at
+from imharness_membership.tables.figures import figures
+from imharness_membership.tables.rates import figures_at
 
 SPLITS, CANARIES, SEEDS = 6, 128, 200
 

@@ -12,7 +12,8 @@ from imharness.leaderboard import Blocks, t_interval
 from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores
 from imharness_membership.tables import report
 from imharness_membership.tables.choice import Parts, figures_of_parts, following, parted, strongest
-from imharness_membership.tables.figures import figures_at, scores_of
+from imharness_membership.tables.figures import scores_of
+from imharness_membership.tables.rates import figures_at
 
 WORST = {"adaptive": ("adaptive", "fixed")}
 STUDIES, EVALUATORS, ROWS = 4000, 14, 320

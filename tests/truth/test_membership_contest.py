@@ -33,7 +33,8 @@ from imharness_membership.tables import report
 from imharness_membership.tables.calibrated import Calibrated
 from imharness_membership.tables.choice import Parts, figures_of_parts, parted
 from imharness_membership.tables.contest import ranked_defenses
-from imharness_membership.tables.figures import Figures, figures_at, scores_of
+from imharness_membership.tables.figures import scores_of
+from imharness_membership.tables.rates import Figures, figures_at
 from imharness_membership.thresholds import margins
 
 ELSEWHERE, CODED = "acme/elsewhere", "acme/coded"

@@ -6,7 +6,8 @@ import pytest
 from imharness.leaderboard import Blocks, Column, Contest, nested_interval, t_interval
 from imharness_membership.tables.choice import Parts, over_strongest, strongest
 from imharness_membership.tables.contest import _protection, words_of
-from imharness_membership.tables.figures import POOL, figures_at
+from imharness_membership.tables.rates import figures_at
+from imharness_membership.tables.splits import POOL
 
 SPLITS, POOLS, SPREAD = 16, 3, 0.01
 STUDIES, EVALUATORS = 2000, 3

@@ -5,7 +5,8 @@ import pytest
 import scipy
 
 from imharness.leaderboard import t_interval
-from imharness_membership.tables.figures import figures, figures_at, named, reached
+from imharness_membership.tables.figures import figures
+from imharness_membership.tables.rates import figures_at, reached_fpr, with_reached_rates
 
 from .studies import most
 
@@ -45,6 +46,6 @@ def test_with_500_non_members_a_rate_at_1_percent_is_one_and_with_160_it_is_not(
 )
 def test_rates_are_called_by_the_false_positives_that_they_have(non_members: int, label: str) -> None:
     """Below 99 there is no rate, which says so itself. 299 give exactly 1 %, as one in 100 of 300 is accused."""
-    assert named(figures_at(), non_members)["tpr1"].label == label
-    assert reached(0.01, 160) == pytest.approx(1 / 161)
-    assert named(figures_at(), non_members)["accuracy"] == figures_at()["accuracy"]
+    assert with_reached_rates(figures_at(), non_members)["tpr1"].label == label
+    assert reached_fpr(0.01, 160) == pytest.approx(1 / 161)
+    assert with_reached_rates(figures_at(), non_members)["accuracy"] == figures_at()["accuracy"]

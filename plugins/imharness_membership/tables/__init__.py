@@ -7,17 +7,11 @@ from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
 from imharness_membership.tables.epochs import by_epoch
 from imharness_membership.tables.evaluators import evaluators, thresholds, unseen_of
-from imharness_membership.tables.figures import (
-    LOW,
-    figures_at,
-    figures_of,
-    most_non_members,
-    named,
-    pools_of,
-    scores_of,
-)
+from imharness_membership.tables.figures import figures_of, scores_of
 from imharness_membership.tables.pictures import charts
+from imharness_membership.tables.rates import LOW, figures_at, most_non_members, with_reached_rates
 from imharness_membership.tables.risk import classes, estimates, priors, risk, risk_rows
+from imharness_membership.tables.splits import pools_of
 from imharness_membership.tables.vulnerable import agreement, sensitivity, sensitivity_by_score
 
 
@@ -29,7 +23,7 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
     if not {"evaluate", "train"} <= query.steps:
         return TrackReport()
     scores = scores_of(query)
-    kinds = named(figures_at(fpr), most_non_members(scores.about["member"]))
+    kinds = with_reached_rates(figures_at(fpr), most_non_members(scores.about["member"]))
     parted_scores, pools = parted(scores), pools_of(query)
     part_figures = figures_of_parts(parted_scores, kinds, pools)
     figures = figures_of(scores, kinds, pools=pools)

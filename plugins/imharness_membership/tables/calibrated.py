@@ -14,7 +14,8 @@ import scipy
 from imharness.leaderboard import Blocks, Column, Value, missing
 from imharness.tracks import Query
 from imharness_membership.per_record import ENOUGH, FPR
-from imharness_membership.tables.figures import SHARE, labelled, over_splits
+from imharness_membership.tables.figures import labelled
+from imharness_membership.tables.splits import SHARE, over_splits
 
 TPR, ACCUSED = "calibrated", "calibrated_fpr"
 """Keys of the columns."""

@@ -12,7 +12,8 @@ import numpy as np
 
 from imharness.leaderboard import Blocks, Column, Contest, Wins, Words, contest, controls_of
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.figures import Figures, figures, figures_at, most_non_members, named
+from imharness_membership.tables.figures import figures
+from imharness_membership.tables.rates import Figures, figures_at, most_non_members, with_reached_rates
 
 
 def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -> TrackReport:
@@ -25,7 +26,7 @@ def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -
         return TrackReport()
     key = next(iter(kinds))
     answers = _answers(query)
-    figure = named({key: figures_at(kinds[key].fpr)[key]}, most_non_members(answers.about["member"]))[key]
+    figure = with_reached_rates({key: figures_at(kinds[key].fpr)[key]}, most_non_members(answers.about["member"]))[key]
     canary_scores = found_canaries(answers, kinds, key)
     column = Column(
         key,

@@ -17,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from imharness.leaderboard import Blocks, Value, chosen_half, common, missing
-from imharness_membership.tables.figures import DATASET, POOL, Figures, figures_of, over_splits, pools_among
+from imharness_membership.tables.figures import figures_of
+from imharness_membership.tables.rates import Figures
+from imharness_membership.tables.splits import DATASET, POOL, over_splits, pools_among
 
 STRONGEST = "the strongest"
 EQUAL = 10

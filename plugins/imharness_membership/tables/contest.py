@@ -31,7 +31,9 @@ from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.calibrated import Calibrated
 from imharness_membership.tables.canaries import ranked_by_canaries
 from imharness_membership.tables.choice import WAY, Parts, over_strongest, run_both_ways, strongest
-from imharness_membership.tables.figures import DATASET, EXPECTED, POOL, POOLED, SHARE, UNDEFENDED, Figures, non_members
+from imharness_membership.tables.figures import UNDEFENDED, non_members
+from imharness_membership.tables.rates import EXPECTED, Figures
+from imharness_membership.tables.splits import DATASET, POOL, POOLED, SHARE
 
 MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""

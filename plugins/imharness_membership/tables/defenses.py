@@ -10,19 +10,10 @@ from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.calibrated import Calibrated
 from imharness_membership.tables.choice import WAY, Parts, over_strongest, strongest
 from imharness_membership.tables.contest import KINDS
-from imharness_membership.tables.figures import (
-    SHARE,
-    Figures,
-    evaluators_of,
-    labelled,
-    mean_of,
-    over_splits,
-    pools_among,
-    pools_of,
-    said_of,
-    why_not,
-)
+from imharness_membership.tables.figures import evaluators_of, labelled, why_not
 from imharness_membership.tables.privacy import empirical_epsilon
+from imharness_membership.tables.rates import Figures
+from imharness_membership.tables.splits import SHARE, mean_of, over_splits, pools_among, pools_of, said_of
 
 Facts = dict[str, dict[str, Value]]
 """Defense -> facts of its target models by column."""

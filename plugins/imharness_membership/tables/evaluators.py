@@ -7,17 +7,16 @@ import scipy
 
 from imharness.leaderboard import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
 from imharness.tracks import Query
-from imharness_membership.tables.figures import (
+from imharness_membership.tables.figures import evaluators_of, why_not
+from imharness_membership.tables.rates import Figures
+from imharness_membership.tables.splits import (
     SHARE,
-    Figures,
     differ,
-    evaluators_of,
     mean_of,
     mean_over_splits,
     over_splits,
     pools_among,
     said_of,
-    why_not,
 )
 
 SINGLE = "[per_class=False]"

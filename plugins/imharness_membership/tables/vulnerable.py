@@ -8,7 +8,8 @@ import numpy as np
 from imharness.leaderboard import Blocks, ColumnSpec, NotTestable, Row, Table, Value, correlate, missing
 from imharness.tracks import Query
 from imharness_membership.risk import SLACK
-from imharness_membership.tables.figures import UNDEFENDED, apart, over_splits, rows_of
+from imharness_membership.tables.figures import UNDEFENDED, apart, rows_of
+from imharness_membership.tables.splits import over_splits
 
 THREE = ("harness/lira", "harness/rmia", "harness/privacy-risk")
 AGREED = "all three"

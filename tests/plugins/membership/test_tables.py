@@ -17,7 +17,8 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.tracks import TrackReport
 from imharness_membership.roc import roc
 from imharness_membership.tables import report
-from imharness_membership.tables.figures import figures, figures_at
+from imharness_membership.tables.figures import figures
+from imharness_membership.tables.rates import figures_at
 
 PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
 CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
