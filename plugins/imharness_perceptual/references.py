@@ -12,7 +12,7 @@ Features = Sequence[torch.Tensor]
 
 
 class ReferenceFeatures:
-    """Calls `compute`, images ``(N, 3, H, W)`` -> features, once for each of the last `kept` different batches.
+    """Calls `compute`, images ``(N, 3, H, W)`` -> features, once for each of the last `limit` different batches.
 
     In a batch, references that are equal are computed once; features have one row for each image.
 
@@ -20,7 +20,7 @@ class ReferenceFeatures:
     """
 
     def __init__(self, compute: Callable[[Images], Features], limit: int) -> None:
-        self._compute, self._kept = compute, limit
+        self._compute, self._limit = compute, limit
         self._known: OrderedDict[bytes, Features] = OrderedDict()
 
     def __call__(self, reference: Images) -> Features:
@@ -30,20 +30,22 @@ class ReferenceFeatures:
         key = _key(reference)
         if key not in self._known:
             with torch.no_grad():
-                self._known[key] = self._different(reference)
+                self._known[key] = self._of_distinct(reference)
         self._known.move_to_end(key)
-        while len(self._known) > self._kept:
+        while len(self._known) > self._limit:
             self._known.popitem(last=False)
         return self._known[key]
 
-    def _different(self, reference: Images) -> Features:
+    def _of_distinct(self, reference: Images) -> Features:
+        keys = [_key(image) for image in reference]
         first: dict[bytes, int] = {}
-        positions = [first.setdefault(_key(image), i) for i, image in enumerate(reference)]
-        if len(first) == len(reference):
+        for i, key in enumerate(keys):
+            first.setdefault(key, i)
+        if len(first) == len(keys):
             return self._compute(reference)
-        rows = {i: row for row, i in enumerate(first.values())}
-        features = self._compute(reference[list(rows)])
-        return [tensor[[rows[i] for i in positions]] for tensor in features]
+        row_of = {key: row for row, key in enumerate(first)}
+        features = self._compute(reference[list(first.values())])
+        return [tensor[[row_of[key] for key in keys]] for tensor in features]
 
 
 def _key(images: Images) -> bytes:

@@ -59,7 +59,7 @@ def _way(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Way:
 
     Its negative beside it shows whether images of a batch change each other's gradients.
     """
-    ways = [way for way, fits in ((_by_layers, _all_supported), (_mapped, keeps_slopes)) if fits(model)]
+    ways = [way for way, fits in ((_by_layers, _all_supported), (_mapped, vmap_keeps_slopes)) if fits(model)]
     if (way := _trusted.get(model)) in (*ways, _by_autograd):
         return way
     first = images[:1].detach()
@@ -146,7 +146,7 @@ def _layers(model: nn.Module) -> list[nn.Module]:
     return [module for module in model.modules() if list(module.parameters(recurse=False))]
 
 
-def keeps_slopes(model: nn.Module) -> bool:
+def vmap_keeps_slopes(model: nn.Module) -> bool:
     """Return whether gradients of a network under `vmap` have the right slopes.
 
     There torch takes mean and variance for constants where layer norm, instance norm or batch norm in training mode
@@ -301,7 +301,7 @@ def _by_autograd(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) 
     return {name: torch.stack(values) for name, values in zip(weights, zip(*rows, strict=True), strict=True)}
 
 
-def mean_of(batches: Sequence[Sequence[int]], images: int) -> torch.Tensor:
+def batch_weights(batches: Sequence[Sequence[int]], images: int) -> torch.Tensor:
     """Return ``(T, images)``: row t holds 1 / size at the images of batch t and 0 elsewhere."""
     weights = torch.zeros(len(batches), images)
     for number, rows in enumerate(batches):
@@ -309,9 +309,9 @@ def mean_of(batches: Sequence[Sequence[int]], images: int) -> torch.Tensor:
     return weights
 
 
-def averaged(gradients: Gradients, mean: torch.Tensor) -> Gradients:
-    """Return the mean gradients of batches, ``(T, *shape)``, from those of images, ``(N, *shape)``."""
-    return {name: torch.einsum("tn,n...->t...", mean, values) for name, values in gradients.items()}
+def averaged(gradients: Gradients, weights: torch.Tensor) -> Gradients:
+    """Return the mean gradients of batches ``(T, *shape)`` from those of images ``(N, *shape)``, by `batch_weights`."""
+    return {name: torch.einsum("tn,n...->t...", weights, values) for name, values in gradients.items()}
 
 
 def labels_from_gradients(gradients: Gradients, model: nn.Module, shape: tuple[int, int, int]) -> torch.Tensor:

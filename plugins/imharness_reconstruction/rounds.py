@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.func import functional_call, grad, vmap
 
 from imharness.gradients import Gradients, Round
-from imharness_reconstruction.per_image import averaged, image_gradients, keeps_slopes, mean_of
+from imharness_reconstruction.per_image import averaged, batch_weights, image_gradients, vmap_keeps_slopes
 
 MEAN, VARIANCE = "running_mean", "running_var"
 """The buffers of a layer of batch norm."""
@@ -39,15 +39,16 @@ def shared_in(
         rate: the learning rate of each participant ``(B,)``.
         trained: the parameters that the participants change, by name; the others are frozen. None: all.
     """
-    several, count = images.shape[:2]
+    participants, count = images.shape[:2]
     steps = federated_round.steps(count)
     if len(steps) == 1 and not federated_round.training_mode:
-        mean = mean_of([range(b * count, (b + 1) * count) for b in range(several)], several * count)
-        alone = image_gradients(model, images.flatten(0, 1), targets.flatten(0, 1))
-        return averaged(alone, mean.to(images.device)), {}
+        of_images = image_gradients(model, images.flatten(0, 1), targets.flatten(0, 1))
+        weights = batch_weights([range(b * count, (b + 1) * count) for b in range(participants)], participants * count)
+        return averaged(of_images, weights.to(images.device)), {}
     network = _trained_on(model) if federated_round.training_mode else model
-    every = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    weights = {name: values for name, values in every.items() if trained is None or name in trained}
+    parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    at_start = {name: values for name, values in parameters.items() if trained is None or name in trained}
+    shares = _shares(model, len(steps))
     seen: dict[str, torch.Tensor] = {}
     hooks = _watch(network, seen) if federated_round.training_mode else []
 
@@ -55,35 +56,35 @@ def shared_in(
         seen.clear()
         return F.cross_entropy(functional_call(network, moved, (x,)), y), dict(seen)
 
-    def one(x: torch.Tensor, y: torch.Tensor, pace: torch.Tensor) -> tuple[Gradients, Gradients]:
-        moved, total, sent_statistics = weights, dict[str, torch.Tensor](), dict[str, torch.Tensor]()
+    def of_participant(x: torch.Tensor, y: torch.Tensor, pace: torch.Tensor) -> tuple[Gradients, Gradients]:
+        moved, total, revealed = at_start, dict[str, torch.Tensor](), dict[str, torch.Tensor]()
         for number, (start, stop) in enumerate(steps):
             slope, statistics = grad(loss, has_aux=True)(moved, x[start:stop], y[start:stop])
             moved = {name: values - pace * slope[name] for name, values in moved.items()}
-            total = {name: values + total[name] if total else values for name, values in slope.items()}
-            share = _shares(model, len(steps))
-            own_share = {name: values * share[name][number] for name, values in statistics.items()}
-            sent_statistics = {
-                name: values + sent_statistics[name] if sent_statistics else values
-                for name, values in own_share.items()
-            }
-        return {name: values / len(steps) for name, values in total.items()}, sent_statistics
+            total = _plus(total, slope)
+            revealed = _plus(revealed, {name: values * shares[name][number] for name, values in statistics.items()})
+        return {name: values / len(steps) for name, values in total.items()}, revealed
 
     try:
-        rates = images.new_full((several,), federated_round.learning_rate) if rate is None else rate
-        if several > 1 and keeps_slopes(network):
-            both: tuple[Gradients, Gradients] = vmap(one)(images, targets, rates)
+        rates = images.new_full((participants,), federated_round.learning_rate) if rate is None else rate
+        if participants > 1 and vmap_keeps_slopes(network):
+            both: tuple[Gradients, Gradients] = vmap(of_participant)(images, targets, rates)
             return both
         # a single participant, too: `vmap` gives each its own weights, so that convolutions are grouped and slower
-        results = [one(*participant) for participant in zip(images, targets, rates, strict=True)]
+        results = [of_participant(*data) for data in zip(images, targets, rates, strict=True)]
         gradients, statistics = (
-            {name: torch.stack([values[name] for values in participants]) for name in participants[0]}
-            for participants in zip(*results, strict=True)
+            {name: torch.stack([values[name] for values in each]) for name in each[0]}
+            for each in zip(*results, strict=True)
         )
         return gradients, statistics
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _plus(total: Gradients, more: Gradients) -> Gradients:
+    """Return the sums by name; `total` is empty before the first step."""
+    return {name: values + total[name] if total else values for name, values in more.items()}
 
 
 def norms(model: torch.nn.Module) -> Mapping[str, torch.nn.Module]:

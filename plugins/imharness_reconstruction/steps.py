@@ -13,7 +13,7 @@ from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, e
 from imharness_reconstruction.convergence import Shared, matching
 from imharness_reconstruction.federated_step import attacked_round
 from imharness_reconstruction.matching import survivors
-from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
+from imharness_reconstruction.per_image import averaged, batch_weights, image_gradients
 from imharness_reconstruction.threats import of_one, update_of
 from imharness_reconstruction.undoing import PROBES, undone
 from imharness_reconstruction.units import joined
@@ -108,7 +108,7 @@ def _shared(
         names = (
             images.names if alone else [f"{t}: {' '.join(images.names[i] for i in b)}" for t, b in enumerate(batches)]
         )
-        origin, mean = torch.arange(len(images)), mean_of(batches, len(images)).to(private.device)
+        origin, mean = torch.arange(len(images)), batch_weights(batches, len(images)).to(private.device)
         gradients = averaged(image_gradients(network, private, targets), mean)
         gradients = _read_by_insider(
             context, network, context.build("defense")(gradients, context.rng(names, "defense")), private
@@ -118,7 +118,7 @@ def _shared(
     names = images.names if alone else [f"{t}: {images.names[i]}" for t, i in members]
     origin = torch.tensor([i for _, i in members], device=private.device)
     places = iter(range(len(members)))
-    mean = mean_of([[next(places) for _ in rows] for rows in batches], len(members)).to(private.device)
+    mean = batch_weights([[next(places) for _ in rows] for rows in batches], len(members)).to(private.device)
     pool = _pool(context, context.images("training", limited=False))
     defended, mixed = context.build("defense")(private[origin], targets[origin], pool, context.rng(names, "defense"))
     return Shared(averaged(image_gradients(network, defended, mixed), mean), defended, mixed, origin, mean)

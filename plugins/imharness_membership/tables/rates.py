@@ -11,8 +11,8 @@ LOW, LOWEST = 0.01, 0.001
 EXPECTED = 10
 """The fewest non-members of all splits that are accused in expectation where a rate is given: of 1,000 for 1 %."""
 EXACT = 5
-"""The fewest non-members of a split that are accused in expectation where a rate keeps the name of the one asked for: of
-500 for 1 %. With 160 the threshold for 1 % accuses 0.62 %, and intervals hold the rate at 1 % in half of studies."""
+"""The fewest non-members of a split that are accused in expectation where a rate keeps the name of the one asked for:
+of 500 for 1 %. With 160 the threshold for 1 % accuses 0.62 %, and intervals hold the rate at 1 % in half of studies."""
 
 
 @dataclass(frozen=True)

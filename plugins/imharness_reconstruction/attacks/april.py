@@ -52,10 +52,10 @@ class April(ReconstructionAttack):
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
-            names = _embedding(model, shape, rng)
-            if names is None:
+            embedded = _embedding(model, shape, rng)
+            if embedded is None:
                 return torch.full((len(rng), *shape), 0.5, device=rng.device)
-            embedding, position, layer = names
+            embedding, position, layer = embedded
             missing = {embedding, position} - {*gradients}
             if missing:
                 raise UsageError(f"gradients: {min(missing)} is missing, from which APRIL recovers patches.")
@@ -70,7 +70,10 @@ class April(ReconstructionAttack):
 
 
 def _of_patches(values: torch.Tensor, layer: torch.nn.Conv2d, shape: tuple[int, int, int]) -> torch.Tensor:
-    """Return the rows of the patches ``(B, tokens, width)``, the last ones; one of a class may stand before them."""
+    """Return what of values ``(B, rows * width)`` belongs to patches ``(B, tokens, width)``: the last rows.
+
+    The row of a class token may stand before them.
+    """
     tokens = (shape[1] // layer.kernel_size[0]) * (shape[2] // layer.kernel_size[1])
     return values.unflatten(1, (-1, layer.out_channels))[:, -tokens:]
 
@@ -80,37 +83,34 @@ def _embedding(
 ) -> tuple[str, str, torch.nn.Conv2d] | None:
     """Return the names of the weights that embed patches and of the positions, and the layer that embeds, if any.
 
-    For one random image, positions have the gradient at the layer's output.
+    The layer is the first convolution whose patches do not overlap. Positions are added to its output, so they are the
+    parameter that has the same gradient as this output; that is asked of one random image.
     """
     image = rng.slice(0, 1).uniform(*shape)
-    met: list[tuple[str, torch.nn.Conv2d, torch.Tensor]] = []
-
-    def seen(name: str, layer: torch.nn.Conv2d, output: torch.Tensor) -> None:
-        if not met:
-            met.append((name, layer, output))
-
+    calls: list[tuple[str, torch.nn.Conv2d, torch.Tensor]] = []
     handles = [
-        layer.register_forward_hook(lambda layer, _, output, name=name: seen(name, layer, output))
+        layer.register_forward_hook(lambda layer, _, output, name=name: calls.append((name, layer, output)))
         for name, layer in model.named_modules()
         if isinstance(layer, torch.nn.Conv2d) and layer.kernel_size == layer.stride and set(layer.padding) == {0}
     ]
     try:
         with torch.enable_grad():
             logits = model(image.requires_grad_(True))
-            label = logits.argmin(dim=1)
+            label = logits.argmin(dim=1)  # the least likely class: the gradient does not vanish
             loss = F.cross_entropy(logits, label)
     finally:
         for handle in handles:
             handle.remove()
-    if met:
-        name, layer, output = met[0]
-        at_tokens = torch.autograd.grad(loss, output)[0].flatten(2).transpose(1, 2)
-        for position, values in image_gradients(model, image.detach(), label).items():
-            if values[0].numel() % layer.out_channels or values[0].numel() < at_tokens.numel():
-                continue
-            away = torch.linalg.vector_norm(_of_patches(values.flatten(1), layer, shape) - at_tokens)
-            if away <= ALIKE * torch.linalg.vector_norm(at_tokens):
-                return f"{name}.weight", position, layer
+    if not calls:
+        return None
+    embedding, layer, output = calls[0]
+    at_tokens = torch.autograd.grad(loss, output)[0].flatten(2).transpose(1, 2)  # (1, tokens, width)
+    for position, gradient in image_gradients(model, image.detach(), label).items():
+        if gradient[0].numel() % layer.out_channels or gradient[0].numel() < at_tokens.numel():
+            continue
+        distance = torch.linalg.vector_norm(_of_patches(gradient.flatten(1), layer, shape) - at_tokens)
+        if distance <= ALIKE * torch.linalg.vector_norm(at_tokens):
+            return f"{embedding}.weight", position, layer
     return None
 
 

@@ -28,7 +28,7 @@ from imharness_reconstruction.inversion import total_variation
 from imharness_reconstruction.linear_layer import first_linear
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.output_layer import output_layer
-from imharness_reconstruction.per_image import averaged, gradients_and_inputs, mean_of
+from imharness_reconstruction.per_image import averaged, batch_weights, gradients_and_inputs
 
 ROUNDS = 2.0
 """The number of batches, as a multiple of that of images; each image is in one batch of each round."""
@@ -75,7 +75,7 @@ class Cafe(ReconstructionAttack):
         ) -> Images:
             count = len(rng)
             first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1)
-            mean = mean_of(self.batches(count), count).to(first.device)
+            mean = batch_weights(self.batches(count), count).to(first.device)
             name, layer, entered = first_linear(model, first, "CAFE")
             slopes = torch.linalg.lstsq(mean, gradients[f"{name}.bias"]).solution  # (N, out)
             layer_inputs = _inputs(gradients[f"{name}.weight"], slopes, mean)  # (N, in)

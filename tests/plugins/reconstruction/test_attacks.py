@@ -12,10 +12,10 @@ from imharness_reconstruction.convergence import Shared, matching
 from imharness_reconstruction.inversion import CosineDistance, directions, flat
 from imharness_reconstruction.per_image import (
     averaged,
+    batch_weights,
     gradients_and_inputs,
     image_gradients,
     labels_from_gradients,
-    mean_of,
 )
 from imharness_vision.lbfgs import _Memory, minimise
 
@@ -204,7 +204,7 @@ def test_lbfgs_leaves_rows_alone_that_are_done() -> None:
 
 
 def test_every_image_of_cafe_stands_in_as_many_batches_and_their_rank_is_full() -> None:
-    mean = mean_of(installed().one("attack", "cafe").batches(18), 18)
+    mean = batch_weights(installed().one("attack", "cafe").batches(18), 18)
     assert (mean > 0).sum(dim=1).tolist() == [4] * len(mean)
     assert int(torch.linalg.matrix_rank(mean)) == 18
 
@@ -375,7 +375,7 @@ def test_cafe_has_the_images_where_the_linear_layer_is_the_first() -> None:
         installed().one("model", "mlp[hidden=[32]]").build(CPU)((3, 32, 32), 9, generator(0)).requires_grad_(False)
     )
     attack = installed().one("attack", "cafe")
-    shared = averaged(image_gradients(network, images, labels), mean_of(attack.batches(9), 9))
+    shared = averaged(image_gradients(network, images, labels), batch_weights(attack.batches(9), 9))
     rebuilt = attack.build(CPU)(shared, network, (3, 32, 32), ImageRng(range(9)), quiet)
     torch.testing.assert_close(rebuilt, images, rtol=0, atol=1e-3)
 
@@ -383,7 +383,7 @@ def test_cafe_has_the_images_where_the_linear_layer_is_the_first() -> None:
 def test_cafe_comes_nearer_than_its_start(setting) -> None:
     network, images, labels = setting
     attack = installed().one("attack", "cafe")
-    shared = averaged(image_gradients(network, images, labels), mean_of(attack.batches(3), 3))
+    shared = averaged(image_gradients(network, images, labels), batch_weights(attack.batches(3), 3))
     near, far = (attack.with_parameters(steps=steps).build(CPU) for steps in (100, 1))
     values = [psnr(a(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), images) for a in (near, far)]
     assert values[0] > values[1] + 1
@@ -392,7 +392,7 @@ def test_cafe_comes_nearer_than_its_start(setting) -> None:
 def test_cafe_brings_the_inputs_of_the_linear_layer_nearer_the_more_they_weigh(setting) -> None:
     network, images, labels = setting
     attack = installed().one("attack", "cafe").with_parameters(steps=20)
-    shared = averaged(image_gradients(network, images, labels), mean_of(attack.batches(3), 3))
+    shared = averaged(image_gradients(network, images, labels), batch_weights(attack.batches(3), 3))
     layer = next(layer for layer in network.modules() if isinstance(layer, torch.nn.Linear))
     inputs = gradients_and_inputs(network, images, labels, layer)[1]
 

@@ -10,7 +10,7 @@ from imharness.gradients import ImageRng, Round
 from imharness_reconstruction.attacks.cafe import Cafe
 from imharness_reconstruction.label_counts import label_counts, listed
 from imharness_reconstruction.output_layer import output_layer
-from imharness_reconstruction.per_image import averaged, image_gradients, labels_from_gradients, mean_of
+from imharness_reconstruction.per_image import averaged, batch_weights, image_gradients, labels_from_gradients
 from imharness_reconstruction.rounds import shared_in
 
 SHAPE, CLASSES = (3, 8, 8), 6
@@ -97,7 +97,7 @@ def test_cafe_takes_layers_in_the_order_of_the_pass_and_labels_from_the_output(m
     model, images = Twofold(), torch.rand(6, *SHAPE, generator=torch.Generator().manual_seed(4))
     labels = torch.tensor([3, 0, 5, 1, 4, 2])
     attack, calls = Cafe(batch=2, steps=1), []
-    shared = averaged(image_gradients(model, images, labels), mean_of(attack.batches(6), 6))
+    shared = averaged(image_gradients(model, images, labels), batch_weights(attack.batches(6), 6))
 
     def descend(
         self: Cafe, first: torch.Tensor, labels: torch.Tensor, shared, known_inputs, mean, model, layer, progress

@@ -14,7 +14,7 @@ from imharness_reconstruction.attacks.federated import FederatedInversion
 from imharness_reconstruction.attacks.idlg import Idlg
 from imharness_reconstruction.attacks.imprint import Imprint
 from imharness_reconstruction.attacks.invgrad import InvGrad
-from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
+from imharness_reconstruction.per_image import averaged, batch_weights, image_gradients
 
 CPU, SHAPE = torch.device("cpu"), (3, 8, 8)
 LEFT = torch.tensor([[3.0, 1, 2], [2, 5, 4], [4, 3, 0.5]])
@@ -128,7 +128,7 @@ def test_what_cafe_returns_lies_between_black_and_white(first: bool) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 5)).eval().requires_grad_(False) if first else network()
     images = torch.randint(0, 2, (4, *SHAPE), generator=torch.Generator().manual_seed(3)).float()
     attack = Cafe(batch=2, steps=5, learning_rate=0.5)
-    noisy = noised(averaged(shared(model, images), mean_of(attack.batches(4), 4)))
+    noisy = noised(averaged(shared(model, images), batch_weights(attack.batches(4), 4)))
     rebuilt = attack.build(CPU)(noisy, model, SHAPE, ImageRng(range(4)), quiet)
     assert rebuilt.min() == 0
     assert rebuilt.max() == 1
