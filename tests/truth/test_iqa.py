@@ -106,15 +106,14 @@ def test_a_metric_equal_to_the_label_has_a_perfect_correlation_whatever_its_dire
 def test_what_an_adaptive_attack_breaks_does_not_win_though_nothing_moves_it_otherwise(mirrored: Path) -> None:
     """Flip and trapdoor are not moved at all by who does not know them; averaging halves whatever is done to it.
 
-    The damper halves it, too, and the differences between images with it. Shades are 3/255 apart. The mean weight is 2,
-    so that an attack by 4/255 moves an image past two others, or past one behind averaging; at the top there are fewer.
+    The damper halves it, too, and the differences between images with it. Scores of the forty shades are 3/255 apart.
+    The mean weight is 2, so that an attack by 4/255 moves a score by 8/255, past two others; behind averaging by 4/255,
+    past one. At the top there are fewer to pass. Of forty images, 38 are of other photographs.
     """
     leaderboard = leaderboard_of(mirrored)
-    (ranking,), columns = (
-        leaderboard["rankings"],
-        {key: column(leaderboard, key, "ranking") for key in ("unaware", "worst", "rank")},
-    )
-    two, one = 100 * (2 * 38 + 1) / 40 / 38, 100 * 39 / 40 / 38
+    (ranking,) = leaderboard["rankings"]
+    columns = {key: column(leaderboard, key, "ranking") for key in ("unaware", "worst", "rank")}
+    two, one = (100 * np.mean([min(most, 39 - k) for k in range(40)]) / 38 for most in (2, 1))
     truth = {BASELINE: (two, two), "harness/flip": (0, two), "acme/averaging": (0, one), "acme/damper": (two, two)}
     for label, (unaware, reached) in truth.items():
         assert columns["unaware"][label]["value"] == pytest.approx(unaware, abs=1e-4), label
@@ -220,7 +219,18 @@ def simulated(seed: int, *, gain: float = 0.0) -> Study:
     unharmed = Blocks(score_blocks.entries, ({"dataset": "x", "metric": "x"},), (names,), {"score": (clean,)}, labels)
     untouched = Part.whole(unharmed, sources)
     return Study(
-        subset, untouched, sources, ["acme/chance", BASELINE], subset, untouched, untouched, "", {}, {}, frozenset(), ""
+        attacked=subset,
+        clean=untouched,
+        sources=sources,
+        chosen=["acme/chance", BASELINE],
+        reported=subset,
+        reported_clean=untouched,
+        graded=untouched,
+        half="",
+        groups={},
+        times={},
+        trained=frozenset(),
+        note="",
     )
 
 

@@ -4,7 +4,7 @@
 import { axis, Front, lane, linesOf, scaled, WIDTH } from "./charts.js";
 import { conditionsOf, contest } from "./contest.js";
 import { slices, Stopped } from "./differences.js";
-import { brief, PAGE, Rows, settled } from "./rows.js";
+import { brief, PAGE, Rows, withAbsoluteAddresses } from "./rows.js";
 import { numbersOf } from "./statistics.js";
 
 const NAMED = 4; // entries in a sentence
@@ -76,13 +76,13 @@ class Ranking {
   name(label) { return this.facts.names[label] ?? brief(label); }
 
   light(label, on) {
-    this.rows.by.get(label)?.row?.classList.toggle("on", on);
+    this.rows.byLabel.get(label)?.row?.classList.toggle("on", on);
     this.front?.light(label, on);
   }
 
   tick(label, on) {
     if (on) this.ticked.add(label); else this.ticked.delete(label);
-    const box = this.rows.by.get(label)?.row?.querySelector("input");
+    const box = this.rows.byLabel.get(label)?.row?.querySelector("input");
     if (box) box.checked = on;
     this.remember();
     this.chips();
@@ -104,7 +104,7 @@ class Ranking {
     put("sort", this.sorted ? `${this.sorted.key}${this.sorted.down ? "-" : ""}` : "");
     put("page", this.page ? String(this.page + 1) : "");
     words.delete(`${this.prefix}pick`);
-    for (const label of this.rows.whole ? this.chosen() : this.ticked) words.append(`${this.prefix}pick`, label);
+    for (const label of this.rows.knowsAll ? this.chosen() : this.ticked) words.append(`${this.prefix}pick`, label);
     history[step ? "pushState" : "replaceState"](null, "", `${location.pathname}${words.size ? `?${words}` : ""}${location.hash}`);
   }
 
@@ -124,7 +124,7 @@ class Ranking {
     this.sorted = this.heads.has(key) ? { key, down: sorted.endsWith("-") } : null;
     this.page = Math.max(0, (Number.parseInt(get("page"), 10) || 1) - 1);
     this.ticked = new Set(words.getAll(`${this.prefix}pick`));
-    for (const { row, label } of this.rows.here) { const box = row.querySelector("input"); if (box) box.checked = this.ticked.has(label); }
+    for (const { row, label } of this.rows.inPage) { const box = row.querySelector("input"); if (box) box.checked = this.ticked.has(label); }
   }
 
   sort(key) {
@@ -151,7 +151,7 @@ class Ranking {
     try {
       const answer = await fetch(link.href);
       if (!answer.ok) throw new Error(String(answer.status));
-      const details = settled(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".opened"), answer.url);
+      const details = withAbsoluteAddresses(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".opened"), answer.url);
       for (const head of details.querySelectorAll("h2")) head.replaceWith(element("h3", {}, ...head.childNodes));
       entry.more.cells[0].replaceChildren(details);
     } catch (error) {
@@ -180,7 +180,7 @@ class Ranking {
     if (Object.values(picks).every((value) => !value)) return this.reset();
     this.verdict.textContent = "Ranking again …";
     try {
-      const [[{ index, vectors }, ...others]] = await Promise.all([this.load(), this.rows.know()]);
+      const [[{ index, vectors }, ...others]] = await Promise.all([this.load(), this.rows.fetchIndex()]);
       if (mine !== this.turn) return;
       this.index = index;
       const conditions = conditionsOf(index, this.facts, picks);
@@ -197,8 +197,8 @@ class Ranking {
 
   reset() {
     this.numbers = this.result = null;
-    for (const entry of this.rows.all) entry.group = entry.first;
-    for (const entry of this.rows.here) this.undress(entry);
+    for (const entry of this.rows.all) entry.group = entry.firstGroup;
+    for (const entry of this.rows.inPage) this.undress(entry);
     this.axis.replaceChildren(...this.first.axis);
     this.lines.replaceChildren(...this.first.lines);
     this.verdict.textContent = this.first.verdict;
@@ -207,7 +207,7 @@ class Ranking {
   }
 
   undress(entry) {
-    entry.cells.forEach((cell, i) => { cell.innerHTML = entry.as[i]; });
+    entry.cells.forEach((cell, i) => { cell.innerHTML = entry.html[i]; });
     entry.row.querySelector(".notes").innerHTML = entry.notes;
     entry.row.querySelector(".reason").textContent = entry.reason;
     entry.row.className = `entry ${entry.group}${(this.result ? this.near.has(entry.label) : entry.near) ? " near" : ""}`;
@@ -232,9 +232,9 @@ class Ranking {
     const groups = this.grouped(result);
     this.near = new Set(result.first ? [result.first, ...result.near.filter((label) => by.get(label).rank)] : []);
     for (const entry of this.rows.all) entry.group = groups.get(entry.label) ?? "barred";
-    for (const entry of this.rows.here) this.dress(entry);
+    for (const entry of this.rows.inPage) this.dress(entry);
     this.verdict.textContent = this.sentence(result, by, picks);
-    this.front?.show(new Map(result.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])), this.traded(result), (label) => this.rows.by.get(label)?.utility);
+    this.front?.show(new Map(result.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])), this.traded(result), (label) => this.rows.byLabel.get(label)?.utility);
     this.arrange();
   }
 
@@ -300,11 +300,11 @@ class Ranking {
     const turn = this.arranged = (this.arranged ?? 0) + 1;
     if (!this.needsAll() && this.visible().every(({ row }) => row)) { this.put(); return; }
     this.table.setAttribute("aria-busy", "true");
-    const fetched = async () => { await this.rows.know(); await this.rows.take(this.visible()); };
+    const fetched = async () => { await this.rows.fetchIndex(); await this.rows.fetchRows(this.visible()); };
     fetched().then(() => { if (turn === this.arranged) this.put(); }, (error) => { if (turn === this.arranged) this.missed(error); });
   }
 
-  needsAll() { return !this.rows.whole && Boolean(this.page || this.sorted || this.numbers || this.filter.value || [...this.ticked].some((label) => !this.rows.by.has(label))); }
+  needsAll() { return !this.rows.knowsAll && Boolean(this.page || this.sorted || this.numbers || this.filter.value || [...this.ticked].some((label) => !this.rows.byLabel.has(label))); }
 
   /** All rows that the filter leaves, in order. */
   matching() {
@@ -322,7 +322,7 @@ class Ranking {
   /** The rows of the page. */
   visible() {
     const rows = this.matching();
-    this.size = this.rows.whole ? rows.length : this.rows.count;
+    this.size = this.rows.knowsAll ? rows.length : this.rows.count;
     this.page = Math.min(this.page, Math.max(0, Math.ceil(this.size / PAGE) - 1));
     return rows.slice(this.page * PAGE, (this.page + 1) * PAGE);
   }

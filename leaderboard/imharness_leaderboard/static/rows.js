@@ -3,77 +3,115 @@
 export const PAGE = 50; // rows
 export const brief = (label) => label.replaceAll("harness/", "");
 
-const taken = async (address) => { const answer = await fetch(address); if (!answer.ok) throw new Error(`${address}: ${answer.status}`); return answer; };
+async function fetched(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
+  return answer;
+}
 
 /** Make the addresses in a fetched part of a page absolute; those within a drawing stay. */
-export function settled(fragment, address) {
-  for (const key of ["href", "src"]) for (const one of fragment.querySelectorAll(`[${key}]`)) {
-    const relative = one.getAttribute(key);
-    if (!relative.startsWith("#")) one.setAttribute(key, new URL(relative, address).href);
+export function withAbsoluteAddresses(fragment, address) {
+  for (const key of ["href", "src"]) {
+    for (const one of fragment.querySelectorAll(`[${key}]`)) {
+      const relative = one.getAttribute(key);
+      if (!relative.startsWith("#")) one.setAttribute(key, new URL(relative, address).href);
+    }
   }
   return fragment;
 }
 
+/** The number in an element's data-v; NaN where it has none. */
+function numberIn(row, selector) {
+  const { v } = row.querySelector(selector).dataset;
+  return v === undefined ? NaN : Number(v);
+}
+
+/**
+ * The entries of a ranking, in its order. Of each: label, group, near, worst, utility and words, as the index has them;
+ * `firstGroup`, the group under all settings; `order`; `text`, which the filter searches; and `row`, its element, or null while
+ * it is not in the page. An entry in the page has also what its row was under all settings: `cells` with their `html`, `notes`
+ * and `reason`; and `more`, the row of its details once it was opened.
+ */
 export class Rows {
-  /** `entered` is called with each row that is there now: its facts, among them `row`, the element. */
-  constructor(body, facts, root, entered) {
-    Object.assign(this, { facts, root, entered, whole: !facts.rows, all: [], pages: [] });
-    this.by = new Map();
+  /** `onRow` is called with each entry whose row came into the page. */
+  constructor(body, facts, root, onRow) {
+    Object.assign(this, { facts, root, onRow, knowsAll: !facts.rows, all: [], byLabel: new Map(), pages: [], count: facts.count });
     for (const row of body.querySelectorAll("tr.entry")) {
-      const number = (name) => { const { v } = row.querySelector(name).dataset; return v === undefined ? NaN : Number(v); };
-      this.bring(this.add({ label: row.dataset.label, group: row.dataset.group, near: row.classList.contains("near"), worst: number(".value"), utility: number(".utility .number"), words: row.querySelector(".notes").textContent }), row);
+      const entry = this.add({
+        label: row.dataset.label,
+        group: row.dataset.group,
+        near: row.classList.contains("near"),
+        worst: numberIn(row, ".value"),
+        utility: numberIn(row, ".utility .number"),
+        words: row.querySelector(".notes").textContent,
+      });
+      this.attach(entry, row);
     }
-    this.count = facts.count;
   }
 
   add(facts) {
-    const entry = { ...facts, order: this.all.length, first: facts.group, row: null, more: null };
+    const entry = { ...facts, order: this.all.length, firstGroup: facts.group, row: null, more: null };
     entry.text = `${this.name(entry.label)} ${entry.label} ${entry.words}`.toLowerCase();
     this.all.push(entry);
-    this.by.set(entry.label, entry);
+    this.byLabel.set(entry.label, entry);
     return entry;
   }
 
   name(label) { return this.facts.names[label] ?? brief(label); }
 
-  bring(entry, row) {
+  attach(entry, row) {
     entry.row = row;
     entry.cells = [...row.cells].filter((cell) => cell.tagName === "TD");
-    entry.as = entry.cells.map((cell) => cell.innerHTML);
+    entry.html = entry.cells.map((cell) => cell.innerHTML);
     entry.notes = row.querySelector(".notes").innerHTML;
     entry.reason = row.querySelector(".reason").textContent;
-    this.entered(entry);
+    this.onRow(entry);
   }
 
-  get here() { return this.all.filter(({ row }) => row); }
+  get inPage() { return this.all.filter(({ row }) => row); }
 
-  /** Fetch the index, so that every row is known. */
-  async know() {
-    if (this.whole) return;
-    this.request ??= taken(this.root + this.facts.rows).then((answer) => answer.json());
+  /** Fetch the index, unless every entry is known already. */
+  async fetchIndex() {
+    if (this.knowsAll) return;
+    this.request ??= fetched(this.root + this.facts.rows).then((answer) => answer.json());
     let index;
     try { index = await this.request; } catch (error) { this.request = null; throw error; }
-    if (this.whole) return;
-    const { labels } = index, of = (list, change = (x) => x) => Object.fromEntries(labels.map((label, i) => [label, change(list[i], i)]));
-    Object.assign(this.facts, {
-      names: of(index.names), silent: index.silent,
-      places: of(index.control, (control, i) => ({ control, able: Boolean(index.able[i]), flagged: Boolean(index.flagged[i]), complete: Boolean(index.complete[i]), reason: index.reason[i] })),
-    });
+    if (this.knowsAll) return; // another call waited for the same index
     const groups = this.facts.groups.map(([name]) => name);
-    labels.forEach((label, i) => { if (!this.by.has(label)) this.add({ label, group: groups[index.groups[i]], near: Boolean(index.near[i]), worst: index.worst[i] ?? NaN, utility: index.utility[i] ?? NaN, words: index.words[i] }); });
+    Object.assign(this.facts, { names: {}, places: {}, silent: index.silent });
+    index.labels.forEach((label, i) => {
+      this.facts.names[label] = index.names[i];
+      this.facts.places[label] = {
+        control: index.control[i],
+        able: Boolean(index.able[i]),
+        flagged: Boolean(index.flagged[i]),
+        complete: Boolean(index.complete[i]),
+        reason: index.reason[i],
+      };
+      if (this.byLabel.has(label)) return;
+      this.add({
+        label,
+        group: groups[index.groups[i]],
+        near: Boolean(index.near[i]),
+        worst: index.worst[i] ?? NaN,
+        utility: index.utility[i] ?? NaN,
+        words: index.words[i],
+      });
+    });
     this.pages = index.pages;
-    this.whole = true;
+    this.knowsAll = true;
   }
 
-  /** Fetch those of some rows that are not here yet. */
-  async take(wanted) {
-    const numbers = new Set(wanted.filter(({ row }) => !row).map(({ order }) => Math.floor(order / PAGE)));
+  /** Fetch the rows of some entries that are not in the page yet. */
+  async fetchRows(entries) {
+    const numbers = new Set(entries.filter(({ row }) => !row).map(({ order }) => Math.floor(order / PAGE)));
     await Promise.all([...numbers].map(async (number) => {
-      const answer = await taken(this.root + this.pages[number]);
-      const body = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("table.ranking").tBodies[0];
-      for (const row of settled(body, answer.url).querySelectorAll("tr.entry")) {
-        const entry = this.by.get(row.dataset.label);
-        if (entry && !entry.row) this.bring(entry, document.adoptNode(row));
+      const answer = await fetched(this.root + this.pages[number]);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const body = withAbsoluteAddresses(page.querySelector("table.ranking").tBodies[0], answer.url);
+      for (const row of body.querySelectorAll("tr.entry")) {
+        const entry = this.byLabel.get(row.dataset.label);
+        if (entry && !entry.row) this.attach(entry, document.adoptNode(row));
       }
     }));
   }

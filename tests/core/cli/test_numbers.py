@@ -1,4 +1,4 @@
-"""Numbers on the command line: what is none is refused in one line."""
+"""Numbers on the command line: what is no share is refused in one line."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from imharness.cli import cli
 
 
 def number_options(command: click.Command, name: str = "harness") -> Iterator[tuple[str, click.Parameter]]:
-    """Yield every option of a command and of those below it that takes a number with a fraction."""
+    """Yield every option of a command and of those below it that takes a number with a fraction, with its name."""
     context = click.Context(command, info_name=name)
     for parameter in command.params:
         if isinstance(parameter.type, type(click.FLOAT)):
@@ -21,7 +21,7 @@ def number_options(command: click.Command, name: str = "harness") -> Iterator[tu
             yield from number_options(below, f"{name} {word}")
 
 
-def test_what_is_no_number_is_refused_in_one_line_by_every_option() -> None:
+def test_what_is_no_share_is_refused_in_one_line_by_every_option() -> None:
     options = dict(number_options(cli))
     assert {name.split()[-1] for name in options} >= {"--fail-above", "--cutoff", "--tolerance"}
     for name, parameter in options.items():

@@ -43,17 +43,17 @@ def test_files_have_a_digest_of_contents_and_of_names_below_the_folder(tmp_path:
 
 
 def test_files_are_read_again_only_if_they_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, lines = tmp_path / "a", []
+    file, read = tmp_path / "a", []
     file.write_bytes(b"abc")
     monkeypatch.setattr("imharness.reading.digests.SETTLED_NS", 0)
-    monkeypatch.setattr("imharness.reading.digests.file_digest", lambda file: lines.append(file) or file_digest(file))
+    monkeypatch.setattr("imharness.reading.digests.file_digest", lambda file: read.append(file) or file_digest(file))
     first = files_digest(tmp_path, [file])
     assert files_digest(tmp_path, [file]) == first
-    assert lines == [file]
+    assert read == [file]
     time.sleep(0.05)
     file.write_bytes(b"xyz")
     assert files_digest(tmp_path, [file]) != first
-    assert lines == [file, file]
+    assert read == [file, file]
 
 
 def test_a_missing_file_counts_as_such(tmp_path: Path) -> None:

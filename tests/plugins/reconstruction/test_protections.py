@@ -1,4 +1,4 @@
-"""Image protections, policies, and the training of classifiers under a defense."""
+"""Image protections, policies, the noise of gradients, and the training of classifiers under a defense."""
 
 import itertools
 from pathlib import Path
@@ -16,6 +16,7 @@ from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.gradients import ImagePool, ImageProtection
 from imharness.training_runs.engine import by_name
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
+from imharness_reconstruction.defenses.laplacian_gradient import laplacian
 from imharness_reconstruction.defenses.mixup import LARGEST
 from imharness_reconstruction.policy_search import accuracy, candidates, privacy, search
 from imharness_reconstruction.transformations import TRANSFORMATIONS, operations, parse_policy, transformed
@@ -264,6 +265,13 @@ def test_a_classifier_learns_from_a_folder_that_is_named_by_its_address(tmp_path
 def test_what_a_training_cannot_learn_from_is_said_before_it_begins(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^--annotations: .*nowhere is not a folder; .* export` writes one\.$"):
         by_name(installed(), "semsim", {"annotations": str(tmp_path / "nowhere")})
+
+
+def test_laplacian_noise_has_its_moments() -> None:
+    drawn = laplacian(ImageRng([0]), torch.Size((200_000,)))[0]
+    assert float(drawn.mean()) == pytest.approx(0, abs=0.01)
+    assert float(drawn.std()) == pytest.approx(1, abs=0.02)
+    assert float((drawn.abs() > 2**-0.5 * np.log(2)).float().mean()) == pytest.approx(0.5, abs=0.01)
 
 
 def test_every_defense_is_trained_on_the_same_batches(pool: ImagePool) -> None:
