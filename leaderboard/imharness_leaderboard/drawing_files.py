@@ -24,7 +24,7 @@ from imharness_leaderboard.interval_rows import HEIGHT, WIDTH
 from imharness_leaderboard.names import plural
 from imharness_leaderboard.published import Slopes
 from imharness_leaderboard.ranking_rows import RankedRow, group_titles
-from imharness_leaderboard.rankings import RankingView, row_text
+from imharness_leaderboard.rankings import RankingView, interval_text
 from imharness_leaderboard.tables import shown
 from imharness_leaderboard.wording import brief
 
@@ -147,7 +147,7 @@ def _placed(view: RankingView) -> Iterator[Placed]:
             yield Placed(y, group_titles(view.ranking)[row.group], None, "", "", "")
             y += GROUP
         value = row.row.values.get("worst")
-        ends = row_text(value, worst)
+        ends = interval_text(value, worst)
         numbers = shown(value, worst) + (f" ({ends})" if ends else "")
         yield Placed(y, "", row, cut(row.name), numbers, cut(row.worst_attack))
         y += HEIGHT

@@ -17,6 +17,7 @@ from imharness_leaderboard import (
     drawing_files,
     names,
     published,
+    ranking_script,
     rankings,
     tables,
     wording,
@@ -71,7 +72,9 @@ def environment(**shared: object) -> jinja2.Environment:
             ),
         ),
         (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
-        (rankings, ("row_text", "worst_words")),
+        (rankings, ("interval_text", "worst_words")),
+        (ranking_script, ("script_facts",)),
+        (ranking_script, ("script_facts",)),
         (drawing_files, ("drawings_of", "front_note", "front_title", "source_line")),
         (citations, ("compute_again",)),
         (

@@ -53,6 +53,7 @@ from imharness_leaderboard.numbers import (
     write_tables,
 )
 from imharness_leaderboard.picture import Picture, darkened
+from imharness_leaderboard.ranking_script import rows_index
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.scores import scores_of, with_conditions
 from imharness_leaderboard.searching import Found, found_by_search, papers_of
@@ -319,7 +320,7 @@ class _Build:
                 chunk.page, "rows.html", title=title, here=here, leaderboard=view.leaderboard, view=view, part=chunk
             )
         if view.rows_file:
-            self.site.write(view.rows_file, json_text(view.rows_index))
+            self.site.write(view.rows_file, json_text(rows_index(view)))
 
     def _write_drawings(self, leaderboard: Leaderboard, drawings: Iterable[drawing_files.Drawing]) -> None:
         for drawing in drawings:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 
 from imharness.results.comparisons import Comparison
+from imharness.results.entries import Entry
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, Value
@@ -39,7 +39,6 @@ from imharness_leaderboard.ranking_rows import (
     Picker,
     RankedRow,
     badges_of,
-    group_titles,
     groups_of,
     parts_of,
     pickers_of,
@@ -84,7 +83,7 @@ class RankingView:
 
     @cached_property
     def attacks(self) -> list[str]:
-        """The attacks, first the one that is the worst most often; ``none`` where units survive all of them."""
+        """The attacks, first the one that is the worst most often; one is ``none`` where units survive all of them."""
         total: dict[str, float] = {}
         for standing in self.ranking.places.values():
             for name, share in standing.broken_by.items():
@@ -163,27 +162,6 @@ class RankingView:
         """The address of the index of all rows; empty where all rows stand in the page of the track."""
         return data_file(self.leaderboard, self.table.id, "rows.json") if len(self.parts) > 1 else ""
 
-    @property
-    def rows_index(self) -> dict[str, Any]:
-        """What the script must know of all rows, a list for each fact, in the order of the page."""
-        groups, labels = list(GROUPS), [ranked_row.row.label for ranked_row in self.rows]
-        return {
-            "labels": labels,
-            "names": [ranked_row.name for ranked_row in self.rows],
-            "groups": [groups.index(ranked_row.group) for ranked_row in self.rows],
-            "worst": [ranked_row.row.number("worst") for ranked_row in self.rows],
-            "utility": [ranked_row.row.number("utility") for ranked_row in self.rows],
-            "words": [" ".join(badge.text for badge in ranked_row.badges) for ranked_row in self.rows],
-            "near": [int(ranked_row.near) for ranked_row in self.rows],
-            "reason": [ranked_row.further_reason for ranked_row in self.rows],
-            "control": [ranked_row.place.control for ranked_row in self.rows],
-            "able": [int(ranked_row.place.able) for ranked_row in self.rows],
-            "flagged": [int(bool(ranked_row.place.flags)) for ranked_row in self.rows],
-            "complete": [int(ranked_row.place.complete) for ranked_row in self.rows],
-            "silent": self.ranking.silent,
-            "pages": [chunk.page for chunk in self.parts],
-        }
-
     @cached_property
     def _groups(self) -> Mapping[str, Group]:
         return groups_of(self.table, self.ranking)
@@ -222,65 +200,6 @@ class RankingView:
     def pickers(self) -> list[Picker]:
         """The choices above the table."""
         return pickers_of(self.ranking, self.facets)
-
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """What the page's script needs beside the index."""
-        keys = (
-            "over",
-            "attack",
-            "attacker",
-            "unaware",
-            "undefended",
-            "winner",
-            "alike",
-            "baseline",
-            "matched",
-            "best_alpha",
-            "against_alphas",
-            "broken_alpha",
-            "references",
-            "nested",
-            "chosen",
-        )
-        return {
-            **{key: getattr(self.ranking, key) for key in keys},
-            **self._about_rows,
-            "groups": list(group_titles(self.ranking).items()),
-            "compared_with": self.ranking.baseline_name,
-            "rows": self.rows_file,
-            "count": len(self.rows),
-            "secondary_measures": [
-                file for id in self.ranking.secondary_measures[1:] if (file := vectors_file(self.leaderboard, id))
-            ],
-            "attacks": self.attacks,
-            "attackNames": self.attack_names,
-            "measure": brief(self.column("worst").label),
-            "better": self.column("worst").better,
-        }
-
-    @property
-    def _about_rows(self) -> dict[str, Any]:
-        """What the script needs of rows; of a long ranking only names, as its index has everything else."""
-        if len(self.parts) > 1:
-            used_labels = {
-                *(ranked_row.row.label for ranked_row in self.parts[0].rows),
-                self.ranking.winner,
-                self.ranking.undefended,
-                self.ranking.baseline,
-            }
-            return {"names": {label: self.names[label] for label in self.names if label in used_labels}}
-        places = {
-            row.row.label: {
-                "control": row.place.control,
-                "able": row.place.able,
-                "flagged": bool(row.place.flags),
-                "complete": row.place.complete,
-                "reason": row.further_reason,
-            }
-            for row in self.rows
-        }
-        return {"names": self.names, "places": places, "silent": self.ranking.silent}
 
     def compared(self, *labels: str) -> str:
         """Return the address of the page that compares entries over all settings; empty without scores."""
@@ -328,41 +247,41 @@ class RankingView:
             means_by_label[label] = {key: float(np.nanmean(v)) for key, v in by_group.items() if not np.isnan(v).all()}
         return means_by_label
 
+    @cached_property
+    def _entries(self) -> dict[str, Entry]:
+        return {entry.label: entry for entry in self.leaderboard.entries}
+
     def _row(self, row: Row) -> RankedRow:
         standing = self.ranking.places[row.label]
-        entries_by_label = {e.label: e for e in self.leaderboard.entries}
-        entries = [
-            entries_by_label[member_label]
-            for member_label in dict.fromkeys([row.label, *row.label.split(" + ")])
-            if member_label in entries_by_label
-        ]
+        labels = dict.fromkeys([row.label, *row.label.split(" + ")])
+        entries = [self._entries[label] for label in labels if label in self._entries]
         return RankedRow(
-            row,
-            standing,
-            self.names[row.label],
-            name_of(row.label).chips,
-            self._groups[row.label],
-            row.label in unseparated(self.ranking),
-            self.lanes.of(row),
-            self._worst_attack(standing),
-            badges_of(self.ranking, row.label, self.attack_names),
-            self._bars(row.label),
-            [image for image in self.gallery if image.example.entry == row.label][:4],
-            _needed(row, standing),
-            entries,
-            compute_again(self.leaderboard, [(entry.kind, entry.label) for entry in entries]),
-            bibtex(
+            row=row,
+            place=standing,
+            name=self.names[row.label],
+            chips=name_of(row.label).chips,
+            group=self._groups[row.label],
+            near=row.label in unseparated(self.ranking),
+            lane=self.lanes.of(row),
+            worst_attack=self._worst_attack(standing),
+            badges=badges_of(self.ranking, row.label, self.attack_names),
+            bars=self._bars(row.label),
+            images=[image for image in self.gallery if image.example.entry == row.label][:4],
+            needed=_needed(row, standing),
+            entries=entries,
+            command=compute_again(self.leaderboard, [(entry.kind, entry.label) for entry in entries]),
+            bibtex=bibtex(
                 self.leaderboard,
                 self.release,
                 row=row.label,
                 author=", ".join(dict.fromkeys(e.author for e in entries if e.author)),
                 version=", ".join(e.version for e in entries),
             ),
-            details_page(self.leaderboard, self.table, row.label),
+            page=details_page(self.leaderboard, self.table, row.label),
         )
 
     def _worst_attack(self, standing: Place) -> str:
-        """Return which attack is the worst most often, and how often; or how many units no attack makes worse."""
+        """Return the first of `attacks` for one row, in the words of `worst_words`; "" where there is none."""
         name = next(iter(standing.broken_by), "")
         return worst_words(self.attack_names[name], standing.broken_by[name]) if name else ""
 
@@ -396,15 +315,20 @@ def ranking_views(
             behind.get(ranking.comparison),
             gallery,
             release,
-            [behind[id] for id in ranking.secondary_measures[1:] if id in behind],
+            [behind[id] for id in secondary_comparisons(ranking) if id in behind],
         )
         for ranking, table in pairs
         if table is not None
     ]
 
 
+def secondary_comparisons(ranking: Ranking) -> tuple[str, ...]:
+    """Return the ids of the comparisons by which a winner has to be better, too: all but that of the ranking."""
+    return ranking.secondary_measures[1:]
+
+
 def worst_words(attack: str, share: float) -> str:
-    """Return how often an attack is the worst; of "no attack", how many units survive all attacks."""
+    """Return on which share of units an attack is the worst, as in "I-FGSM, 50%"; of "no attack": "84% survive"."""
     return f"{share:.0%} survive" if attack == NO_ATTACK else f"{attack}, {share:.0%}"
 
 
@@ -418,15 +342,17 @@ def _further(scores: Scores, ranking: Ranking) -> Further:
     return Further(comparison.measure, comparison.description, comparison.better, texts)
 
 
-def row_text(value: Value | None, column: ColumnSpec) -> str:
-    """Return the ends of an interval as text, or "" where there is none."""
+def interval_text(value: Value | None, column: ColumnSpec) -> str:
+    """Return the interval of a value as text, as in "0.1–0.3"; "" where it has none."""
     if value is None or value.low is None or value.high is None:
         return ""
     return f"{shown(Value(value=value.low), column)}–{shown(Value(value=value.high), column)}"
 
 
 def _needed(row: Row, standing: Place) -> int | None:
-    """Return how many units, or clusters, separate a row from the first one; None where it has as many, or unknown."""
+    """Return how many units, or clusters, would tell a row from the first one; None if it has as many, or unknown."""
     worst = row.values.get("worst")
-    had = (worst.n if worst.clusters is None else worst.clusters) if worst is not None else None
-    return standing.needed if standing.needed is not None and had is not None and standing.needed > had else None
+    if worst is None or standing.needed is None:
+        return None
+    measured = worst.n if worst.clusters is None else worst.clusters
+    return standing.needed if measured is not None and standing.needed > measured else None

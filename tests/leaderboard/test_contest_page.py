@@ -39,6 +39,7 @@ from imharness.statistics.head_to_head import head_to_head
 from imharness.tracks import TrackReport
 from imharness_iqa.tables import worst
 from imharness_leaderboard.numbers import _index
+from imharness_leaderboard.ranking_script import script_facts
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.scores import Scores, worst_case
 from imharness_membership.tables import canaries
@@ -314,7 +315,7 @@ def in_both(page: Page, report: TrackReport, index: int = 0) -> tuple[list[tuple
         " return found; }"
     )
     on_site(page)
-    displayed = page.evaluate(script, [files, json.loads(json.dumps(view.facts)), picks])
+    displayed = page.evaluate(script, [files, json.loads(json.dumps(script_facts(view))), picks])
     return list(zip(picks, displayed, strict=True)), ranking
 
 
