@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from imharness.errors import StoreError
 from imharness.results.entries import EVIDENCE, Standing
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness_leaderboard.addresses import track_page
 from imharness_leaderboard.tables import column_named, shown
-from imharness_leaderboard.wording import brief
 
 FILE = "data/releases.json"
 Kind = Literal["", "up", "down", "new", "gone", "same place"]

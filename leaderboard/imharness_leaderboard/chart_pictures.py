@@ -16,13 +16,14 @@ from matplotlib.axis import Axis
 from imharness.results.charts import Chart, Series
 from imharness.results.identity import digest
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
 from imharness.statistics.correlation import kendall_rows
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.names import display_names, head_of
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Draw, Picture, Style, rows_high, write_labels
 from imharness_leaderboard.tables import column_named, shown, table_named
-from imharness_leaderboard.wording import brief, on_axis
+from imharness_leaderboard.wording import on_axis
 
 HEIGHT = 4.6
 """The height of curves and scatter plots, inches; that of dots follows from the number of rows."""

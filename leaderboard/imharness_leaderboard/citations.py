@@ -16,9 +16,10 @@ from imharness.exports.marks import proxies_of, standing_of
 from imharness.results.entries import Entry
 from imharness.results.labels import LABEL
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness.results.tables import joined
 from imharness_leaderboard.addresses import slug
-from imharness_leaderboard.wording import brief, partial
+from imharness_leaderboard.wording import partial
 
 NAME = "Image privacy leaderboard"
 AUTHORS = "The image-privacy-harness authors"

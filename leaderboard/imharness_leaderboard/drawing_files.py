@@ -17,6 +17,7 @@ import jinja2
 
 from imharness.exports.marks import proxies_of
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness_leaderboard.addresses import data_file, picture_base
 from imharness_leaderboard.attack_heatmap import Heat
 from imharness_leaderboard.drawing import LINE, width_of
@@ -26,7 +27,6 @@ from imharness_leaderboard.published import Slopes
 from imharness_leaderboard.ranking_rows import RankedRow, group_titles
 from imharness_leaderboard.rankings import RankingView, interval_text
 from imharness_leaderboard.tables import shown
-from imharness_leaderboard.wording import brief
 
 STATIC = Path(__file__).parent / "static"
 PAPER = "#ffffff"

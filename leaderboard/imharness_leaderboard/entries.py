@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from imharness.results.entries import EVIDENCE, Entry, flags_in
 from imharness.results.labels import id_of
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import display_names, in_names
+from imharness.results.naming import brief, display_names, in_names
 from imharness.results.rankings import Kept, Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, joined, several
 from imharness_leaderboard.addresses import entry_page
 from imharness_leaderboard.gallery import GalleryExample
 from imharness_leaderboard.scores import CONDITIONS
 from imharness_leaderboard.tables import column_named, table_named, why
-from imharness_leaderboard.wording import brief
 
 Rival = tuple[str, float | None, float | None]
 """Another entry's label, and the shares of conditions won and lost against it, %."""

@@ -11,6 +11,7 @@ import jinja2
 from jinja2.bccache import Bucket, BytecodeCache
 
 from imharness.exports import marks
+from imharness.results import naming
 from imharness_leaderboard import (
     addresses,
     citations,
@@ -81,7 +82,8 @@ def environment(**shared: object) -> jinja2.Environment:
             names,
             ("head_of", "in_names", "plural", "short_titles", "spelled_measure", "table_title", "title_with_names"),
         ),
-        (wording, ("brief", "breaking", "facet_text", "moment", "partial")),
+        (naming, ("brief",)),
+        (wording, ("breaking", "facet_text", "moment", "partial")),
         (marks, ("places_of", "proxies_of")),
     ):
         templates.globals.update({name: getattr(module, name) for name in offered})

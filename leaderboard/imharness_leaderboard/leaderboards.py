@@ -19,6 +19,7 @@ from imharness.ranking.unchanged import installed_code
 from imharness.reading.text import reason as reason_of
 from imharness.results.identity import digest, version_of
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness.results.pairwise import places
 from imharness.results.rankings import Ranking
 from imharness.results.storage import sha256_of
@@ -28,7 +29,6 @@ from imharness.statistics.win_rates import ALPHA
 from imharness_leaderboard.guide_pages import FOLDER
 from imharness_leaderboard.scores import Scores, scores_of
 from imharness_leaderboard.texts import PLACES
-from imharness_leaderboard.wording import brief
 
 
 def current_leaderboards(address: str | Path) -> tuple[list[Leaderboard], list[str]]:

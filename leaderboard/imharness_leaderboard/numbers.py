@@ -21,7 +21,7 @@ from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
 from imharness.results.labels import settings_of
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import SMALL, STAND_IN
+from imharness.results.naming import SMALL, STAND_IN, brief
 from imharness.results.pairwise import places, weights_of
 from imharness.results.tables import Table
 from imharness.results.version import SCHEMA
@@ -31,7 +31,7 @@ from imharness.statistics.head_to_head import tie_groups
 from imharness_leaderboard.addresses import data_file, vectors_file
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.scores import Scores
-from imharness_leaderboard.wording import brief, facet_text
+from imharness_leaderboard.wording import facet_text
 
 NOT_SHOWN = ("numbers", "examples", "comparisons")
 """Fields of a leaderboard that ``results.json`` leaves out."""

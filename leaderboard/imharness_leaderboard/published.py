@@ -18,7 +18,7 @@ from imharness.papers.order import ALPHA, FEWEST
 from imharness.papers.published import PublishedTable, published_tables
 from imharness.papers.verdicts import JUDGED, OTHER, SAME, Cell, Comparison, Series, agreement
 from imharness.results.leaderboards import Leaderboard
-from imharness_leaderboard.wording import brief
+from imharness.results.naming import brief
 
 DRAWN = 12
 """The most quantities that are drawn, rank against rank."""

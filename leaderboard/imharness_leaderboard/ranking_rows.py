@@ -14,6 +14,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from imharness.results.entries import NOT_JUDGED, Entry
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness.results.rankings import Place, Ranking, p_text
 from imharness.results.tables import Row, Table
 from imharness_leaderboard.addresses import rows_page, track_page
@@ -21,7 +22,6 @@ from imharness_leaderboard.entries import barred_words, keeps, kept_words
 from imharness_leaderboard.gallery import GalleryExample
 from imharness_leaderboard.interval_rows import Lane
 from imharness_leaderboard.names import attack_names
-from imharness_leaderboard.wording import brief
 
 Group = Literal["eligible", "worse", "barred", "control"]
 GROUPS: Mapping[Group, str] = {

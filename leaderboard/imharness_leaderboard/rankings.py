@@ -11,6 +11,7 @@ import numpy as np
 from imharness.results.comparisons import Comparison
 from imharness.results.entries import Entry
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness.results.rankings import Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import data_file, details_page, track_slug, vectors_file
@@ -46,7 +47,7 @@ from imharness_leaderboard.ranking_rows import (
 )
 from imharness_leaderboard.scores import Scores, setting_means, worst_case
 from imharness_leaderboard.tables import column_named, shown, table_named
-from imharness_leaderboard.wording import brief, last_sentence
+from imharness_leaderboard.wording import last_sentence
 
 BAR = 200.0
 """The width of the longest bar of an attack, px."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness_leaderboard.addresses import published_page, table_page, track_page
 from imharness_leaderboard.entries import EntryView
 from imharness_leaderboard.guide_pages import GUIDES
 from imharness_leaderboard.methods import statistics
 from imharness_leaderboard.texts import CLAIMS, ON_SITE, STUDIES, glossary, sections, studies
-from imharness_leaderboard.wording import brief
 
 Found = list[str]
 """Text, what it is, the address of its page, and further words by which it is found."""

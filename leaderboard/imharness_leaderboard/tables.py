@@ -6,9 +6,9 @@ from imharness.exports.marks import Marks
 from imharness.results.comparisons import Comparison
 from imharness.results.labels import id_of
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.naming import brief
 from imharness.results.tables import ColumnSpec, Table, Value, joined, several
 from imharness.statistics.clusters import FEWEST
-from imharness_leaderboard.wording import brief
 
 INTERVALS = "Simultaneous 95% intervals of the differences between all rows"
 

@@ -1,4 +1,4 @@
-"""How sizes, moments and labels with several lines are written; names of components are those of all forms."""
+"""How the site writes sizes, moments, values of facets, and labels that are broken into lines."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ from markupsafe import Markup, escape
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.naming import brief
 
-__all__ = [
-    "breaking",
-    "brief",
-    "facet_text",
-    "human_size",
-    "last_sentence",
-    "moment",
-    "on_axis",
-    "partial",
-    "with_code",
-]
 ATTACKERS = {
     "unaware": "does not know the defense",
     "fixed": "does not know the defense",
@@ -27,17 +16,15 @@ ATTACKERS = {
     "adaptive": "knows the defense",
 }
 """What an attacker knows, as data have it -> as pages say it."""
+PARTS = re.compile(r"(?<=[/,=_+])|(?=\[)")
+"""Where a label may be broken: after one of the signs ``/ , = _ +``, and before a bracket."""
+ON_AXIS = 72
+"""The longest line of a label on an axis, in letters: a longer one would leave the picture no width."""
 
 
 def facet_text(name: str, value: str) -> str:
     """Return the value of a facet, such as an attack, a data set or what the attacker knows, as pages show it."""
     return ATTACKERS.get(value, value) if name == "attacker" else brief(value)
-
-
-PARTS = re.compile(r"(?<=[/,=_+])|(?=\[)")
-"""Where a label may be broken: after one of the signs ``/ , = _ +``, and before a bracket."""
-ON_AXIS = 72
-"""The longest line of a label on an axis, in letters: a longer one would leave the picture no width."""
 
 
 def breaking(label: str) -> Markup:
@@ -70,11 +57,9 @@ def human_size(size: int) -> str:
 
 def partial(leaderboard: Leaderboard) -> str:
     """Return how much of a run its tables show, as in "312 of 1,877 tasks"; empty where nothing is waiting."""
-    return (
-        f"{leaderboard.tasks_done:,} of {leaderboard.tasks_done + leaderboard.waiting:,} tasks"
-        if leaderboard.waiting
-        else ""
-    )
+    if not leaderboard.waiting:
+        return ""
+    return f"{leaderboard.tasks_done:,} of {leaderboard.tasks_done + leaderboard.waiting:,} tasks"
 
 
 def moment(stamp: str) -> str:

@@ -8,7 +8,6 @@ import torch
 from pydantic import Field, model_validator
 
 from imharness.data import ImageDataset, ImageRng, Images, Info, derive_seed, hookimpl
-from imharness.errors import Unavailable, UsageError
 from imharness.files import file_digest
 from imharness_embedded.pairs import MILD, DistortedPairs
 from imharness_vision.distortions.networks import PUBLISHED, networks_in, redrawn
@@ -54,10 +53,7 @@ class CnnPairs(DistortedPairs):
 
     def content(self) -> str:
         """Return a digest of the folder's images and of the networks."""
-        try:
-            return super().content() + file_digest(self.file)
-        except (UsageError, Unavailable, OSError):
-            return super().content()
+        return super().content() + file_digest(self.file)
 
     @torch.no_grad()
     def _distorted(self, images: Images, groups: list[str], strength: tuple[float, float]) -> Images:
@@ -77,7 +73,7 @@ class CnnPairs(DistortedPairs):
         return out
 
     def _networks(self, groups: list[str], strength: tuple[float, float]) -> np.ndarray:
-        """Return the number of the network of each image: the first of two drawn ones if mild, else the second."""
+        """Return the number of each image's network: its group draws two, of which the first changes it mildly."""
         index = 0 if strength == MILD else 1
         drawn = (np.random.default_rng(derive_seed("cnn-networks", group, self.size)) for group in groups)
         return np.array([rng.choice(self.networks, 2, replace=False)[index] for rng in drawn])

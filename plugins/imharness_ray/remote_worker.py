@@ -17,6 +17,8 @@ AHEAD_S = 2.0
 """How long a worker continues with tasks that it was given together, s."""
 ABSENT = "absent"
 """The status of a task that needs weights or data that are not on the node."""
+ENDING = (ABSENT, "store")
+"""The statuses after which no further task is begun: the node, or its store, lacks something."""
 
 
 class Unlike(HarnessError):
@@ -72,7 +74,7 @@ class RemoteWorker:
             raise Unlike(f"the store {config['store']} is a different one there: what this run wrote is not in it")
         note(store, name)
         self._worker = Worker(WorkerConfig(**config))
-        self._here = set[str]()
+        self._checked = set[str]()
         gc.collect()
         gc.freeze()
 
@@ -85,7 +87,7 @@ class RemoteWorker:
         since, reports = time.monotonic(), list[tuple[str, str, str]]()
         for key, spec in tasks:
             reports.append((key, *self._one(key, spec)))
-            if reports[-1][1] in (ABSENT, "store") or time.monotonic() - since > AHEAD_S:
+            if reports[-1][1] in ENDING or time.monotonic() - since > AHEAD_S:
                 break
         return reports
 
@@ -102,11 +104,11 @@ class RemoteWorker:
         """Raise `Unavailable` unless this node has what the components of a task need; each is checked once."""
         for role, ref in task.components.items():
             key = f"{ref.kind} {ref.label} {dict(ref.parameters)}"
-            if key not in self._here:
+            if key not in self._checked:
                 try:
                     self._worker.cache.component(task, role).require()
                 except Unavailable:
                     raise
                 except Exception:  # the task itself then fails, and its record says why
                     return
-                self._here.add(key)
+                self._checked.add(key)

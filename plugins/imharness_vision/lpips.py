@@ -119,7 +119,7 @@ class FeatureDistance(nn.Module):
         return torch.stack(distances).sum(dim=0)
 
     def forward(self, images: Images, reference: Images) -> Scores:
-        return self.compare(self.features(images), self.features(single(reference)))
+        return self.compare(self.features(images), self.features(not_repeated(reference)))
 
 
 def dropped(values: torch.Tensor, drop: tuple[float, torch.Generator] | None) -> torch.Tensor:
@@ -131,8 +131,8 @@ def dropped(values: torch.Tensor, drop: tuple[float, torch.Generator] | None) ->
     return values * mask.to(values.device) / (1 - share)
 
 
-def single(reference: Images) -> Images:
-    """Return a reference that was expanded to many rows as the one that it is, others as they are."""
+def not_repeated(reference: Images) -> Images:
+    """Return the one row of a reference that was expanded to many rows, and others as they are."""
     return reference[:1] if len(reference) > 1 and reference.stride(0) == 0 else reference
 
 
@@ -163,7 +163,7 @@ def published_heads(
     return [linear[f"lin{number}.model.1.weight"].flatten() for number in range(len(linear))]
 
 
-def whole(net: Literal["alex", "vgg", "squeeze"], asset: Asset) -> FeatureDistance:
+def published_in(net: Literal["alex", "vgg", "squeeze"], asset: Asset) -> FeatureDistance:
     """Return a distance whose backbone and linear heads are in one file, the state of the package's network."""
     with Undrawn():
         distance = untrained(net)

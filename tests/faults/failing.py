@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+FULL, READ_ONLY, FLAKY = errno.ENOSPC, errno.EROFS, errno.EIO
 CHANGING = ("mkdir", "replace", "rename", "unlink", "truncate")
 ASKING = ("stat", "scandir", "listdir")
 
@@ -20,7 +21,7 @@ ASKING = ("stat", "scandir", "listdir")
 def failing(
     folder: Path, error: int, *, writes_only: bool = True, share: float = 1.0, seed: int = 0, slow_s: float = 0.0
 ) -> Iterator[list[str]]:
-    """Let the share of calls on files below `folder` fail with an error number, after `slow_s`; yield what failed.
+    """Let a share of the calls on files below `folder` fail with an error number, each after `slow_s`; yield them.
 
     `writes_only`: reading and asking work, as on a full or a read-only file system.
     """
@@ -36,7 +37,7 @@ def failing(
 
     def wrapped(name: str, function: Callable, writes: Callable[..., bool]) -> Callable:
         def call(path, *arguments, **named):
-            if name != "mkdir" or not Path(path).exists():
+            if name != "mkdir" or not Path(path).exists():  # else the folder exists, on full disks, too
                 strike(name, path, writes(*arguments, **named))
             return function(path, *arguments, **named)
 
@@ -58,6 +59,3 @@ def failing(
         for name in ASKING:
             patch.setattr(os, name, wrapped(name, getattr(os, name), lambda *arguments, **named: False))
         yield failed
-
-
-FULL, READ_ONLY, FLAKY = errno.ENOSPC, errno.EROFS, errno.EIO

@@ -2,8 +2,9 @@
 
 import pytest
 
+from imharness.results.naming import brief
 from imharness_leaderboard.names import Name, in_names, name_of, short_names
-from imharness_leaderboard.wording import ON_AXIS, brief, on_axis
+from imharness_leaderboard.wording import ON_AXIS, on_axis
 from imharness_membership.tables.contest import MATCHED as STOPPED
 
 

@@ -10,11 +10,11 @@ from playwright.sync_api import Page, expect
 
 from imharness.contracts.component import SELECTABLE
 from imharness.results.entries import Entry, Standing
+from imharness.results.naming import brief
 from imharness_leaderboard import citations
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
 from imharness_leaderboard.entries import entry_views
 from imharness_leaderboard.tables import shown
-from imharness_leaderboard.wording import brief
 
 from .browsing import settled
 from .conftest import EVIL, leaderboard

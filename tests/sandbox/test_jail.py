@@ -12,12 +12,11 @@ from click.testing import CliRunner
 import imharness_embedded
 from imharness.cli import cli
 from imharness.errors import Unavailable
-from imharness_submissions.sandbox import jail, seccomp
-from imharness_submissions.sandbox import selftest as inside
+from imharness_submissions.sandbox import jail, seccomp, selftest
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, arguments, interpreter, require_sandbox
 from imharness_submissions.sandbox.processes import ControlGroup, tree
-from imharness_submissions.sandbox.selftest import look, selftest, verdict
+from imharness_submissions.sandbox.selftest import look, verdict
 
 
 def test_root_runs_nothing_where_nothing_holds_its_processes(sandbox: None, monkeypatch) -> None:
@@ -32,15 +31,13 @@ def test_root_runs_nothing_where_nothing_holds_its_processes(sandbox: None, monk
 
 def test_packages_with_data_sets_are_empty_inside(sandbox: None, tmp_path: Path, monkeypatch) -> None:
     folder = Path(imharness_embedded.__file__).parent
-    monkeypatch.setattr(jail, "roots", lambda: (*roots, folder.parent))
+    roots = (*jail.roots(), folder.parent)
+    monkeypatch.setattr(jail, "roots", lambda: roots)
     for masked, count in (((folder,), "0"), ((), str(len(list(folder.iterdir()))))):
         spec = GuestSpec("x", tmp_path, masked=masked)
         code = f"import os; print(len(os.listdir({str(folder)!r})))"
         done = subprocess.run(arguments(spec, [*interpreter(), "-c", code]), capture_output=True, text=True, check=True)
         assert done.stdout.strip() == count
-
-
-roots = jail.roots()
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +121,13 @@ def test_the_doctor_finds_nothing_of_the_outside_inside(
     (tmp_path / "next").symlink_to(os.path.realpath(sys.executable))
     monkeypatch.setattr(sys, "executable", str(python))
     results: dict[str, bool] = {}
+    look_inside = selftest.selftest
 
-    def seen() -> dict[str, bool]:
-        results.update(selftest())
+    def recorded() -> dict[str, bool]:
+        results.update(look_inside())
         return results
 
-    monkeypatch.setattr(inside, "selftest", seen)
+    monkeypatch.setattr(selftest, "selftest", recorded)
     done = CliRunner().invoke(cli, ["doctor", "--json"])
     assert '"sandbox": "bubblewrap' in done.output
     assert "holds" in done.output

@@ -26,8 +26,9 @@ class MedianBlur(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            exact = images.requires_grad and self.kernel != SMALL[0]  # grey levels are equal to 1e-3 only
-            return _Blur.apply(images, self.kernel, self._of_windows if exact else self._blurred)
+            by_levels = self.kernel != SMALL[0]  # these medians may differ from each value of the window, by rounding
+            median = self._of_windows if images.requires_grad and by_levels else self._blurred
+            return _Blur.apply(images, self.kernel, median)
 
         return purify
 
@@ -35,17 +36,17 @@ class MedianBlur(Purification):
         if images.device.type != "cpu":
             return self._of_windows(images)
         blurred = torch.empty(images.shape)
-        few = max(1, AT_ONCE // images.shape[2:].numel())
-        for planes, out in zip(images.flatten(0, 1).split(few), blurred.flatten(0, 1).split(few), strict=True):
-            self._few(planes, out)
+        at_once = max(1, AT_ONCE // images.shape[2:].numel())
+        for planes, out in zip(images.flatten(0, 1).split(at_once), blurred.flatten(0, 1).split(at_once), strict=True):
+            self._filter(planes, out)
         return blurred
 
     def _of_windows(self, planes: torch.Tensor) -> torch.Tensor:
         windows = _mirrored(planes, self.kernel).unfold(-2, self.kernel, 1).unfold(-2, self.kernel, 1)
         return windows.flatten(-2).median(dim=-1).values
 
-    def _few(self, planes: torch.Tensor, out: torch.Tensor) -> None:
-        """Write the medians of planes ``(k, H, W)``, which are padded and stacked for OpenCV where it has a filter."""
+    def _filter(self, planes: torch.Tensor, out: torch.Tensor) -> None:
+        """Write the medians of planes ``(k, H, W)``, which are stacked into one for OpenCV, where it has a filter."""
         if bool(planes.sum().isnan()):  # OpenCV treats NaN as a number
             out.copy_(self._of_windows(planes))
             return
@@ -105,13 +106,14 @@ def _windows(padded: torch.Tensor, kernel: int) -> Iterator[torch.Tensor]:
 
 def _grey_levels(plane: np.ndarray) -> np.ndarray | None:
     """Return uint8 levels, which OpenCV's large medians need; None if a value lies between two levels."""
-    if _off(plane[:1], cv2.convertScaleAbs(plane[:1], alpha=255)):
+    if _off(plane[:1], cv2.convertScaleAbs(plane[:1], alpha=255)):  # most planes without levels show it in a row
         return None
     levels = cv2.convertScaleAbs(plane, alpha=255)
     return None if _off(plane, levels) else levels
 
 
 def _off(plane: np.ndarray, levels: np.ndarray) -> bool:
+    """Return whether a value differs from its level by 1e-3 levels or more."""
     return bool(cv2.norm(plane * np.float32(255), levels.astype(np.float32), cv2.NORM_INF) >= 1e-3)
 
 

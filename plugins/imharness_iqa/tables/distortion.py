@@ -12,8 +12,9 @@ UNITS = {"linf": (255.0, "L-inf, 1/255"), "ssim": (1.0, "SSIM"), "psnr": (1.0, "
 """Measure -> the factor of its numbers, and its label."""
 _ROWS = """
 SELECT a.dataset, metric, method, strength, distortion, name, c.photograph, linf,
-       CAST(CASE distortion WHEN 'linf' THEN linf WHEN 'ssim' THEN ssim
-            WHEN 'psnr' THEN CASE WHEN linf > 0 THEN psnr END END AS DOUBLE) AS achieved
+       CAST(CASE WHEN distortion = 'linf' THEN linf
+                 WHEN distortion = 'ssim' THEN ssim
+                 WHEN distortion = 'psnr' AND linf > 0 THEN psnr END AS DOUBLE) AS achieved
 FROM attack a JOIN clean c USING (dataset, metric, name) WHERE NOT adaptive AND distortion IS NOT NULL
 """
 
@@ -24,12 +25,12 @@ def tables(query: Query) -> list[Table]:
         return []
     facets = ["distortion", "strength", "metric", "dataset"]
     blocks = query.blocks(_ROWS, entry="method", by=facets, measures=["achieved", "linf"], about=["photograph"])
-    rows = [
-        _row(label, condition, *blocks.once_by("photograph", "achieved", label, [c]))
-        for c, condition in enumerate(blocks.conditions)
-        for label in blocks.entries
-        if condition["strength"] in TARGETS[condition["distortion"]] and len(blocks.of("linf", label, [c]))
-    ]
+    rows = []
+    for c, condition in enumerate(blocks.conditions):
+        for label in blocks.entries:
+            if condition["strength"] in TARGETS[condition["distortion"]] and len(blocks.of("linf", label, [c])):
+                achieved, photographs = blocks.once_by("photograph", "achieved", label, [c])
+                rows.append(_row(label, condition, achieved, photographs))
     columns = (
         ColumnSpec(key="target", label="target", description="Mean distortion that the strength stands for."),
         ColumnSpec(
@@ -58,10 +59,10 @@ def tables(query: Query) -> list[Table]:
     return [table] if rows else []
 
 
-def _row(label: str, condition: dict[str, str], numbers: np.ndarray, photographs: np.ndarray) -> Row:
+def _row(label: str, condition: dict[str, str], distortions: np.ndarray, photographs: np.ndarray) -> Row:
     kind = condition["distortion"]
     factor, unit = UNITS[kind]
-    achieved, target = mean_value(factor * numbers, photographs), factor * TARGETS[kind][condition["strength"]]
+    achieved, target = mean_value(factor * distortions, photographs), factor * TARGETS[kind][condition["strength"]]
     values = {"target": Value(value=target), "achieved": achieved}
     if achieved.value is None:
         values |= {"achieved": missing("no image was changed"), "flag": Value(value=1.0)}

@@ -5,6 +5,8 @@ Bertran, Tang, Roth, Kearns, Morgenstern & Wu, "Scalable Membership Inference At
 tell about the record beside the true class's share: the class, and how the rest is spread over the other classes.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -21,6 +23,8 @@ LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 LEAST = 1e-3
 """The smallest standard deviation that something is divided by."""
 BATCH = 4096
+OfFeatures = Callable[[torch.Tensor], torch.Tensor]
+"""Features ``(n, f)`` -> a number for each row ``(n,)``."""
 
 
 class Qmia(MembershipEvaluator):
@@ -54,11 +58,12 @@ class Qmia(MembershipEvaluator):
 
         return infer
 
-    def _fitted(self, features: torch.Tensor, odds: torch.Tensor) -> "tuple[_Linear, _Spread]":
-        """Return location and scale of the quantiles as functions of features ``(n, f)``, by the pinball loss.
+    def _fitted(self, features: torch.Tensor, odds: torch.Tensor) -> tuple[OfFeatures, OfFeatures]:
+        """Return location and spread of the log odds ``(n,)`` as functions of features ``(n, f)``, by the pinball loss.
 
-        Quantile q of the log odds ``(n,)`` of a row is location + scale * shape[q]; all rows share the shape. It is
-        learnt in units of `width`, the standard deviation of `odds`, from their mean `centre`.
+        Quantile q of a row is location + spread * shape[q], with location = centre + width * features @ weights[0] and
+        spread = width * exp(features @ weights[1]); all rows share the shape. `centre` and `width` are the mean and the
+        standard deviation of `odds`.
         """
         centre = odds.mean() if len(odds) else odds.new_zeros(())
         width = odds.std().clamp(min=LEAST) if len(odds) > 1 else odds.new_ones(())
@@ -74,28 +79,8 @@ class Qmia(MembershipEvaluator):
             above = ((odds[rows] - centre) / width - location)[:, None] - scale[:, None] * shape
             loss = torch.maximum(levels * above, (levels - 1) * above).mean()
             descent.step(loss + self.ridge * weights.square().sum() / 2)
-        weights = weights.detach()
-        return _Linear(weights[0], centre, width), _Spread(weights[1], width)
-
-
-class _Linear:
-    """The location of the quantiles."""
-
-    def __init__(self, weights: torch.Tensor, centre: torch.Tensor, width: torch.Tensor) -> None:
-        self.weights, self.centre, self.width = weights, centre, width
-
-    def __call__(self, features: torch.Tensor) -> torch.Tensor:
-        return self.centre + self.width * (features @ self.weights)
-
-
-class _Spread:
-    """The scale of the quantiles."""
-
-    def __init__(self, weights: torch.Tensor, width: torch.Tensor) -> None:
-        self.weights, self.width = weights, width
-
-    def __call__(self, features: torch.Tensor) -> torch.Tensor:
-        return self.width * (features @ self.weights).exp()
+        of_location, of_spread = weights.detach()
+        return lambda x: centre + width * (x @ of_location), lambda x: width * (x @ of_spread).exp()
 
 
 def _features(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

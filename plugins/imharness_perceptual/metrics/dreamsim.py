@@ -14,7 +14,7 @@ from imharness.errors import Unavailable, UsageError
 from imharness.files import read_json
 from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_perceptual.references import ReferenceFeatures
-from imharness_vision.lpips import single
+from imharness_vision.lpips import not_repeated
 from imharness_vision.perceptual import normalised
 from imharness_vision.vit import VisionTransformer, adapted, at_side
 from imharness_vision.weights import Undrawn, fill, frozen, state_dict, unpacked, weights_in
@@ -70,7 +70,7 @@ class DreamSim(FullReferenceMetric):
         reference_features = ReferenceFeatures(embedded, limit=1)
 
         def score(images: Images, reference: Images) -> Scores:
-            return 1 - (embedded(images)[0] * reference_features(single(reference))[0]).sum(dim=1)
+            return 1 - (embedded(images)[0] * reference_features(not_repeated(reference))[0]).sum(dim=1)
 
         return score
 

@@ -16,7 +16,7 @@ from torch import nn
 
 from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_perceptual.references import ReferenceFeatures
-from imharness_vision.lpips import single
+from imharness_vision.lpips import not_repeated
 from imharness_vision.vit import SIDE, at_side
 from imharness_vision.weights import Undrawn, fill, frozen, state_dict
 
@@ -142,7 +142,7 @@ class LipSim(FullReferenceMetric):
         reference_features = ReferenceFeatures(lambda images: [network(at_side(images))], limit=1)
 
         def score(images: Images, reference: Images) -> Scores:
-            (origin,) = reference_features(single(reference))
+            (origin,) = reference_features(not_repeated(reference))
             return 1 - F.cosine_similarity(network(at_side(images)), origin, dim=1, eps=LEAST)
 
         return score

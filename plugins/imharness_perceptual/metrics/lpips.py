@@ -26,7 +26,7 @@ from imharness.errors import Unavailable
 from imharness.files import file_digest
 from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_perceptual.references import ReferenceFeatures
-from imharness_vision.lpips import BACKBONES, FeatureDistance, Net, Variant, published, single, untrained
+from imharness_vision.lpips import BACKBONES, FeatureDistance, Net, Variant, not_repeated, published, untrained
 from imharness_vision.weights import frozen, weights_in
 
 PUBLISHED = ("lin", "baseline")
@@ -105,7 +105,7 @@ class Lpips(FullReferenceMetric):
         reference_features = ReferenceFeatures(network.features, limit=1)
 
         def score(images: Images, reference: Images) -> Scores:
-            return network.compare(network.features(images), reference_features(single(reference)))
+            return network.compare(network.features(images), reference_features(not_repeated(reference)))
 
         return score
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_perceptual.references import ReferenceFeatures
-from imharness_vision.lpips import single, whole
+from imharness_vision.lpips import not_repeated, published_in
 from imharness_vision.weights import frozen
 
 Attacked = Literal["x0", "x1", "ref", "x0_x1", "x0_tune"]
@@ -47,11 +47,11 @@ class RLpips(FullReferenceMetric):
         return (ASSETS[self.attacked],)
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        network = frozen(whole("alex", ASSETS[self.attacked]), device)
+        network = frozen(published_in("alex", ASSETS[self.attacked]), device)
         reference_features = ReferenceFeatures(network.features, limit=1)
 
         def score(images: Images, reference: Images) -> Scores:
-            return network.compare(network.features(images), reference_features(single(reference)))
+            return network.compare(network.features(images), reference_features(not_repeated(reference)))
 
         return score
 

@@ -54,7 +54,9 @@ class _Passing(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         fault = self.server.fault(f"{self.command} {self.path}")
         if fault == "half a request":
-            self.rfile.read(int(self.headers.get("Content-Length", 0)) // 2 or 10 * (self.command == "PUT"))
+            half = int(self.headers.get("Content-Length", 0)) // 2
+            chunked = self.command == "PUT" and not half  # the length is not known beforehand
+            self.rfile.read(10 if chunked else half)
             self._reset()
             return
         body = self._body()
@@ -62,7 +64,8 @@ class _Passing(BaseHTTPRequestHandler):
         if fault == "late":
             time.sleep(0.2)
         if fault in ("failed", "slow down"):
-            self._answer(*((500, FAILED) if fault == "failed" else (503, SLOW_DOWN)), {}, False)
+            status, content = (500, FAILED) if fault == "failed" else (503, SLOW_DOWN)
+            self._answer(status, content, {})
             return
         if fault == "reset before":
             self._reset()
@@ -75,7 +78,7 @@ class _Passing(BaseHTTPRequestHandler):
         if fault == "reset after":
             self._reset()
             return
-        self._answer(answer.status, content, dict(answer.getheaders()), fault == "half an answer")
+        self._answer(answer.status, content, dict(answer.getheaders()), half=fault == "half an answer")
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
@@ -87,7 +90,7 @@ class _Passing(BaseHTTPRequestHandler):
         self.rfile.readline()
         return b"".join(chunks)
 
-    def _answer(self, status: int, content: bytes, headers: dict[str, str], half: bool) -> None:
+    def _answer(self, status: int, content: bytes, headers: dict[str, str], *, half: bool = False) -> None:
         self.send_response_only(status)
         forwarded = {k: v for k, v in headers.items() if k.lower() not in ("transfer-encoding", "connection")}
         if self.command != "HEAD":
