@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from imharness.results.store import Store
+from imharness.results.tables import Value
 from imharness_leaderboard import pages
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.ranking_rows import SHOWN, WHOLE, parts_of
@@ -20,6 +21,11 @@ ENTRIES, BYTES, NODES = 2000, 2_000_000, 6000
 """How many entries are ranked, and the most that their page may weigh before its first table and hold of elements."""
 
 
+def moved(value: Value, step: float) -> Value:
+    numbers = {name: getattr(value, name) for name in ("value", "low", "high")}
+    return value.model_copy(update={name: number + step for name, number in numbers.items() if number is not None})
+
+
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a site with one ranking of 2,000 entries, without their pages: only those of rows are looked at."""
@@ -28,23 +34,21 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     jpeg = next(row for row in table.rows if row.label == JPEG)
     rows, places = list(table.rows), dict(ranking.places)
     for i in range(ENTRIES - len(rows)):
-        label, move = f"acme/copy-{i:04d}[strength={i % 9},steps=10]", {}
-        for key, by in (("worst", 0.01), ("unaware", 0.005), ("utility", -1e-5)):
-            value = jpeg.values[key]
-            ends = {end: None if (x := getattr(value, end)) is None else x + by * i for end in ("value", "low", "high")}
-            move[key] = value.model_copy(update=ends)
-        move["rank"] = jpeg.values["rank"].model_copy(update={"value": float(i + 2), "low": 2.0, "high": float(i + 9)})
-        rows.append(jpeg.model_copy(update={"label": label, "values": {**jpeg.values, **move}}))
+        label = f"acme/copy-{i:04d}[strength={i % 9},steps=10]"
+        steps = {"worst": 0.01, "unaware": 0.005, "utility": -1e-5}
+        values = {**jpeg.values, **{key: moved(jpeg.values[key], step * i) for key, step in steps.items()}}
+        values["rank"] = Value(value=i + 2, low=2, high=i + 9)
+        rows.append(jpeg.model_copy(update={"label": label, "values": values}))
         places[label] = ranking.places[JPEG].model_copy(update={"front": i % 100 == 0})
     ranking = ranking.model_copy(update={"places": places, "winner": "", "comparison": ""})
     store = Store(folder / "store")
     facts = {"tables": (table.model_copy(update={"rows": tuple(rows)}),), "rankings": (ranking,), "charts": ()}
     store.save_leaderboard(leaderboard(track="harness/crowd", title="Crowd", comparisons=(), entries=(), **facts), {})
-    written = pages._Build._page
+    write_page = pages._Build._page
 
     def without_details(self: pages._Build, name: str, template: str, **facts: object) -> None:
         if template not in ("details.html", "entry.html"):
-            written(self, name, template, **facts)
+            write_page(self, name, template, **facts)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pages._Build, "_page", without_details)
@@ -131,12 +135,8 @@ def test_from_a_folder_on_disk_the_other_rows_are_links(browser: Browser, crowd:
 
 @pytest.mark.parametrize(("count", "sizes"), [(0, [0]), (1, [1]), (WHOLE, [WHOLE]), (WHOLE + 1, [SHOWN, SHOWN, 1])])
 def test_a_short_ranking_is_whole_and_a_long_one_in_parts(count: int, sizes: list[int]) -> None:
-    class View:
-        rows = tuple(range(count))
-        leaderboard = leaderboard()
-        table = leaderboard.tables[0]
-
-    chunks = parts_of(View.leaderboard, View.table, View.rows)
+    original, rows = leaderboard(), range(count)
+    chunks = parts_of(original, original.tables[0], rows)
     assert [len(chunk.rows) for chunk in chunks] == sizes
-    assert [row for chunk in chunks for row in chunk.rows] == list(View.rows)
+    assert [row for chunk in chunks for row in chunk.rows] == list(rows)
     assert chunks[0].page == "acme--evil.html"

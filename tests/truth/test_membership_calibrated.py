@@ -60,8 +60,13 @@ def split_of(leak: float, seed: int) -> Split:
     needs = {"target": Output(rows, target), "shadow": Output({}, {}), "references": Output({}, references)}
     result = calibrated.run(SimpleNamespace(need=needs.__getitem__, device=torch.device("cpu")))
     assert result.facts["references"] == MODELS
-    tensors = [torch.from_numpy(values) for values in (odds[1:], inside[1:], odds[1:, :2], odds[0, :2])]
-    score = Lira().statistic(torch.from_numpy(odds[0]), tensors[3], References(*tensors), COUNT).numpy()
+    models = References(
+        log_odds=torch.from_numpy(odds[1:]),
+        member=torch.from_numpy(inside[1:]),
+        population_log_odds=torch.from_numpy(odds[1:, :2]),
+        target_population_log_odds=torch.from_numpy(odds[0, :2]),
+    )
+    score = Lira().statistic(torch.from_numpy(odds[0]), models.target_population_log_odds, models, COUNT).numpy()
     return Split(inside[0], score, np.asarray(result.rows["p"]))
 
 
@@ -77,12 +82,14 @@ class Study(Simulated):
 
     def __init__(self, models: int = COUNT) -> None:
         super().__init__(len(LEAKS), 0, SPLITS, evaluators=1)
-        self.steps = frozenset({"evaluate", "train", "references"} | ({"calibrated"} if models == COUNT else set()))
+        tested = ["calibrated"] if models == COUNT else []
+        self.steps = frozenset(["evaluate", "train", "references", *tested])
         names = ["defense", "split", "row", "member", "score", "p"]
         columns: dict[str, list[Any]] = {name: [] for name in names}
         for (defense, split), one in world().items():
-            same, score = ([defense] * ROWS, [split] * ROWS, range(ROWS)), one.score.astype(np.float32)
-            for name, values in zip(names, (*same, one.member, score, one.p), strict=True):
+            score = one.score.astype(np.float32)
+            of_split = ([defense] * ROWS, [split] * ROWS, range(ROWS), one.member, score, one.p)
+            for name, values in zip(names, of_split, strict=True):
                 columns[name].extend(values)
         every = pa.table({name: pa.array(values) for name, values in columns.items()})
         self._db.register("every", every)
@@ -91,8 +98,8 @@ class Study(Simulated):
             f"SELECT {rows}, 'x/lira' AS evaluator, true AS adaptive, 0 AS label, true AS right, score FROM every"
         )
         self._db.register("evaluate", self._db.sql(evaluate).to_arrow_table())
-        tested = f'SELECT {rows}, p, {MODELS}.0 AS "references" FROM every'
-        self._db.register("calibrated", self._db.sql(tested).to_arrow_table())
+        tested_rows = f'SELECT {rows}, p, {MODELS}.0 AS "references" FROM every'
+        self._db.register("calibrated", self._db.sql(tested_rows).to_arrow_table())
         self._db.register("references_tasks", pa.table({"models": [models]}))
         self._db.register("calibrated_tasks", pa.table({"defense": [PLAIN]}))
         train = self._db.sql(

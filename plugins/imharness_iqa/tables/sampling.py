@@ -33,19 +33,24 @@ DRAWS, PER_CLUSTER = 10, 5
 _FEATURES = f"""
 SELECT dataset, {PHOTOGRAPH} AS name, avg(si) AS si, avg(cf) AS cf, avg(mos) AS mos FROM clean GROUP BY ALL ORDER BY ALL
 """
+MEAN = ColumnSpec(key="mean", label="mean", decimals=4, description="Mean over draws of the mean score.")
+VARIANCE = ColumnSpec(
+    key="variance", label="variance", decimals=6, description="Variance over draws of the mean score."
+)
+P_VALUE = ColumnSpec(key="p", label="p", decimals=4, description="Kruskal-Wallis test over the draws.")
 SCORES = {"source": "f(x)", "attacked": "f(x')", "defended": "f(D(x))", "score": "f(D(x'))"}
 PUBLISHED = {"d": "D / 100", "srocc": "SROCC", "r": "R", "ssim": "SSIM"}
 
 
 def report(query: Query, study: Study) -> TrackReport:
     """Return tables and charts for each data set with at least twice as many photographs as a subset has images."""
-    return _all(query, lambda: study, PER_CLUSTER, study.note)
+    return _report(query, lambda: study, PER_CLUSTER, study.note)
 
 
 def studies(query: Query, per_cluster: int) -> list[Table]:
     """Return the table for every data set that is large enough; raises `UsageError` if none is."""
     read_sources(query)
-    results = _all(query, lambda: load(query), per_cluster, "").tables
+    results = _report(query, lambda: load(query), per_cluster, "").tables
     if not results:
         raise UsageError(
             f"no data set of this store has {2 * per_cluster * CLUSTERS} photographs, enough for two draws."
@@ -53,7 +58,8 @@ def studies(query: Query, per_cluster: int) -> list[Table]:
     return list(results)
 
 
-def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) -> TrackReport:
+def _report(query: Query, study: Callable[[], Study], per_cluster: int, note: str) -> TrackReport:
+    """Return tables and charts; `study` is called, which takes long, only where a data set is large enough."""
     if not query.steps >= COMPUTED:
         return TrackReport()
     features, fewest = query(_FEATURES), 2 * per_cluster * CLUSTERS
@@ -62,28 +68,24 @@ def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) 
     if not large:
         return TrackReport()
     loaded = study()
-    scores, tables, charts = photograph_means(query, loaded), list[Table](), list[Chart]()
+    means, tables, charts = photograph_means(query, loaded), list[Table](), list[Chart]()
     black_box = loaded.attacked.where(attacker="fixed", type="black-box").of(*loaded.chosen)
     for dataset in large:
-        mine = _of(dataset, features)
-        if len(scores.get(dataset, {"name": ()})["name"]) >= fewest:
-            tables.append(validity(dataset, mine, scores[dataset], note, per_cluster))
+        of_dataset = {name: values[features["dataset"] == dataset] for name, values in features.items()}
+        if dataset in means and len(means[dataset]["name"]) >= fewest:
+            tables.append(validity(dataset, of_dataset, means[dataset], note, per_cluster))
         subset = black_box.where(dataset=dataset)
-        if len(_seen(subset)) >= fewest:
-            names, _, draws = drawn(mine, _seen(subset), per_cluster)
+        attacked = _photographs_with_results(subset)
+        if len(attacked) >= fewest:
+            names, _, draws = drawn(of_dataset, attacked, per_cluster)
             draw_scores = by_draw(subset, [names[draw] for draw in draws])
             tables.append(published(dataset, draw_scores, note))
             charts += distributions(dataset, draw_scores)
     return TrackReport(tables=tables, charts=charts)
 
 
-def _seen(subset: Part) -> set[str]:
-    """Return the photographs that have results."""
+def _photographs_with_results(subset: Part) -> set[str]:
     return {name for c, _ in subset.lines("d") for name in subset.photographs[subset.places[c]].astype(str).tolist()}
-
-
-def _of(dataset: str, rows: Columns) -> Columns:
-    return {name: values[rows["dataset"] == dataset] for name, values in rows.items()}
 
 
 def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cluster: int) -> Table:
@@ -91,9 +93,10 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
     index = {name: i for i, name in enumerate(scores["name"].astype(str))}
     names, cluster, draws = drawn(features, set(index), per_cluster)
     order = np.array([index[name] for name in names])
-    rows = []
-    for key, label in SCORES.items():
-        rows.append(Row(label=label, values=over_draws(scores[key].astype(float)[order], cluster, draws)))
+    rows = [
+        Row(label=label, values=over_draws(scores[key].astype(float)[order], cluster, draws))
+        for key, label in SCORES.items()
+    ]
     return Table(
         id=f"sampling-{_short(dataset)}",
         title=f"Table 5 of {PAPER}: does the subset matter? {dataset}",
@@ -103,10 +106,8 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
         "that the draw matters.",
         entry="score",
         columns=(
-            ColumnSpec(key="mean", label="mean", decimals=4, description="Mean over draws of the mean score."),
-            ColumnSpec(
-                key="variance", label="variance", decimals=6, description="Variance over draws of the mean score."
-            ),
+            MEAN,
+            VARIANCE,
             ColumnSpec(
                 key="bound",
                 label="bound",
@@ -114,7 +115,7 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
                 description="Another draw's mean lies within this "
                 "distance of the mean over draws: 95% prediction interval by Student's t.",
             ),
-            ColumnSpec(key="p", label="p", decimals=4, description="Kruskal-Wallis test over the draws."),
+            P_VALUE,
         ),
         rows=tuple(rows),
         note=note,
@@ -183,13 +184,7 @@ def published(dataset: str, scores: Mapping[str, np.ndarray], note: str) -> Tabl
         "strength and purification in one draw. Kruskal-Wallis test over the draws; the same cells are in every draw, "
         "so that p is rather too large.",
         entry="score",
-        columns=(
-            ColumnSpec(key="mean", label="mean", decimals=4, description="Mean over draws of the mean score."),
-            ColumnSpec(
-                key="variance", label="variance", decimals=6, description="Variance over draws of the mean score."
-            ),
-            ColumnSpec(key="p", label="p", decimals=4, description="Kruskal-Wallis test over the draws."),
-        ),
+        columns=(MEAN, VARIANCE, P_VALUE),
         rows=tuple(rows),
         note=note,
     )
@@ -209,16 +204,20 @@ def by_draw(subset: Part, draws: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         for k, draw in enumerate(draws):
             at = np.isin(photographs, draw)
             for key, scale in (("d", 0.01), ("r", 1.0), ("ssim", 1.0)):
-                numbers = values[key][c][rows][:, at].astype(float)
-                mask = np.isfinite(numbers)
-                total = np.where(mask, numbers, 0).sum(axis=1)
-                cells[key][k] = scale * np.where(mask.any(axis=1), total, np.nan) / np.maximum(mask.sum(axis=1), 1)
+                cells[key][k] = scale * _finite_means(values[key][c][rows][:, at].astype(float))
             score, mos = facts["sign"][c][at] * values["score"][c][rows][:, at].astype(float), facts["mos"][c][at]
             judged = np.isfinite(mos)
             cells["srocc"][k] = correlations(score[:, judged], mos[judged].astype(float), "spearman")
         for key, numbers in cells.items():
             numbers_by_key[key].append(numbers[:, np.isfinite(numbers).all(axis=0)])
     return {key: np.concatenate([np.zeros((len(draws), 0)), *arrays], axis=1) for key, arrays in numbers_by_key.items()}
+
+
+def _finite_means(numbers: np.ndarray) -> np.ndarray:
+    """Return the mean of the finite numbers ``(rows, images)`` of each row; NaN where there is none."""
+    mask = np.isfinite(numbers)
+    total = np.where(mask, numbers, 0).sum(axis=1)
+    return np.where(mask.any(axis=1), total, np.nan) / np.maximum(mask.sum(axis=1), 1)
 
 
 def over_draws(scores: np.ndarray, cluster: np.ndarray, draws: list[np.ndarray]) -> dict[str, Value]:

@@ -1,5 +1,4 @@
-"""Pairs of images whose order is certified, and attacks inside the radius: brute force, a linear metric, a broken
-certificate."""
+"""Pairs of images whose order is certified, and attacks inside the radius."""
 
 import itertools
 
@@ -92,11 +91,14 @@ def test_a_pair_keeps_its_order_in_two_classes_within_both_radii(finished: Finis
 
 
 def test_on_a_linear_metric_those_pairs_are_kept_that_differ_by_more_than_a_change_can_make(finished: Finished) -> None:
-    """A change of length 0.05 moves a linear score by at most 0.05 |w|: it can reverse pairs within twice that."""
+    """A change of length 0.05 moves a linear score by at most 0.05 |w|: it can reverse pairs within twice that.
+
+    The scores of the images are `distances` / 4 in units of |w|; a quarter keeps all pixels within [0, 1].
+    """
     weights = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(0))
     length = float(weights.norm())
     distances = torch.tensor([0.0, 0.03, 0.06, 0.2, 0.34, 0.5, 0.55, 0.9])
-    images = 0.5 + (distances / length)[:, None, None, None] * weights / 4
+    images = 0.5 + distances.view(-1, 1, 1, 1) / 4 * weights / length
     smoothing = Ms(samples=20_000, sigma=0.1, epsilon=0.05)
     device = torch.device("cpu")
     raw = smoothing.smooth(device)(lambda x: ((x - 0.5) * weights).sum(dim=(1, 2, 3)), images, ImageRng(range(8)))
@@ -110,6 +112,7 @@ def test_on_a_linear_metric_those_pairs_are_kept_that_differ_by_more_than_a_chan
 
 
 def test_a_broken_certificate_is_seen(finished: Finished) -> None:
+    """Of seven images that are answered two move, by 0.4 and by 1 of a range of 10, and one of them out of its ends."""
     scores = [1.0, 2, 3, 4, 5, 6, 7, 8]
     inside = {
         "score": [1.0, 2, 3, 4, 5, 6.4, 8, 8],

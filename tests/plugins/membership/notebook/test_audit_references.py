@@ -1,4 +1,4 @@
-"""`ih.audit` with reference models: given, read from a file, or trained by a function; what does not fit is named."""
+"""`ih.audit` with the answers of reference models, given or read from a file; what does not fit is named."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,6 @@ from imharness.errors import UsageError
 from imharness_membership.audit_references import KnownReferences
 from imharness_membership.audit_report import page
 from imharness_membership.findings import AuditSubject
-from imharness_membership.notebook.references import halves
 from imharness_membership.reference_doubts import doubts_of_references
 from imharness_membership.reference_models import ReferenceModels
 
@@ -40,17 +39,20 @@ def odds_of(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.log(true) - np.log1p(-true)
 
 
+def arrays_of(model: str, answers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays of a file of outputs: for members and non-members of a model, probabilities and labels."""
+    arrays = {}
+    for side, rows in (("member", answers["member"]), ("nonmember", ~answers["member"])):
+        arrays[f"{model}_{side}_outputs"] = answers["probabilities"][rows]
+        arrays[f"{model}_{side}_labels"] = answers["labels"][rows]
+    return arrays
+
+
 def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path: Path) -> None:
     target, probabilities, member = world()
     shadow, _, _ = world(1)
     odds = odds_of(probabilities, target["labels"])
-    arrays = {
-        f"{model}_{side}_{kind}": answers[name][answers["member"] == (side == "member")]
-        for model, answers in (("target", target), ("shadow", shadow))
-        for side in ("member", "nonmember")
-        for kind, name in (("outputs", "probabilities"), ("labels", "labels"))
-    }
-    np.savez(tmp_path / "outputs.npz", **arrays)
+    np.savez(tmp_path / "outputs.npz", **arrays_of("target", target), **arrays_of("shadow", shadow))
     np.savez(tmp_path / "refs.npz", log_odds=odds, member=member)
     positions = {"reference": np.repeat(np.arange(COUNT), ROWS), "row": np.tile(np.arange(ROWS), COUNT)}
     frame = pd.DataFrame({**positions, "member": member.ravel().astype(int), "log_odds": odds.ravel()})
@@ -80,12 +82,7 @@ def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path
 def test_the_command_says_how_many_accusations_are_right_at_a_prior_and_reads_views(tmp_path: Path) -> None:
     target, probabilities, member = world()
     odds = odds_of(probabilities, target["labels"])
-    arrays = {
-        f"target_{side}_{kind}": target[name][target["member"] == (side == "member")]
-        for side in ("member", "nonmember")
-        for kind, name in (("outputs", "probabilities"), ("labels", "labels"))
-    }
-    np.savez(tmp_path / "outputs.npz", **arrays)
+    np.savez(tmp_path / "outputs.npz", **arrays_of("target", target))
     views = {"views": odds[:, None] + 0.1, "target_views": odds_of(target["probabilities"][None], target["labels"])}
 
     def answer(prior: str, **references: np.ndarray) -> str:
@@ -107,9 +104,7 @@ def test_the_command_says_how_many_accusations_are_right_at_a_prior_and_reads_vi
 
 def test_a_file_of_references_needs_no_shadow(tmp_path: Path) -> None:
     target, probabilities, member = world()
-    sides = {"member": target["member"], "nonmember": ~target["member"]}
-    outputs = {f"target_{side}_outputs": target["probabilities"][mask] for side, mask in sides.items()}
-    np.savez(tmp_path / "a.npz", **outputs, **{f"target_{s}_labels": target["labels"][m] for s, m in sides.items()})
+    np.savez(tmp_path / "a.npz", **arrays_of("target", target))
     np.savez(tmp_path / "refs.npz", probabilities=probabilities, member=member)
     np.savez(tmp_path / "outside.npz", probabilities=probabilities, member=np.zeros_like(member))
     for name, members in (("refs.npz", 120), ("outside.npz", 60)):
@@ -197,95 +192,6 @@ def test_a_shadow_is_refused_beside_references_of_other_rows_and_online_lira_too
         ih.audit(target, references=outside, evaluators=["white-box"])
 
 
-def nearest(inputs: np.ndarray, labels: np.ndarray, stop_after: list[int]):
-    """A training function whose model answers by the distance to the training rows; it may be interrupted."""
-
-    def train(indices: np.ndarray, seed: int):
-        stop_after[0] -= 1
-        if stop_after[0] < 0:
-            raise KeyboardInterrupt
-
-        def model(rows: np.ndarray) -> np.ndarray:
-            near = np.exp(-4 * np.abs(rows[:, None, 0] - inputs[None, indices, 0]))
-            return (near @ np.eye(3)[labels[indices]] + 0.01) / (near.sum(axis=1, keepdims=True) + 0.03)
-
-        return model
-
-    return train
-
-
-def test_an_interrupted_training_goes_on_and_a_repeated_one_trains_nothing(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    inputs, labels = rng.random((300, 1)) * 300, rng.integers(0, 3, 300)
-    options = {"data": (inputs, labels), "references": 8, "cache": tmp_path, "progress": False, "evaluators": ATTACKS}
-    remaining = [5]
-    with pytest.raises(KeyboardInterrupt):
-        ih.audit(train=nearest(inputs, labels, remaining), **options)
-    assert len(list(tmp_path.iterdir())) == 5
-    result = ih.audit(train=nearest(inputs, labels, [5]), **options)  # five trainings would not do for nine models
-    assert len(list(tmp_path.iterdir())) == 9
-    assert result.found.members == 150
-    assert result.found.references == 8
-    assert result.call.startswith("ih.audit(train=train, data=data, references=8, evaluators=")
-    assert result.found.mismatches() == []
-    assert result.worst.auc.value > 0.8
-
-
-def test_the_halves_are_complementary_pairs_that_follow_from_the_seed() -> None:
-    masks = halves(101, 7, 0)
-    assert masks.shape == (7, 101)
-    assert (masks[0] == ~masks[1]).all()
-    assert set(masks[::2].sum(axis=1)) == {50}
-    assert 0.3 < (masks[0] == masks[2]).mean() < 0.7
-    assert (masks == halves(101, 7, 0)).all()
-    assert (masks != halves(101, 7, 1)).any()
-
-
-def test_a_given_target_is_compared_with_trained_references(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    inputs, labels = rng.random((200, 1)) * 200, rng.integers(0, 3, 200)
-    train = nearest(inputs, labels, [99])
-    member = np.arange(200) % 2 == 0
-    target = {"probabilities": train(np.flatnonzero(member), 0)(inputs), "labels": labels, "member": member}
-    result = ih.audit(
-        target, train=train, data=(inputs, labels), references=4, cache=tmp_path, progress=False, evaluators=ATTACKS
-    )
-    assert result.found.references == 4
-    assert result.worst.auc.value > 0.8
-    with pytest.raises(UsageError, match="target: give the outputs of a model, or a training function"):
-        ih.audit()
-    with pytest.raises(UsageError, match="references: expected a number from 4"):
-        ih.audit(train=train, data=(inputs, labels), references=2)
-
-
-def test_trained_models_are_asked_about_views_and_the_answers_are_kept(tmp_path: Path) -> None:
-    rng = np.random.default_rng(4)
-    inputs, labels = rng.random((80, 3)), np.arange(80) % 2
-    seen: list[int] = []
-
-    def train(indices: np.ndarray, seed: int):
-        seen.append(seed)
-        mine, classes = inputs[indices], labels[indices]
-
-        def answer(rows: np.ndarray) -> np.ndarray:
-            distances = ((rows[:, None] - mine[None]) ** 2).sum(axis=2)
-            weights = np.exp(-20 * distances)
-            share = (weights * classes).sum(axis=1) / weights.sum(axis=1)
-            return np.stack([1 - share, share], axis=1)
-
-        return answer
-
-    words = {"references": 4, "evaluators": ["lira"], "progress": False, "cache": tmp_path}
-    with_views = ih.audit(train=train, data=(inputs, labels), views=[inputs + 0.01, inputs - 0.01], **words)
-    assert len(seen) == 5
-    again = ih.audit(train=train, data=(inputs, labels), views=[inputs + 0.01, inputs - 0.01], **words)
-    assert len(seen) == 5
-    assert again.rows()["auc"].tolist() == with_views.rows()["auc"].tolist()
-    alone = ih.audit(train=train, data=(inputs, labels), **words)
-    assert len(seen) == 10
-    assert alone.rows()["auc"].tolist() != with_views.rows()["auc"].tolist()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -320,17 +226,6 @@ def test_views_that_do_not_fit_are_named(change, message: str) -> None:
     change(answers)
     with pytest.raises(UsageError, match=message):
         ih.audit(target, references=answers, evaluators=["lira"])
-
-
-def test_views_need_a_training_function_and_a_target_that_it_trains() -> None:
-    target, _, _ = world()
-    inputs = np.zeros((ROWS, 2))
-    with pytest.raises(UsageError, match="views: are inputs for a training function"):
-        ih.audit(target, views=[inputs])
-    with pytest.raises(UsageError, match="views: the target's answers to them are needed"):
-        ih.audit(target, train=lambda i, s: None, data=(inputs, target["labels"]), views=[inputs], references=4)
-    with pytest.raises(UsageError, match="views: each must hold as many inputs"):
-        ih.audit(train=lambda i, s: None, data=(inputs, target["labels"]), views=[inputs[:3]], references=4)
 
 
 def shuffled_rows(count: int) -> np.ndarray:
@@ -393,16 +288,21 @@ def test_references_of_other_rows_pass_nothing_and_say_why(name: str) -> None:
     assert why in " ".join(worst.accuracy.why_not(0.95))
 
 
-def test_references_in_order_are_doubted_by_nobody_whatever_the_target_leaks() -> None:
-    for seed in range(60):
+@pytest.mark.parametrize("leak", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize("hardness", [0.0, 2.0])
+def test_references_in_order_are_doubted_by_nobody_whatever_the_target_leaks(leak: float, hardness: float) -> None:
+    n = 120
+    for seed in range(10):
         rng = np.random.default_rng(seed)
-        leak, hardness, n = (0.0, 0.3, 2.0)[seed % 3], (0.0, 2.0)[seed % 2], 120
         member = rng.random((9, n)) < 0.5
         odds = rng.normal(size=(9, n)) + hardness * rng.normal(size=n) + leak * member
-        for masks in (member[1:], np.zeros_like(member[1:])):
-            references = KnownReferences(odds[1:], masks)
-            assert not list(doubts_of_references(odds[0], member[0], references)), seed
-        target = rng.normal(size=n) + 0.4 * hardness * rng.normal(size=n) + 0.6 * odds[1:].mean(axis=0)
-        assert not list(doubts_of_references(target, member[0], references)), seed
-    constant = KnownReferences(np.ones((8, n)), masks)
-    assert not list(doubts_of_references(np.ones(n), member[0], constant))
+        trained, outside = (KnownReferences(odds[1:], masks) for masks in (member[1:], np.zeros_like(member[1:])))
+        assert not list(doubts_of_references(odds[0], member[0], trained)), seed
+        assert not list(doubts_of_references(odds[0], member[0], outside)), seed
+        alike = rng.normal(size=n) + 0.4 * hardness * rng.normal(size=n) + 0.6 * odds[1:].mean(axis=0)
+        assert not list(doubts_of_references(alike, member[0], outside)), seed
+
+
+def test_constant_answers_are_doubted_by_nobody() -> None:
+    constant = KnownReferences(np.ones((8, 120)), np.zeros((8, 120), dtype=bool))
+    assert not list(doubts_of_references(np.ones(120), np.arange(120) < 60, constant))
