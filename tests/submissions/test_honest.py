@@ -18,7 +18,7 @@ from imharness_submissions.ledger import Ledger
 from imharness_submissions.report import SubmissionReport
 
 NAME = "acme-median-smoothing"
-INVERTED = """
+RECONSTRUCTION = """
 [tracks."harness/reconstruction"]
 select = { dataset = ["harness/thumbnails[size=16]"], model = ["harness/lenet"], attack = ["idlg"], \
 defense = ["plain-gradient"], metric = ["psnr"] }
@@ -53,8 +53,8 @@ def template_wheel(folder: Path) -> Path:
 
 def computed(folder: Path, profile: Path, store: Path, limit: int) -> SubmissionReport:
     """Run a submission on a store that nobody has used, and then what it is compared with."""
-    where = ("--store", store, "--site", store.parent / "site", "--profile", profile, "--device", "cpu")
-    where = (*where, "--limit", str(limit), "--workers", "0")
+    where = ("--store", store, "--site", store.parent / "site", "--profile", profile)
+    where = (*where, "--device", "cpu", "--limit", str(limit), "--workers", "0")
     with without_site():
         harness("submissions", "run", folder, *where)
     harness("run", "--all", *where, "--progress", "none")
@@ -112,10 +112,11 @@ BESIDE = {
 
 
 def test_honest_entries_of_other_kinds_stand_beside_the_baselines(submission: MakeSubmission, tmp_path: Path) -> None:
-    """One package with an entry for each track."""
-    tracks = (PROFILE, MEMBERSHIP, INVERTED, PERCEPTUAL)
+    """One package of two modules has an entry for each track; paths are relative to tests/sandbox."""
+    tracks = (PROFILE, MEMBERSHIP, RECONSTRUCTION, PERCEPTUAL)
     entries = "".join(entry(id, BESIDE[id][0]) for id in BESIDE)
-    folder = submission("../submissions/tracks/stranger", entries, "../submissions/tracks/contrast")
+    stranger, contrast = (f"../submissions/tracks/{module}" for module in ("stranger", "contrast"))
+    folder = submission(stranger, entries, contrast)
     profile = profile_of(tmp_path, *(text[text.index("[tracks") :] for text in tracks))
     computed(folder, profile, tmp_path / "store", 12)
     for id, (_, track, table, column, baseline) in BESIDE.items():

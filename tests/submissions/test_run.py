@@ -16,6 +16,7 @@ from imharness.cli.commands import build_site
 from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import known_entries
+from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.running.schedule.state import RunState
 from imharness_submissions.commands.submissions import decide
@@ -76,29 +77,39 @@ def honest(module_folder: Path) -> Honest:
     return Honest(folder, report, tuple(Seen.states))
 
 
+@pytest.fixture
+def store(honest: Honest, tmp_path: Path) -> Store:
+    """Return a copy of the store of that run, beside copies of the submission and of its profile."""
+    shutil.copytree(honest.folder, tmp_path, dirs_exist_ok=True)
+    return Store(tmp_path / "store")
+
+
+def leaderboard_in(store: Store) -> Leaderboard:
+    stored = store.leaderboard("harness/iqa")
+    assert stored is not None
+    return stored
+
+
+def standing_in(store: Store) -> list[str]:
+    """Return the decisions about the honest defense that its leaderboard shows."""
+    entry_record = next(e for e in leaderboard_in(store).entries if e.id == "good/median")
+    return [line.decision for line in entry_record.standing]
+
+
 def test_a_defense_alone_in_a_store_is_accepted_and_the_leaderboard_says_what_it_lacks(
-    honest: Honest, tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
-    store = Path(shutil.copytree(honest.folder / "store", tmp_path / "store"))
-    options = ["--store", str(store), "--site", str(tmp_path / "site")]
+    options = ["--store", str(tmp_path / "store"), "--site", str(tmp_path / "site")]
     done = CliRunner().invoke(decide, ["median", "accepted", "--reason", "read its code", *options])
     assert done.exit_code == 0, done.output
-    leaderboard = Store(store).leaderboard("harness/iqa")
-    assert leaderboard is not None
-    (ranking,) = leaderboard.rankings
+    (ranking,) = leaderboard_in(store).rankings
     assert not ranking.winner
     assert ranking.claim == "2 photographs are too few to compare any defense with no defense."
     assert (tmp_path / "site" / "iqa.html").is_file()
 
 
-@pytest.mark.usefixtures("described_once")
-def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp_path: Path, profile: Path) -> None:
-    claims = (
-        '[[claims]]\ntrack = "harness/iqa"\ntable = "{table}"\nrow = "good/median"\ncolumn = "{column}"\n'
-        "value = {value}\ntolerance = 0.001\n"
-    )
-    shutil.copytree(honest.folder, tmp_path, dirs_exist_ok=True)
-    root, report = tmp_path / "store", honest.report
+def test_an_honest_defense_is_audited_without_a_flag(honest: Honest) -> None:
+    report = honest.report
     assert report.flags() == (), report.flags()
     assert report.isolation.startswith("bubblewrap")
     assert report.tasks
@@ -109,40 +120,54 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp
     assert {"its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"} == {
         gain.way for gain in audit.gains
     }
-    leaderboard = Store(root).leaderboard("harness/iqa")
-    assert leaderboard is not None
-    entry_record = next(e for e in leaderboard.entries if e.id == "good/median")
+
+
+def test_an_honest_defense_is_listed_with_who_measured_it_where(honest: Honest, store: Store, tmp_path: Path) -> None:
+    report = honest.report
+    entry_record = next(e for e in leaderboard_in(store).entries if e.id == "good/median")
     assert (entry_record.summary, entry_record.author, entry_record.isolation) == (
         "Takes the median of each pixel's neighbourhood.",
         "A stranger",
         report.isolation,
     )
-    assert [s.decision for s in entry_record.standing] == ["added"]
-    build_site(root, tmp_path / "site")
+    assert standing_in(store) == ["added"]
+    build_site(tmp_path / "store", tmp_path / "site")
     (page,) = (tmp_path / "site" / "entries").glob("*median*")
     assert "Every decision about this entry" in page.read_text()
     assert '<span class="standing submitted">submitted</span>' in (tmp_path / "site" / "iqa.html").read_text()
-    table = leaderboard.tables[0]
-    row = next(r for r in table.rows if r.label == "good/median")
-    column = next(c.key for c in table.columns if row.values[c.key].value is not None)
-    records = [Store(root).record(task.key) for task in report.tasks]
+    records = [store.record(task.key) for task in report.tasks]
     assert {r.isolation for r in records if r is not None} == {report.isolation}
     refs = [ref for r in records if r is not None for ref in r.spec.components.values() if ref.id == "good/median"]
     assert {ref.content for ref in refs} == {report.environment}, "another package would be computed again"
 
-    text = claims.format(table=table.id, column=column, value=row.values[column].value)
-    wrong = claims.format(table=table.id, column=column, value=(row.values[column].value or 0) + 1)
-    again = tmp_path / "submissions" / "median" / "submission.toml"
-    again.write_text(again.read_text() + text + wrong)
-    with unexamined():
-        second = run(again.parent, root, profile)
-    assert [c.holds for c in second.claims] == [True, False]
-    assert any("claimed" in flag for flag in second.flags())
-    assert [line.decision for line in Ledger(root).lines()] == ["added", "re-scored", "flagged"]
 
+CLAIM = (
+    '[[claims]]\ntrack = "harness/iqa"\ntable = "{table}"\nrow = "good/median"\ncolumn = "{column}"\n'
+    "value = {value}\ntolerance = 0.001\n"
+)
+
+
+@pytest.mark.usefixtures("described_once")
+def test_a_claim_that_does_not_hold_is_flagged(store: Store, tmp_path: Path, profile: Path) -> None:
+    table = leaderboard_in(store).tables[0]
+    row = next(r for r in table.rows if r.label == "good/median")
+    column, value = next((key, value.value) for key, value in row.values.items() if value.value is not None)
+    manifest = tmp_path / "submissions" / "median" / "submission.toml"
+    claims = [CLAIM.format(table=table.id, column=column, value=claimed) for claimed in (value, value + 1)]
+    manifest.write_text(manifest.read_text() + "".join(claims))
+    with unexamined():
+        report = run(manifest.parent, tmp_path / "store", profile)
+    assert [c.holds for c in report.claims] == [True, False]
+    assert any("claimed" in flag for flag in report.flags())
+    assert "claimed" in markdown(report)
+    assert [line.decision for line in Ledger(tmp_path / "store").lines()] == ["added", "re-scored", "flagged"]
+
+
+@pytest.mark.usefixtures("described_once")
+def test_a_sample_of_its_tasks_is_reproduced(store: Store) -> None:
     results = reproduce(
         "median",
-        Store(root),
+        store,
         sample=3,
         tolerance=1e-4,
         seed=0,
@@ -152,32 +177,33 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp
     )
     assert len(results) == 3
     assert all(one.holds for one in results)
-    leaderboard = Store(root).leaderboard("harness/iqa")
-    assert leaderboard is not None
-    entry_record = next(e for e in leaderboard.entries if e.id == "good/median")
-    assert entry_record.standing[-1].decision == "reproduced"
+    assert standing_in(store)[-1] == "reproduced"
 
-    assert "claimed" in markdown(second)
-    assert second.seal[:16] in markdown(second)
-    path = root / "submissions" / "median.json"
-    result = CliRunner().invoke(show_report, ["median", "--store", str(root), "--json"])
-    assert result.exit_code == 0, result.output
+
+def test_a_report_that_was_edited_is_noticed(honest: Honest, store: Store, tmp_path: Path) -> None:
+    assert honest.report.seal[:16] in markdown(honest.report)
+    command = ["median", "--store", str(tmp_path / "store")]
+    shown = CliRunner().invoke(show_report, [*command, "--json"])
+    assert shown.exit_code == 0, shown.output
+    path = tmp_path / "store" / "submissions" / "median.json"
     original_text = path.read_text()
     path.write_text(original_text.replace('"seconds": ', '"seconds": 1'))
-    result = CliRunner().invoke(show_report, ["median", "--store", str(root)])
-    assert "median.json is damaged; run the submission again" in str(result.exception)
+    damaged = CliRunner().invoke(show_report, command)
+    assert "median.json is damaged; run the submission again" in str(damaged.exception)
     path.write_text(original_text)
-    edited = read_submission(Store(root), "median").model_dump_json().replace('"seconds":', '"seconds":1')
-    Store(root).replace("submissions/median.json", StoredSubmission.model_validate_json(edited))
-    result = CliRunner().invoke(show_report, ["median", "--store", str(root)])
-    assert "its seal does not match" in str(result.exception)
+    edited = read_submission(store, "median").model_dump_json().replace('"seconds":', '"seconds":1')
+    store.replace("submissions/median.json", StoredSubmission.model_validate_json(edited))
+    resealed = CliRunner().invoke(show_report, command)
+    assert "its seal does not match" in str(resealed.exception)
 
-    withdraw = ["median", "withdrawn", "--reason", "a test", "--store", str(root), "--site", str(tmp_path / "site")]
+
+def test_a_withdrawn_entry_leaves_the_tables_and_is_named_as_missing(store: Store, tmp_path: Path) -> None:
+    root = str(tmp_path / "store")
+    withdraw = ["median", "withdrawn", "--reason", "a test", "--store", root, "--site", str(tmp_path / "site")]
     with without_site():
         done = CliRunner().invoke(decide, withdraw)
     assert done.exit_code == 0, done.output
-    leaderboard = Store(root).leaderboard("harness/iqa")
-    assert leaderboard is not None
+    leaderboard = leaderboard_in(store)
     assert all(row.label != "good/median" for table in leaderboard.tables for row in table.rows)
     assert ("good/median", "withdrawn: a test") in {(gap.what, gap.reason) for gap in leaderboard.missing}
     assert Ledger(root).active() == []
