@@ -84,5 +84,5 @@ def rows_index(view: RankingView) -> dict[str, Any]:
         "flagged": [int(bool(ranked_row.place.flags)) for ranked_row in rows],
         "complete": [int(ranked_row.place.complete) for ranked_row in rows],
         "silent": view.ranking.silent,
-        "pages": [part.page for part in view.parts],
+        "pages": [chunk.page for chunk in view.parts],
     }

@@ -183,8 +183,8 @@ def test_a_sample_of_its_tasks_is_reproduced(store: Store) -> None:
 def test_a_report_that_was_edited_is_noticed(honest: Honest, store: Store, tmp_path: Path) -> None:
     assert honest.report.seal[:16] in markdown(honest.report)
     command = ["median", "--store", str(tmp_path / "store")]
-    shown = CliRunner().invoke(show_report, [*command, "--json"])
-    assert shown.exit_code == 0, shown.output
+    result = CliRunner().invoke(show_report, [*command, "--json"])
+    assert result.exit_code == 0, result.output
     path = tmp_path / "store" / "submissions" / "median.json"
     original_text = path.read_text()
     path.write_text(original_text.replace('"seconds": ', '"seconds": 1'))
