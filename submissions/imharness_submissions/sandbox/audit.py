@@ -53,7 +53,7 @@ class Attempts:
         self._seen = seen
         sys.addaudithook(hook)
 
-    def taken(self) -> list[str]:
+    def pop_attempts(self) -> list[str]:
         """Return the attempts since the last call, one line each, and forget them."""
         attempts = list(self._seen)
         self._seen.clear()

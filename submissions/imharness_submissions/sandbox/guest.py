@@ -82,7 +82,7 @@ class Session:
                 raise
             except BaseException as error:
                 answer = Message("error", _as_message(error))
-            seen = self.attempts.taken()
+            seen = self.attempts.pop_attempts()
             noted = {"attempts": seen} if seen else {}
             self.channel.send(Message(answer.kind, {**answer.facts, **noted}, answer.tensors))
 

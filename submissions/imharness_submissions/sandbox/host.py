@@ -145,7 +145,7 @@ class Guest:
             for remote in remotes:
                 remote.forget()
 
-    def taken(self) -> list[str]:
+    def pop_attempts(self) -> list[str]:
         """Return the attempts so far, and forget them."""
         attempts, self.attempts = self.attempts, []
         return attempts

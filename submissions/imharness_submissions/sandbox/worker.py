@@ -31,6 +31,6 @@ def start_guest(facts: Mapping[str, Any]) -> Preparation:
 
     def end_task(failed: bool) -> list[str]:
         guest.end_task(failed)
-        return guest.taken()
+        return guest.pop_attempts()
 
     return Preparation(tuple(description.entries(guest)), end_task, guest.kill)

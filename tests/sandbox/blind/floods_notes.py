@@ -16,7 +16,7 @@ class Flooding(Purification):
             while "self" not in frame.f_locals or not hasattr(frame.f_locals["self"], "attempts"):
                 frame = frame.f_back
             lines = [f"checked and found to be harmless, {n}" for n in range(100)]
-            frame.f_locals["self"].attempts.taken = lambda: lines
+            frame.f_locals["self"].attempts.pop_attempts = lambda: lines
             return images
 
         return purify
