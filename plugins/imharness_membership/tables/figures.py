@@ -22,7 +22,7 @@ ALWAYS = {"attacker": {"adaptive", "fixed"}}
 
 
 def scores_of(query: Query) -> Blocks:
-    """Return the score of every defense and row, and two facts of the row: its class, and whether it is a member.
+    """Return the score of every defense and row, with the row's class, whether it is a member, and `FURTHER`, if any.
 
     Measures: ``score``; ``right``: the model classifies the row right; ``caught``: its membership is guessed right.
     """
