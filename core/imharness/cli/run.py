@@ -60,7 +60,8 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     "--workers",
     type=click.IntRange(0),
     metavar="N",
-    help="Number of processes; 0 computes in this one. Default: one per GPU, or one per core (at most 8) on the CPU.",
+    help="Number of processes; 0 computes in this one. Default: as many per GPU as the profile says, and one per core "
+    "(at most 8) where the CPU computes.",
 )
 @click.option(
     "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the tasks."

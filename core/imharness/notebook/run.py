@@ -61,9 +61,10 @@ def run(
         site: the folder for the leaderboard's pages, which are written during the run; None means no pages.
         seed: the seed of all randomness, from 0 to 2^63 - 1.
         limit: use only this many images of each data set; None means all.
-        workers: the number of processes; 0 computes in this one, on one thread; None means one per GPU, or one per core
-            (at most 8) on the CPU.
-        device: "auto", "cpu", "cuda", "cuda:N" or "mps", or several of them.
+        workers: the number of processes; 0 computes in this one, on one thread; None means as many per GPU as the
+            profile says, and one per core (at most 8) where the CPU computes.
+        device: "auto" (GPUs, and the CPU for tracks that the profile leaves to it), "cpu", "cuda", "cuda:N" or "mps",
+            or several of them.
         fresh: whether to compute again what the store already holds.
         progress: whether to show how far the run is.
 
