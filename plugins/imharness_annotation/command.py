@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -102,7 +103,7 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
     default=LOOPBACK,
     show_default=True,
     metavar="ADDRESS",
-    help="Address to serve at; other machines can reach any address but the default.",
+    help="Address to serve at; other machines can reach any address but those of this machine alone.",
 )
 @click.option(
     "--port",
@@ -172,10 +173,11 @@ def annotate(
         console.say(f"{count} questions in {file}, {book.planned} votes each; for votes to count: {book.demand}")
     import uvicorn
 
-    if host != LOOPBACK:
+    address, local = f"[{host}]" if ":" in host else host, _is_local(host)
+    if not local:
         console.warn(f"serving {host}: anybody who can reach this machine can vote; there are no passwords.")
-    console.say(f"judge at http://{host}:{port}/ and stop with Ctrl-C; every answer is kept in {file}")
-    hosts = [LOOPBACK, "localhost"] if host == LOOPBACK else ["*"]
+    console.say(f"judge at http://{address}:{port}/ and stop with Ctrl-C; every answer is kept in {file}")
+    hosts = [host, address, LOOPBACK, "localhost"] if local else ["*"]
     uvicorn.run(
         application(book, hosts),
         host=host,
@@ -338,6 +340,14 @@ def _say_others(store: str, others: int, remaining: int) -> None:
     if not remaining:
         raise UsageError(f"{message}; import into the store that people were asked about.")
     console.warn(f"{message}; they are left out")
+
+
+def _is_local(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _require_server() -> None:

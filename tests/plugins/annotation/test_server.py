@@ -11,10 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from click.testing import CliRunner
 from tests.plugins.annotation.test_browser import book_of
 
 from imharness_annotation.app import BODY, application
 from imharness_annotation.book import Book
+from imharness_annotation.command import annotate
 
 
 @pytest.fixture
@@ -197,3 +200,32 @@ def test_others_on_the_machine_cannot_read_the_file(tmp_path: Path) -> None:
             assert set(modes.values()) == {0o600}, modes
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "local"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.2", "127.0.0.2", True),
+        ("localhost", "localhost", True),
+        ("::1", "[::1]", True),
+        ("0.0.0.0", "0.0.0.0", False),
+        ("192.0.2.7", "192.0.2.7", False),
+    ],
+)
+def test_only_an_address_that_others_reach_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, address: str, local: bool
+) -> None:
+    """What only this machine reaches answers to its own names alone; pages of other hosts cannot reach it."""
+    book_of(tmp_path / "votes.sqlite")
+    served = []
+    monkeypatch.setattr(uvicorn, "run", lambda application, **options: served.append((application, options["host"])))
+    outcome = CliRunner().invoke(annotate, ["--file", str(tmp_path / "votes.sqlite"), "--host", host])
+    assert outcome.exit_code == 0, outcome.output
+    assert ("anybody" not in outcome.output) == local
+    assert f"http://{address}:8571/" in outcome.output
+    ((application_of_book, at),) = served
+    (trusted,) = [each for each in application_of_book.user_middleware if "allowed_hosts" in each.kwargs]
+    assert at == host
+    assert ("*" not in trusted.kwargs["allowed_hosts"]) == local
+    assert {address, "localhost"} <= {*trusted.kwargs["allowed_hosts"]} or not local
