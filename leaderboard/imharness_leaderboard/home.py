@@ -10,7 +10,7 @@ from imharness.exports.data import csv_bytes
 from imharness.exports.marks import proxies_of
 from imharness.results.findings import Tier, by_tier
 from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Outcome
+from imharness.results.rankings import Outcome, Ranking
 from imharness_leaderboard.adaptive_effect import Slope, known_of, slope_of
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder
@@ -147,13 +147,10 @@ def _counts(leaderboards: Sequence[Leaderboard]) -> str:
         if not position.control
     }
     attacks = {
-        (leaderboard.track, condition.facets[ranking.attack])
+        (leaderboard.track, attack)
         for leaderboard in leaderboards
         for ranking in leaderboard.rankings
-        for comparison in leaderboard.comparisons
-        if comparison.id == ranking.comparison
-        for condition in comparison.conditions
-        if condition.facets[ranking.attack] != "none"  # what nobody attacked
+        for attack in _attacks(leaderboard, ranking)
     }
     counts = [
         (len(leaderboards), "track", "tracks"),
@@ -161,3 +158,16 @@ def _counts(leaderboards: Sequence[Leaderboard]) -> str:
         (len(attacks), "attack", "attacks"),
     ]
     return ", ".join(f"{n:,} {one if n == 1 else more}" for n, one, more in counts if n)
+
+
+def _attacks(leaderboard: Leaderboard, ranking: Ranking) -> set[str]:
+    """Return the attacks behind a ranking; where one is chosen for each entry, no condition names it."""
+    if ranking.chosen:
+        return {entry.label for entry in leaderboard.entries if entry.kind == ranking.attack}
+    conditions = [
+        condition
+        for comparison in leaderboard.comparisons
+        if comparison.id == ranking.comparison
+        for condition in comparison.conditions
+    ]
+    return {condition.facets[ranking.attack] for condition in conditions} - {"none"}  # none: what nobody attacked

@@ -15,7 +15,7 @@ from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.texts import glossary
 
 from .browsing import settled
-from .conftest import leaderboard
+from .conftest import sample_leaderboard
 from .contested import FLIP, JPEG, MEDIAN, NOISE, NONE, PURIFIER, report
 
 COVERED = """() => {
@@ -35,7 +35,7 @@ COVERED = """() => {
 def view_of(**changes: object) -> RankingView:
     original = report()
     ranking = original.rankings[0].model_copy(update=changes)
-    return RankingView(leaderboard(tables=tuple(original.tables)), ranking, original.tables[0], None, (), "")
+    return RankingView(sample_leaderboard(tables=tuple(original.tables)), ranking, original.tables[0], None, (), "")
 
 
 def test_a_tile_has_three_rows_first_those_that_may_win_and_no_control() -> None:
@@ -136,7 +136,7 @@ def test_flagged_entries_do_not_stand_for_those_that_hold() -> None:
     original = report()
     comparison, numbers = original.comparisons[0].stored()
     ranking: Ranking = original.rankings[0]
-    scores = Scores(leaderboard(), comparison, numbers)
+    scores = Scores(sample_leaderboard(), comparison, numbers)
     sound = {
         label: position.model_copy(update={"flags": ()}) if label == NOISE else position
         for label, position in ranking.places.items()
@@ -146,10 +146,17 @@ def test_flagged_entries_do_not_stand_for_those_that_hold() -> None:
     assert [NOISE in dict(effect.lines) for effect in drawn if effect is not None] == [False, True]
 
 
-def test_what_nobody_attacked_counts_as_no_attack() -> None:
+def test_attacks_are_counted_by_name_without_what_nobody_attacked() -> None:
     conditions = [SimpleNamespace(facets={"attack": attack}) for attack in ("none", "harness/ifgsm", "harness/ifgsm")]
-    ranking = SimpleNamespace(comparison="c", attack="attack", places={"a": SimpleNamespace(control="")})
+    facts: Any = {"comparison": "c", "attack": "attack", "places": {"a": SimpleNamespace(control="")}}
+    entries = [SimpleNamespace(kind=kind, label=f"x/{kind}") for kind in ("attack", "defense")]
+    entries.append(SimpleNamespace(kind="attack", label="x/other"))
     track: Any = SimpleNamespace(
-        track="t", rankings=[ranking], comparisons=[SimpleNamespace(id="c", conditions=conditions)]
+        track="t",
+        rankings=[SimpleNamespace(chosen=False, **facts)],
+        comparisons=[SimpleNamespace(id="c", conditions=conditions)],
+        entries=entries,
     )
     assert home._counts([track]) == "1 track, 1 entry, 1 attack"
+    track.rankings = [SimpleNamespace(chosen=True, **facts)]
+    assert home._counts([track]) == "1 track, 1 entry, 2 attacks", "those among which one is chosen for each entry"
