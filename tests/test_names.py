@@ -1,4 +1,4 @@
-"""Variables are named by the noun that is meant: sixteen words that fit anything are refused."""
+"""Variables are named by the noun that is meant: sixteen words that fit anything are refused, and so is "board"."""
 
 import ast
 import re
@@ -10,6 +10,7 @@ PLACES = ("core", "plugins", "leaderboard", "submissions", "tests", "benchmarks"
 WORDS = {
     "found", "own", "told", "said", "asked", "given", "known", "held",
     "place", "part", "parts", "shown", "made", "work", "kept", "left",
+    "board", "boards",
 }  # fmt: skip
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -56,6 +57,25 @@ def test_no_variable_of_a_script_of_the_site_has_such_a_name() -> None:
     assert bound_in_script(text) & WORDS == {"found", "own", "said", "told", "kept", "made"}
 
 
+def bound_in_template(text: str) -> set[str]:
+    """Return the names that a template of a page binds: in loops and assignments, and the parameters of its macros."""
+    lists = re.findall(r"{%-? *(?:set|for) +([^=%]*?) *(?:=| in )", text) + re.findall(
+        r"{%-? *macro \w+\(([^)]*)\)", text
+    )
+    return {word for names in lists for word in re.findall(r"(?<![\w.=])(\w+)", names)}
+
+
+def test_no_variable_of_a_template_has_such_a_name() -> None:
+    files = [
+        file for folder in ("core", "plugins", "leaderboard") for file in (ROOT / folder).rglob("templates/*.html")
+    ]
+    assert len(files) > 30
+    vague = {file.name: bound_in_template(file.read_text(encoding="utf-8")) & WORDS for file in files}
+    assert {name: words for name, words in vague.items() if words} == {}
+    text = "{% for key, found in a if own %}{% set told, ns.said = f(kept=1) %}{% macro m(shown, level=3) %}{{ held }}"
+    assert bound_in_template(text) & WORDS == {"found", "told", "shown"}
+
+
 def test_every_way_to_bind_a_name_is_seen() -> None:
     text = """
 def f(own, *given, **kept):
@@ -66,7 +86,7 @@ def f(own, *given, **kept):
     except E as known: pass
     match own:
         case [place, *parts]: pass
-    return [part for part in parts if (work := part)], lambda left: left
+    return [part for part in parts if (work := part)], lambda left, *board, **boards: left
 class C:
     shown: int = 0
 """

@@ -313,7 +313,7 @@ def _cost(query: Query) -> list[Table]:
     else:
         cost = replace(cost, value=lambda defense: missing("no undefended model was trained"))
     right = replace(right, values={"accuracy": accuracy, "common": common, "cost": lost})
-    board = ranking(
+    report = ranking(
         right,
         Column("accuracy", "test accuracy", COMMON, "higher", of="common", **of_source(right)),
         replace(cost, **of_source(right)),
@@ -323,7 +323,7 @@ def _cost(query: Query) -> list[Table]:
         caption="Accuracy on held-out images of classifiers that were trained under the defense.",
         entry="defense",
     )
-    return [*board.tables]
+    return [*report.tables]
 
 
 def _accuracy(dataset: str, model: str) -> Column:

@@ -82,7 +82,7 @@ def images(store: Store) -> str:
     return key
 
 
-def leaderboard(store: Store | None = None, **changes) -> Leaderboard:
+def sample_leaderboard(store: Store | None = None, **changes) -> Leaderboard:
     scores = paired()
     comparison, _ = scores.stored()
     rows = tuple(
@@ -187,7 +187,7 @@ def many(rows: int) -> Table:
 
 def by_photograph() -> Table:
     """The main table with numbers of images that come from photographs."""
-    main = leaderboard().tables[0]
+    main = sample_leaderboard().tables[0]
     words = {"unit": "image", "cluster_unit": "photograph"}
     rows = [
         row.model_copy(update={"values": {**row.values, "d": row.values["d"].model_copy(update={"clusters": 3})}})
@@ -197,9 +197,9 @@ def by_photograph() -> Table:
     return main.model_copy(update={"rows": tuple(rows), "columns": columns})
 
 
-def save(store: Store, board: Leaderboard, scores: PairedScores | None = None) -> None:
+def save(store: Store, leaderboard: Leaderboard, scores: PairedScores | None = None) -> None:
     comparison, numbers = (scores or paired()).stored()
-    store.save_leaderboard(board, {comparison.id: numbers})
+    store.save_leaderboard(leaderboard, {comparison.id: numbers})
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -225,9 +225,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _build(folder: Path) -> None:
     store = Store(folder / "store")
-    save(store, leaderboard(store))
+    save(store, sample_leaderboard(store))
     grouped = paired(clusters=PHOTOGRAPHS)
-    plain = leaderboard(
+    plain = sample_leaderboard(
         track="harness/plain",
         title="Plain track",
         tables=(by_photograph(), many(2000)),
@@ -235,7 +235,7 @@ def _build(folder: Path) -> None:
         comparisons=(grouped.stored()[0],),
     )
     save(store, plain, grouped)
-    store.save_leaderboard(*contested(leaderboard, store, images(store)))
+    store.save_leaderboard(*contested(sample_leaderboard, store, images(store)))
     result = build_site(folder / "store", folder / "site")
     assert not result.problems
 

@@ -151,12 +151,14 @@ def crowd_report(scores: Blocks) -> TrackReport:
 
 
 def contested(
-    leaderboard: Callable[..., Leaderboard], store: Store, task: str
+    sample_leaderboard: Callable[..., Leaderboard], store: Store, task: str
 ) -> tuple[Leaderboard, Mapping[str, np.ndarray]]:
     """Return a leaderboard of the contest, and the scores behind it; `task` has the two images of the gallery."""
     original = report()
     stored = [comparison.stored() for comparison in original.comparisons]
-    study = leaderboard().tables[0].model_copy(update={"id": "study", "title": "Mean over attacks, as in the paper"})
+    study = (
+        sample_leaderboard().tables[0].model_copy(update={"id": "study", "title": "Mean over attacks, as in the paper"})
+    )
     entries = tuple(
         Entry(
             kind="defense",
@@ -187,7 +189,7 @@ def contested(
         for label in LEVELS
         for i in range(2)
     )
-    board = leaderboard(
+    leaderboard = sample_leaderboard(
         track="harness/contest",
         title="Contest track",
         measures="Defenses against attacks on metrics.",
@@ -202,4 +204,4 @@ def contested(
         failed={},
         versions={"numpy": "2.0"},
     )
-    return board, {comparison.id: numbers for comparison, numbers in stored}
+    return leaderboard, {comparison.id: numbers for comparison, numbers in stored}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.leaderboard.conftest import leaderboard
+from tests.leaderboard.conftest import sample_leaderboard
 from tests.long_rows import paired_scores
 
 from imharness.results.report import PairedScores
@@ -27,8 +27,8 @@ def paired(scores: dict[str, dict[str, list[float]]], **facts) -> PairedScores:
 
 def table_of(paired: PairedScores) -> Table:
     comparison, numbers = paired.stored()
-    board = leaderboard(tables=(), comparisons=(comparison,), examples=())
-    (table,) = with_conditions(board, [Scores(board, comparison, numbers)]).tables
+    leaderboard = sample_leaderboard(tables=(), comparisons=(comparison,), examples=())
+    (table,) = with_conditions(leaderboard, [Scores(leaderboard, comparison, numbers)]).tables
     return table
 
 

@@ -52,7 +52,7 @@ from imharness_perceptual import ranked as perceptual
 from imharness_reconstruction import ranked as reconstruction
 
 from .browsing import SIZES, on_site, settled
-from .conftest import leaderboard
+from .conftest import sample_leaderboard
 from .contested import (
     ATTACKS,
     DATASETS,
@@ -289,14 +289,14 @@ def in_both(page: Page, report: TrackReport, index: int = 0) -> tuple[list[tuple
     """Rank by the script of the pages, from the files of the site: under all settings, and by each single choice."""
     ranking = report.rankings[index]
     stored = {paired.id: paired.stored() for paired in report.comparisons}
-    board = leaderboard(
+    leaderboard = sample_leaderboard(
         tables=tuple(report.tables),
         rankings=tuple(report.rankings),
         comparisons=tuple(comparison for comparison, _ in stored.values()),
     )
-    scores = {id: Scores(board, *comparison) for id, comparison in stored.items()}
+    scores = {id: Scores(leaderboard, *comparison) for id, comparison in stored.items()}
     (table,) = [candidate for candidate in report.tables if candidate.id == ranking.table]
-    view = RankingView(board, ranking, table, scores[ranking.comparison], (), "")
+    view = RankingView(leaderboard, ranking, table, scores[ranking.comparison], (), "")
     picks = [{}, *({picker.key: value} for picker in view.pickers for value, _ in picker.options if value)]
     files = [
         [
@@ -610,7 +610,7 @@ class TestAtMostTwoClicks:
         labels = []
         for contest_report in (full, few):
             view = RankingView(
-                leaderboard(rankings=contest_report.rankings),
+                sample_leaderboard(rankings=contest_report.rankings),
                 contest_report.rankings[0],
                 contest_report.tables[0],
                 None,
@@ -717,7 +717,7 @@ class Downloaded:
 def test_a_reader_who_recomputes_the_headline_from_the_files_gets_the_same_sentence(built: Path) -> None:
     """The winner, its numbers and the test against the control, from the downloaded files alone."""
     results = json.loads((built / "data" / "results.json").read_text())
-    (leaderboard,) = [board for board in results["leaderboards"] if board["rankings"]]
+    (leaderboard,) = [leaderboard for leaderboard in results["leaderboards"] if leaderboard["rankings"]]
     (ranking,) = leaderboard["rankings"]
     data = Downloaded(built / "data" / "contest", f"{ranking['comparison']}.vectors.json")
     (table,) = [candidate for candidate in leaderboard["tables"] if candidate["id"] == ranking["table"]]

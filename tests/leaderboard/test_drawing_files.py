@@ -16,7 +16,7 @@ from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.rankings import RankingView
 
 from .browsing import settled
-from .conftest import EVIL, leaderboard
+from .conftest import EVIL, sample_leaderboard
 from .contested import PROXIES, report
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -67,9 +67,11 @@ def test_the_style_of_a_file_is_that_of_the_light_theme() -> None:
 def test_every_drawing_of_a_track_is_offered_with_its_numbers(page: Page, built: Path) -> None:
     settled(page, "contest.html")
     original = report()
-    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), track="harness/contest")
+    leaderboard = sample_leaderboard(
+        tables=tuple(original.tables), rankings=tuple(original.rankings), track="harness/contest"
+    )
     offered = page.locator("a[download]").evaluate_all("(links) => links.map((link) => link.getAttribute('href'))")
-    view = RankingView(board, original.rankings[0], original.tables[0], None, (), "")
+    view = RankingView(leaderboard, original.rankings[0], original.tables[0], None, (), "")
     for svg, numbers in [*drawings_of(view).values(), ("pictures/contest/contest-attacks.svg",) * 2]:
         assert {svg, numbers} <= set(offered)
         assert (built / svg).is_file()
@@ -93,7 +95,9 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {"places": places, "claim": f"{EVIL} {'wins ' * 80}", "winner": "", "findings": ()}
     ranking = original.rankings[0].model_copy(update=changes)
     store = Store(folder / "store")
-    store.save_leaderboard(leaderboard(tables=(table,), rankings=(ranking,), comparisons=(), charts=(), title=EVIL), {})
+    store.save_leaderboard(
+        sample_leaderboard(tables=(table,), rankings=(ranking,), comparisons=(), charts=(), title=EVIL), {}
+    )
     build_site(folder / "store", folder / "site")
     return folder / "site" / "pictures"
 

@@ -17,25 +17,25 @@ from imharness_leaderboard.entries import entry_views
 from imharness_leaderboard.tables import shown
 
 from .browsing import settled
-from .conftest import EVIL, leaderboard
+from .conftest import EVIL, sample_leaderboard
 from .contested import JPEG, MEDIAN, NOISE, NONE, PURIFIER, report
 
 
 def contest_leaderboard():
     original = report()
-    return leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=(), entries=())
+    return sample_leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=(), entries=())
 
 
 def text_of(built: Path, label: str) -> str:
-    board = contest_leaderboard()
-    page_of = entry_views([board], {})["defense", label].page
+    leaderboard = contest_leaderboard()
+    page_of = entry_views([leaderboard], {})["defense", label].page
     markup = re.sub(r"<[^>]+>", " ", (built / page_of).read_text().split("<main")[1].replace("<wbr>", ""))
     return re.sub(r"\s+", " ", unescape(markup))
 
 
 def test_a_page_says_what_the_ranking_says(built: Path) -> None:
-    board = contest_leaderboard()
-    (ranking,), main = board.rankings, board.tables[0]
+    leaderboard = contest_leaderboard()
+    (ranking,), main = leaderboard.rankings, leaderboard.tables[0]
     columns = {column.key: column for column in main.columns}
     for row in main.rows:
         text, position = text_of(built, row.label), ranking.places[row.label]
@@ -65,10 +65,10 @@ def test_an_entry_is_shown_in_every_track_that_it_takes_part_in() -> None:
 
 
 def test_an_entry_of_several_rankings_appears_once_for_a_track() -> None:
-    board = contest_leaderboard()
-    tables = (*board.tables, board.tables[0].model_copy(update={"id": "family"}))
-    rankings = (*board.rankings, board.rankings[0].model_copy(update={"table": "family"}))
-    view = entry_views([board.model_copy(update={"tables": tables, "rankings": rankings})], {})["defense", JPEG]
+    leaderboard = contest_leaderboard()
+    tables = (*leaderboard.tables, leaderboard.tables[0].model_copy(update={"id": "family"}))
+    rankings = (*leaderboard.rankings, leaderboard.rankings[0].model_copy(update={"table": "family"}))
+    view = entry_views([leaderboard.model_copy(update={"tables": tables, "rankings": rankings})], {})["defense", JPEG]
     assert len(view.appearances) == 1
     assert len(view.results) == 2
 
@@ -90,9 +90,11 @@ def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_it
 
 def test_a_row_is_computed_again_with_the_filters_that_find_its_tasks() -> None:
     assert tuple(SELECTABLE) == citations.SELECTABLE
-    board = leaderboard(command="harness run --all --profile sweep.toml", track="acme/t", limit=None, seed=3)
+    leaderboard = sample_leaderboard(
+        command="harness run --all --profile sweep.toml", track="acme/t", limit=None, seed=3
+    )
     components = [("model", "acme/net"), ("defense", "acme/d[a=1,b=(2, 3)]")]
-    assert shlex.split(citations.compute_again(board, components)) == [
+    assert shlex.split(citations.compute_again(leaderboard, components)) == [
         "harness",
         "run",
         "--track",
@@ -111,11 +113,11 @@ def test_a_row_is_computed_again_with_the_filters_that_find_its_tasks() -> None:
         "again-site",
     ]
     assert (
-        citations.compute_again(board, [("defense", "acme/a, stopped nearest to the accuracy of acme/b")])
-        == board.command
+        citations.compute_again(leaderboard, [("defense", "acme/a, stopped nearest to the accuracy of acme/b")])
+        == leaderboard.command
     )
-    assert citations.compute_again(board, []) == board.command
-    assert "'; rm -rf /" not in citations.compute_again(board, [("defense", "acme/d['; rm -rf /]")]).replace(
+    assert citations.compute_again(leaderboard, []) == leaderboard.command
+    assert "'; rm -rf /" not in citations.compute_again(leaderboard, [("defense", "acme/d['; rm -rf /]")]).replace(
         "'\"'\"'", ""
     )
 
@@ -182,7 +184,7 @@ def test_bibtex_is_balanced_and_escaped() -> None:
     assert not re.search(r"(?<!\\)[%&#$]", citation)
     assert "javascript" not in citation
     assert "release r1" in citation.lower()
-    assert balanced(bibtex(leaderboard(title=ODD), ODD, row=ODD, author=ODD, version=ODD))
+    assert balanced(bibtex(sample_leaderboard(title=ODD), ODD, row=ODD, author=ODD, version=ODD))
     assert "place 1 (1 to 2) of 3 in T" in citation
     assert "author = {{One} and {Two} and {Three}}" in citation
     assert "year = {2020}" in citation
@@ -207,7 +209,7 @@ def test_cff_holds_release_date_and_whatever_a_name_contains() -> None:
     assert fields["cff-version"] == "1.2.0"
     assert fields["date-released"] == "2026-11-22"
     assert fields["version"] == " ".join(ODD.split())
-    whole = scalars(cff([leaderboard()], "r1", "2026-11-22"))
+    whole = scalars(cff([sample_leaderboard()], "r1", "2026-11-22"))
     assert (whole["version"], whole["date-released"]) == ("release r1", "2026-11-22")
 
 

@@ -24,7 +24,7 @@ from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.scores import Scores
 
 from .browsing import opened, served, settled, watched
-from .conftest import leaderboard
+from .conftest import sample_leaderboard
 from .contested import (
     ATTACKS,
     FLIP,
@@ -104,7 +104,7 @@ class TestTheDrawing:
         scores = blocks()
         original = report(scores)
         comparison, numbers = original.comparisons[0].stored()
-        stored_scores = Scores(leaderboard(), comparison, numbers)
+        stored_scores = Scores(sample_leaderboard(), comparison, numbers)
         facts = known_of(stored_scores, original.rankings[0])
         assert facts is not None
 
@@ -150,7 +150,7 @@ class TestTheDrawing:
         scores = blocks()
         original = report(scores)
         comparison, numbers = original.comparisons[0].stored()
-        heat = heat_of(Scores(leaderboard(), comparison, numbers), original.rankings[0], names_of(original))
+        heat = heat_of(Scores(sample_leaderboard(), comparison, numbers), original.rankings[0], names_of(original))
         assert heat is not None
         column = [(c.name, c.aware) for c in heat.columns].index(("I-FGSM", True))
         tasks = dict(heat.rows)[FLIP]
@@ -170,7 +170,7 @@ class TestTheDrawing:
         )
         original = report(replace(scores, conditions=conditions))
         comparison, numbers = original.comparisons[0].stored()
-        heat = heat_of(Scores(leaderboard(), comparison, numbers), original.rankings[0], names_of(original))
+        heat = heat_of(Scores(sample_leaderboard(), comparison, numbers), original.rankings[0], names_of(original))
         assert heat is not None
         assert {column.aware for column in heat.columns} == {True, False}
         assert not heat.both
@@ -357,8 +357,10 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         store, original = Store(folder / "store"), crowd_report(crowd(COPIES))
         stored = [comparison.stored() for comparison in original.comparisons]
     facts = {"tables": tuple(original.tables), "rankings": tuple(original.rankings), "charts": ()}
-    board = leaderboard(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
-    store.save_leaderboard(board, {c.id: numbers for c, numbers in stored})
+    leaderboard = sample_leaderboard(
+        comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts
+    )
+    store.save_leaderboard(leaderboard, {c.id: numbers for c, numbers in stored})
     with without_pictures():
         build_site(folder / "store", folder / "site")
     with served(folder / "site") as site_address:

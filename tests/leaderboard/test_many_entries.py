@@ -14,7 +14,7 @@ from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.ranking_rows import SHOWN, WHOLE, parts_of
 
 from .browsing import opened, served, settled
-from .conftest import leaderboard
+from .conftest import sample_leaderboard
 from .contested import JPEG, report
 
 ENTRIES, BYTES, NODES = 2000, 2_000_000, 6000
@@ -43,7 +43,9 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ranking = ranking.model_copy(update={"places": places, "winner": "", "comparison": ""})
     store = Store(folder / "store")
     facts = {"tables": (table.model_copy(update={"rows": tuple(rows)}),), "rankings": (ranking,), "charts": ()}
-    store.save_leaderboard(leaderboard(track="harness/crowd", title="Crowd", comparisons=(), entries=(), **facts), {})
+    store.save_leaderboard(
+        sample_leaderboard(track="harness/crowd", title="Crowd", comparisons=(), entries=(), **facts), {}
+    )
     write_page = pages._Build._page
 
     def without_details(self: pages._Build, name: str, template: str, **facts: object) -> None:
@@ -135,7 +137,7 @@ def test_from_a_folder_on_disk_the_other_rows_are_links(browser: Browser, crowd:
 
 @pytest.mark.parametrize(("count", "sizes"), [(0, [0]), (1, [1]), (WHOLE, [WHOLE]), (WHOLE + 1, [SHOWN, SHOWN, 1])])
 def test_a_short_ranking_is_whole_and_a_long_one_in_parts(count: int, sizes: list[int]) -> None:
-    original, rows = leaderboard(), range(count)
+    original, rows = sample_leaderboard(), range(count)
     chunks = parts_of(original, original.tables[0], rows)
     assert [len(chunk.rows) for chunk in chunks] == sizes
     assert [row for chunk in chunks for row in chunk.rows] == list(rows)

@@ -15,7 +15,7 @@ from imharness.tracks import TrackReport
 from imharness_leaderboard.pages import build_site
 
 from .browsing import opened, served, settled
-from .conftest import leaderboard
+from .conftest import sample_leaderboard
 from .contested import NONE, blocks, crowd, crowd_report, without_pictures
 from .test_contest_page import AGREE, chosen, frozen, pick, result
 
@@ -43,8 +43,10 @@ def address(built: tuple[Blocks, TrackReport], tmp_path_factory: pytest.TempPath
     folder, report = tmp_path_factory.mktemp("scores"), built[1]
     store, stored = Store(folder / "store"), [comparison.stored() for comparison in report.comparisons]
     facts = {"tables": tuple(report.tables), "rankings": tuple(report.rankings), "charts": (), "entries": ()}
-    board = leaderboard(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
-    store.save_leaderboard(board, {c.id: numbers for c, numbers in stored})
+    leaderboard = sample_leaderboard(
+        comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts
+    )
+    store.save_leaderboard(leaderboard, {c.id: numbers for c, numbers in stored})
     with without_pictures():
         build_site(folder / "store", folder / "site")
     with served(folder / "site") as report:

@@ -17,7 +17,7 @@ from imharness_leaderboard import chart_pictures
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.picture import Picture
 
-from .conftest import leaderboard, paired, save
+from .conftest import paired, sample_leaderboard, save
 
 MARKUP = ["$\\input{/etc/passwd}$", "$\\frac{1}$", "$", "$x^{$", "\\href{file:///etc/passwd}{x}", "x_1^2"]
 """What a parameter value may hold."""
@@ -50,7 +50,7 @@ def marked() -> Leaderboard:
         Chart(id="dots", title=MARKUP[1], caption="c", kind="dots", table="main", x="x"),
         Chart(id="roc", title=MARKUP[2], caption="c", kind="curves", log=True, series=lines, x_label=MARKUP[0]),
     )
-    return leaderboard(tables=(main, win_table(paired())), charts=charts)
+    return sample_leaderboard(tables=(main, win_table(paired())), charts=charts)
 
 
 @pytest.mark.parametrize("tex", [False, True], ids=["plain", "tex"])

@@ -16,7 +16,7 @@ from imharness_leaderboard.tables import breadth, with_order
 from imharness_leaderboard.wording import breaking
 
 from .browsing import SIZES, settled
-from .conftest import EVIL, leaderboard, save
+from .conftest import EVIL, sample_leaderboard, save
 from .contested import JPEG, LEVELS, report
 
 LABELS = [f"harness/a-defense-of-usual-length[strength={i},mode=fast]" for i in range(30)]
@@ -44,7 +44,7 @@ def wide(columns: int) -> Table:
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paper")
-    save(Store(folder / "store"), leaderboard(tables=(wide(8), wide(16), wide(22), wide(30)), charts=()))
+    save(Store(folder / "store"), sample_leaderboard(tables=(wide(8), wide(16), wide(22), wide(30)), charts=()))
     build_site(folder / "store", folder / "site")
     return folder / "site"
 
@@ -161,11 +161,13 @@ def test_matrices_stand_in_the_order_of_the_ranking() -> None:
     wins = win_table(original.comparisons[0])
     assert [row.label for row in wins.rows] == sorted(LEVELS)
     before = {(row.label, column.label): row.values[column.key] for row in wins.rows for column in wins.columns}
-    board: Leaderboard = leaderboard(tables=(*original.tables, wins), rankings=tuple(original.rankings), charts=())
-    ordered = with_order(board).tables[1]
+    leaderboard: Leaderboard = sample_leaderboard(
+        tables=(*original.tables, wins), rankings=tuple(original.rankings), charts=()
+    )
+    ordered = with_order(leaderboard).tables[1]
     assert [row.label for row in ordered.rows] == order
     assert [column.label for column in ordered.columns] == order
     assert before == {
         (row.label, column.label): row.values[column.key] for row in ordered.rows for column in ordered.columns
     }
-    assert with_order(board).tables[0] == board.tables[0]
+    assert with_order(leaderboard).tables[0] == leaderboard.tables[0]

@@ -27,7 +27,7 @@ from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import headline, marks_of, shade
 
 from .browsing import words_of
-from .conftest import ENTRIES, EVIL, leaderboard, many, paired, save
+from .conftest import ENTRIES, EVIL, many, paired, sample_leaderboard, save
 from .contested import LEVELS, STRENGTHS, report
 
 
@@ -119,24 +119,27 @@ def test_numbers_come_with_interval_n_and_reasons(built: Path) -> None:
 
 
 def test_the_first_page_names_winners_with_a_sentence() -> None:
-    assert headline(leaderboard()) == {
+    assert headline(sample_leaderboard()) == {
         "label": "acme/blur",
         "entry": "defense",
         "text": "D 1.250, 95% interval 1.000 to 1.500; not shown to be worse: acme/blur[radius=2].",
     }
-    clear = leaderboard(tables=(leaderboard().tables[0].model_copy(update={"not_worse": {"d": ()}}),))
+    clear = sample_leaderboard(tables=(sample_leaderboard().tables[0].model_copy(update={"not_worse": {"d": ()}}),))
     assert "shown to be better than every other defense" in headline(clear)["text"]
-    empty = leaderboard().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
-    assert headline(leaderboard(tables=(leaderboard().tables[0].model_copy(update={"rows": (empty,)}),))) is None
+    empty = sample_leaderboard().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
+    assert (
+        headline(sample_leaderboard(tables=(sample_leaderboard().tables[0].model_copy(update={"rows": (empty,)}),)))
+        is None
+    )
 
 
 def test_the_first_page_names_the_rows_that_the_table_marks() -> None:
     """A comparison may hold entries that stand in no row of the table, as the variants that were not chosen."""
-    main = leaderboard().tables[0].model_copy(update={"not_worse": {"d": ("acme/gone", *ENTRIES[1:3])}})
-    marks = marks_of(leaderboard(tables=(main,)), main)
+    main = sample_leaderboard().tables[0].model_copy(update={"not_worse": {"d": ("acme/gone", *ENTRIES[1:3])}})
+    marks = marks_of(sample_leaderboard(tables=(main,)), main)
     marked = [row.label for row in main.rows if marks.of(row, main.columns[0])]
     assert marked == list(ENTRIES[:3])
-    assert headline(leaderboard(tables=(main,)))["text"].endswith(
+    assert headline(sample_leaderboard(tables=(main,)))["text"].endswith(
         "; not shown to be worse: acme/blur[radius=2] and acme/none."
     )
 
@@ -167,7 +170,7 @@ def test_n_is_shown_as_units_and_what_they_come_from(built: Path) -> None:
 
 
 def test_the_best_number_is_the_one_the_ranking_puts_first() -> None:
-    main = leaderboard().tables[0]
+    main = sample_leaderboard().tables[0]
     marks = Marks(main)
     assert [marks.best(column) for column in main.columns] == [1.25, 2.0]
     assert Marks(main).best(main.columns[0].model_copy(update={"better": ""})) is None
@@ -176,20 +179,20 @@ def test_the_best_number_is_the_one_the_ranking_puts_first() -> None:
 
 def test_pages_and_exports_mark_the_same_numbers() -> None:
     original = report()
-    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
-    for table in board.tables:
-        marks, sheet = marks_of(board, table), sheet_of(table, board)
+    leaderboard = sample_leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    for table in leaderboard.tables:
+        marks, sheet = marks_of(leaderboard, table), sheet_of(table, leaderboard)
         displayed = [[marks.of(row, column) for column in table.columns] for row in table.rows]
         assert displayed == [[cell.mark for cell in line.cells] for line in sheet.lines]
     marked = {
         row.label
-        for row in board.tables[0].rows
-        if marks_of(board, board.tables[0]).of(row, board.tables[0].columns[1])
+        for row in leaderboard.tables[0].rows
+        if marks_of(leaderboard, leaderboard.tables[0]).of(row, leaderboard.tables[0].columns[1])
     }
-    controls = {label for label, position in board.rankings[0].places.items() if position.control}
+    controls = {label for label, position in leaderboard.rankings[0].places.items() if position.control}
     assert marked
     assert controls
-    waiting = board.model_copy(update={"waiting": 3})
+    waiting = leaderboard.model_copy(update={"waiting": 3})
     assert not any(
         marks_of(waiting, table).of(row, column)
         for table in waiting.tables
@@ -225,11 +228,11 @@ def test_vectors_are_the_stored_scores(built: Path) -> None:
 
 
 def test_scores_that_need_it_are_published_with_64_bits(tmp_path: Path) -> None:
-    board = leaderboard()
+    leaderboard = sample_leaderboard()
     comparison, numbers = paired().stored()
     far = numbers.astype(np.float64) + 1e6
     site = SiteFolder(tmp_path)
-    write_comparisons(site, board, [Scores(board, comparison, far)], "pool")
+    write_comparisons(site, leaderboard, [Scores(leaderboard, comparison, far)], "pool")
     site.finish()
     (index,) = tmp_path.rglob("*.vectors.json")
     for i, name in enumerate(json.loads(index.read_text())["files"]):
@@ -238,9 +241,9 @@ def test_scores_that_need_it_are_published_with_64_bits(tmp_path: Path) -> None:
 
 
 def test_a_spreadsheet_is_given_no_formula(tmp_path: Path) -> None:
-    table = leaderboard().tables[0]
+    table = sample_leaderboard().tables[0]
     table = table.model_copy(update={"rows": (table.rows[0].model_copy(update={"label": "=1+1"}),)})
-    save(Store(tmp_path / "store"), leaderboard(tables=(table,)))
+    save(Store(tmp_path / "store"), sample_leaderboard(tables=(table,)))
     build_site(tmp_path / "store", tmp_path / "site")
     assert (tmp_path / "site" / "data" / "acme--evil" / "main.csv").read_text().splitlines()[1].startswith("'=1+1,")
 
@@ -260,7 +263,7 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_the_same_store_gives_the_same_bytes_and_touches_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    save(store, leaderboard(store))
+    save(store, sample_leaderboard(store))
     build_site(tmp_path / "store", tmp_path / "site")
     before = state(tmp_path / "site")
     build_site(tmp_path / "store", tmp_path / "site")
@@ -271,8 +274,8 @@ def test_the_same_store_gives_the_same_bytes_and_touches_nothing(tmp_path: Path)
 
 def test_what_is_gone_from_the_store_is_gone_from_the_site_and_nothing_else(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    save(store, leaderboard(store))
-    save(store, leaderboard(track="acme/second", title="Second"))
+    save(store, sample_leaderboard(store))
+    save(store, sample_leaderboard(track="acme/second", title="Second"))
     build_site(tmp_path / "store", tmp_path / "site")
     (tmp_path / "site" / "mine.html").write_text("kept")
     (tmp_path / "store" / "leaderboards" / "acme--second.json").unlink()
@@ -284,8 +287,8 @@ def test_what_is_gone_from_the_store_is_gone_from_the_site_and_nothing_else(tmp_
 
 def test_a_damaged_leaderboard_is_named_and_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    save(store, leaderboard(store))
-    save(store, leaderboard(track="acme/second", title="Second"))
+    save(store, sample_leaderboard(store))
+    save(store, sample_leaderboard(track="acme/second", title="Second"))
     path = tmp_path / "store" / "leaderboards" / "acme--second.json"
     path.write_bytes(path.read_bytes()[:5000])
     result = build_site(tmp_path / "store", tmp_path / "site")
@@ -298,7 +301,7 @@ def test_a_damaged_leaderboard_is_named_and_left_out(tmp_path: Path) -> None:
 
 def test_damaged_vectors_and_images_are_named_and_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    save(store, leaderboard(store))
+    save(store, sample_leaderboard(store))
     (vectors,) = (tmp_path / "store" / "leaderboards").glob("acme--evil.*.safetensors")
     vectors.write_bytes(vectors.read_bytes()[:-4] + b"oops")
     (image,) = (tmp_path / "store" / "artifacts").glob("*/*.safetensors")
@@ -311,7 +314,7 @@ def test_damaged_vectors_and_images_are_named_and_left_out(tmp_path: Path) -> No
 
 
 def test_tables_of_another_version_are_marked_stale(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), leaderboard(scored_by={"image-privacy-harness": "0.0.1"}))
+    save(Store(tmp_path / "store"), sample_leaderboard(scored_by={"image-privacy-harness": "0.0.1"}))
     result = build_site(tmp_path / "store", tmp_path / "site")
     assert any("made by image-privacy-harness 0.0.1" in line for line in result.problems)
     assert (
@@ -327,14 +330,14 @@ def test_a_store_without_tables_says_what_to_do(tmp_path: Path) -> None:
 def test_a_table_without_rows_says_so(tmp_path: Path) -> None:
     save(
         Store(tmp_path / "store"),
-        leaderboard(tables=(leaderboard().tables[0].model_copy(update={"rows": ()}), many(3))),
+        sample_leaderboard(tables=(sample_leaderboard().tables[0].model_copy(update={"rows": ()}), many(3))),
     )
     build_site(tmp_path / "store", tmp_path / "site")
     assert "No rows yet" in (tmp_path / "site" / "acme--evil.html").read_text()
 
 
 def test_building_the_site_loads_no_torch(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), leaderboard())
+    save(Store(tmp_path / "store"), sample_leaderboard())
     code = (
         "import sys\nfrom pathlib import Path\nfrom imharness_leaderboard.pages import build_site\n"
         f"build_site(Path({str(tmp_path / 'store')!r}), Path({str(tmp_path / 'site')!r}))\n"

@@ -13,14 +13,14 @@ from imharness_leaderboard.folder import SiteFolder
 from imharness_leaderboard.pages import build_site
 
 from .browsing import words_of
-from .conftest import leaderboard, save
+from .conftest import sample_leaderboard, save
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("partial")
-    main = leaderboard().tables[0].model_copy(update={"not_worse": {}})
-    save(Store(folder / "store"), leaderboard(tasks_done=312, waiting=1565, tables=(main,), charts=()))
+    main = sample_leaderboard().tables[0].model_copy(update={"not_worse": {}})
+    save(Store(folder / "store"), sample_leaderboard(tasks_done=312, waiting=1565, tables=(main,), charts=()))
     build_site(folder / "store", folder / "site")
     return folder / "site"
 

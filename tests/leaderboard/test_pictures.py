@@ -14,7 +14,7 @@ from imharness_leaderboard.chart_pictures import chart_pictures
 from imharness_leaderboard.names import short_names
 from imharness_leaderboard.picture import Picture, darkened
 
-from .conftest import leaderboard
+from .conftest import sample_leaderboard
 
 X, Y = (ColumnSpec(key=key, label=key, description="", better="higher") for key in "xy")
 
@@ -30,7 +30,7 @@ def scatter(
     points: Sequence[tuple[float, float]], label: str = "harness/a-name-of-usual-length[n={}]", **changes: object
 ) -> Picture:
     chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y", front=True, **changes)
-    return next(chart_pictures(leaderboard(tables=(table(points, label),), charts=(chart,)), chart))
+    return next(chart_pictures(sample_leaderboard(tables=(table(points, label),), charts=(chart,)), chart))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_dots_span_what_they_show_and_not_zero() -> None:
     )
     table = Table(id="t", title="T", caption="", entry="metric", columns=(X,), rows=rows)
     chart = Chart(id="c", title="C", caption="", kind="dots", table="t", x="x")
-    picture = next(chart_pictures(leaderboard(tables=(table,), charts=(chart,)), chart))
+    picture = next(chart_pictures(sample_leaderboard(tables=(table,), charts=(chart,)), chart))
     assert picture is not None
     svg = picture.svg("light")
     assert min(ticks(svg)) > 0.8
@@ -117,7 +117,7 @@ def test_dots_span_what_they_show_and_not_zero() -> None:
 def test_curves_on_log_axes_leave_out_what_is_zero() -> None:
     line = Series(label="e", x=(0.0, 0.01, 1.0), y=(0.0, 0.1, 1.0))
     chart = Chart(id="c", title="C", caption="", kind="curves", log=True, series=(line,), x_label="FPR", y_label="TPR")
-    picture = next(chart_pictures(leaderboard(charts=(chart,)), chart))
+    picture = next(chart_pictures(sample_leaderboard(charts=(chart,)), chart))
     assert picture is not None
     assert picture.svg("dark").count(b"<svg") == 1
     assert picture.data == {"series": ["e"] * 3, "FPR": [0.0, 0.01, 1.0], "TPR": [0.0, 0.1, 1.0]}
@@ -134,7 +134,7 @@ def unnamed(svg: bytes) -> bytes:
 def test_the_dark_picture_is_the_light_one_in_the_colours_that_a_dark_drawing_has() -> None:
     line = Series(label="e", x=(0.1, 1.0), y=(0.1, 1.0))
     curves = Chart(id="c", title="C", caption="", kind="curves", log=True, series=(line,))
-    for picture in (scatter(CROWD), next(chart_pictures(leaderboard(charts=(curves,)), curves))):
+    for picture in (scatter(CROWD), next(chart_pictures(sample_leaderboard(charts=(curves,)), curves))):
         light, dark = picture.drawn("light"), picture.drawn("dark")
         assert unnamed(light) != unnamed(dark)
         assert unnamed(darkened(light)) == unnamed(dark), picture.name
@@ -189,7 +189,7 @@ class TestTitlesSayWhatIsSeen:
     def test_points_without_a_front_say_whether_numbers_go_together(self, y: Sequence[int], title: str) -> None:
         points = [(float(i), float(v)) for i, v in enumerate(y)]
         chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y")
-        assert next(chart_pictures(leaderboard(tables=(table(points),), charts=(chart,)), chart)).title == title
+        assert next(chart_pictures(sample_leaderboard(tables=(table(points),), charts=(chart,)), chart)).title == title
 
     @pytest.mark.parametrize(
         ("better", "title"),
@@ -204,7 +204,7 @@ class TestTitlesSayWhatIsSeen:
         column = X.model_copy(update={"better": better})
         table = Table(id="t", title="T", caption="", entry="metric", columns=(column,), rows=rows)
         chart = Chart(id="c", title="C", caption="", kind="dots", table="t", x="x")
-        assert next(chart_pictures(leaderboard(tables=(table,), charts=(chart,)), chart)).title == title
+        assert next(chart_pictures(sample_leaderboard(tables=(table,), charts=(chart,)), chart)).title == title
 
     @pytest.mark.parametrize(
         ("second", "title"),
@@ -217,7 +217,7 @@ class TestTitlesSayWhatIsSeen:
     def test_a_line_is_said_to_be_the_highest_only_where_it_is(self, second: tuple[float, ...], title: str) -> None:
         lines = (Series(label="a/one", x=(0.0, 1.0), y=(0.1, 0.5)), Series(label="a/two", x=(0.0, 1.0), y=second))
         chart = Chart(id="c", title="C", caption="", kind="curves", series=lines, x_label="FPR", y_label="TPR")
-        assert next(chart_pictures(leaderboard(charts=(chart,)), chart)).title == title
+        assert next(chart_pictures(sample_leaderboard(charts=(chart,)), chart)).title == title
 
     def test_a_front_among_rows_that_lack_something_speaks_of_complete_entries(self) -> None:
         rows_table = table([(1.0, 3.0), (2.0, 2.0), (9.0, 9.0)], label="a/e{}")
@@ -228,5 +228,5 @@ class TestTitlesSayWhatIsSeen:
         )
         rows_table = rows_table.model_copy(update={"rows": rows, "columns": (X, Y, coverage), "ranked_by": "rank"})
         chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y", front=True)
-        picture = next(chart_pictures(leaderboard(tables=(rows_table,), charts=(chart,)), chart))
+        picture = next(chart_pictures(sample_leaderboard(tables=(rows_table,), charts=(chart,)), chart))
         assert picture.title == "No complete entry beats e0 and e1 in both numbers"

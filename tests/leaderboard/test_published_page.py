@@ -18,7 +18,7 @@ from imharness_leaderboard import addresses, pages, published
 from imharness_leaderboard.drawing_files import slope_files
 from imharness_leaderboard.folder import SiteFolder
 
-from .conftest import ENTRIES, EVIL, leaderboard
+from .conftest import ENTRIES, EVIL, sample_leaderboard
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -51,11 +51,13 @@ def page(tmp_path, monkeypatch):
 
     def write(tables, **changes) -> tuple[str | None, list[str]]:
         monkeypatch.setattr(published, "published_tables", tables if callable(tables) else lambda: tables)
-        board = leaderboard(charts=(), comparisons=(), **changes)
-        build = pages._Build(Store(tmp_path / "store"), SiteFolder(tmp_path / "site"), [board], [], "", None)
-        wrote = build._write_published(board)
+        leaderboard = sample_leaderboard(charts=(), comparisons=(), **changes)
+        build = pages._Build(Store(tmp_path / "store"), SiteFolder(tmp_path / "site"), [leaderboard], [], "", None)
+        wrote = build._write_published(leaderboard)
         build.site.finish()
-        return (tmp_path / "site" / addresses.published_page(board)).read_text() if wrote else None, build.problems
+        return (
+            tmp_path / "site" / addresses.published_page(leaderboard)
+        ).read_text() if wrote else None, build.problems
 
     return write
 
@@ -69,7 +71,9 @@ def test_the_page_says_the_order_and_holds_every_number(page, tmp_path):
     assert places == sorted(places), "ranks against ranks come first, then tables, then prose"
     assert "<table" not in text[: places[0]]
     assert "no numbers" in text
-    (facts,) = json.loads((tmp_path / "site" / addresses.data_file(leaderboard(), "published", "json")).read_text())
+    (facts,) = json.loads(
+        (tmp_path / "site" / addresses.data_file(sample_leaderboard(), "published", "json")).read_text()
+    )
     (series,) = facts["series"]
     assert series["order"]["tau"] == pytest.approx(1)
     assert [(c["published"], c["ours"], c["verdict"]) for c in series["cells"]] == [
@@ -89,7 +93,7 @@ def test_a_figure_is_called_one_and_names_of_components_are_code(page):
 def test_the_drawing_of_an_order_is_a_file_with_its_numbers(page, tmp_path):
     text, _ = page([evil_table()])
     site, (drawn,) = tmp_path / "site", re.findall(r'<svg class="slopes".*?</svg>', text, re.S)
-    svg, numbers = slope_files(leaderboard(), 1)
+    svg, numbers = slope_files(sample_leaderboard(), 1)
     assert svg in text
     assert numbers in text
     file = (site / svg).read_text()
@@ -112,7 +116,7 @@ def test_nothing_of_a_published_table_breaks_out(page):
 
 
 def test_a_leaderboard_in_the_same_setting_says_how_many_numbers_agree(page):
-    data = leaderboard().entries[0].model_copy(update={"kind": "dataset", "label": "acme/set"})
+    data = sample_leaderboard().entries[0].model_copy(update={"kind": "dataset", "label": "acme/set"})
     table = evil_table(profiles=["p"], data=["acme/set"])
     text, _ = page([table], entries=(data,), limit=None)
     assert "In the same setting 3 of 3 numbers agree, 1 undecided." in text

@@ -13,21 +13,23 @@ from imharness_leaderboard.changes import LeaderboardSummary, Place, changes, re
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.publishing import publish_site
 
-from .conftest import ENTRIES, images, leaderboard, save
+from .conftest import ENTRIES, images, sample_leaderboard, save
 from .contested import contested
 
 
 def moved(values: tuple[float, ...], **facts):
     """The leaderboard with other numbers in its main table, sorted."""
-    main = leaderboard().tables[0]
+    main = sample_leaderboard().tables[0]
     rows = [row.model_copy(update={"values": {"d": Value(value=v)}}) for row, v in zip(main.rows, values, strict=False)]
     rows.sort(key=lambda row: row.values["d"].value)
-    return leaderboard(tables=(main.model_copy(update={"rows": tuple(rows)}), *leaderboard().tables[1:]), **facts)
+    return sample_leaderboard(
+        tables=(main.model_copy(update={"rows": tuple(rows)}), *sample_leaderboard().tables[1:]), **facts
+    )
 
 
 def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> None:
     store, folder = Store(tmp_path / "store"), tmp_path / "public"
-    save(store, leaderboard(store))
+    save(store, sample_leaderboard(store))
     publish_site(tmp_path / "store", folder, "2026-01-01")
     first = (folder / "v" / "2026-01-01" / "acme--evil.html").read_bytes()
     assert (folder / "v" / "2026-01-01" / "data" / "results.json").exists()
@@ -52,7 +54,7 @@ def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> 
 
 
 def test_a_release_is_never_written_twice(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), leaderboard())
+    save(Store(tmp_path / "store"), sample_leaderboard())
     publish_site(tmp_path / "store", tmp_path / "public", "r1")
     before = (tmp_path / "public" / "index.html").stat().st_mtime_ns
     with pytest.raises(UsageError, match="published already"):
@@ -67,7 +69,7 @@ def test_a_release_has_a_plain_name(tmp_path: Path, name: str) -> None:
 
 
 def test_a_damaged_list_of_releases_stops_before_anything_is_written(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), leaderboard())
+    save(Store(tmp_path / "store"), sample_leaderboard())
     (tmp_path / "public" / "data").mkdir(parents=True)
     (tmp_path / "public" / "data" / "releases.json").write_text("[{}]")
     with pytest.raises(StoreError, match="not a list of releases"):
@@ -119,17 +121,17 @@ def test_every_change_has_its_reason() -> None:
     }
     arrived = state({"a": 1, "b": 2, "c": 0}, sources="t")
     assert reasons(old, arrived) == {
-        "c: defense added, place 1, D 0.0": "it is a new entry",
+        "c: defense added, rank 1, D 0.0": "it is a new entry",
         "a: rank 1 → 2": "other entries moved or arrived",
         "b: rank 2 → 3": "other entries moved or arrived",
     }
-    assert reasons(old, state({"a": 1}, sources="t"))["b: defense removed, was place 2, D 2.0"].startswith(
+    assert reasons(old, state({"a": 1}, sources="t"))["b: defense removed, was rank 2, D 2.0"].startswith(
         "it was withdrawn"
     )
 
 
 def test_a_summary_holds_the_ranking_of_the_main_table() -> None:
-    result = summary(leaderboard())
+    result = summary(sample_leaderboard())
     assert [(label, position.rank, position.shown) for label, position in result.places.items()] == [
         (label, i + 1, f"{1.25 + i:.3f}") for i, label in enumerate(ENTRIES)
     ]
@@ -138,8 +140,8 @@ def test_a_summary_holds_the_ranking_of_the_main_table() -> None:
 
 def test_a_summary_of_a_ranking_has_its_places_and_the_number_behind_them(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    board, _ = contested(leaderboard, store, images(store))
-    result, places = summary(board), {row.label: row.number("rank") for row in board.tables[0].rows}
+    leaderboard, _ = contested(sample_leaderboard, store, images(store))
+    result, places = summary(leaderboard), {row.label: row.number("rank") for row in leaderboard.tables[0].rows}
     assert result.by == "D, % of the range, worst attack"
     assert {label: position.rank for label, position in result.places.items()} == {
         label: rank for label, rank in places.items() if rank is not None
@@ -147,7 +149,7 @@ def test_a_summary_of_a_ranking_has_its_places_and_the_number_behind_them(tmp_pa
 
 
 def test_a_state_that_nobody_published_says_what_is_in_it(tmp_path: Path) -> None:
-    save(Store(tmp_path / "store"), leaderboard())
+    save(Store(tmp_path / "store"), sample_leaderboard())
     build_site(tmp_path / "store", tmp_path / "site")
     text = (tmp_path / "site" / "changes.html").read_text()
     assert f"{len(ENTRIES)} entries by D: 1. acme/blur 1.250" in text

@@ -17,7 +17,7 @@ from imharness_leaderboard.rankings import BAR, RankingView, ranking_views, wors
 from imharness_leaderboard.scores import Scores, worst_case
 
 from .browsing import opened, served, settled, watched
-from .conftest import leaderboard
+from .conftest import sample_leaderboard
 from .contested import FLIP, JPEG, NONE, report, without_pictures
 
 
@@ -90,12 +90,12 @@ def test_what_no_attack_changes_survives() -> None:
 def test_a_further_measure_has_a_column_of_its_worst_case() -> None:
     original = report()
     comparison, numbers = original.comparisons[0].stored()
-    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    leaderboard = sample_leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
     further = comparison.model_copy(update={"id": "other", "measure": "share recognised"})
     ranking = original.rankings[0].model_copy(update={"secondary_measures": (comparison.id, "other")})
-    board = board.model_copy(update={"rankings": (ranking,)})
-    scores = [Scores(board, comparison, numbers), Scores(board, further, numbers)]
-    (view,) = ranking_views(board, scores, (), "")
+    leaderboard = leaderboard.model_copy(update={"rankings": (ranking,)})
+    scores = [Scores(leaderboard, comparison, numbers), Scores(leaderboard, further, numbers)]
+    (view,) = ranking_views(leaderboard, scores, (), "")
     (column,) = view.further
     means = worst_case(comparison, numbers, ranking, range(len(comparison.conditions)))
     wanted = {label: f"{mean:.2f}" for label, mean in zip(comparison.entries, means, strict=True)}
@@ -106,7 +106,7 @@ def test_a_further_measure_has_a_column_of_its_worst_case() -> None:
     spec = ColumnSpec(key="tpr", label="TPR", description="d", better="lower", decimals=1)
     table = original.tables[0]
     wide = table.model_copy(update={"columns": (*table.columns, spec)})
-    view = RankingView(board, ranking, wide, None, (), "")
+    view = RankingView(leaderboard, ranking, wide, None, (), "")
     assert [column.label for column in view.further] == ["TPR"]
     assert view.further[0].texts[JPEG] == "–"
 
@@ -114,8 +114,8 @@ def test_a_further_measure_has_a_column_of_its_worst_case() -> None:
 def test_bars_of_all_rows_are_as_long_as_their_numbers_are_large() -> None:
     original = report()
     comparison, numbers = original.comparisons[0].stored()
-    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
-    (view,) = ranking_views(board, [Scores(board, comparison, numbers)], (), "")
+    leaderboard = sample_leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    (view,) = ranking_views(leaderboard, [Scores(leaderboard, comparison, numbers)], (), "")
     bars = [bar for row in view.rows for bar in row.bars]
     longest = max(float(bar.value) for bar in bars)
     assert [bar.length for bar in bars] == pytest.approx([BAR * float(bar.value) / longest for bar in bars], abs=0.3)
@@ -127,14 +127,14 @@ def test_the_attack_that_is_the_worst_most_often_stands_first() -> None:
     places = {
         label: standing.model_copy(update={"broken_by": shares[label]}) for label, standing in ranking.places.items()
     }
-    board = leaderboard(tables=(table,), rankings=(ranking,), charts=())
-    view = RankingView(board, ranking.model_copy(update={"places": places}), table, None, (), "")
+    leaderboard = sample_leaderboard(tables=(table,), rankings=(ranking,), charts=())
+    view = RankingView(leaderboard, ranking.model_copy(update={"places": places}), table, None, (), "")
     assert view.attacks == ["acme/usual", "acme/often", "acme/rare"]
 
 
 def test_the_legend_says_what_hollow_dots_are_where_any_row_has_one() -> None:
     table, ranking = ranked({"a": "better", "b": "undecided"})
-    board = leaderboard(tables=(table,), rankings=(ranking,), charts=())
+    leaderboard = sample_leaderboard(tables=(table,), rankings=(ranking,), charts=())
     spec = ColumnSpec(key="unaware", label="D", description="By D. The attacker knows nothing.", better="lower")
     some, none = (
         table.model_copy(
@@ -148,7 +148,7 @@ def test_the_legend_says_what_hollow_dots_are_where_any_row_has_one() -> None:
         )
         for numbers in ((Value(value=1.0), Value(missing="none")), (Value(missing="none"), Value(missing="none")))
     )
-    views = [RankingView(board, ranking, version, None, (), "") for version in (some, none, table)]
+    views = [RankingView(leaderboard, ranking, version, None, (), "") for version in (some, none, table)]
     assert [view.hollow for view in views] == ["the attacker knows nothing", "", ""]
 
 
@@ -175,7 +175,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     second = ranking.model_copy(update={"table": "other", "claim": "Nothing is shown yet.", "baseline_name": "L2"})
     comparison, numbers = original.comparisons[0].stored()
-    board = leaderboard(
+    leaderboard = sample_leaderboard(
         track="harness/twice",
         title="Twice",
         tables=(table, other),
@@ -183,7 +183,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         comparisons=(comparison,),
         charts=(),
     )
-    store.save_leaderboard(board, {comparison.id: numbers})
+    store.save_leaderboard(leaderboard, {comparison.id: numbers})
     with without_pictures():
         build_site(Path(folder / "store"), folder / "site")
     with served(folder / "site") as address:

@@ -18,14 +18,14 @@ def drawn(ran: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shutil.copytree(ran, tmp_path_factory.mktemp("rescoring") / "run")
 
 
-def leaderboard(folder: Path) -> dict:
+def sample_leaderboard(folder: Path) -> dict:
     return json.loads((folder / "store" / "leaderboards" / "harness--perceptual.json").read_text())
 
 
 @pytest.mark.parametrize("change", ["older", "gone", "damaged"])
 def test_tables_are_made_again(drawn: Path, harness_here, change: str) -> None:
     path = drawn / "store" / "leaderboards" / "harness--perceptual.json"
-    before, tasks = leaderboard(drawn), files_of(drawn / "store")
+    before, tasks = sample_leaderboard(drawn), files_of(drawn / "store")
     times = [task.stat().st_mtime_ns for task in tasks]
     if change == "older":
         store, track = Store(drawn / "store"), "harness/perceptual"
@@ -38,7 +38,7 @@ def test_tables_are_made_again(drawn: Path, harness_here, change: str) -> None:
     result = harness_here("site", "build", cwd=drawn)
     assert result.returncode == 0, result.stderr
     assert "warning" not in result.stderr
-    assert leaderboard(drawn) == before
+    assert sample_leaderboard(drawn) == before
     assert [task.stat().st_mtime_ns for task in tasks] == times
     assert "Stale" not in (drawn / "site" / "perceptual.html").read_text()
 

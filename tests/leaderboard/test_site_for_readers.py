@@ -14,7 +14,7 @@ from imharness_leaderboard.names import head_of, short_titles, table_title
 from imharness_leaderboard.texts import glossary
 
 from .browsing import SIZES, read, settled
-from .conftest import ENTRIES, leaderboard
+from .conftest import ENTRIES, sample_leaderboard
 from .contested import ATTACKS, FLIP, JPEG, LEVELS, MEDIAN, NOISE, NONE, PROXIES, PURIFIER
 
 COMPARED = "data/contest/contest-d.vectors.json"
@@ -280,16 +280,16 @@ def test_heads_say_their_unit(label: str, head: str) -> None:
 
 def test_tables_are_called_as_pages_call_entries_and_told_apart() -> None:
     names = ("a/wins", "harness/invgrad[steps=300]", "harness/invgrad[steps=30]")
-    board = leaderboard(
+    leaderboard = sample_leaderboard(
         entries=tuple(Entry(kind="attack", id=n.partition("[")[0], label=n, version="1") for n in names)
     )
-    main = board.tables[0]
+    main = leaderboard.tables[0]
     titled = [
         main.model_copy(update={"id": id, "title": title})
         for id, title in (("x", "Wins"), ("y", "Wins"), ("z", "Leakage, invgrad[steps=300], trained"))
     ]
-    board = board.model_copy(update={"tables": tuple(titled)})
-    assert [table_title(board, one) for one in titled] == [
+    leaderboard = leaderboard.model_copy(update={"tables": tuple(titled)})
+    assert [table_title(leaderboard, one) for one in titled] == [
         "Wins (x)",
         "Wins (y)",
         "Leakage, InvGrad (steps=300), trained",

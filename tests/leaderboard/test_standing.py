@@ -8,7 +8,7 @@ from imharness.results.entries import Entry, Standing
 from imharness_leaderboard.entries import Result, standing_word
 from imharness_leaderboard.rankings import RankingView
 
-from .conftest import leaderboard
+from .conftest import sample_leaderboard
 from .contested import FLIP, JPEG, report
 
 
@@ -36,9 +36,9 @@ def test_the_word_is_the_last_that_matters(decisions: tuple[str, ...], word: str
 def test_pages_say_of_an_entry_that_may_be_best_that_nobody_is_shown_to_be_better() -> None:
     original = report()
     ranking = original.rankings[0].model_copy(update={"may_be_best": (JPEG, FLIP), "winner": ""})
-    board = leaderboard(tables=tuple(original.tables), rankings=(ranking,), charts=())
+    leaderboard = sample_leaderboard(tables=tuple(original.tables), rankings=(ranking,), charts=())
     row = next(row for row in original.tables[0].rows if row.label == FLIP)
-    result = Result(board, ranking, original.tables[0], row, ranking.places[FLIP], 4)
+    result = Result(leaderboard, ranking, original.tables[0], row, ranking.places[FLIP], 4)
     assert result.verdict == "It may be the best: no entry that may win is shown to be better."
     headline = " ".join(ranking.places[FLIP].headline)
     assert result.headline == headline.replace(FLIP, "Flip").replace("harness/none", "No defense")
@@ -47,8 +47,8 @@ def test_pages_say_of_an_entry_that_may_be_best_that_nobody_is_shown_to_be_bette
 
 def test_the_key_of_a_ranking_names_its_measures_and_what_its_hollow_dots_are() -> None:
     original = report()
-    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
-    one = RankingView(board, board.rankings[0], original.tables[0], None, (), "")
+    leaderboard = sample_leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    one = RankingView(leaderboard, leaderboard.rankings[0], original.tables[0], None, (), "")
     assert one.hollow == "mean over the attacks that were run both ways, without knowledge of the entry"
     assert one.bracketed == "Bracket: the first, and those that may win and are not separated from it."
 
@@ -61,13 +61,13 @@ def test_an_entry_shows_four_of_its_images_and_facets_come_by_name() -> None:
         comparison.conditions[0].model_copy(update={"facets": {"attack": letter, "metric": "m"}}) for letter in letters
     )
     turned = comparison.model_copy(update={"conditions": conditions})
-    board = leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
+    leaderboard = sample_leaderboard(tables=tuple(original.tables), rankings=tuple(original.rankings), charts=())
     images = [SimpleNamespace(example=SimpleNamespace(entry=label)) for label in [FLIP, *[JPEG] * 6]]
-    view = RankingView(board, board.rankings[0], original.tables[0], None, images, "")
+    view = RankingView(leaderboard, leaderboard.rankings[0], original.tables[0], None, images, "")
     rows = {row.row.label: row for row in view.rows}
     assert list(rows[JPEG].images) == images[1:5]
     assert list(rows[FLIP].images) == images[:1]
     behind = SimpleNamespace(comparison=turned)
-    assert RankingView(board, board.rankings[0], original.tables[0], behind, (), "").facets == {
+    assert RankingView(leaderboard, leaderboard.rankings[0], original.tables[0], behind, (), "").facets == {
         "attack": sorted(letters)
     }

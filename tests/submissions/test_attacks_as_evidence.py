@@ -37,7 +37,7 @@ parameters."harness/idlg" = { iterations = 20 }
 """
 
 
-def leaderboard(store: Path, track: str) -> Leaderboard:
+def sample_leaderboard(store: Path, track: str) -> Leaderboard:
     result = Store(store).leaderboard(f"harness/{track}")
     assert result is not None
     return result
@@ -68,16 +68,16 @@ def test_an_evaluator_lowers_values_once_it_is_accepted(
         return result
 
     done("run", "--all", *how, "--progress", "none")
-    before = leaderboard(store, "membership")
+    before = sample_leaderboard(store, "membership")
     folder = submission("../submissions/tracks/breaker", entry("breaker/loss", "evaluator"))
     done("submissions", "run", folder, *how)
-    pending = leaderboard(store, "membership")
+    pending = sample_leaderboard(store, "membership")
     entries = ("harness/plain-training", "harness/label-smoothing")
     assert [value(pending, label) for label in entries] == [value(before, label) for label in entries], (
         "shown, and not counted"
     )
     done("submissions", "decide", "breaker", "accepted", "--reason", "read its code", *where)
-    after = leaderboard(store, "membership")
+    after = sample_leaderboard(store, "membership")
     broken = [label for label in entries if value(after, label) > value(before, label) + 0.01]
     assert broken, [(value(before, label), value(after, label)) for label in entries]
     places = after.rankings[0].places
@@ -107,12 +107,12 @@ def test_an_attack_that_gets_the_network_is_installed_and_accepted_by_its_id(
 
     label = "harness/lenet + harness/plain-gradient"
     done("run", "--all", *how)
-    before = next(row for row in leaderboard(store, "reconstruction").tables[0].rows if row.label == label)
+    before = next(row for row in sample_leaderboard(store, "reconstruction").tables[0].rows if row.label == label)
     assert before.number("worst") is None, "no attack of the leaderboard converged"
     done("run", "--track", "reconstruction", "--attack", "breaker/descent", *how)
-    pending = next(row for row in leaderboard(store, "reconstruction").tables[0].rows if row.label == label)
+    pending = next(row for row in sample_leaderboard(store, "reconstruction").tables[0].rows if row.label == label)
     assert pending.number("worst") is None, "shown, and not counted"
     done("submissions", "decide", "breaker/descent", "accepted", "--reason", "read its code", *where)
-    after = leaderboard(store, "reconstruction")
+    after = sample_leaderboard(store, "reconstruction")
     assert value(after, label) > 20, "dB: nearer than any grey image, which has 11"
     assert after.rankings[0].places[label].broken_by == {"breaker/descent": 1.0}

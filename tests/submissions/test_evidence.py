@@ -112,23 +112,23 @@ def value(leaderboard: Leaderboard | None, label: str) -> float:
     return number
 
 
-def leaderboard(store: Path) -> Leaderboard | None:
+def sample_leaderboard(store: Path) -> Leaderboard | None:
     return Store(store).leaderboard("harness/iqa")
 
 
 def test_accepted_evidence_lowers_the_value_of_its_entry_alone_and_names_who_broke_it(
     store: Path, started: Break, tmp_path: Path
 ) -> None:
-    folder, before = attacked(started()), leaderboard(store)
+    folder, before = attacked(started()), sample_leaderboard(store)
     where = ("--store", store, "--device", "cpu")
     result = invoke("evidence", "check", folder, *where)
     assert result.exit_code == 0, result.output
     assert result.output.startswith("It counts against harness/flip: ")
-    assert value(leaderboard(store), "harness/flip") == value(before, "harness/flip"), "a check keeps nothing"
+    assert value(sample_leaderboard(store), "harness/flip") == value(before, "harness/flip"), "a check keeps nothing"
 
     done = invoke("evidence", "accept", folder, *where, "--site", tmp_path / "site")
     assert done.exit_code == 0, done.output
-    after = leaderboard(store)
+    after = sample_leaderboard(store)
     assert value(after, "harness/flip") > value(before, "harness/flip") + 1
     assert after is not None
     positions = after.rankings[0].places
@@ -152,7 +152,7 @@ def test_accepted_evidence_lowers_the_value_of_its_entry_alone_and_names_who_bro
     assert "was accepted before" in str(again.exception)
     ran = invoke("results", "rank", "--store", store)
     assert ran.exit_code == 0, ran.output
-    assert value(leaderboard(store), "harness/flip") == value(after, "harness/flip"), (
+    assert value(sample_leaderboard(store), "harness/flip") == value(after, "harness/flip"), (
         "tables that are made again have it too"
     )
 
@@ -333,5 +333,5 @@ def test_a_submitted_entry_is_broken_by_its_own_code_in_the_sandbox(
     assert result.by_its_author
     assert line.name == "median"
     assert "(its own author)" in line.reason
-    flags = next(candidate for candidate in leaderboard(store).entries if candidate.id == "good/median").standing  # type: ignore[union-attr]
+    flags = next(candidate for candidate in sample_leaderboard(store).entries if candidate.id == "good/median").standing  # type: ignore[union-attr]
     assert [flag.decision for flag in flags][-1] == "evidence"

@@ -95,7 +95,7 @@ def pushed(folder: Path, by: int = RADIUS, *, many: int = 2 * CHOICES) -> Path:
     return folder
 
 
-def leaderboard(store: Path) -> Leaderboard:
+def sample_leaderboard(store: Path) -> Leaderboard:
     result = Store(store).leaderboard("harness/perceptual")
     assert result is not None
     return result
@@ -108,17 +108,17 @@ BESIDE_IT = ("rank", "behind", "gain", "p")
 def test_what_is_lost_is_the_share_of_the_choices_that_were_broken_and_the_entry_alone_loses_it(
     store: Path, started: Start, tmp_path: Path
 ) -> None:
-    folder, before = pushed(started(), many=6), leaderboard(store)
+    folder, before = pushed(started(), many=6), sample_leaderboard(store)
     assert value(before, "harness/l2") == 1.0
     where = ("--store", store, "--device", "cpu")
     result = invoke("evidence", "check", folder, *where)
     assert result.exit_code == 0, result.output
     assert "It counts against harness/l2: agreement, worst attack 1 → 0.625 by 16 images" in result.output
-    assert value(leaderboard(store), "harness/l2") == 1.0, "a check keeps nothing"
+    assert value(sample_leaderboard(store), "harness/l2") == 1.0, "a check keeps nothing"
 
     done = invoke("evidence", "accept", folder, *where, "--site", tmp_path / "site")
     assert done.exit_code == 0, done.output
-    after = leaderboard(store)
+    after = sample_leaderboard(store)
     assert value(after, "harness/l2") == pytest.approx(1 - 6 / (2 * CHOICES))
     assert after.rankings[0].places["harness/l2"].broken_by["evidence"] == pytest.approx(6 / (2 * CHOICES))
     rows = {row.label: row for row in before.tables[0].rows}
@@ -145,7 +145,7 @@ def test_what_is_lost_is_the_share_of_the_choices_that_were_broken_and_the_entry
         with without_site():
             ran = invoke(*words)
         assert ran.exit_code == 0, ran.output
-        assert value(leaderboard(store), "harness/l2") == value(after, "harness/l2"), (
+        assert value(sample_leaderboard(store), "harness/l2") == value(after, "harness/l2"), (
             "tables that are made again have it too"
         )
 
@@ -306,15 +306,15 @@ def test_a_submitted_metric_is_broken_by_its_own_code_in_the_sandbox(
     with unexamined():
         assert run_submission(Run(folder, Store(store), profile), silent).tasks
     columns, beside = (
-        set(numbers(leaderboard(store), "attacked", label)) - PLACED for label in ("good/blurred", "harness/l2")
+        set(numbers(sample_leaderboard(store), "attacked", label)) - PLACED for label in ("good/blurred", "harness/l2")
     )
     assert columns == beside, "a distance without bounds has every number that one of the harness has"
     assert "moved-4" in columns
-    assert value(leaderboard(store), "good/blurred") == 1.0
+    assert value(sample_leaderboard(store), "good/blurred") == 1.0
     result, line = accept(read_evidence(pushed(started("good/blurred", store=store), many=4)), Store(store))
     record = Store(store).record(result.records[-1].key)
     assert record is not None
     assert record.isolation.startswith("bubblewrap"), "its code ran apart"
-    assert value(leaderboard(store), "good/blurred") == pytest.approx(1 - 4 / (2 * CHOICES))
-    assert value(leaderboard(store), "harness/l2") == 1.0
+    assert value(sample_leaderboard(store), "good/blurred") == pytest.approx(1 - 4 / (2 * CHOICES))
+    assert value(sample_leaderboard(store), "harness/l2") == 1.0
     assert line.name == "stranger"

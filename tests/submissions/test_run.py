@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from click.testing import CliRunner
 from tests.conftest import without_site
-from tests.leaderboard.conftest import leaderboard, save
+from tests.leaderboard.conftest import sample_leaderboard, save
 from tests.submissions.conftest import PROFILE, submission_in, unexamined
 
 from imharness.cli.commands import build_site
@@ -315,8 +315,8 @@ def test_published_decisions_cannot_be_taken_back(
     ledger, store = Ledger(tmp_path), Store(tmp_path)
     for decision in ("added", "flagged"):
         ledger.append("x", ("a/x",), decision, "for a test")
-    save(store, leaderboard())
-    refresh_standing(store, leaderboard(), known_entries(store))
+    save(store, sample_leaderboard())
+    refresh_standing(store, sample_leaderboard(), known_entries(store))
     build_site(tmp_path, tmp_path / "site")
     results, command = tmp_path / "site" / "data" / "results.json", ["--store", str(tmp_path), "--against"]
     ledger.append("x", ("a/x",), "reproduced", "later decisions are no harm")
@@ -327,7 +327,7 @@ def test_published_decisions_cannot_be_taken_back(
     assert Ledger(tmp_path).lines(), "the chain alone does not tell"
     by_tables = CliRunner().invoke(show_ledger, command[:2])
     assert message in str(by_tables.exception)
-    save(store, leaderboard())  # whoever can write the store can write its tables, too
+    save(store, sample_leaderboard())  # whoever can write the store can write its tables, too
     assert CliRunner().invoke(show_ledger, command[:2]).exit_code == 0
     by_site = CliRunner().invoke(show_ledger, [*command, str(results)])
     assert message in str(by_site.exception)

@@ -14,7 +14,7 @@ KEPT, STRONGER = 0.8, 0.6
 TRIED, OTHER = ENTRIES = ("x/tried", "x/untried")
 
 
-def leaderboard(seed: int, most: int) -> TrackReport:
+def sample_leaderboard(seed: int, most: int) -> TrackReport:
     """Return the contest of both metrics after evidence against the first, on at most so many images that break it."""
     rng = np.random.default_rng(seed)
     units = np.array([f"p{k:03}" for k in range(PHOTOGRAPHS)], dtype=object)
@@ -42,7 +42,7 @@ def studied(most: int) -> tuple[float, float, float, float]:
     one is shown to be better."""
     numbers, hits = [], np.zeros(3)
     for seed in range(STUDIES):
-        result = leaderboard(seed, most)
+        result = sample_leaderboard(seed, most)
         worst = next(row for row in result.tables[0].rows if row.label == TRIED).values["worst"]
         assert worst.value is not None
         assert worst.low is not None
@@ -75,7 +75,7 @@ def test_with_a_few_images_the_number_lies_between_and_bounds_what_the_attack_le
 
 
 def test_the_table_names_the_entry_and_says_what_its_number_is() -> None:
-    assert leaderboard(0, 0).tables[0].note == ""
-    note = leaderboard(0, 5).tables[0].note
+    assert sample_leaderboard(0, 0).tables[0].note == ""
+    note = sample_leaderboard(0, 5).tables[0].note
     assert note.startswith(f"Evidence counts against {TRIED}: ")
     assert "So the number is a bound, since the same attack may do more on other images" in note

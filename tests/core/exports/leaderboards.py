@@ -11,7 +11,7 @@ EVIL = (
 )
 
 
-def leaderboard(**changes: object) -> Leaderboard:
+def sample_leaderboard(**changes: object) -> Leaderboard:
     """Return a leaderboard that the policy ranks: see `tests.leaderboard.contested`."""
     report = contested.report()
     facts: dict[str, object] = {
@@ -52,4 +52,4 @@ def evil() -> Leaderboard:
     table = Table(
         id="m]a/i\\n", title=EVIL, caption=EVIL, entry=EVIL, columns=columns, rows=rows, ranked_by="d", note=EVIL
     )
-    return leaderboard(title=EVIL, tables=(table,), rankings=(), tasks_failed=1)
+    return sample_leaderboard(title=EVIL, tables=(table,), rankings=(), tasks_failed=1)

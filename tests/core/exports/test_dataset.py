@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.core.exports.leaderboards import EVIL, evil, leaderboard
+from tests.core.exports.leaderboards import EVIL, evil, sample_leaderboard
 from tests.leaderboard.contested import JPEG, NONE
 
 from imharness.errors import UsageError
@@ -20,7 +20,7 @@ REPOSITORY, RELEASE = "acme/leaderboard", "2026-01"
 
 def files() -> dict[str, bytes]:
     entry = Entry(kind="defense", id="acme/x", label="acme/x", version="1", summary=EVIL)
-    return dataset_files([leaderboard(entries=(entry,)), evil()], REPOSITORY, RELEASE)
+    return dataset_files([sample_leaderboard(entries=(entry,)), evil()], REPOSITORY, RELEASE)
 
 
 def test_every_number_of_every_table_is_there() -> None:
@@ -28,9 +28,9 @@ def test_every_number_of_every_table_is_there() -> None:
         name: pq.read_table(io.BytesIO(data)) for name, data in files().items() if name.endswith(".parquet")
     }
     numbers = parquet_tables["data/numbers.parquet"].to_pylist()
-    tables = [table for board in (leaderboard(), evil()) for table in board.tables]
+    tables = [table for leaderboard in (sample_leaderboard(), evil()) for table in leaderboard.tables]
     assert len(numbers) == sum(len(table.rows) * len(table.columns) for table in tables)
-    row = next(row for row in leaderboard().tables[0].rows if row.label == JPEG)
+    row = next(row for row in sample_leaderboard().tables[0].rows if row.label == JPEG)
     worst_row = next(number for number in numbers if number["entry"] == JPEG and number["column"] == "worst")
     assert [worst_row[k] for k in ("value", "low", "high", "n")] == [
         getattr(row.values["worst"], k) for k in ("value", "low", "high", "n")
@@ -69,7 +69,7 @@ def test_the_card_tells_the_hub_where_the_files_are() -> None:
         "data/entries.parquet",
     ]
     assert "</table>" not in body.replace("\\<", "")
-    assert leaderboard().rankings[0].claim.partition("] ")[2] in body
+    assert sample_leaderboard().rankings[0].claim.partition("] ")[2] in body
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     store = Store(tmp_path / "store")
     store.prepare()
-    store.save_leaderboard(leaderboard(track="harness/iqa", run_configuration=""))
+    store.save_leaderboard(sample_leaderboard(track="harness/iqa", run_configuration=""))
     words = ("site", "publish", "--to", "hf://datasets/acme/leaderboard", "--release")
     ran = harness_here(*words, RELEASE, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -106,7 +106,7 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
     }
     assert harness_here(*words, "a/b", cwd=tmp_path).returncode == 2
     local_entry = Entry(kind="defense", id="local/mine", label="local/mine", version="1")
-    store.save_leaderboard(leaderboard(track="harness/iqa", run_configuration="", entries=(local_entry,)))
+    store.save_leaderboard(sample_leaderboard(track="harness/iqa", run_configuration="", entries=(local_entry,)))
     refused = harness_here(*words, "next", cwd=tmp_path)
     assert refused.returncode == 2
     assert "local/mine" in refused.stderr

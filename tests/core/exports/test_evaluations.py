@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.core.exports.leaderboards import EVIL, evil, leaderboard
+from tests.core.exports.leaderboards import EVIL, evil, sample_leaderboard
 from tests.leaderboard.contested import JPEG, NONE, PURIFIER
 
 from imharness.errors import UsageError
@@ -21,7 +21,7 @@ from imharness.results.store import Store
 from imharness.results.tables import Value
 
 REPOSITORY = "acme/leaderboard"
-BOARDS = leaderboard(), evil()
+LEADERBOARDS = sample_leaderboard(), evil()
 SHAPE = {
     "schema_version": str,
     "evaluation_id": str,
@@ -35,14 +35,14 @@ SHAPE = {
 """The members of a record of Every Eval Ever, schema 0.3.0, of which no other may be there."""
 
 
-def written(write, *boards: Leaderboard) -> dict[str, bytes]:
-    sheets = [sheet_of(board.tables[0], board) for board in boards]
-    return write(sheets, {board.track: board for board in boards}, REPOSITORY)
+def written(write, *leaderboards: Leaderboard) -> dict[str, bytes]:
+    sheets = [sheet_of(leaderboard.tables[0], leaderboard) for leaderboard in leaderboards]
+    return write(sheets, {leaderboard.track: leaderboard for leaderboard in leaderboards}, REPOSITORY)
 
 
 def records() -> dict[str, dict]:
-    board, other = BOARDS[0], BOARDS[1].model_copy(update={"track": "acme/evil"})
-    return {name: json.loads(content) for name, content in written(every_eval_ever, board, other).items()}
+    leaderboard, other = LEADERBOARDS[0], LEADERBOARDS[1].model_copy(update={"track": "acme/evil"})
+    return {name: json.loads(content) for name, content in written(every_eval_ever, leaderboard, other).items()}
 
 
 def of(label: str) -> dict:
@@ -51,7 +51,7 @@ def of(label: str) -> dict:
 
 
 def test_every_number_with_a_direction_is_a_result_of_the_entry_that_it_is_of() -> None:
-    table = BOARDS[0].tables[0]
+    table = LEADERBOARDS[0].tables[0]
     for row in table.rows:
         results = of(row.label)["evaluation_results"]
         wanted = {column.key: row.number(column.key) for column in table.columns if column.better}
@@ -94,20 +94,22 @@ def test_ids_of_models_are_names_that_file_systems_and_the_hub_take_and_differ_w
 
 
 def test_infinite_numbers_are_left_out() -> None:
-    board = evil()
-    row = board.tables[0].rows[0].model_copy(update={"values": {"d": Value(value=math.inf), "e": Value(value=1.0)}})
-    other = board.model_copy(update={"tables": (board.tables[0].model_copy(update={"rows": (row,)}),)})
+    leaderboard = evil()
+    row = (
+        leaderboard.tables[0].rows[0].model_copy(update={"values": {"d": Value(value=math.inf), "e": Value(value=1.0)}})
+    )
+    other = leaderboard.model_copy(update={"tables": (leaderboard.tables[0].model_copy(update={"rows": (row,)}),)})
     (content,) = written(every_eval_ever, other).values()
     assert [result["score_details"]["score"] for result in json.loads(content)["evaluation_results"]] == [1.0]
 
 
 def test_the_hub_gets_one_number_for_each_entry_the_worst_case_and_its_direction() -> None:
-    files = {name: yaml.safe_load(content) for name, content in written(community_evals, BOARDS[0]).items()}
+    files = {name: yaml.safe_load(content) for name, content in written(community_evals, LEADERBOARDS[0]).items()}
     benchmark = files.pop("eval.yaml")
     assert [*benchmark] == ["name", "description", "evaluation_framework", "tasks"]
     assert benchmark["tasks"] == [{"id": "contest-contest", "config": "numbers", "split": "train"}]
     assert "lower is better" in benchmark["description"]
-    rows = {row.label: row.number("worst") for row in BOARDS[0].tables[0].rows}
+    rows = {row.label: row.number("worst") for row in LEADERBOARDS[0].tables[0].rows}
     wanted = {
         f"{model_id(label, 'acme/contest', 'defense')}/.eval_results/image-privacy-harness.yaml": score
         for label, score in rows.items()
@@ -120,13 +122,13 @@ def test_the_hub_gets_one_number_for_each_entry_the_worst_case_and_its_direction
 
 
 def test_texts_and_small_numbers_stay_what_they_are_in_yaml() -> None:
-    board = evil()
+    leaderboard = evil()
     rows = tuple(
         row.model_copy(update={"label": f"acme/{i}\n{EVIL}", "values": {"d": Value(value=1e-05 * (i + 1))}})
-        for i, row in enumerate(board.tables[0].rows)
+        for i, row in enumerate(leaderboard.tables[0].rows)
     )
-    sheet = sheet_of(board.tables[0].model_copy(update={"rows": rows}), board)
-    files = community_evals([sheet], {board.track: board}, REPOSITORY)
+    sheet = sheet_of(leaderboard.tables[0].model_copy(update={"rows": rows}), leaderboard)
+    files = community_evals([sheet], {leaderboard.track: leaderboard}, REPOSITORY)
     benchmark = yaml.safe_load(files.pop("eval.yaml"))
     assert EVIL in benchmark["description"]
     entries = [entry for content in files.values() for entry in yaml.safe_load(content)]
@@ -136,18 +138,18 @@ def test_texts_and_small_numbers_stay_what_they_are_in_yaml() -> None:
 
 def test_a_table_without_one_number_for_each_entry_is_refused() -> None:
     with pytest.raises(UsageError, match="has several rows for one"):
-        written(community_evals, BOARDS[1])
-    sheet = sheet_of(BOARDS[0].tables[0], BOARDS[0])
+        written(community_evals, LEADERBOARDS[1])
+    sheet = sheet_of(LEADERBOARDS[0].tables[0], LEADERBOARDS[0])
     columns = tuple(column for column in sheet.table.columns if column.key != "worst")
     unordered = replace(sheet, table=sheet.table.model_copy(update={"columns": columns, "ranked_by": ""}))
     with pytest.raises(UsageError, match="is in no order"):
-        community_evals([unordered], {BOARDS[0].track: BOARDS[0]}, REPOSITORY)
+        community_evals([unordered], {LEADERBOARDS[0].track: LEADERBOARDS[0]}, REPOSITORY)
 
 
 def test_the_command_writes_a_folder_and_asks_where_the_leaderboard_is_published(tmp_path: Path, harness_here) -> None:
     store = Store(tmp_path / "store")
     store.prepare()
-    store.save_leaderboard(leaderboard(track="harness/iqa", run_configuration=""))
+    store.save_leaderboard(sample_leaderboard(track="harness/iqa", run_configuration=""))
     words = ("results", "export", "--format")
     published = ("--hub", f"hf://datasets/{REPOSITORY}")
     for form, many in (("every-eval-ever", 6), ("community-evals", 7)):
@@ -178,7 +180,7 @@ def test_every_eval_ever_finds_no_error_and_nothing_to_warn_of(tmp_path: Path) -
 def test_the_hub_library_reads_the_results_and_would_write_the_same() -> None:
     from huggingface_hub import eval_result_entries_to_yaml, parse_eval_result_entries
 
-    files = written(community_evals, BOARDS[0])
+    files = written(community_evals, LEADERBOARDS[0])
     for name in files.keys() - {"eval.yaml"}:
         content = yaml.safe_load(files[name])
         entries = parse_eval_result_entries(content)

@@ -8,7 +8,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 from markdown_it import MarkdownIt
-from tests.core.exports.leaderboards import leaderboard
+from tests.core.exports.leaderboards import sample_leaderboard
 from tests.leaderboard.contested import FLIP, JPEG
 
 from imharness.cli.ranking import show
@@ -23,7 +23,7 @@ from imharness.results.labels import printed
 from imharness.results.naming import in_names
 from imharness.running.sweep import RunResult
 
-LEADERBOARD = leaderboard()
+LEADERBOARD = sample_leaderboard()
 SHEET = sheet_of(LEADERBOARD.tables[0], LEADERBOARD)
 FOUND = LEADERBOARD.rankings[0].findings
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.core.exports.leaderboards import EVIL, evil, leaderboard
+from tests.core.exports.leaderboards import EVIL, evil, sample_leaderboard
 from tests.leaderboard.contested import FLIP, JPEG, NOISE, NONE, PURIFIER
 
 from imharness.errors import UsageError
@@ -29,13 +29,13 @@ SPECIAL = re.compile(r"(?<!\\)[%#$_&~^]")
 
 
 def contest(**how: object) -> Sheet:
-    board = leaderboard()
-    return sheet_of(board.tables[0], board, **how)
+    leaderboard = sample_leaderboard()
+    return sheet_of(leaderboard.tables[0], leaderboard, **how)
 
 
 def evil_sheet() -> Sheet:
-    board = evil()
-    return sheet_of(board.tables[0], board)
+    leaderboard = evil()
+    return sheet_of(leaderboard.tables[0], leaderboard)
 
 
 def test_winner_controls_incomplete_and_flagged_entries_are_marked() -> None:
@@ -62,12 +62,12 @@ def test_columns_come_as_asked_by_key_or_label_and_a_wrong_one_names_the_others(
     with pytest.raises(UsageError, match=r"'wrost'\. Did you mean 'worst'\? It has: rank"):
         contest(columns=["wrost"])
     with pytest.raises(UsageError, match=r"no table is called 'contst'\. Did you mean 'contest'"):
-        chosen_tables([leaderboard()], ["contst"])
+        chosen_tables([sample_leaderboard()], ["contst"])
 
 
 def test_what_a_run_left_open_is_said_below_the_table_and_nothing_is_marked_before_its_end() -> None:
-    board = leaderboard(waiting=5, tasks_failed=2, tasks_missing=1, stale="scored by x 1")
-    sheet = sheet_of(board.tables[0], board)
+    leaderboard = sample_leaderboard(waiting=5, tasks_failed=2, tasks_missing=1, stale="scored by x 1")
+    sheet = sheet_of(leaderboard.tables[0], leaderboard)
     remarks = " ".join(sheet.remarks)
     for fragment in ("7 of 12 tasks", "2 tasks failed", "1 part of the run", "Outdated: scored by x 1."):
         assert fragment in remarks
@@ -281,10 +281,10 @@ def test_json_and_parquet_have_what_the_table_has() -> None:
 
 
 def test_columns_of_one_label_are_all_written() -> None:
-    board = leaderboard()
-    table = board.tables[0]
+    leaderboard = sample_leaderboard()
+    table = leaderboard.tables[0]
     twins = tuple(column.model_copy(update={"label": "same"}) for column in table.columns[:2])
-    sheet = sheet_of(table.model_copy(update={"columns": twins}), board)
+    sheet = sheet_of(table.model_copy(update={"columns": twins}), leaderboard)
     names = pq.read_table(io.BytesIO(parquet_of(sheet))).column_names
     assert {"same", f"same ({twins[1].key})"} <= set(names)
 
@@ -402,8 +402,8 @@ def test_columns_of_too_few_units_beside_others_are_named() -> None:
 
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "===", "---", "    a", "* a", "# a", "> a", "a"])
 def test_a_remark_is_a_paragraph_of_its_own(text: str) -> None:
-    board = leaderboard(rankings=())
-    sheet = sheet_of(board.tables[0].model_copy(update={"note": text}), board)
+    leaderboard = sample_leaderboard(rankings=())
+    sheet = sheet_of(leaderboard.tables[0].model_copy(update={"note": text}), leaderboard)
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown(sheet))
     assert {token.type for token in tokens} <= {
         "inline",

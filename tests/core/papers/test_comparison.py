@@ -46,7 +46,7 @@ def main_table(ours: dict[str, Value], id: str = "main") -> Table:
     return Table(id=id, title="", caption="", entry="defense", columns=(column,), rows=rows)
 
 
-def leaderboard(*tables: Table, **changes) -> Leaderboard:
+def sample_leaderboard(*tables: Table, **changes) -> Leaderboard:
     facts = {
         "track": "acme/track",
         "title": "",
@@ -74,7 +74,7 @@ def numbers(values, width: float | None = 1.0, names=NAMES) -> dict[str, Value]:
 
 
 def test_in_the_same_setting_equal_numbers_agree():
-    comparison = compare(published(), leaderboard(main_table(numbers(PRINTED))))
+    comparison = compare(published(), sample_leaderboard(main_table(numbers(PRINTED))))
     (series,) = comparison.series
     assert {cell.verdict for cell in series.cells} == {"agrees"}
     assert (series.verdict, series.says, comparison.verdict, comparison.differs) == (SAME, "8 of 8 agree", SAME, ())
@@ -83,14 +83,14 @@ def test_in_the_same_setting_equal_numbers_agree():
 
 def test_in_the_same_setting_a_number_outside_the_interval_disagrees():
     off = [value + (3.0 if i == 2 else 0.0) for i, value in enumerate(PRINTED)]
-    (series,) = compare(published(), leaderboard(main_table(numbers(off)))).series
+    (series,) = compare(published(), sample_leaderboard(main_table(numbers(off)))).series
     assert [cell.entry for cell in series.with_verdict("disagrees")] == ["e2"]
     assert series.says == "7 of 8 agree"
 
 
 @pytest.mark.parametrize(("ours", "verdict"), [(10.04, "agrees"), (10.06, "disagrees")])
 def test_without_an_interval_rounding_alone_may_differ(ours, verdict):
-    (series,) = compare(published(), leaderboard(main_table(numbers([ours, *PRINTED[1:]], width=None)))).series
+    (series,) = compare(published(), sample_leaderboard(main_table(numbers([ours, *PRINTED[1:]], width=None)))).series
     assert series.cells[0].verdict == verdict
 
 
@@ -105,7 +105,7 @@ def test_without_an_interval_rounding_alone_may_differ(ours, verdict):
     ],
 )
 def test_in_another_setting_only_order_is_compared_and_the_reason_is_named(changes, reason):
-    comparison = compare(published(), leaderboard(main_table(numbers([3 * v for v in PRINTED])), **changes))
+    comparison = compare(published(), sample_leaderboard(main_table(numbers([3 * v for v in PRINTED])), **changes))
     assert (comparison.verdict, comparison.differs) == (OTHER, (reason,))
     assert {cell.verdict for cell in comparison.series[0].cells} == {"another setting"}
     assert (comparison.series[0].order.tau, comparison.series[0].says) == (pytest.approx(1), "same order")
@@ -115,27 +115,29 @@ def test_in_another_setting_only_order_is_compared_and_the_reason_is_named(chang
 @pytest.mark.parametrize("off", [0.0, 50.0])
 def test_of_fewer_than_five_independent_units_nothing_can_be_told(counted, off):
     few = {name: value.model_copy(update=counted) for name, value in numbers([v + off for v in PRINTED]).items()}
-    comparison = compare(published(), leaderboard(main_table(few)))
+    comparison = compare(published(), sample_leaderboard(main_table(few)))
     assert (comparison.series[0].says, counts(comparison)) == ("8 undecided", "same setting: 8 numbers undecided")
     enough = {name: value.model_copy(update={"n": 5, "clusters": 5}) for name, value in few.items()}
-    assert compare(published(), leaderboard(main_table(enough))).series[0].says == f"{0 if off else 8} of 8 agree"
+    assert (
+        compare(published(), sample_leaderboard(main_table(enough))).series[0].says == f"{0 if off else 8} of 8 agree"
+    )
 
 
 def test_a_number_of_a_single_split_agrees_where_a_further_split_of_ours_would_lie():
     ours = {name: value.model_copy(update={"n": 8}) for name, value in numbers([v + 2.0 for v in PRINTED]).items()}
-    assert compare(published(), leaderboard(main_table(ours))).series[0].says == "0 of 8 agree"
-    (series,) = compare(published(once=True), leaderboard(main_table(ours))).series
+    assert compare(published(), sample_leaderboard(main_table(ours))).series[0].says == "0 of 8 agree"
+    (series,) = compare(published(once=True), sample_leaderboard(main_table(ours))).series
     assert (series.says, series.cells[0].within) == ("8 of 8 agree", (9.0, 15.0))
     far = {name: value.model_copy(update={"n": 8}) for name, value in numbers([v + 3.1 for v in PRINTED]).items()}
-    assert compare(published(once=True), leaderboard(main_table(far))).series[0].says == "0 of 8 agree"
+    assert compare(published(once=True), sample_leaderboard(main_table(far))).series[0].says == "0 of 8 agree"
 
 
 def test_an_interval_wider_than_the_published_numbers_are_apart_is_no_agreement():
-    assert compare(published(), leaderboard(main_table(numbers(PRINTED, 34.9)))).series[0].says == "8 of 8 agree"
+    assert compare(published(), sample_leaderboard(main_table(numbers(PRINTED, 34.9)))).series[0].says == "8 of 8 agree"
     ours = numbers(PRINTED, 36.0)
     ours["acme/e0"] = Value(value=200.0, low=100.0, high=300.0)
     ours["acme/e1"] = Value(value=20.0, low=19.0, high=21.0)
-    comparison = compare(published(), leaderboard(main_table(ours)))
+    comparison = compare(published(), sample_leaderboard(main_table(ours)))
     assert [cell.verdict for cell in comparison.series[0].cells] == ["disagrees", "agrees", *["undecided"] * 6]
     assert counts(comparison) == "same setting: 1 of 2 numbers agree, 6 undecided"
 
@@ -165,7 +167,9 @@ SET_UP = {"options": {"splits": 5, "of": {"acme/set": {"epochs": 9}}}, "paramete
     ],
 )
 def test_a_profile_of_the_same_name_with_other_options_is_another_setting(ours, differences):
-    comparison = compare(published(set_up={"paper": SET_UP}), leaderboard(main_table(numbers(PRINTED)), set_up=ours))
+    comparison = compare(
+        published(set_up={"paper": SET_UP}), sample_leaderboard(main_table(numbers(PRINTED)), set_up=ours)
+    )
     assert (comparison.differs, comparison.verdict) == (differences, OTHER if differences else SAME)
 
 
@@ -180,26 +184,26 @@ def test_a_profile_of_the_same_name_with_other_options_is_another_setting(ours, 
 def test_a_mean_over_other_components_is_of_another_setting(labels, reasons):
     over, besides = {"metric": ["acme/a[*]", "acme/b[*]"]}, {"metric": ["acme/psnr"]}
     used = tuple(Entry(kind="metric", id=label, label=label, version="1") for label in labels)
-    board = leaderboard(main_table(numbers(PRINTED)))
-    board = board.model_copy(update={"entries": (*board.entries, *used)})
-    comparison = compare(published(over=over, besides=besides), board)
+    leaderboard = sample_leaderboard(main_table(numbers(PRINTED)))
+    leaderboard = leaderboard.model_copy(update={"entries": (*leaderboard.entries, *used)})
+    comparison = compare(published(over=over, besides=besides), leaderboard)
     assert (comparison.differs, comparison.verdict) == (reasons, OTHER if reasons else SAME)
     rows = [{"label": n, "ours": f"acme/{n}[*]", "values": "1", "over": over} for n in NAMES]
-    assert compare(published(rows=rows, besides=besides), board).differs == reasons
+    assert compare(published(rows=rows, besides=besides), leaderboard).differs == reasons
 
 
 def test_what_the_authors_code_computes_otherwise_is_of_another_setting_and_says_where():
-    board = leaderboard(main_table(numbers(PRINTED)))
+    leaderboard = sample_leaderboard(main_table(numbers(PRINTED)))
     rows = [
         {"label": n, "ours": f"acme/{n}[*]", "values": "10", "otherwise": "f.py crops." if n == "e0" else ""}
         for n in NAMES
     ]
-    comparison = compare(published(rows=rows), board)
+    comparison = compare(published(rows=rows), leaderboard)
     assert [cell.verdict for cell in comparison.series[0].cells][:2] == [OTHER, "disagrees"]
     assert comparison.otherwise == ("e0: f.py crops.",)
     columns = [{"key": "d", "label": "D", "ours": "main:d", "otherwise": "f.py has no range."}]
-    assert compare(published(columns=columns), board).verdict == OTHER
-    by_pointer = compare(published(otherwise={"acme/e1[*]": "f.py flips.", "acme/e2[*]": "f.py flips."}), board)
+    assert compare(published(columns=columns), leaderboard).verdict == OTHER
+    by_pointer = compare(published(otherwise={"acme/e1[*]": "f.py flips.", "acme/e2[*]": "f.py flips."}), leaderboard)
     assert [cell.verdict for cell in by_pointer.series[0].cells][:4] == ["agrees", OTHER, OTHER, "agrees"]
     assert by_pointer.otherwise == ("acme/e1; acme/e2: f.py flips.",)
     (cell,) = [c for c in comparison_facts(by_pointer)["series"][0]["cells"] if c["entry"] == "e2"]
@@ -209,45 +213,45 @@ def test_what_the_authors_code_computes_otherwise_is_of_another_setting_and_says
 def test_a_mean_over_what_the_authors_code_computes_otherwise_is_of_another_setting():
     over = {"metric": ["acme/a[*]", "acme/b[*]"]}
     used = tuple(Entry(kind="metric", id=label, label=label, version="1") for label in ("acme/a", "acme/b"))
-    board = leaderboard(main_table(numbers(PRINTED)))
-    board = board.model_copy(update={"entries": (*board.entries, *used)})
-    assert compare(published(over=over, otherwise={"acme/c[*]": "f.py"}), board).verdict == SAME
-    comparison = compare(published(over=over, otherwise={"acme/b[*]": "f.py"}), board)
+    leaderboard = sample_leaderboard(main_table(numbers(PRINTED)))
+    leaderboard = leaderboard.model_copy(update={"entries": (*leaderboard.entries, *used)})
+    assert compare(published(over=over, otherwise={"acme/c[*]": "f.py"}), leaderboard).verdict == SAME
+    comparison = compare(published(over=over, otherwise={"acme/b[*]": "f.py"}), leaderboard)
     assert (comparison.verdict, comparison.otherwise) == (OTHER, ("acme/b: f.py",))
     assert compare(published(over=over, otherwise={"acme/b[*]": "f.py"}), None).otherwise == ("acme/b: f.py",)
 
 
 def test_a_data_set_that_enters_no_number_is_no_difference():
-    board = leaderboard(main_table(numbers(PRINTED)))
-    more = board.entries[0].model_copy(update={"label": "acme/more[size=9]"})
-    both = board.model_copy(update={"entries": (*board.entries, more)})
+    leaderboard = sample_leaderboard(main_table(numbers(PRINTED)))
+    more = leaderboard.entries[0].model_copy(update={"label": "acme/more[size=9]"})
+    both = leaderboard.model_copy(update={"entries": (*leaderboard.entries, more)})
     assert compare(published(), both).differs == ("data acme/more, acme/set, not acme/set",)
     beside = published(besides={"dataset": ["acme/more"]})
-    assert compare(beside, both).differs == compare(beside, board).differs == ()
-    alone = board.model_copy(update={"entries": (more,)})
+    assert compare(beside, both).differs == compare(beside, leaderboard).differs == ()
+    alone = leaderboard.model_copy(update={"entries": (more,)})
     assert compare(beside, alone).differs == ("data acme/more, not acme/set",)
 
 
 def test_numbers_against_a_proxy_are_not_those_against_people():
     table = main_table(numbers(PRINTED))
     spec = table.columns[0].model_copy(update={"description": "Agreement with a classifier (proxy, not people)."})
-    comparison = compare(published(), leaderboard(table.model_copy(update={"columns": (spec,)})))
+    comparison = compare(published(), sample_leaderboard(table.model_copy(update={"columns": (spec,)})))
     assert (comparison.verdict, comparison.entries_differ) == (OTHER, ("ours is of a proxy, not of people",))
 
 
 def test_an_entry_with_other_settings_is_of_another_setting_unless_the_paper_chose_them():
     ours = numbers(PRINTED)
     ours["acme/e0[size=3]"] = ours.pop("acme/e0")
-    assert compare(published(), leaderboard(main_table(ours))).series[0].cells[0].verdict == "another setting"
-    assert compare(published(chosen=True), leaderboard(main_table(ours))).series[0].cells[0].verdict == "agrees"
+    assert compare(published(), sample_leaderboard(main_table(ours))).series[0].cells[0].verdict == "another setting"
+    assert compare(published(chosen=True), sample_leaderboard(main_table(ours))).series[0].cells[0].verdict == "agrees"
     ours["acme/e0[backbone=embedded]"] = ours.pop("acme/e0[size=3]")
-    comparison = compare(published(chosen=True), leaderboard(main_table(ours)))
+    comparison = compare(published(chosen=True), sample_leaderboard(main_table(ours)))
     assert comparison.series[0].cells[0].verdict == "another setting"
     assert comparison.entries_differ == ("acme/e0 has backbone=embedded, a stand-in network",)
 
 
 def test_a_reversed_order_has_tau_minus_one():
-    comparison = compare(published(), leaderboard(main_table(numbers(PRINTED[::-1])), profile="embedded"))
+    comparison = compare(published(), sample_leaderboard(main_table(numbers(PRINTED[::-1])), profile="embedded"))
     order = comparison.series[0].order
     assert (order.tau, order.says, order.entries) == (pytest.approx(-1), "reversed", NAMES)
     assert counts(comparison) == "another setting: reversed 1"
@@ -286,24 +290,25 @@ def test_missing_entries_are_named_with_the_command_that_runs_them():
     ours = numbers(PRINTED)
     del ours["acme/e3"]
     ours["acme/e5"] = Value(missing="it failed")
-    comparison = compare(published(), leaderboard(main_table(ours)))
+    comparison = compare(published(), sample_leaderboard(main_table(ours)))
     assert comparison.not_run == {"acme/e3[*] is not there": ("e3",), "it failed": ("e5",)}
     assert comparison.series[0].order.entries == tuple(n for n in NAMES if n not in ("e3", "e5"))
     assert comparison.runs.commands == ("harness run --profile paper --track acme/track --dataset acme/set",)
 
 
 @pytest.mark.parametrize(
-    ("board", "why"), [(None, "no tables of acme/track"), (leaderboard(main_table({}, "x")), "no table 'main'")]
+    ("leaderboard", "why"),
+    [(None, "no tables of acme/track"), (sample_leaderboard(main_table({}, "x")), "no table 'main'")],
 )
-def test_without_a_table_nothing_is_run(board, why):
-    comparison = compare(published(), board)
+def test_without_a_table_nothing_is_run(leaderboard, why):
+    comparison = compare(published(), leaderboard)
     assert (comparison.verdict, comparison.series[0].verdict, list(comparison.not_run)) == (NOT_RUN, NOT_RUN, [why])
 
 
 def test_two_rows_that_fit_alike_are_named_and_not_guessed():
     ours = numbers(PRINTED) | {"acme/e0[a=1]": Value(value=1.0), "acme/e0[b=2]": Value(value=2.0)}
     del ours["acme/e0"]
-    comparison = compare(published(), leaderboard(main_table(ours)))
+    comparison = compare(published(), sample_leaderboard(main_table(ours)))
     assert list(comparison.not_run) == ["acme/e0[*] may be acme/e0[a=1] or acme/e0[b=2]"]
 
 
@@ -314,7 +319,7 @@ def test_rows_of_several_data_sets_are_put_in_order_apart():
         for i, name in enumerate(NAMES[:3])
     ]
     comparison = compare(
-        published(rows=rows, data=[]), leaderboard(main_table(numbers([0.0, 1.0, 2.0], names=NAMES[:3])))
+        published(rows=rows, data=[]), sample_leaderboard(main_table(numbers([0.0, 1.0, 2.0], names=NAMES[:3])))
     )
     assert [(s.label, s.verdict, s.order.n) for s in comparison.series] == [("D, set", SAME, 3), ("D, other", OTHER, 3)]
 
@@ -323,7 +328,7 @@ def test_a_transposed_table_and_one_whose_columns_are_entries():
     columns = [{"key": n, "label": n, "ours": f"main:acme/{n}", "scale": 0.01} for n in NAMES]
     rows = [{"label": "D of all", "ours": "d", "values": " ".join(str(v) for v in PRINTED)}]
     turned = published(columns=columns, rows=rows, transposed=True, entries="columns")
-    (series,) = compare(turned, leaderboard(main_table(numbers([v / 100 for v in PRINTED], 0.01)))).series
+    (series,) = compare(turned, sample_leaderboard(main_table(numbers([v / 100 for v in PRINTED], 0.01)))).series
     assert (series.label, series.order.n, series.says) == ("D of all", 8, "8 of 8 agree")
 
 
@@ -331,7 +336,7 @@ def test_a_column_with_other_settings_is_of_another_setting():
     column = {"key": "d", "label": "D", "ours": "main:D %, acme/eye[*]"}
     spec = ColumnSpec(key="d", label="D %, acme/eye[depth=2]", description="")
     table = main_table(numbers(PRINTED)).model_copy(update={"columns": (spec,)})
-    comparison = compare(published(columns=[column]), leaderboard(table))
+    comparison = compare(published(columns=[column]), sample_leaderboard(table))
     assert comparison.entries_differ == ("D %, acme/eye has depth=2",)
     assert comparison.verdict == OTHER
 
@@ -348,7 +353,7 @@ def test_a_table_of_wins_is_compared_by_mean_share_of_wins():
         for i, n in enumerate(names[:4])
     )
     table = Table(id="wins", title="", caption="", entry="defense", columns=specs, rows=ours)
-    (series,) = compare(wins, leaderboard(table)).series
+    (series,) = compare(wins, sample_leaderboard(table)).series
     assert [cell.published for cell in series.cells[:4]] == pytest.approx([100, 200 / 3, 100 / 3, 0])
     assert (series.order.tau, series.order.n) == (pytest.approx(1), 4)
     assert (series.cells[4].verdict, series.cells[0].verdict) == (NOT_RUN, "another setting")
@@ -363,7 +368,7 @@ def test_an_entry_whose_opponents_are_all_missing_has_its_printed_mean():
     spec = ColumnSpec(key="c0", label="acme/e0", description="")
     alone = Row(label="acme/e0", values={"c0": Value()})
     table = Table(id="wins", title="", caption="", entry="defense", columns=(spec,), rows=(alone,))
-    comparison = compare(published(columns=columns, rows=rows, matrix="wins"), leaderboard(table))
+    comparison = compare(published(columns=columns, rows=rows, matrix="wins"), sample_leaderboard(table))
     assert [cell.published for cell in comparison.series[0].cells] == [50, 15, 85]
     assert comparison.not_run == {
         "no opponent of it is there": ("e0",),
@@ -436,7 +441,7 @@ def test_single_cells_of_a_table_of_wins_are_counted() -> None:
         for n, wins in zip(names, mine, strict=True)
     )
     table = Table(id="wins", title="", caption="", entry="defense", columns=specs, rows=ours)
-    (series,) = compare(published(columns=columns, rows=rows, matrix="wins"), leaderboard(table)).series
+    (series,) = compare(published(columns=columns, rows=rows, matrix="wins"), sample_leaderboard(table)).series
     assert series.note == (
         "Of 6 single cells, 1 agree: the published share lies in the 95 % interval of ours. "
         "Of 1 pairs in which both tables have a winner, 0 have the same one."

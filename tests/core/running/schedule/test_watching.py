@@ -255,7 +255,7 @@ def test_what_an_executor_holds_back_does_not_run(tmp_path: Path) -> None:
     assert begun == [0, 1, 1, 1, 1, 0]
 
 
-def leaderboard(waiting: int, rows: int = 1) -> SimpleNamespace:
+def sample_leaderboard(waiting: int, rows: int = 1) -> SimpleNamespace:
     column = ColumnSpec(key="v", label="v", description="v")
     some = tuple(Row(label=str(i), values={}) for i in range(rows))
     table = Table(id="t", title="t", caption="t", entry="e", columns=(column,), rows=some)
@@ -288,7 +288,7 @@ class Publishing:
         if self.fails is not None:
             raise self.fails
         self.leaderboards.append(len(outcome.done))
-        return leaderboard(len(self.keys) - len(outcome.done))
+        return sample_leaderboard(len(self.keys) - len(outcome.done))
 
     def offer(self, done: int, left_s: float | None = None) -> None:
         self.tables.offer(RunResult(set(self.keys[:done])), left_s)
