@@ -211,13 +211,13 @@ def attack_compared(context: StepContext) -> StepResult:
     return attack(context)
 
 
-@step(version="1", shared=True, doing="scoring attacked photographs[ behind {defense}][ with {metric}]")
+@step(version="2", shared=True, doing="scoring attacked photographs[ behind {defense}][ with {metric}]")
 def evaluate_compared(context: StepContext) -> StepResult:
     """Compare x, D(x), x' and D(x') with the reference, as the step `evaluate` does, and say what x' passes for.
 
     With f(r, x) for the score of x against its reference r, `source` is f(r, x), `defended` f(r, D(x)) and `score`
-    f(r, D(x')). `own`: whether x is its own reference. If x' is to pass for closer to its reference, such an x cannot
-    be attacked.
+    f(r, D(x')). `is_reference`: whether x is its own reference. If x' is to pass for closer to its
+    reference, such an x cannot be attacked.
     """
     images, metric = context.images(), context.component("metric")
     plain, score, clean = scored(context, images), scoring(context, images), _clean(context, images)
@@ -225,7 +225,8 @@ def evaluate_compared(context: StepContext) -> StepResult:
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         same = (references(images, positions, batch.device) == batch).flatten(1).all(dim=1)
-        return {"source": plain(positions, batch), "defended": score(positions, clean(positions, batch)), "own": same}
+        defended = score(positions, clean(positions, batch))
+        return {"source": plain(positions, batch), "defended": defended, "is_reference": same}
 
     columns = {
         "photograph": photographs_of(images),

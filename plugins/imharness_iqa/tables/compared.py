@@ -18,7 +18,7 @@ SELECT dataset, metric, threat, strength, method AS attack, defense, {UNIT} AS u
        100 * abs(score - defended) / (upper - lower) AS dd,
        100 * CASE WHEN threat = '{CLOSER}' THEN sign ELSE -sign END * (score - defended) / (upper - lower) AS gain,
        100 * sign * (source - defended) / (upper - lower) AS cost
-FROM evaluate_compared WHERE NOT (own AND threat = '{CLOSER}')
+FROM evaluate_compared WHERE NOT (is_reference AND threat = '{CLOSER}')
 """
 _CERTIFIED = f"""
 SELECT dataset, metric, threat, defense, {UNIT} AS unit, radius, delta / range AS delta,
@@ -37,7 +37,7 @@ SHOWN = ("gain", "d", "dd")
 
 def tables(query: Query) -> list[Table]:
     """Return, for each threat, the table of defenses, and the same by metric where there are several metrics."""
-    if "evaluate_compared" not in query.steps:
+    if "evaluate_compared" not in query.steps or "is_reference" not in query("SELECT * FROM evaluate_compared LIMIT 0"):
         return []
     blocks = query.blocks(
         _ROWS,

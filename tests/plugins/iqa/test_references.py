@@ -133,7 +133,7 @@ def test_the_best_attack_towards_a_reference_moves_every_value_to_it_as_far_as_t
     gain = rows.rows["sign"] * (rows.rows["score"] - rows.rows["defended"])
     assert (gain > 0).all()
     assert set(rows.rows["threat"]) == {CLOSER}
-    assert not rows.rows["own"].any()
+    assert not rows.rows["is_reference"].any()
 
 
 @pytest.mark.parametrize(("metric", "worst"), [(Psnr(), -20 * np.log10(5 / 255)), (Mse(), (5 / 255) ** 2)])
@@ -149,7 +149,7 @@ def test_without_an_original_the_worst_image_in_the_ball_differs_by_its_radius_e
     torch.testing.assert_close((attacked - images).abs(), torch.full_like(images, 5 / 255), rtol=0, atol=1e-6)
     np.testing.assert_allclose(rows.rows["score"], [worst] * 4, rtol=1e-4)
     assert set(rows.rows["threat"]) == {FARTHER}
-    assert rows.rows["own"].all()
+    assert rows.rows["is_reference"].all()
 
 
 @pytest.mark.parametrize("originals", [True, False])
@@ -289,7 +289,7 @@ def test_gains_have_the_direction_of_their_threat_and_threats_are_not_mixed(fini
     }
     for threat, number_rows in numbers.items():
         columns = dict(
-            zip(("source", "defended", "score", "own"), map(list, zip(*number_rows, strict=True)), strict=True)
+            zip(("source", "defended", "score", "is_reference"), map(list, zip(*number_rows, strict=True)), strict=True)
         )
         fields = {"dataset": f"test/{threat[:3]}", "metric": "m", "method": "a", "strength": "weak", "adaptive": False}
         fields |= {
@@ -316,3 +316,10 @@ def test_gains_have_the_direction_of_their_threat_and_threats_are_not_mixed(fini
     assert "srocc" in closer
     assert "srocc" not in farther
     assert closer["adaptive_gain"] is None
+
+
+def test_rows_of_before_the_column_had_its_name_make_no_table(finished) -> None:
+    """A run computes the step again; until then tables leave it out."""
+    rows = {"dataset": ["test/a"], "metric": ["m"], "defense": ["x/one"], "name": ["i"], "own": [True], "score": [0.5]}
+    finished.add("evaluate_compared", rows, ("dataset", "metric", "defense"))
+    assert tables(finished.query()) == []
