@@ -27,7 +27,7 @@ from imharness.contracts.values import (
 )
 from imharness.notebook.arguments import address_of, flag, listed, naming, real, seed_of, short, text, whole, wrong
 from imharness.notebook.coercion import array_of, component_from, images_of, refuse_other_orders
-from imharness.notebook.objects import Own
+from imharness.notebook.objects import UserObject
 from imharness.notebook.outputs import output_of
 from imharness.notebook.progress import shown_progress
 from imharness.notebook.randomness import say_who_drew
@@ -58,7 +58,6 @@ __all__ = [
     "Executor",
     "ExecutorOffer",
     "Info",
-    "Own",
     "Record",
     "Result",
     "Rows",
@@ -67,6 +66,7 @@ __all__ = [
     "TaskRecord",
     "TaskResult",
     "TaskSpec",
+    "UserObject",
     "ValueKind",
     "Worker",
     "WorkerConfig",

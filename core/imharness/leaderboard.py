@@ -6,7 +6,7 @@ are attacked. *Statistics*: intervals, paired tests and correlations. Imports no
 
 from imharness.ranking.contest import contest
 from imharness.ranking.controls import controls_of, facts_of, flags_of
-from imharness.ranking.evidence import HANDED_IN, Evidence, with_evidence
+from imharness.ranking.evidence import EVIDENCE_ATTACK, Evidence, with_evidence
 from imharness.ranking.gates import Gate, share_of
 from imharness.ranking.ranking import Column, Wins, compared, ranked, ranking
 from imharness.ranking.rules import Chosen, Contest, SecondaryMeasure, Words, common, own_among
@@ -35,8 +35,8 @@ from imharness.statistics.win_rates import ALPHA, bradley_terry
 
 __all__ = [
     "ALPHA",
+    "EVIDENCE_ATTACK",
     "FEWEST",
-    "HANDED_IN",
     "MOST",
     "Blocks",
     "Chart",

@@ -47,7 +47,7 @@ def lead_of(ranking: Ranking, entry: str, names: Mapping[str, str]) -> Lead:
 class _Leaderboard:
     def __init__(self, ranking: Ranking, entry: str, names: Mapping[str, str]) -> None:
         self.ranking, self.names, self.entry = ranking, names, entry
-        self.own = [label for label, position in ranking.places.items() if not position.control]
+        self.entries = [label for label, position in ranking.places.items() if not position.control]
 
     def of(self, kind: str, tier: str) -> list[Finding]:
         return [finding for finding in self.ranking.findings if (finding.kind, finding.tier) == (kind, tier)]
@@ -56,7 +56,7 @@ class _Leaderboard:
         """Return the entries that look strong, and those of them that are shown to move and to be broken."""
         strong = [
             label
-            for label in self.own
+            for label in self.entries
             if (broken := self.ranking.places[label].broken) is not None and (broken.seems.low or 0.0) > 0
         ]
         moving = {finding.entry for finding in self.of("moves", "shown")}
@@ -75,11 +75,11 @@ def _leads(leaderboard: _Leaderboard) -> Iterator[Lead]:
         title = f"{leaderboard.names[leaderboard.ranking.winner]} holds, even against attackers who know it"
         yield Lead("wins", 1, title)
     moves = leaderboard.of("moves", "shown")
-    both = [label for label in leaderboard.own if leaderboard.ranking.places[label].moved is not None]
+    both = [label for label in leaderboard.entries if leaderboard.ranking.places[label].moved is not None]
     if moves and 2 * len(moves) >= len(both):
         yield Lead("moves", len(moves), f"Most {entries} do worse once the attacker knows them")
     costs = list(dict.fromkeys(finding.entry for finding in leaderboard.of("costs", "ruled out")))
-    if costs and 2 * len(costs) >= len(leaderboard.own):
+    if costs and 2 * len(costs) >= len(leaderboard.entries):
         yield Lead("costs", len(costs), f"Most {entries} cost too much")
     better = leaderboard.of("better", "shown")
     if better:

@@ -125,7 +125,7 @@ def _measured(model_audit: ModelAudit, source: str) -> str:
         f"Measured on {model_audit.members + model_audit.nonmembers} rows of the target, {model_audit.members} "
         "members and "
         f"{model_audit.nonmembers} non-members, {model_audit.classes} classes; {accuracy}. "
-        f"Evaluators learned from {model_audit.known} {source}. {others}{warned}"
+        f"Evaluators learned from {model_audit.known_rows} {source}. {others}{warned}"
         f"{_decides(model_audit)}Intervals are 95%, over rows, each counted as independent: Clopper and Pearson's "
         "for rates "
         "and, for two shares, for the balanced accuracy, DeLong's for the AUC."

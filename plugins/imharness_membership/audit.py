@@ -190,7 +190,7 @@ def audit(
         test_accuracy=float(hits[~member].mean()) if have.labels else None,
         findings=findings,
         risk=_risk(query, member, labels, hits),
-        known=len(shadow.labels),
+        known_rows=len(shadow.labels),
         has_shadow=has_shadow,
         untested=dict(left_out or {}),
         digests={"target": _digest(target), "shadow": _digest(shadow)},
@@ -305,7 +305,7 @@ def _finding(
     rates = [rate_at(scores, member, limit) for limit in FPRS]
     return Finding(
         evaluator=evaluator.label,
-        told=evaluator.summary,
+        summary=evaluator.summary,
         on_shadow=on_shadow,
         accuracy=accuracy_of(caught, member),
         auc=area.at(LEVEL),
@@ -342,7 +342,7 @@ def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) ->
         precision=[None if np.isnan(p) else float(p) for p in precision],
         recall=recall.tolist(),
         rmse=calibration_rmse(scores, member),
-        said=predicted.tolist(),
+        predicted=predicted.tolist(),
         real=real.tolist(),
         rows=rows.tolist(),
         member_quantiles=np.quantile(scores[member], np.linspace(0, 1, 101)).tolist(),

@@ -14,7 +14,7 @@ from imharness_membership.audit import brief
 from imharness_membership.findings import ModelAudit
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
-"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
+"""Okabe and Ito's colours, which colour-blind readers can distinguish."""
 SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "audit",
@@ -92,7 +92,7 @@ def _calibration(axes: Axes, model_audit: ModelAudit) -> None:
     largest = max(model_audit.risk.rows)
     axes.plot([0, 1], [0, 1], ":", color="gray", lw=1)
     axes.scatter(
-        model_audit.risk.said,
+        model_audit.risk.predicted,
         model_audit.risk.real,
         [10 + 150 * n / largest for n in model_audit.risk.rows],
         COLOURS[1],

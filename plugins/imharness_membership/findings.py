@@ -16,7 +16,7 @@ class Finding:
     """What one evaluator finds out about the target; a rate is None if there are too few non-members to define it.
 
     `on_shadow` is its balanced accuracy on the rows with known membership, each half after it learnt on the other half;
-    `told` is a sentence that says how it guesses.
+    `summary` is a sentence that says how it guesses.
     """
 
     evaluator: str
@@ -27,7 +27,7 @@ class Finding:
     tpr_at_1: Estimate | None
     roc: tuple[list[float], list[float]] = field(repr=False)
     by_class: Mapping[int, float | None] = field(repr=False)
-    told: str = ""
+    summary: str = ""
 
     @property
     def accused(self) -> float:
@@ -60,7 +60,7 @@ class Risk:
     precision: list[float | None]
     recall: list[float]
     rmse: float
-    said: list[float]
+    predicted: list[float]
     real: list[float]
     rows: list[int]
     member_quantiles: list[float]
@@ -96,7 +96,7 @@ class ModelAudit:
 
     Args:
         train_accuracy, test_accuracy: of the target on members and on others; None without labels.
-        known: rows from which evaluators learnt, whose membership they knew.
+        known_rows: number of rows from which evaluators learnt, whose membership they knew.
         has_shadow: whether these are rows of a shadow model, and not other rows of the same model.
         untested: evaluator -> why it took no part.
         digests: "target" and "shadow" -> sha256 of the bytes of its probabilities (float32), labels (int64) and
@@ -118,7 +118,7 @@ class ModelAudit:
     test_accuracy: float | None
     findings: list[Finding]
     risk: Risk
-    known: int
+    known_rows: int
     has_shadow: bool
     untested: Mapping[str, str]
     digests: Mapping[str, str]

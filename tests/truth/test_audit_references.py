@@ -155,7 +155,7 @@ def test_references_of_other_rows_find_as_much_without_an_inside_and_learn_thres
     assert "lira" not in table
     left_out = "bavaria, lira, lira[global_variance=False], rmia[mode=online], rmia[mode=tuned]"
     assert f": {left_out}, as no reference model was trained" in repr(audit)
-    assert audit.found.members == 1500
+    assert audit.details.members == 1500
     best = audit.worst.accuracy
     assert best.low < norm.cdf(1.5 / 2) < best.high + 0.02
 
@@ -168,7 +168,7 @@ def test_probabilities_give_what_their_log_odds_give_on_all_rows() -> None:
     shadow = {"probabilities": outputs[0], "labels": world.labels, "member": member[0]}
     by_odds = ih.audit(target, shadow, references={"log_odds": odds, "member": member}, evaluators=REFERENCE_ATTACKS)
     assert areas(whole) == pytest.approx(areas(by_odds), abs=1e-3)
-    assert whole.found.members == by_odds.found.members == 500
+    assert whole.details.members == by_odds.details.members == 500
     assert "the first reference model, which served as the shadow model" in whole.measured
 
 
@@ -184,7 +184,7 @@ def differs(seed: int, **change: float) -> list[str]:
     odds, member = world.references(8, change.pop("leak", 1.5), **change)
     outputs = np.stack([world.probabilities(values) for values in odds])
     audit = ih.audit(target, references=(outputs, member), evaluators=["attack-r"])
-    return audit.found.mismatches()
+    return audit.details.mismatches()
 
 
 def test_matched_references_are_seldom_said_to_differ_and_others_always() -> None:
@@ -200,14 +200,14 @@ def test_a_shadow_of_another_accuracy_or_size_is_said_to_differ() -> None:
     world = World(2000, 5)
     target, same = world.target(1.5), world.target(1.5)
     audit = ih.audit(target, same, evaluators=["confidence"])
-    assert audit.found.mismatches() == []
-    assert {fact.what for fact in audit.found.likeness} >= {"accuracy on members", "number of members"}
+    assert audit.details.mismatches() == []
+    assert {fact.what for fact in audit.details.likeness} >= {"accuracy on members", "number of members"}
     world.difficulty = world.difficulty - 2
     worse = ih.audit(target, world.target(1.5), evaluators=["confidence"])
-    assert "accuracy on non-members" in " ".join(worse.found.mismatches())
+    assert "accuracy on non-members" in " ".join(worse.details.mismatches())
     assert "may find more: accuracy on members" in repr(worse)
     fewer = {name: values[:1000] for name, values in same.items()}
-    assert "number of members" in " ".join(ih.audit(target, fewer, evaluators=["confidence"]).found.mismatches())
+    assert "number of members" in " ".join(ih.audit(target, fewer, evaluators=["confidence"]).details.mismatches())
 
 
 def test_references_that_copy_the_target_s_members_are_noticed() -> None:
@@ -231,7 +231,7 @@ def test_a_reference_that_is_the_target_is_refused(form: str, outside: bool) -> 
     shadow = {name: values.copy() for name, values in world.target(1.5).items()}
     with pytest.raises(UsageError, match=r"reference 3 gives the target's answers on 100% of the rows; leave the"):
         ih.audit(target, *([shadow] if outside else []), references=references, evaluators=["attack-r"])
-    assert ih.audit(target, references=(odds[4:], member[4:]), evaluators=["attack-r"]).found.references == 4
+    assert ih.audit(target, references=(odds[4:], member[4:]), evaluators=["attack-r"]).details.references == 4
 
 
 def test_attack_r_is_its_definition_row_by_row() -> None:

@@ -132,7 +132,7 @@ def test_a_defense_that_does_nothing_equals_no_defense(tmp_path: Path) -> None:
     for table in ("defenses", "rates", "accuracy"):
         actual, plain = (dict(tables_by_name[table][label]) for label in ("acme/nothing", PLAIN))
         if table == "defenses":
-            assert (actual.pop("rank").value, plain.pop("rank").value) == (1, None)  # a control has no place
+            assert (actual.pop("rank").value, plain.pop("rank").value) == (1, None)  # a control has no rank
             assert (actual.pop("gain").value, plain.pop("gain").value) == (0, None)
             for beside in ("behind", "p"):
                 assert (actual.pop(beside).value, plain.pop(beside).value) == (None, None)

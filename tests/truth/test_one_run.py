@@ -139,7 +139,7 @@ def test_the_headline_holds_where_canaries_show_together(right: float) -> None:
     coins, rng = np.random.default_rng(0).random(CANARIES) < 0.5, np.random.default_rng(1)
     scores = np.where(rng.random(CANARIES) < right, coins, ~coins).astype(float)
     audit = ih.audit_one_run(scores, coins)
-    assert audit.epsilon == audit.found.any_algorithm.epsilon < audit.found.independent.epsilon
+    assert audit.epsilon == audit.bounds.any_algorithm.epsilon < audit.bounds.independent.epsilon
     assert "The headline, `epsilon`, is the row any algorithm" in str(audit)
 
 

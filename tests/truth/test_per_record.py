@@ -108,7 +108,7 @@ def test_an_audit_finds_what_the_test_of_two_gaussians_allows(views: int) -> Non
         further = np.stack([[world.odds(m, leak) for _ in range(views)] for m in (target["member"], *member)])
         references |= {"views": further[1:], "target_views": further[0]}
     audit = ih.audit(target, references=references, evaluators=["attack-r"])
-    calibrated = audit.found.per_record
+    calibrated = audit.details.per_record
     assert calibrated is not None
     out = np.arange(2, count + 1)
     share = np.bincount((~member).sum(axis=0), minlength=count + 1)[2:] / 6000
@@ -123,7 +123,7 @@ def test_an_audit_finds_what_the_test_of_two_gaussians_allows(views: int) -> Non
 
 
 def test_without_references_there_is_no_such_rate() -> None:
-    assert ih.audit(World(720, 8).target(1.0), evaluators=["confidence"]).found.per_record is None
+    assert ih.audit(World(720, 8).target(1.0), evaluators=["confidence"]).details.per_record is None
 
 
 def test_what_few_references_cannot_show_is_not_said_to_be_safe() -> None:
@@ -132,7 +132,7 @@ def test_what_few_references_cannot_show_is_not_said_to_be_safe() -> None:
     target, (odds, member) = world.target(leak), world.references(4, leak)
     calibrated = ih.audit(
         target, references={"log_odds": odds, "member": member}, evaluators=["attack-r"]
-    ).found.per_record
+    ).details.per_record
     assert calibrated is not None
     assert calibrated.tpr.value < 0.1
     assert f"and fewer than {ENOUGH} find little, whatever the model leaks" in str(calibrated)

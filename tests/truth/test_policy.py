@@ -156,10 +156,10 @@ def test_a_control_has_no_place_and_takes_none_from_an_entry() -> None:
     assert rows["late"]["rank"] == Value(value=2, low=2, high=2)
     for label in controls:
         assert rows[label]["rank"].value is None
-        assert rows[label]["rank"].missing == "controls have no place"
+        assert rows[label]["rank"].missing == "controls have no rank"
     assert rows["good"]["behind"].missing == "no entry is ahead"
     gap = np.max(scores["none"], axis=0).mean() - np.max(scores["good"], axis=0).mean()
-    assert rows["none"]["behind"].missing == "controls have no place"
+    assert rows["none"]["behind"].missing == "controls have no rank"
     assert rows["good"]["gain"].value == pytest.approx(-gap)
 
 

@@ -26,7 +26,7 @@ def with_rows_of(published: Result, mine: Result) -> tuple[Table, ...]:
     Raises `UsageError` where no leaderboard of `mine` has the settings of a published one, where entries of both have
     other numbers, and where `mine` has no further entry.
     """
-    tables, added = list(published.made), list[str]()
+    tables, added = list(published.table_list), list[str]()
     for index, table in enumerate(tables):
         leaderboard = published.leaderboards[table.id]
         users_table = _same_table(mine, leaderboard.track, table.id)
@@ -56,7 +56,7 @@ def _bare(track: str, table: str) -> str:
 
 
 def _same_table(mine: Result, track: str, table: str) -> Table | None:
-    for users_table in mine.made:
+    for users_table in mine.table_list:
         leaderboard = mine.leaderboards.get(users_table.id)
         is_same = leaderboard is not None and leaderboard.track == track
         if is_same and _bare(track, users_table.id) == _bare(track, table):

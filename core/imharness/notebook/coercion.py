@@ -35,13 +35,13 @@ def component_from(kind: str, value: Any, argument: str, contract: type[Componen
     from imharness.components.registry import installed
     from imharness.contracts.component import Component
     from imharness.notebook.components import local_component
-    from imharness.notebook.objects import Own
+    from imharness.notebook.objects import UserObject
 
     chosen: Component | None = None
     if isinstance(value, str):
         with naming(argument):
             chosen = installed().one(kind, value)
-    elif isinstance(value, Own) and value.kind == kind:
+    elif isinstance(value, UserObject) and value.kind == kind:
         chosen = local_component(value, contract, value.name).component
     elif isinstance(value, Component):
         chosen = value

@@ -36,7 +36,7 @@ from imharness.contracts.track import Progress
 from imharness.contracts.values import SCORES, Gradients, Images, Scores
 from imharness.errors import ContractError, UsageError
 from imharness.notebook.arguments import short
-from imharness.notebook.objects import Own, built, called
+from imharness.notebook.objects import UserObject, built, called
 from imharness.notebook.outputs import output_of
 from imharness.notebook.randomness import watched
 from imharness.results.identity import LOCAL, digest
@@ -50,7 +50,7 @@ NOBODY = "nobody judged these images"
 class _Local(Component):
     """What all components of this module share: the object, and a digest that stands for its code and state."""
 
-    own: ClassVar[Own]
+    user_object: ClassVar[UserObject]
     identity: ClassVar[str]
 
     def content(self) -> str:
@@ -62,11 +62,11 @@ class _Local(Component):
 
         The object gets as many arguments as it requires, but at least `least`.
         """
-        function = built(self.own.function, device)
+        function = built(self.user_object.function, device)
 
         def run(*arguments: Any) -> Any:
             try:
-                with watched(self.own.kind, self.label):
+                with watched(self.user_object.kind, self.label):
                     return called(function, arguments, least)
             except Exception as error:
                 if not getattr(error, "who", ""):
@@ -87,14 +87,14 @@ class LocalGradientDefense(_Local, GradientDefense):
     """A defense of gradients from a notebook or script."""
 
     def build(self, device: torch.device) -> Callable[[Gradients, ImageRng], Gradients]:
-        return self.function(device, 1 + bool(self.own.facts["random"]))
+        return self.function(device, 1 + bool(self.user_object.facts["random"]))
 
 
 class LocalRelease(_Local, MembershipRelease):
     """A defense of a model's outputs from a notebook or script."""
 
     def build(self, device: torch.device) -> Callable[[torch.Tensor, DefenderOutputs, torch.Generator], torch.Tensor]:
-        return self.function(device, 3 if self.own.facts["random"] else 1)
+        return self.function(device, 3 if self.user_object.facts["random"] else 1)
 
 
 class LocalNoReference(_Local, NoReferenceMetric):
@@ -118,7 +118,7 @@ class LocalAttack(_Local, Attack):
 
     def budget(self) -> Budget:
         """Return the declared budget."""
-        return Budget(radius=self.own.facts["radius"], queries=self.own.facts["queries"])
+        return Budget(radius=self.user_object.facts["radius"], queries=self.user_object.facts["queries"])
 
     def build(self, device: torch.device) -> Callable[[Images, Target, ImageRng], Images]:
         return self.function(device, 2)
@@ -184,7 +184,7 @@ _LOCAL: Mapping[type[Component], type[_Local]] = {
 """The contracts that an object of a notebook can have, and the class for each."""
 
 
-def component_of(user_object: Own, track: str, identity: str) -> Registered:
+def component_of(user_object: UserObject, track: str, identity: str) -> Registered:
     """Return an object as a component of a track; `identity` stands for its code and state.
 
     Raises `UsageError` if the track has no use for such an object.
@@ -206,25 +206,25 @@ def component_of(user_object: Own, track: str, identity: str) -> Registered:
     return local_component(user_object, contract, identity)
 
 
-def _says(user_object: Own) -> type[Component]:
+def _says(user_object: UserObject) -> type[Component]:
     """Return the contract that an object has by default."""
     if user_object.kind == "metric":
         return FullReferenceMetric if user_object.facts["reference"] else NoReferenceMetric
     return {"defense": Purification, "attack": Attack, "evaluator": MembershipEvaluator}[user_object.kind]
 
 
-def local_component(user_object: Own, wanted: type[Component] | None, identity: str) -> Registered:
+def local_component(user_object: UserObject, wanted: type[Component] | None, identity: str) -> Registered:
     """Return an object as a component of a contract, by default of the one that it declares."""
     contract = _class_for(wanted or _says(user_object))
     about = f"{(contract.__doc__ or '').rstrip('.')}: {user_object.name}."
     identity_with_facts = digest([identity, user_object.kind, dict(user_object.facts)])
     component_class = type(
-        f"Own{user_object.kind.title()}",
+        f"UserObject{user_object.kind.title()}",
         (contract,),
         {
             "__doc__": about,
             "__module__": __name__,
-            "own": user_object,
+            "user_object": user_object,
             "identity": identity_with_facts,
             "info": _info(user_object, contract),
         },
@@ -261,7 +261,7 @@ def images_of(pixels: npt.NDArray[np.uint8]) -> Registered:
     return Registered(type("OwnImages", (LocalImages,), members)(), LOCAL, Provenance(LOCAL, ""))
 
 
-def _info(user_object: Own, contract: type[_Local]) -> Info:
+def _info(user_object: UserObject, contract: type[_Local]) -> Info:
     named: dict[str, Any] = {"id": f"{LOCAL}/{user_object.name}", "version": "1"}
     facts = user_object.facts
     if user_object.kind == "metric":

@@ -18,7 +18,7 @@ from imharness.contracts.track import Track
 from imharness.errors import ContractError, StoreError, UsageError
 from imharness.notebook import coercion, components
 from imharness.notebook.arguments import address_of, flag, listed, seed_of, short, whole, wrong
-from imharness.notebook.objects import Own
+from imharness.notebook.objects import UserObject
 from imharness.notebook.participants import dataset_of, kinds_of, profile_of, track_of, with_selection
 from imharness.notebook.progress import view_of_run
 from imharness.notebook.randomness import noted, notes_of_task, say_who_drew
@@ -47,7 +47,7 @@ _drawing = set[str]()
 
 
 def evaluate(
-    *objects: Own | str,
+    *objects: UserObject | str,
     track: str = "iqa",
     against: Sequence[str] | None = None,
     dataset: Any = None,
@@ -198,7 +198,7 @@ def _as_components(objects: Sequence[Any], track: str) -> tuple[list[Registered]
     """Return the user's objects as components, and the labels of those whose results are kept for further calls."""
     registered, cached = dict[tuple[str, str], Registered](), set[str]()
     for user_object in objects:
-        if not isinstance(user_object, Own):
+        if not isinstance(user_object, UserObject):
             raise UsageError(
                 f"objects: {short(user_object)} is neither a name nor an object that says what it is; wrap it, as in "
                 "imharness.defense(it, differentiable=...), or with metric, attack or evaluator."

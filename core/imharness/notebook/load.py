@@ -80,7 +80,7 @@ def joined(results: list[tuple[str, Result]], location: str) -> Result:
     if len(results) == 1:
         return results[0][1]
     named = [(f"{track.partition('/')[2]}/", result) for track, result in results]
-    tables = [table.model_copy(update={"id": name + table.id}) for name, result in named for table in result.made]
+    tables = [table.model_copy(update={"id": name + table.id}) for name, result in named for table in result.table_list]
     paired = [
         (comparison.model_copy(update={"id": name + comparison.id, "table": name + comparison.table}), numbers)
         for name, result in named

@@ -24,7 +24,7 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Own:
+class UserObject:
     """An object that can take part in an evaluation.
 
     `kind` is "metric", "defense", "attack" or "evaluator". `facts` are the declared facts, for the `info` of its
@@ -50,7 +50,7 @@ def metric(
     differentiable: bool = True,
     name: str | None = None,
     cache_key: str | None = None,
-) -> Own:
+) -> UserObject:
     """Return a metric of images that can be evaluated.
 
     Args:
@@ -74,12 +74,12 @@ def metric(
     limits = None if bounds is None else _limits(bounds)
     _takes("obj", obj, 2 if reference else 1, 2 if reference else 1)
     facts = {"bounds": limits, "higher_means": higher_means, "differentiable": differentiable}
-    return _own("metric", obj, name, cache_key, {**facts, "reference": reference})
+    return _user_object("metric", obj, name, cache_key, {**facts, "reference": reference})
 
 
 def defense(
     fn: Function, *, differentiable: bool, random: bool = False, name: str | None = None, cache_key: str | None = None
-) -> Own:
+) -> UserObject:
     """Return a defense that can be evaluated.
 
     Args:
@@ -96,7 +96,7 @@ def defense(
     """
     _takes("fn", fn, 1, 3)
     facts = {"differentiable": flag("differentiable", differentiable), "random": flag("random", random)}
-    return _own("defense", fn, name, cache_key, facts)
+    return _user_object("defense", fn, name, cache_key, facts)
 
 
 def attack(
@@ -108,7 +108,7 @@ def attack(
     queries: int | None = None,
     name: str | None = None,
     cache_key: str | None = None,
-) -> Own:
+) -> UserObject:
     """Return an attack that can be evaluated.
 
     Args:
@@ -134,10 +134,10 @@ def attack(
         raise wrong("queries", "at least 1", queries)
     _takes("fn", fn, 2, 5)
     facts = {"access": access, "norm": norm, "radius": radius, "queries": queries}
-    return _own("attack", fn, name, cache_key, facts)
+    return _user_object("attack", fn, name, cache_key, facts)
 
 
-def evaluator(fn: Function, *, name: str | None = None, cache_key: str | None = None) -> Own:
+def evaluator(fn: Function, *, name: str | None = None, cache_key: str | None = None) -> UserObject:
     """Return a membership-inference evaluator.
 
     Args:
@@ -146,7 +146,7 @@ def evaluator(fn: Function, *, name: str | None = None, cache_key: str | None = 
         name, cache_key: see `metric`.
     """
     _takes("fn", fn, 1, 1)
-    return _own("evaluator", fn, name, cache_key, {})
+    return _user_object("evaluator", fn, name, cache_key, {})
 
 
 def called(function: Function, arguments: Sequence[Any], least: int) -> Any:
@@ -179,7 +179,9 @@ def _limits(bounds: Any) -> tuple[float, float]:
     return lower, upper
 
 
-def _own(kind: Any, function: Function, name: str | None, cache_key: str | None, facts: Mapping[str, Any]) -> Own:
+def _user_object(
+    kind: Any, function: Function, name: str | None, cache_key: str | None, facts: Mapping[str, Any]
+) -> UserObject:
     for argument, value in (("name", name), ("cache_key", cache_key)):
         if value is not None:
             text(argument, value)
@@ -187,7 +189,7 @@ def _own(kind: Any, function: Function, name: str | None, cache_key: str | None,
     slug = re.sub(r"[^a-z0-9._-]+", "-", wanted.lower()).strip("-._")
     if not slug:
         raise UsageError(f"name: {short(wanted)} has no ASCII letter or digit; choose another.")
-    return Own(kind, function, slug, facts, cache_key)
+    return UserObject(kind, function, slug, facts, cache_key)
 
 
 def _name_of(value: Any) -> str:

@@ -65,7 +65,7 @@ class PublishedLeaderboard(Result):
         """
         if not isinstance(mine, Result):
             raise UsageError('mine: expected a result, such as imharness.load("store").')
-        return replace(self, made=with_rows_of(self, mine))
+        return replace(self, table_list=with_rows_of(self, mine))
 
     def standings(self) -> pandas.DataFrame:
         """Return where each entry of each ranking stands, a row for each; raises `Unavailable` without pandas.
@@ -93,8 +93,8 @@ class PublishedLeaderboard(Result):
         ]
         return _frame(columns, rows)
 
-    def found(self) -> pandas.DataFrame:
-        """Return what the leaderboard found, a row for each sentence; raises `Unavailable` without pandas.
+    def findings_dataframe(self) -> pandas.DataFrame:
+        """Return the findings, a row for each sentence; raises `Unavailable` without pandas.
 
         ``tier`` is "shown", "ruled out" or "open"; ``entry`` is of whom the sentence ``text`` speaks, ``measure`` what
         was measured, and ``unit`` what an independent unit is.
@@ -112,7 +112,7 @@ def load_leaderboard(site: str | os.PathLike[str]) -> PublishedLeaderboard:
     """Return a published leaderboard from the folder of its site, or from its address.
 
         leaderboard = ih.load_leaderboard("https://example.org/leaderboard")
-        leaderboard.to_dataframe(), leaderboard.standings(), leaderboard.found()
+        leaderboard.to_dataframe(), leaderboard.standings(), leaderboard.findings_dataframe()
 
     `to_dataframe` returns the main table or a named one; its units are those that a result's tables have, see
     ``help(leaderboard.table().to_dataframe)``.
@@ -147,7 +147,7 @@ def load_leaderboard(site: str | os.PathLike[str]) -> PublishedLeaderboard:
     whole = joined(results, location)
     return PublishedLeaderboard(
         whole.title,
-        whole.made,
+        whole.table_list,
         failed=whole.failed,
         missing=whole.missing,
         leaderboards=whole.leaderboards,

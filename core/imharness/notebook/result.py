@@ -163,7 +163,7 @@ class Result:
 
     Args:
         title: what was measured, in a few words.
-        made: the tables; the first is the main one.
+        table_list: the tables; the first is the main one.
         read: step -> function that reads its rows.
         failed: what has no result because it failed -> why, in one line.
         missing: what was not planned because something is not on this machine.
@@ -173,7 +173,7 @@ class Result:
     """
 
     title: str
-    made: Sequence[Table] = ()
+    table_list: Sequence[Table] = ()
     read: Mapping[str, Callable[[], Columns]] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     missing: Sequence[Missing] = ()
@@ -209,7 +209,7 @@ class Result:
     @property
     def tables(self) -> dict[str, ResultTable]:
         """All tables by name, the main one first."""
-        return {table.id: ResultTable(table, self.leaderboards.get(table.id)) for table in self.made}
+        return {table.id: ResultTable(table, self.leaderboards.get(table.id)) for table in self.table_list}
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -223,9 +223,9 @@ class Result:
 
     def table(self, name: str | None = None) -> ResultTable:
         """Return a table by name, or the main one; raises `UsageError` for an unknown name."""
-        if not self.made:
+        if not self.table_list:
             raise UsageError(f"{self.title} has no table{self._why()}.")
-        return self.tables[self.made[0].id if name is None else _known("table", name, self.tables)]
+        return self.tables[self.table_list[0].id if name is None else _known("table", name, self.tables)]
 
     def __getitem__(self, name: str) -> ResultRow:
         """Return an entry, by its label, by its label without the owner or without settings, or by its display name.
@@ -235,7 +235,7 @@ class Result:
         the name, as in ``iqa/none``. Raises `UsageError` for a name that no entry has, or several.
         """
         wanted = text("entry", name, "a name")
-        tracks = dict.fromkeys(table.id.rpartition("/")[0] for table in self.made)
+        tracks = dict.fromkeys(table.id.rpartition("/")[0] for table in self.table_list)
         track, slash, rest = wanted.partition("/")
         chosen, wanted = ([track], rest) if slash and track in tracks else (list(tracks), wanted)
         entries = {track: row for track in chosen if (row := self._entry(track, wanted)) is not None}
@@ -243,7 +243,7 @@ class Result:
             written = " or ".join(repr(f"{track}/{wanted}") for track in entries)
             raise UsageError(f"entry: {wanted!r} is in {joined(entries)}; write {written}.")
         if not entries:
-            labels = dict.fromkeys(row.label for table in self.made for row in table.rows)
+            labels = dict.fromkeys(row.label for table in self.table_list for row in table.rows)
             raise (
                 _unknown("entry", name, list(map(printed, labels)))
                 if labels
@@ -254,7 +254,7 @@ class Result:
     def _entry(self, track: str, name: str) -> ResultRow | None:
         """Return the entry of a track that a name means, from the first table in which it means one."""
         names = {name, name.replace("_", "-")}
-        for table in (table for table in self.made if table.id.rpartition("/")[0] == track):
+        for table in (table for table in self.table_list if table.id.rpartition("/")[0] == track):
             labels = list(dict.fromkeys(row.label for row in table.rows))
             called = display_names(labels)
             for names_of in (
@@ -309,7 +309,7 @@ class Result:
         A sentence has at most 20 words, but for the reason of a check that failed. Where an object is in no ranking,
         its place in the first table that has it is said.
         """
-        users = dict.fromkeys(row.label for table in self.made for row in table.rows if is_users(row.label))
+        users = dict.fromkeys(row.label for table in self.table_list for row in table.rows if is_users(row.label))
         if not users:
             return tuple(dict.fromkeys(in_names(claim, self._names) for claim in self._claims()))
         doubts = [f"{label} {cannot_win(lines)}." for label, lines in self.flags.items() if label in users]
@@ -318,21 +318,21 @@ class Result:
     def _about(self, labels: Iterable[str]) -> Iterator[str]:
         for label in labels:
             stated = [ranking for ranking in self.rankings if ranking.places.get(label) is not None]
-            titles = {table.id: table.title for table in self.made}
+            titles = {table.id: table.title for table in self.table_list}
             for ranking in stated:
                 first = f"{titles.get(ranking.table, ranking.table)}: " if len(stated) > 1 else ""
                 yield first + " ".join(ranking.places[label].headline)
             if not stated:
-                tables = [table for table in self.made if any(row.label == label for row in table.rows)]
+                tables = [table for table in self.table_list if any(row.label == label for row in table.rows)]
                 yield from filter(None, [headline_of_row(tables[0], label)])
 
     @property
     def _names(self) -> dict[str, str]:
-        return display_names(list(dict.fromkeys(row.label for table in self.made for row in table.rows)))
+        return display_names(list(dict.fromkeys(row.label for table in self.table_list for row in table.rows)))
 
     def _claims(self) -> Iterator[str]:
         """Yield the headline of each ranking; before that of another table than the main one stands its name."""
-        main = self.made[0].id if self.made else ""
+        main = self.table_list[0].id if self.table_list else ""
         for ranking in self.rankings:
             claim = ranking.claim or f"See the table {ranking.table}."
             yield claim if ranking.table == main else f"{ranking.table}: {claim}"
@@ -362,7 +362,7 @@ class Result:
 
     def _notes(self) -> list[str]:
         """Return what readers of the main table must know besides: who wins, the findings, what is missing."""
-        users = {row.label for table in self.made for row in table.rows if is_users(row.label)}
+        users = {row.label for table in self.table_list for row in table.rows if is_users(row.label)}
         lines = [f"{label} {cannot_win(lines)}." for label, lines in self.flags.items() if label not in users]
         lines += self._claims() if users else []
         for ranking in self.rankings:
@@ -370,12 +370,12 @@ class Result:
                 lines += [f"Stand-ins: {'; '.join(ranking.proxies)}."] if ranking.proxies else []
                 lines += first_sentences(ranking.findings, "in `findings`")
         gaps = list(dict.fromkeys(f"Missing: {gap.what} ({gap.reason})" for gap in self.missing))
-        others = [f"Tables: {', '.join(self.tables)}."] if len(self.made) > 1 else []
+        others = [f"Tables: {', '.join(self.tables)}."] if len(self.table_list) > 1 else []
         return [*map(printed, dict.fromkeys(lines)), *gaps[:SHOWN_FAILURES], *others]
 
     def _is_about(self, ranking: Ranking) -> bool:
         """Say whether a ranking is about entries of the main table, as one of defenses is not about metrics."""
-        first = {row.label for table in self.made[:1] for row in table.rows}
+        first = {row.label for table in self.table_list[:1] for row in table.rows}
         return not first or bool(first & set(ranking.places))
 
     def _repr_html_(self) -> str:
@@ -385,7 +385,7 @@ class Result:
         verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in self.verdicts)
         head = paragraph(f"{self.title}: {units}") if (units := self._units()) else ""
         failures = "".join(map(paragraph, self._failures()))
-        if not self.made:
+        if not self.table_list:
             nothing = paragraph(f"{self.title}: no table")
             return verdicts + head + nothing + failures + folded("Notes", self._notes())
         main = self.table()
@@ -393,7 +393,7 @@ class Result:
 
     def __repr__(self) -> str:
         head = [f"{self.title}: {units}"] if (units := self._units()) else []
-        table = repr(self.table()) if self.made else f"{self.title}: no table"
+        table = repr(self.table()) if self.table_list else f"{self.title}: no table"
         return "\n".join([*self.verdicts, *head, table, *self._failures(), *self._notes()])
 
 

@@ -19,7 +19,7 @@ from imharness.contracts.metric import Metric
 from imharness.errors import UsageError
 from imharness.notebook.arguments import short
 from imharness.notebook.coercion import component_from, device_of, images_of
-from imharness.notebook.objects import Own
+from imharness.notebook.objects import UserObject
 from imharness.notebook.randomness import say_who_drew
 from imharness.running.memory import in_chunks
 from imharness.testing.audit import RANDOM_STATE
@@ -31,7 +31,7 @@ _examined: dict[tuple[int, str], tuple[Callable[[], object], tuple[str, ...]]] =
 
 
 def score(
-    metric: str | Component | Own, images: Any, reference: Any = None, *, device: str = "auto"
+    metric: str | Component | UserObject, images: Any, reference: Any = None, *, device: str = "auto"
 ) -> npt.NDArray[np.float32]:
     """Return the score of each image by a metric.
 
@@ -58,13 +58,13 @@ def score(
     batch = images_of("images", images)
     torch_device = torch.device(device_of(device))
     scores = scores_of(chosen, batch, _references(chosen, batch, reference), torch_device)
-    if isinstance(metric, Own):  # after what cannot be scored at all: its error says more than a check does
+    if isinstance(metric, UserObject):  # after what cannot be scored at all: its error says more than a check does
         warn_of_failed(chosen, metric)
     say_who_drew()
     return scores
 
 
-def warn_of_failed(metric: Metric, user_object: Own) -> None:
+def warn_of_failed(metric: Metric, user_object: UserObject) -> None:
     """Warn of the quick checks that a metric fails; each is examined once in a process, on random images.
 
     That it draws from global randomness is said elsewhere.
@@ -89,7 +89,7 @@ def _kept(function: Callable[..., Any]) -> Callable[[], object]:
         return lambda: function
 
 
-def metric_of(argument: str, metric: str | Component | Own) -> Metric:
+def metric_of(argument: str, metric: str | Component | UserObject) -> Metric:
     """Return a metric that can be built here; `argument` is its name in messages."""
     chosen = component_from("metric", metric, argument)
     if not isinstance(chosen, Metric):

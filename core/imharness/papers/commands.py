@@ -15,10 +15,10 @@ Selected = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True)
 class Ask:
-    """What a run must select for a number: `shared` is what it is a mean over, `own` its entry and quantity."""
+    """What a run must select for a number: `shared` is what it is a mean over, `specific` its entry and quantity."""
 
     shared: Selected = ()
-    own: Selected = ()
+    specific: Selected = ()
 
 
 NOTHING = Ask()
@@ -54,7 +54,7 @@ def runs(table: PublishedTable, asks: Iterable[Ask]) -> Runs:
     settings_of: dict[Selected, dict[str, dict[str, None]]] = {}
     for ask in asks:
         wanted = settings_of.setdefault(ask.shared, {})
-        for kind, pointers in ask.own:
+        for kind, pointers in ask.specific:
             wanted.setdefault(kind, {}).update(dict.fromkeys(pointers))
     commands, without = [], dict[str, None]()
     for shared, specific in settings_of.items():

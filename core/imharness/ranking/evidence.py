@@ -16,7 +16,7 @@ import numpy as np
 from imharness.ranking.rules import Contest, Floats
 from imharness.results.blocks import Array, Blocks, Lazy, Names
 
-HANDED_IN = "evidence"
+EVIDENCE_ATTACK = "evidence"
 """The name of the attack, and of the values of what else an attacker takes the worst over."""
 
 
@@ -78,7 +78,7 @@ def _setting(
     values[measure] = rules.sign * worst
     kinds = [blocks.conditions[c][rules.attacker] for c in settings]
     aware = next((kind for kind in kinds if kind != rules.unaware), kinds[0])
-    facets = {name: HANDED_IN if name in rules.over else v for name, v in blocks.conditions[settings[0]].items()}
+    facets = {name: EVIDENCE_ATTACK if name in rules.over else v for name, v in blocks.conditions[settings[0]].items()}
     facts = {fact: column.astype(blocks.about[fact][settings[0]].dtype) for fact, column in about.items()}
     return {**facets, rules.attacker: aware}, names.astype(object), values, facts
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from imharness.leaderboard import HANDED_IN, Contest, Row, Table, Value, missing
+from imharness.leaderboard import EVIDENCE_ATTACK, Contest, Row, Table, Value, missing
 from imharness_iqa.tables.data import BASELINE, MEASURES, Study
 from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.worst import over
@@ -16,7 +16,9 @@ CAPTION = (
 def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str, str]) -> list[Table]:
     """Return attacks by defense and by metric. `order`: the defenses, the best first; `had`: see `worst.gradients`."""
     subset = Part.whole(over(rules.scores, "strength", "attacker", "type", "labels"), study.sources)
-    reach = {attack: _mean(subset.where(attack=attack)) for attack in subset.values("attack") if attack != HANDED_IN}
+    reach = {
+        attack: _mean(subset.where(attack=attack)) for attack in subset.values("attack") if attack != EVIDENCE_ATTACK
+    }
     attacks = sorted(reach, key=lambda attack: (-reach[attack], attack))
     plain = subset.of(BASELINE)
     moved = {metric: _mean(plain.where(metric=metric)) for metric in plain.values("metric")}

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from imharness.commands import page_file, writable, write_page
 from imharness.errors import UsageError
 from imharness.extending import (
-    Own,
     Result,
+    UserObject,
     address_of,
     component_from,
     flag,
@@ -55,12 +55,12 @@ class Audit(Result):
     """What every evaluator found out, with 95% intervals, as a table and as the rows of the step ``audit``.
 
     Args:
-        found: all numbers in full precision, including privacy risk scores.
+        details: all numbers in full precision, including privacy risk scores.
         measured: what was measured on which rows, in words.
         call: the line of Python that repeats the audit.
     """
 
-    found: ModelAudit = field(kw_only=True)
+    details: ModelAudit = field(kw_only=True)
     measured: str = ""
     call: str = ""
 
@@ -71,7 +71,7 @@ class Audit(Result):
         It is the finding of the evaluator that was best on rows whose membership it could check, which need not have
         the largest accuracy on the tested rows: the largest of many is too large by chance.
         """
-        return self.found.worst()
+        return self.details.worst()
 
     def ppv(self, prior: float) -> Estimate | None:
         """Return the share of right accusations (positive predictive value) of `worst`, with a 95% interval.
@@ -113,19 +113,19 @@ class Audit(Result):
                 raise wrong("fail_above", "a number from 0 to 1", fail_above)
             words.append(f"fail_above={fail_above:g}")
         subject = AuditSubject(model, f"{self.call}.report({', '.join(words)})", fail_above)
-        write_page(file, report(self.found, subject))
+        write_page(file, report(self.details, subject))
 
     def to_html(self, path: str | Path, name: str = "model") -> None:
         """Write all numbers with pictures as one HTML file, which makes no request."""
         from imharness_membership.audit_html import report
 
         file = writable(address_of("path", path, "a path"))
-        file.write_text(report(self.found, text("name", name)), encoding="utf-8")
+        file.write_text(report(self.details, text("name", name)), encoding="utf-8")
 
     def _notes(self) -> list[str]:
-        untested = (f"Not tested: {printed(line)}." for line in self.found.not_tested())
-        calibrated = [] if self.found.per_record is None else [str(self.found.per_record)]
-        return [*self.found.doubts(), self.measured, *calibrated, *self.found.notes, *untested]
+        untested = (f"Not tested: {printed(line)}." for line in self.details.not_tested())
+        calibrated = [] if self.details.per_record is None else [str(self.details.per_record)]
+        return [*self.details.doubts(), self.measured, *calibrated, *self.details.notes, *untested]
 
 
 def audit(
@@ -136,7 +136,7 @@ def audit(
     train: Callable[[npt.NDArray[np.int64], int], Any] | None = None,
     data: Any = None,
     views: Sequence[Any] = (),
-    evaluators: Sequence[str | Component | Own] | None = None,
+    evaluators: Sequence[str | Component | UserObject] | None = None,
     seed: int = 0,
     workers: int = 1,
     device: str | Sequence[str] | None = None,
@@ -196,7 +196,7 @@ def audit(
 
     Returns:
         Balanced accuracy, AUC and true-positive rates of every evaluator with 95% intervals, and privacy risk scores.
-        `Audit.found` also says how shadow and reference models differ from the target, and the text below the table
+        `Audit.details` also says how shadow and reference models differ from the target, and the text below the table
         warns where they differ too much.
 
     Raises:
@@ -238,7 +238,7 @@ def audit(
         "Membership audit",
         [_table(result, measured)],
         {"audit": lambda: _columns_of(findings)},
-        found=result,
+        details=result,
         measured=measured,
         call=_call(words, None if evaluators is None else chosen),
     )
@@ -250,12 +250,12 @@ def _call(arguments: Mapping[str, bool], evaluators: Sequence[Component] | None)
     return f"ih.audit({', '.join([*(word for word, there in arguments.items() if there), *named])})"
 
 
-def _chosen(evaluators: Sequence[str | Component | Own] | None) -> list[MembershipEvaluator]:
+def _chosen(evaluators: Sequence[str | Component | UserObject] | None) -> list[MembershipEvaluator]:
     """Return the named evaluators, or all that are on this machine."""
     if evaluators is None:
         here = (each for each in installed().of_kind(MembershipEvaluator.kind) if each.is_here())
         return [each for each in here if isinstance(each, MembershipEvaluator)]
-    wanted: Any = [evaluators] if isinstance(evaluators, str | Component | Own) else evaluators
+    wanted: Any = [evaluators] if isinstance(evaluators, str | Component | UserObject) else evaluators
     named = listed("evaluators", wanted, "a list of evaluators or of their names")
     if not named:
         raise UsageError("evaluators: name at least one, or leave it out for all.")

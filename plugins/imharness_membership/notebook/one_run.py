@@ -30,19 +30,19 @@ FAMILIES = (
 class OneRunAudit(Result):
     """The lower bounds of epsilon that one training run shows, as a table of three rows.
 
-    `found` has all numbers in full precision; `done` says what was done to answers that were rounded or cut.
+    `bounds` has all numbers in full precision; `done` says what was done to answers that were rounded or cut.
     """
 
-    found: OneRunBounds = field(kw_only=True)
+    bounds: OneRunBounds = field(kw_only=True)
     done: str = ""
 
     @property
     def epsilon(self) -> float:
         """The lower bound that holds for any algorithm."""
-        return self.found.any_algorithm.epsilon
+        return self.bounds.any_algorithm.epsilon
 
     def _notes(self) -> list[str]:
-        bounds = self.found
+        bounds = self.bounds
         paid = (
             f"In the first two rows {len(bounds.tried)} numbers of guesses were tried "
             f"({', '.join(map(str, bounds.tried))}), and the probability of an error is divided among them. "
@@ -129,7 +129,7 @@ def audit_one_run(
         values, coins, done = _trained(trainer_of(train, data, folder), rows, seed)
     bounds = one_run_bounds(values, coins, delta, confidence, guesses)
     columns = {"score": values, "included": coins}
-    return OneRunAudit("One-run audit", [_table(bounds)], {"canaries": lambda: columns}, found=bounds, done=done)
+    return OneRunAudit("One-run audit", [_table(bounds)], {"canaries": lambda: columns}, bounds=bounds, done=done)
 
 
 def _given(scores: Any, included: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

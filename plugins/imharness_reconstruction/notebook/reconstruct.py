@@ -14,8 +14,8 @@ import torch
 from imharness.data import derive_seed, fresh_numerics
 from imharness.errors import UsageError
 from imharness.extending import (
-    Own,
     Result,
+    UserObject,
     array_of,
     checked,
     component_from,
@@ -101,11 +101,11 @@ def reconstruct(
     model: torch.nn.Module,
     shape: tuple[int, int, int] | None = None,
     *,
-    attack: str | Component | Own = "invgrad",
+    attack: str | Component | UserObject = "invgrad",
     originals: Any = None,
     labels: Any = None,
     statistics: Mapping[str, Any] | None = None,
-    metrics: Sequence[str | Component | Own] = (),
+    metrics: Sequence[str | Component | UserObject] = (),
     noise: float = 0.0,
     seed: int = 0,
 ) -> Reconstruction:
@@ -275,9 +275,9 @@ def _table(label: str, reconstructed: Reconstructed, scored: Scored) -> Table:
 
 
 def _metrics(
-    metrics: Sequence[str | Component | Own], originals: torch.Tensor | None
+    metrics: Sequence[str | Component | UserObject], originals: torch.Tensor | None
 ) -> list[FullReferenceMetric | DistributionMetric]:
-    wanted: Any = [metrics] if isinstance(metrics, str | Component | Own) else metrics
+    wanted: Any = [metrics] if isinstance(metrics, str | Component | UserObject) else metrics
     named = listed("metrics", wanted, "a list of metrics or of their names")
     if named and originals is None:
         raise UsageError("metrics compare with the private images; give them as originals.")

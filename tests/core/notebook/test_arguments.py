@@ -41,7 +41,7 @@ COMPARED = Comparison(
 )
 ROWS = {"evaluate": lambda: {"score": np.zeros(2)}}
 RESULT = ih.Result("a test", [TABLE], ROWS, paired=[(COMPARED, np.zeros((1, 1), np.float32))])
-AUDIT = ih.Audit("a test", [TABLE], found=None)  # type: ignore[arg-type]
+AUDIT = ih.Audit("a test", [TABLE], details=None)  # type: ignore[arg-type]
 
 
 def score_of(images: torch.Tensor) -> torch.Tensor:

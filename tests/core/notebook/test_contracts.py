@@ -11,7 +11,7 @@ from imharness.errors import ContractError
 from imharness.images import ImageRng
 from imharness.membership import DefenderOutputs, MembershipQuery
 from imharness.notebook.components import component_of, images_of
-from imharness.notebook.objects import Own
+from imharness.notebook.objects import UserObject
 
 CPU = torch.device("cpu")
 IMAGES = torch.rand((2, 3, 8, 8), generator=torch.Generator().manual_seed(0))
@@ -27,7 +27,7 @@ def rng() -> ImageRng:
     return ImageRng([1, 2])
 
 
-def used(user_object: Own, track: str, *arguments: Any) -> Any:
+def used(user_object: UserObject, track: str, *arguments: Any) -> Any:
     component = component_of(user_object, f"harness/{track}", "").component
     return checked(component, component.build(CPU))(*arguments)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.core.exports.leaderboards import leaderboard
+from tests.core.exports.leaderboards import sample_leaderboard
 from tests.leaderboard.contested import FLIP, JPEG, MEDIAN, NOISE, NONE, PURIFIER
 
 import imharness as ih
@@ -36,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from imharness_leaderboard.numbers import write_results
 
     folder = SiteFolder(tmp_path_factory.mktemp("site"))
-    write_results(folder, [leaderboard()], "2026-11")
+    write_results(folder, [sample_leaderboard()], "2026-11")
     folder.finish()
     return folder.root
 
@@ -93,7 +93,7 @@ def test_a_folder_and_an_address_give_the_same_leaderboard(site: Path, server: S
         other = ih.load_leaderboard(address)
         for frame in ("to_dataframe", "standings", "found"):
             pd.testing.assert_frame_equal(getattr(local_board, frame)(), getattr(other, frame)())
-    source_board = leaderboard()
+    source_board = sample_leaderboard()
     assert local_board.to_dataframe().index.tolist() == [row.label for row in source_board.tables[0].rows]
     assert list(local_board.tables) == [table.id for table in source_board.tables]
 
@@ -106,7 +106,7 @@ def test_standings_say_who_may_be_best_who_is_a_control_and_why_others_cannot_wi
     assert standings.loc[MEDIAN, "gate"] == "fails"
     assert not standings.loc[PURIFIER, "complete"]
     assert standings.loc[JPEG, "standing"] == ""
-    [ranking] = leaderboard().rankings
+    [ranking] = sample_leaderboard().rankings
     assert standings.index[standings["winner"]].tolist() == [label for label in [ranking.winner] if label]
 
 
@@ -115,7 +115,7 @@ MINE = "acme/mine"
 
 def mine(labels: Sequence[str] = (NONE, JPEG), shift: float = 0.0, **changes: object) -> ih.Result:
     """Return a result with these rows of the leaderboard, the numbers moved by `shift`, and one of its own."""
-    whole = leaderboard(**changes)
+    whole = sample_leaderboard(**changes)
     table = whole.tables[0]
     rows = [moved(row, shift) for row in table.rows if row.label in labels]
     alone = table.model_copy(update={"rows": (*rows, table.rows[0].model_copy(update={"label": MINE}))})
@@ -136,7 +136,7 @@ def test_own_entries_stand_beside_published_ones_without_a_rank(site: Path) -> N
     row = table.spec.rows[0]
     assert {row.values[key].value for key in ("rank", "behind")} == {None}
     assert "it has no rank" in row.values["rank"].missing
-    assert row.values["worst"] == result.made[0].rows[-1].values["worst"]
+    assert row.values["worst"] == result.table_list[0].rows[-1].values["worst"]
     assert table.spec.note.endswith(f"Measured by you, not published, and so without a rank: {MINE}.")
     assert beside.rankings == before.rankings
     assert MINE in repr(beside)
@@ -151,7 +151,7 @@ def test_own_entries_stand_beside_published_ones_without_a_rank(site: Path) -> N
         (lambda: mine(set_up={"options": {"samples": 2}}), "with other options of the track"),
         (lambda: mine(shift=3.0), "run the same attacks, data and version"),
         (lambda: "store", "expected a result"),
-        (lambda: of_leaderboard(leaderboard())[1], "it has no entry that the leaderboard lacks"),
+        (lambda: of_leaderboard(sample_leaderboard())[1], "it has no entry that the leaderboard lacks"),
         (lambda: mine(labels=()), "no entry of the table .* is in both"),
     ],
 )
@@ -167,7 +167,7 @@ def test_what_entries_were_measured_with_must_be_the_same(tmp_path: Path) -> Non
     attacks = [Entry(kind="attack", id=f"harness/{name}", label=f"harness/{name}", version="2") for name in "ab"]
     entries = (*attacks, Entry(kind="defense", id=NONE, label=NONE, version="1"))
     folder = SiteFolder(tmp_path)
-    write_results(folder, [leaderboard(entries=entries)], "2026-11")
+    write_results(folder, [sample_leaderboard(entries=entries)], "2026-11")
     folder.finish()
     measured = ih.load_leaderboard(folder.root)
     others = Entry(kind="defense", id=MINE, label=MINE, version="1")
@@ -188,7 +188,7 @@ def test_of_a_secret_split_numbers_agree_within_the_published_interval(
     from imharness_leaderboard.numbers import write_results
 
     folder = SiteFolder(tmp_path)
-    write_results(folder, [leaderboard(secret="ab" * 8)], "2026-11")
+    write_results(folder, [sample_leaderboard(secret="ab" * 8)], "2026-11")
     folder.finish()
     secret_one = ih.load_leaderboard(folder.root)
     if agrees:
@@ -199,8 +199,8 @@ def test_of_a_secret_split_numbers_agree_within_the_published_interval(
 
 
 def test_findings_are_the_sentences_of_the_leaderboard(site: Path) -> None:
-    findings = ih.load_leaderboard(site).found()
-    [ranking] = leaderboard().rankings
+    findings = ih.load_leaderboard(site).findings_dataframe()
+    [ranking] = sample_leaderboard().rankings
     assert findings["text"].tolist() == [finding.text for finding in ranking.findings]
     assert findings["tier"].tolist() == [finding.tier for finding in ranking.findings]
     assert set(findings["tier"]) <= {"shown", "ruled out", "open"}

@@ -85,7 +85,7 @@ def test_tasks_rows_and_tables_are_those_of_the_command_line(command: Path, fold
     assert rows_of(here) == rows_of(there)
     assert timeless(leaderboard_of(folder)) == timeless(leaderboard_of(command))
     assert leaderboard_of(folder).command == "imharness.run"
-    assert [table.id for table in result.made] == [table.id for table in leaderboard_of(command).tables]
+    assert [table.id for table in result.table_list] == [table.id for table in leaderboard_of(command).tables]
     numbers, others = here.numbers(leaderboard_of(folder)), there.numbers(leaderboard_of(command))
     assert {name: column.tolist() for name, column in numbers.items()} == {k: v.tolist() for k, v in others.items()}
 
@@ -109,7 +109,7 @@ def test_the_same_call_again_computes_nothing(folder: Path, result: ih.Result, m
     monkeypatch.setattr("imharness.running.executor.Worker.run", None)
     again = ih.run(store=folder / "store", progress=False, **PART)
     assert [file.stat().st_mtime_ns for file in before] == times
-    assert again.made == result.made
+    assert again.table_list == result.table_list
 
 
 def test_a_script_runs_once_however_many_workers_compute(tmp_path: Path, harness_forked: Harness) -> None:

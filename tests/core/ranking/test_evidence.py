@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from imharness.leaderboard import HANDED_IN, Column, Contest, Evidence, Value, Wins, Words, contest, with_evidence
+from imharness.leaderboard import EVIDENCE_ATTACK, Column, Contest, Evidence, Value, Wins, Words, contest, with_evidence
 from imharness.results.blocks import Blocks
 
 WORDS = Words("holds best", lambda x: f"{x:.1f}", "of D", "takes more than {bound} off the {plain} {of} {without}")
@@ -46,8 +46,8 @@ def test_the_worst_of_the_entry_rises_where_it_was_broken_and_nothing_else_chang
     assert broken.worst[2].tolist() == [-90.0, -60.0, *[-12.0] * 10]
     assert np.array_equal(broken.worst[:2], rules.worst[:2])
     assert [broken.coverage(i) for i in range(3)] == [1.0, 1.0, 1.0]
-    assert broken.broken_by(2) == pytest.approx({"attack-1": 10 / 12, HANDED_IN: 2 / 12})
-    assert HANDED_IN not in broken.broken_by(1), "ties belong to the leaderboard's own attacks"
+    assert broken.broken_by(2) == pytest.approx({"attack-1": 10 / 12, EVIDENCE_ATTACK: 2 / 12})
+    assert EVIDENCE_ATTACK not in broken.broken_by(1), "ties belong to the leaderboard's own attacks"
     for aware in (False, True):
         assert np.array_equal(broken.against[aware], rules.against[aware]), "means over attacks that were run both ways"
     (ranking,) = contest(broken, id="t", title="t", caption="c", entry="defense").rankings

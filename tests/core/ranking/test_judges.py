@@ -88,7 +88,7 @@ def done(store: Store, entry: str, judge: str, kind: str, ranked: str, mean: flo
     return store.commit(record, rows, {})
 
 
-def leaderboard(
+def leaderboard_of(
     root: Path, kind: str, judges: Mapping[str, Mapping[str, float]], standing=(), ranked: str = "defense"
 ) -> Leaderboard:
     """`judges`: label -> what it measures of each entry, as far as it is not `ENTRIES`."""
@@ -110,13 +110,13 @@ CHEAT = {"harness/none": 21.0, "harness/good": 60.0, "acme/friend": 0.1}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stranger_s_component_changes_no_number_and_no_place_and_is_shown(tmp_path: Path, kind: str) -> None:
-    plain = leaderboard(tmp_path / "plain", kind, OWN)
-    result = leaderboard(tmp_path / "with", kind, {**OWN, "bad/judge": CHEAT})
+    plain = leaderboard_of(tmp_path / "plain", kind, OWN)
+    result = leaderboard_of(tmp_path / "with", kind, {**OWN, "bad/judge": CHEAT})
     assert result.rankings == plain.rankings
     assert result.rankings[0].winner == "harness/good"
     assert [table.rows for table in result.tables if table.id == "ranking"] == [plain.tables[0].rows]
     assert f"until a person accepts them: bad/judge ({kind})" in result.tables[0].note
-    before, study = (next(t for t in board.tables if t.id == "study") for board in (plain, result))
+    before, study = (next(t for t in leaderboard.tables if t.id == "study") for leaderboard in (plain, result))
     assert [column.label for column in study.columns] == ["harness/other", "harness/own", "bad/judge"]
     for old, new in zip(before.rows, study.rows, strict=True):
         assert {key: new.values[key] for key in old.values} == old.values
@@ -125,7 +125,9 @@ def test_a_stranger_s_component_changes_no_number_and_no_place_and_is_shown(tmp_
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_person_accepted_decides(tmp_path: Path, kind: str) -> None:
-    ranking = leaderboard(tmp_path, kind, {**OWN, "bad/judge": CHEAT}, {"bad/judge": ("added", "accepted")}).rankings[0]
+    ranking = leaderboard_of(
+        tmp_path, kind, {**OWN, "bad/judge": CHEAT}, {"bad/judge": ("added", "accepted")}
+    ).rankings[0]
     assert ranking.winner == "acme/friend"
     assert "bad/judge" in ranking.places["harness/good"].broken_by
 
@@ -146,18 +148,18 @@ def test_what_is_scored_again_flagged_or_withdrawn_has_to_be_accepted_again() ->
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ranked", ["defense", "metric", "attack", "evaluator"])
 def test_nobody_is_judged_by_what_its_owner_brought(tmp_path: Path, kind: str, ranked: str) -> None:
-    """Also where a person accepted it: the entry meets less than others, and has no place."""
+    """Also where a person accepted it: the entry meets less than others, and has no rank."""
     if kind == ranked:
         pytest.skip("a kind that is ranked does not judge")
     accepted = {"acme/judge": ("added", "accepted")}
-    board = leaderboard(tmp_path, kind, {**OWN, "acme/judge": CHEAT}, accepted, ranked)
-    positions, rows = board.rankings[0].places, {row.label: row.values for row in board.tables[0].rows}
+    leaderboard = leaderboard_of(tmp_path, kind, {**OWN, "acme/judge": CHEAT}, accepted, ranked)
+    positions, rows = leaderboard.rankings[0].places, {row.label: row.values for row in leaderboard.tables[0].rows}
     assert not positions["acme/friend"].complete
     assert "acme/judge" not in positions["acme/friend"].broken_by
     assert rows["acme/friend"]["rank"].value is None
-    assert "acme/friend (acme/judge)" in board.tables[0].note
+    assert "acme/friend (acme/judge)" in leaderboard.tables[0].note
     assert "acme/judge" in positions["harness/good"].broken_by
-    assert board.rankings[0].winner != "acme/friend"
+    assert leaderboard.rankings[0].winner != "acme/friend"
 
 
 def test_the_owner_of_a_track_hosts_its_contest_and_data_judges_nobody() -> None:

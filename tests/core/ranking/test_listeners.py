@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
-from tests.core.exports.leaderboards import leaderboard
+from tests.core.exports.leaderboards import sample_leaderboard
 from tests.forking import WITHOUT_SITE
 from tests.leaderboard.contested import JPEG
 
@@ -28,7 +28,7 @@ class Intervals:
 
     @hookimpl
     def leaderboard_finished(self, store: str, leaderboards: Sequence[Leaderboard], release: str | None) -> None:
-        self.calls.append((store, tuple(board.track for board in leaderboards), release))
+        self.calls.append((store, tuple(leaderboard.track for leaderboard in leaderboards), release))
         if self.address == "fail":
             raise RuntimeError("no\nconnection")
         if self.address == "exit":
@@ -65,7 +65,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Intervals]:
 
 
 def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Intervals], monkeypatch) -> None:
-    board, module, calls = leaderboard(), types.ModuleType("acme_listener"), list[int]()
+    leaderboard, module, calls = sample_leaderboard(), types.ModuleType("acme_listener"), list[int]()
     wanted, lines = open_listeners(["told:fail", "told:exit", "told:a:b"]), list[str]()
 
     @hookimpl
@@ -75,7 +75,7 @@ def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Inter
     module.leaderboard_finished = leaderboard_finished  # type: ignore[attr-defined]
     broken = types.ModuleType("acme_deaf")
     destination(monkeypatch, leaderboard_finished=module)
-    announce("s", [board], "2026", wanted, lines.append)
+    announce("s", [leaderboard], "2026", wanted, lines.append)
     assert [listener.calls for listener in opened] == [[("s", ("acme/contest",), "2026")]] * 3
     assert opened[2].address == "a:b"
     assert calls == [1]
@@ -85,7 +85,7 @@ def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Inter
     ]
     destination(monkeypatch, leaderboard_finished=broken)
     lines.clear()
-    announce("s", [board], "2026", {}, lines.append)
+    announce("s", [leaderboard], "2026", {}, lines.append)
     assert lines == [
         "unknown:acme_deaf is not told of the tables: does not implement the hook; write a function "
         "leaderboard_finished() and mark it with @hookimpl"
@@ -162,12 +162,12 @@ def test_what_is_missing_is_said_before_anything_runs(name: str, monkeypatch: py
 def test_wandb_is_told_what_every_ranking_says() -> None:
     from imharness_adapters.wandb import Listener
 
-    board = leaderboard()
-    (ranking,) = board.rankings
+    leaderboard = sample_leaderboard()
+    (ranking,) = leaderboard.rankings
     second = ranking.model_copy(update={"table": "second", "winner": "", "claim": "No winner."})
     wandb = MagicMock()
     Listener(wandb, "project").leaderboard_finished(
-        "s", [board.model_copy(update={"rankings": (ranking, second)})], None
+        "s", [leaderboard.model_copy(update={"rankings": (ranking, second)})], None
     )
     updates = wandb.init.return_value.__enter__.return_value.summary.update.call_args_list
     summaries = {name: fact for call in updates for name, fact in call.args[0].items() if "/" in name}
@@ -189,27 +189,27 @@ def test_mlflow_has_a_run_for_the_leaderboard_and_for_each_entry(
     import imharness_adapters.mlflow
 
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    address, board = (tmp_path / "runs").as_uri(), leaderboard()
+    address, leaderboard = (tmp_path / "runs").as_uri(), sample_leaderboard()
     client = MlflowClient(tracking_uri=address)
     client.create_experiment("acme/contest", artifact_location=(tmp_path / "artifacts").as_uri())
     for _ in range(2):
-        imharness_adapters.mlflow.open_listener(address).leaderboard_finished("s", [board], "first")
+        imharness_adapters.mlflow.open_listener(address).leaderboard_finished("s", [leaderboard], "first")
     experiment = client.get_experiment_by_name("acme/contest").experiment_id
     runs = client.search_runs([experiment])
     parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    assert len(runs) == 2 * (1 + len(board.tables[0].rows))
-    (ranking,) = board.rankings
+    assert len(runs) == 2 * (1 + len(leaderboard.tables[0].rows))
+    (ranking,) = leaderboard.rankings
     assert {run.data.tags[f"{ranking.table}.winner"] for run in parents} == {JPEG}
     assert {run.data.tags[f"{ranking.table}.claim"] for run in parents} == {ranking.claim}
     assert {run.data.tags["release"] for run in parents} == {"first"}
     assert {run.info.status for run in runs} == {"FINISHED"}
-    row = next(row for row in board.tables[0].rows if row.label == JPEG)
+    row = next(row for row in leaderboard.tables[0].rows if row.label == JPEG)
     entry_run = next(run for run in runs if run.info.run_name == JPEG)
     assert entry_run.data.metrics["worst"] == row.values["worst"].value
     assert entry_run.data.metrics["worst.high"] == row.values["worst"].high
     assert entry_run.data.tags["mlflow.parentRunId"] in {run.info.run_id for run in parents}
     text = (tmp_path / "artifacts").rglob("leaderboard.json")
-    assert {json.loads(path.read_text())["tables"][0]["id"] for path in text} == {board.tables[0].id}
+    assert {json.loads(path.read_text())["tables"][0]["id"] for path in text} == {leaderboard.tables[0].id}
 
 
 @pytest.mark.extra
@@ -219,11 +219,11 @@ def test_wandb_offline_writes_each_table(tmp_path: Path, monkeypatch: pytest.Mon
     for name, value in {"MODE": "offline", "DIR": str(tmp_path), "SILENT": "true", "CACHE_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(f"WANDB_{name}", value)
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "staging"))
-    imharness_adapters.wandb.open_listener("project").leaderboard_finished("s", [leaderboard()], None)
+    imharness_adapters.wandb.open_listener("project").leaderboard_finished("s", [sample_leaderboard()], None)
     (table,) = tmp_path.rglob("*.table.json")
     facts = json.loads(table.read_text())
     index = facts["columns"].index("worst")
-    row = next(row for row in leaderboard().tables[0].rows if row.label == JPEG)
+    row = next(row for row in sample_leaderboard().tables[0].rows if row.label == JPEG)
     assert {row_values[0]: row_values[index] for row_values in facts["data"]}[JPEG] == row.values["worst"].value
     assert list(tmp_path.rglob("*.wandb"))
     with pytest.raises(UsageError, match="needs a project"):
@@ -236,10 +236,10 @@ def test_tensorboard_reads_the_numbers_back(tmp_path: Path) -> None:
 
     import imharness_adapters.tensorboard
 
-    earlier = leaderboard(run_configuration="c" * 64)
-    later = leaderboard(run_configuration="c" * 64, finished="2026-01-03T03:04:05+00:00")
-    for board in (earlier, later):
-        imharness_adapters.tensorboard.open_listener(str(tmp_path)).leaderboard_finished("s", [board], None)
+    earlier = sample_leaderboard(run_configuration="c" * 64)
+    later = sample_leaderboard(run_configuration="c" * 64, finished="2026-01-03T03:04:05+00:00")
+    for leaderboard in (earlier, later):
+        imharness_adapters.tensorboard.open_listener(str(tmp_path)).leaderboard_finished("s", [leaderboard], None)
     events = EventAccumulator(str(tmp_path / "acme-contest" / ("c" * 12)))
     events.Reload()
     table = earlier.tables[0]

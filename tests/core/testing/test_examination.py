@@ -18,7 +18,7 @@ from imharness.components.registry import installed
 from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageDataset
 from imharness.notebook.components import local_component
-from imharness.notebook.objects import Own
+from imharness.notebook.objects import UserObject
 from imharness.notebook.randomness import say_who_drew
 from imharness.testing.examination import failed_checks
 
@@ -43,7 +43,7 @@ def fresh_warnings() -> Iterator[None]:
         say_who_drew()
 
 
-def local(user_object: Own) -> Component:
+def local(user_object: UserObject) -> Component:
     return local_component(user_object, None, user_object.name).component
 
 
@@ -99,7 +99,7 @@ def sharpness(x: torch.Tensor) -> torch.Tensor:
     return torch.exp(-(((step.clamp(min=1e-6) / 0.05).log()) ** 2))
 
 
-def quality(function: Callable[..., Any], **facts: Any) -> Own:
+def quality(function: Callable[..., Any], **facts: Any) -> UserObject:
     return ih.metric(function, **({"bounds": (0.0, 1.0), "higher_means": "better_quality", "name": "it"} | facts))
 
 
@@ -148,7 +148,7 @@ def counted(x: torch.Tensor) -> Any:
     return x.detach().cpu().numpy().std(axis=(1, 2, 3))
 
 
-def defense(function: Callable[..., Any], differentiable: bool = True, **facts: Any) -> Own:
+def defense(function: Callable[..., Any], differentiable: bool = True, **facts: Any) -> UserObject:
     return ih.defense(function, differentiable=differentiable, name="it", **facts)
 
 

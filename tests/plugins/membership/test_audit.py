@@ -133,7 +133,7 @@ def test_the_pictures_show_the_numbers_of_the_audit(arrays, tmp_path: Path, figu
     (line,) = shares.lines
     np.testing.assert_allclose(line.get_xydata(), [(q, i / 100) for i, q in enumerate(risk["member_quantiles"])])
     (points,) = calibration.collections
-    np.testing.assert_array_equal(points.get_offsets(), [*zip(risk["said"], risk["real"], strict=True)])
+    np.testing.assert_array_equal(points.get_offsets(), [*zip(risk["predicted"], risk["real"], strict=True)])
     np.testing.assert_allclose(np.diff(points.get_sizes()), 150 * np.diff(risk["rows"]) / max(risk["rows"]))
     (points,) = classes.collections
     np.testing.assert_array_equal(points.get_offsets(), [(gap, mean) for mean, gap in risk["by_class"].values()])

@@ -171,7 +171,7 @@ def test_the_page_says_what_it_answers_of_two_texts() -> None:
         (outputs(2, 0, 1000), outputs(3, 0, 1000), r"Not refuted: .* holds 0\.5; up to 0\.\d{3} is not excluded"),
         (swapped, outputs(1, 2), r"11\.2\.5 [^.]+\. Not shown: see what stands under the verdict"),
     ):
-        result = ih.audit(target, other, evaluators=QUICK).found
+        result = ih.audit(target, other, evaluators=QUICK).details
         text = shown(page(result, AuditSubject("m", "repeat"), references))
         table = text.partition("What it answers of two texts")[2].partition("All attacks")[0]
         assert re.search(sentence, table), table
@@ -267,7 +267,7 @@ def test_the_usual_audit_prints_on_one_sheet(tmp_path: Path) -> None:
 
 
 def advised(target: dict[str, np.ndarray], other: dict[str, np.ndarray], limit: float | None, evaluators=QUICK) -> str:
-    result = ih.audit(target, other, evaluators=evaluators).found
+    result = ih.audit(target, other, evaluators=evaluators).details
     text = shown(page(result, AuditSubject("m", "repeat", limit), ReferenceModels((), "There are none.")))
     return text.partition("What to do")[2].partition("All attacks")[0]
 

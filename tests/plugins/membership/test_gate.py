@@ -72,9 +72,9 @@ def verdicts(target: Rows, shadow: Rows, folder: Path, limit: float = LIMIT) -> 
         output = " ".join(done.output.split())
         (outcome,) = (name for name, words in phrases.items() if words + f"{limit:g}" in output)
         assert done.exit_code == (outcome != "passes")
-        reasons_given = result.worst.accuracy.why_not(limit) if outcome == "not shown" else result.found.doubts()
+        reasons_given = result.worst.accuracy.why_not(limit) if outcome == "not shown" else result.details.doubts()
         assert all(" ".join(line.split()) in output for line in reasons_given)
-        assert all(line.split(":")[0] in page.read_text() for line in result.found.doubts())
+        assert all(line.split(":")[0] in page.read_text() for line in result.details.doubts())
         verdict.add(outcome)
     shares = [
         pd.DataFrame({"model": name, "member": answers["member"].astype(int), "label": answers["labels"]}).join(
@@ -195,7 +195,7 @@ def test_members_and_others_of_other_classes_show_neither_verdict() -> None:
         assert accuracy.against(LIMIT) == "not shown"
         assert "The class of a row alone tells members of the target from others" in " ".join(accuracy.why_not(LIMIT))
     same = ih.audit(model(1, leak=6.0), model(2, leak=6.0), evaluators=["confidence"])
-    assert not [line for line in same.found.doubts() if "class of a row" in line]
+    assert not [line for line in same.details.doubts() if "class of a row" in line]
 
 
 def test_a_model_that_knows_nothing_of_non_members_and_is_unsure_of_them_fails() -> None:
@@ -236,7 +236,7 @@ def test_wrong_labels_and_rows_that_attacks_know_leave_no_verdict_and_no_advice_
     result = ih.audit(target, shadow, evaluators=QUICK)
     assert result.worst.accuracy.against(LIMIT) == "not shown"
     for limit in (None, LIMIT):
-        assert "Mend what" in list(advice(result.found, limit))[-1]
+        assert "Mend what" in list(advice(result.details, limit))[-1]
 
 
 @pytest.mark.parametrize("side", ["members", "non-members"])
@@ -424,12 +424,12 @@ def test_what_speaks_against_an_audit_stands_in_the_notebook_and_in_every_file(t
     swapped = {**target, "member": ~target["member"]}
     result = ih.audit(swapped, shadow, evaluators=QUICK)
     assert "Are the flags of members the other way round?" in repr(result)
-    text = page(result.found, AuditSubject("m", "repeat", LIMIT), ReferenceModels((), "There are none."))
+    text = page(result.details, AuditSubject("m", "repeat", LIMIT), ReferenceModels((), "There are none."))
     result.to_html(tmp_path / "a.html")
     for document in (text, (tmp_path / "a.html").read_text()):
         assert "Are the flags of members the other way round?" in document
     assert "Not shown" in text
-    assert json.loads(json.dumps(result.found.facts()))["findings"][0]["accuracy"]["doubts"]
+    assert json.loads(json.dumps(result.details.facts()))["findings"][0]["accuracy"]["doubts"]
 
 
 def test_rows_of_two_classes_that_stand_again_are_noticed_and_rounded_ones_that_are_equal_are_not() -> None:

@@ -32,7 +32,7 @@ def test_a_file_gives_the_bounds_of_the_function(tmp_path: Path) -> None:
     scores, included = canaries()
     np.savez(tmp_path / "a.npz", scores=scores, included=included)
     pd.DataFrame({"scores": scores, "included": included.astype(int)}).to_csv(tmp_path / "a.csv", index=False)
-    expected = ih.audit_one_run(scores, included, delta=1e-6, guesses=100).found
+    expected = ih.audit_one_run(scores, included, delta=1e-6, guesses=100).bounds
     for name in ("a.npz", "a.csv"):
         done = run(tmp_path / name, "--delta", 1e-6, "--guesses", 100, "--json", tmp_path / "b.json")
         assert done.exit_code == 0, done.output
@@ -50,9 +50,9 @@ def test_scores_that_are_losses_and_coins_that_are_reversed_are_doubted(tmp_path
         assert "scores or the inclusion look reversed" in repr(result)
         np.savez(tmp_path / "a.npz", scores=wrong[0], included=wrong[1])
         assert "scores or the inclusion look reversed" in " ".join(run(tmp_path / "a.npz").output.split())
-    assert ih.audit_one_run(scores, included).found.doubt == ""
+    assert ih.audit_one_run(scores, included).bounds.doubt == ""
     rng = np.random.default_rng(3)
-    nothing = [ih.audit_one_run(rng.normal(size=400), rng.random(400) < 0.5).found for _ in range(100)]
+    nothing = [ih.audit_one_run(rng.normal(size=400), rng.random(400) < 0.5).bounds for _ in range(100)]
     assert not any(audit_result.doubt for audit_result in nothing)
 
 
@@ -77,7 +77,7 @@ def test_scores_that_are_equal_by_rounding_are_no_repeated_canaries(leak: float)
     shares = (1 / (1 + np.exp(-scores - 8))).astype(np.float32).astype(np.float64)
     surest = np.log(shares) - np.log1p(-np.minimum(shares, 1 - 2**-24))
     for rounded in (scores.round(1), scores.round(2), scores.round(4), scores.astype(np.float16), scores > 1.5, surest):
-        assert ih.audit_one_run(rounded, coins).found.canaries == 1000
+        assert ih.audit_one_run(rounded, coins).bounds.canaries == 1000
 
 
 def test_what_does_not_fit_is_named(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_all_ways_in_give_what_the_command_writes(tmp_path: Path) -> None:
         ih.audit(frame(target), frame(shadow), evaluators=QUICK),
         ih.audit(both, evaluators=QUICK),
     ):
-        facts = json.loads(json.dumps(result.found.facts()))
+        facts = json.loads(json.dumps(result.details.facts()))
         assert facts["members"] == ROWS
         for finding, other in zip(facts["findings"], written["findings"], strict=True):
             assert finding["evaluator"] == other["evaluator"]
@@ -84,7 +84,7 @@ def test_a_module_and_two_loaders_are_asked_and_left_as_they_were() -> None:
 
 def test_without_a_shadow_it_learns_from_one_half_and_says_so() -> None:
     result = ih.audit(rows(0), evaluators=QUICK)
-    assert result.found.members == result.found.nonmembers == ROWS // 2
+    assert result.details.members == result.details.nonmembers == ROWS // 2
     assert "120 rows of the target, 60 members and 60 non-members" in result.measured
     assert "learned from 120 other rows of the same model, whose membership they knew" in result.measured
     best = {name: values[0] for name, values in result.rows().items()}
@@ -161,14 +161,14 @@ def test_tensors_of_bfloat16_are_read() -> None:
     rounded = torch.from_numpy(target["probabilities"]).bfloat16()
     exact = ih.audit({**target, "probabilities": rounded.float()}, evaluators=QUICK)
     read = ih.audit({**target, "probabilities": rounded}, evaluators=QUICK)
-    assert read.found.facts() == exact.found.facts()
+    assert read.details.facts() == exact.details.facts()
 
 
 def test_a_model_that_always_answers_the_same_is_named() -> None:
     target = rows(0)
     constant = np.full_like(target["probabilities"], 1 / CLASSES)
     for probabilities, same in ((constant, True), (target["probabilities"], False)):
-        doubts = ih.audit({**target, "probabilities": probabilities}, evaluators=QUICK).found.doubts()
+        doubts = ih.audit({**target, "probabilities": probabilities}, evaluators=QUICK).details.doubts()
         assert any("with the same probabilities" in line for line in doubts) == same
 
 
@@ -188,4 +188,4 @@ def test_rows_in_different_orders_by_their_index_are_refused() -> None:
     with pytest.raises(UsageError, match="data: labels has the rows of data: inputs in another order"):
         ih.audit(train=len, data=(columns["probabilities"], columns["labels"].sort_index()))
     alone = {"member": columns["member"].to_numpy()}
-    assert ih.audit(columns | alone, evaluators=["entropy"]).found.members == 20
+    assert ih.audit(columns | alone, evaluators=["entropy"]).details.members == 20

@@ -60,7 +60,7 @@ def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path
     wide = pd.DataFrame({**positions, "member": member.ravel().astype(int)})
     wide[[f"p{c}" for c in range(CLASSES)]] = probabilities.reshape(-1, CLASSES)
     wide.to_csv(tmp_path / "refs.csv", index=False)
-    expected = ih.audit(target, shadow, references=(odds, member), evaluators=ATTACKS).found
+    expected = ih.audit(target, shadow, references=(odds, member), evaluators=ATTACKS).details
     assert expected.per_record is not None
     for name in ("refs.npz", "refs.parquet", "refs.csv"):
         words = ["membership", "audit", "outputs.npz", "--references", name, "--json", "a.json", "--html", "a.html"]
@@ -118,7 +118,7 @@ def test_a_file_of_references_needs_no_shadow(tmp_path: Path) -> None:
 
 
 def report_of(audit_result: ih.Audit) -> str:
-    return page(audit_result.found, AuditSubject("model", "repeat"), ReferenceModels((), "There are none."))
+    return page(audit_result.details, AuditSubject("model", "repeat"), ReferenceModels((), "There are none."))
 
 
 def test_the_report_says_what_references_there_were_and_where_they_differ() -> None:
@@ -126,7 +126,7 @@ def test_the_report_says_what_references_there_were_and_where_they_differ() -> N
     result = ih.audit(target, references=(probabilities, member), evaluators=ATTACKS)
     text = report_of(result)
     assert "6 <b>reference models</b>" in text
-    assert str(result.found.per_record) in text
+    assert str(result.details.per_record) in text
     assert "These models differ" not in text
     assert result.call.startswith("ih.audit(target, references=references, evaluators=")
     changed = {**target, "probabilities": np.full((ROWS, CLASSES), 1 / CLASSES)}
@@ -140,8 +140,8 @@ def test_without_labels_the_predicted_class_stands_for_the_true_one(tmp_path: Pa
     result = ih.audit(unlabelled, references=(probabilities, member), evaluators=[*ATTACKS, "confidence"])
     assert (result.rows()["auc"] > 0.55).all()
     assert "without labels" in result.measured
-    assert result.found.per_record is None
-    assert result.found.train_accuracy is None
+    assert result.details.per_record is None
+    assert result.details.train_accuracy is None
     assert "The true classes were not given" in report_of(result)
     result.to_html(tmp_path / "all.html")
     assert "Without labels" in (tmp_path / "all.html").read_text()

@@ -164,7 +164,7 @@ def test_what_a_training_raises_is_told_and_models_that_are_done_are_kept(tmp_pa
     with pytest.raises(UsageError, match=r"train: (target|reference 0): ValueError: no learning rate; workers=1 shows"):
         ih.audit(train=fails, **options)
     (tmp_path / "wrong").unlink()
-    assert ih.audit(train=fails, evaluators=ATTACKS, **options).found.references == 4
+    assert ih.audit(train=fails, evaluators=ATTACKS, **options).details.references == 4
     with pytest.raises(UsageError, match="its worker ended"):
         ih.audit(train=lambda indices, seed: os._exit(1), **options | {"cache": tmp_path / "other"})
 

@@ -20,15 +20,15 @@ def scores(leak: float) -> tuple[np.ndarray, np.ndarray]:
 
 def test_scores_and_coins_give_three_lower_bounds() -> None:
     result = ih.audit_one_run(*scores(3.0))
-    assert 1 < result.epsilon < result.found.gaussian.epsilon < result.found.independent.epsilon
-    assert result.found.independent.guesses == M // 2
+    assert 1 < result.epsilon < result.bounds.gaussian.epsilon < result.bounds.independent.epsilon
+    assert result.bounds.independent.guesses == M // 2
     assert result.table().labels == ("any algorithm", "Gaussian", "Gaussian, independent canaries")
     assert result.table().column("epsilon")[0] == result.epsilon
     assert "lower bound" in repr(result)
     assert set(result.rows()) == {"score", "included"}
     assert ih.audit_one_run(*scores(0.0)).epsilon == 0
     assert ih.audit_one_run(*scores(3.0), confidence=0.999).epsilon < result.epsilon
-    assert ih.audit_one_run(*scores(3.0), guesses=40).found.tried == (40,)
+    assert ih.audit_one_run(*scores(3.0), guesses=40).bounds.tried == (40,)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_a_training_function_is_called_once_and_not_again(tmp_path: Path) -> Non
     train = by_heart(inputs, labels, calls)
     result = ih.audit_one_run(train=train, data=(inputs, labels), canaries=400, cache=tmp_path)
     assert result.epsilon > 2
-    assert result.found.canaries == 400
-    assert calls == [200 + result.found.included]
+    assert result.bounds.canaries == 400
+    assert calls == [200 + result.bounds.included]
     calls.clear()
     again = ih.audit_one_run(train=train, data=(inputs, labels), canaries=400, cache=tmp_path)
     assert calls == []
@@ -92,7 +92,7 @@ def test_a_torch_module_answers_with_logits(tmp_path: Path) -> None:
         return torch.nn.Linear(3, 3)
 
     result = ih.audit_one_run(train=train, data=(inputs, labels), canaries=np.arange(100), cache=tmp_path)
-    assert result.found.canaries == 100
+    assert result.bounds.canaries == 100
     assert np.isfinite(result.rows()["score"]).all()
 
 
