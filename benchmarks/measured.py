@@ -110,7 +110,7 @@ def _one(measurement: Found, network: Network, device: torch.device, predict: bo
 
 
 def _precisions(network: Network, device: torch.device) -> tuple[str, ...]:
-    """Return what can be told apart on a device; gradients of gradients are of one type throughout."""
+    """Return what can be distinguished on a device; gradients of gradients are of one type throughout."""
     precisions = PRECISIONS if device.type == "cuda" else ("strict", "bf16")
     return tuple(name for name in precisions if name != "bf16") if network.inverts else precisions
 

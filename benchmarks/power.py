@@ -1,4 +1,4 @@
-"""Which share of the pairs of entries that differ a leaderboard tells apart, by the number of independent units.
+"""Which share of the pairs of entries that differ a leaderboard separates, by the number of independent units.
 
 The units of a finished store (that of ``HARNESS_STORE``, or ``store`` in this folder) are taken for the population: two
 entries differ if their means over all of them do. Leaderboards of n units are drawn from it with replacement, and each

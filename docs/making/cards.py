@@ -108,7 +108,7 @@ def on_leaderboard(entry: Entry, leaderboard: Leaderboard) -> str:
         return ""
     ranked = {table.id: [row for row in table.rows if row.number("rank") is not None] for table in leaderboard.tables}
     places = [
-        f"`{row.label}` is at place {row.values['rank'].value:.0f} of {len(ranked[table.id])} in *{table.title}*"
+        f"`{row.label}` has rank {row.values['rank'].value:.0f} of {len(ranked[table.id])} in *{table.title}*"
         for table in leaderboard.tables
         if table.id in {ranking.table for ranking in leaderboard.rankings}
         for row in ranked[table.id]

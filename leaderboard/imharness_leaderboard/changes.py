@@ -202,13 +202,13 @@ def _changed_entries(old: LeaderboardSummary, new: LeaderboardSummary) -> Iterat
         kind, label = name.split(" ", 1)
         if before is None:
             now = new.places.get(label)
-            at = f", place {now.rank}, {new.by} {now.shown}" if now else ""
+            at = f", rank {now.rank}, {new.by} {now.shown}" if now else ""
             rank, number = (str(now.rank), now.shown) if now else ("", "")
             moved: Kind = "new" if now else ""
             yield Change(new.title, label, f"{kind} added{at}", "it is a new entry", moved, rank, number)
         elif after is None:
             was = old.places.get(label)
-            at = f", was place {was.rank}, {old.by} {was.shown}" if was else ""
+            at = f", was rank {was.rank}, {old.by} {was.shown}" if was else ""
             rank, number = (str(was.rank), was.shown) if was else ("", "")
             why, moved = "it was withdrawn, or was not part of this run", "gone" if was else ""
             yield Change(new.title, label, f"{kind} removed{at}", why, moved, rank, number)

@@ -350,7 +350,7 @@ class _Build:
         return True
 
     def _write_entry(self, view: EntryView) -> None:
-        stands = [f"place {result.rank} in {result.leaderboard.title}" for result in view.results]
+        stands = [f"rank {result.rank} in {result.leaderboard.title}" for result in view.results]
         stands += dict.fromkeys(text for result in view.results for text in caveats(result.leaderboard, view.label))
         citation = entry_citation(view.kind, view.label, view.facts, stands, self.release, self.day)
         self.site.write(f"{citation.file}.bib", citation.bibtex)

@@ -201,7 +201,7 @@ def slopes(comparison: Comparison, series: Series) -> Slopes | None:
             a,
             b,
             _kind(p, q),
-            f"{cell.entry}: {cell.text} published, {value:.4g} here; place {p:g}, {q:g} here",
+            f"{cell.entry}: {cell.text} published, {value:.4g} here; rank {p:g}, {q:g} here",
             cell.entry,
             cell.published,
             value,

@@ -57,7 +57,7 @@ def badges_of(ranking: Ranking, label: str, attack_names: Mapping[str, str]) -> 
         )
     if position.control:
         badges.append(
-            Badge("control", "control", f"{position.control}: a line of reference that has no place and never wins")
+            Badge("control", "control", f"{position.control}: a line of reference that has no rank and never wins")
         )
     if position.broken is not None and (attack := position.broken.attack):
         why = "The worst attack is shown to leave less than half of what it seems to protect"
@@ -146,7 +146,7 @@ class RankedRow:
     bars: Sequence[Bar]
     images: Sequence[GalleryExample]
     needed: int | None
-    """How many units, or clusters, would tell it from the first; None where the present ones do, or if not known."""
+    """How many units, or clusters, would separate it from the first; None where the present ones do or if unknown."""
     entries: Sequence[Entry]
     command: str
     bibtex: str

@@ -25,7 +25,7 @@ learned them."""
 CLASSES = 0.55
 """The balanced accuracy that classes alone may reach, which is 1/2 where members and others are of one source."""
 AS_SURE = 0.75
-"""A model is about as sure of non-members as of members where its largest probabilities tell them apart with at most
+"""A model is about as sure of non-members as of members where its largest probabilities separate them with at most
 this area under the ROC curve."""
 CLOSE, FAR, SMALL = 1e-3, 0.1, 1e-4
 """Distances of copies, and of rows that are none, and what is added to probabilities before their logarithm."""

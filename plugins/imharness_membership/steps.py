@@ -206,7 +206,7 @@ def by_epoch(context: StepContext) -> StepResult:
 def outsider(context: StepContext) -> StepResult:
     """Train a model on as many other rows as the target has members; keep its outputs on the target's rows.
 
-    It saw neither the target's members nor its non-members, so that its outputs do not tell them apart.
+    It saw neither the target's members nor its non-members, so that its outputs do not separate them.
     """
     split = Split(context)
     other, reference = split.parts["target_reference"], split.parts["shadow_reference"]

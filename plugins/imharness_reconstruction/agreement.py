@@ -2,7 +2,7 @@
 
 Each of K models has a leakage by people (the share of reconstructions that were recognised) and a leakage by each
 metric, with the sign that makes more mean closer. The two rankings are compared by Spearman's rho and Kendall's tau: 1
-for the order of people, -1 for the reverse. The paper prints absolute values, which cannot tell the two apart.
+for the order of people, -1 for the reverse. The paper prints absolute values, which do not separate the two.
 Intervals resample models, over which the correlations are taken.
 """
 

@@ -155,7 +155,7 @@ def _ranked(
         "attacker are means over the attacks and states that each model met, which "
         "may differ. The mean image is a guess without any gradient: where no attack on an undefended model beats it, "
         "no defense is judged. "
-        "Means are over the n images on which an attack converged. A place counts the models that are ahead, each by "
+        "Means are over the n images on which an attack converged. A rank counts the models that are ahead, each by "
         "the mean difference over the images of both; no test decides it. So a model can be placed behind another one "
         "whose mean, over other images, is worse."
         f"{limit_of([chosen])}",

@@ -1,6 +1,6 @@
 """Entries that are near copies of others: their numbers are equal within noise, and to rank both says one thing twice.
 
-A copy cannot be told from the leader, whose first place it would take, and each further entry makes the intervals of
+A copy cannot be separated from the leader, whose rank it could take, and each further entry makes the intervals of
 all pairs longer.
 """
 

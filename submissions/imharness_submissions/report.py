@@ -71,7 +71,7 @@ class GradientAudit(_Frozen):
 
 
 class ChanceLevel(_Frozen):
-    """What an evaluator guessed in a task in which nothing tells what is asked; chance is right half the time.
+    """What an evaluator guessed in a task that holds no information on what is asked; chance is right half the time.
 
     `p`: the probability that chance is right as often, corrected for the entry's tasks; `knows`: that is too small.
     """
@@ -89,8 +89,8 @@ class ChanceLevel(_Frozen):
         if not self.knows:
             return ""
         return (
-            f"knows what nothing tells: right about {self.accuracy:.3f} of {self.rows} rows by a model that saw none "
-            f"of them, p = {self.p:.1g}"
+            f"knows the rows without the model: right about {self.accuracy:.3f} of {self.rows} rows by a model that "
+            f"saw none of them, p = {self.p:.1g}"
         )
 
 

@@ -77,8 +77,7 @@ def test_a_card_tells_cost_and_place_of_all_versions_of_a_component_and_of_it_al
     )
     text = on_leaderboard(entries[0], leaderboard)
     assert text == (
-        "- T, profile p, 2026-11-22: it took part in 3 tasks, which took 9 s; "
-        "`a/x[r=2]` is at place 2 of 2 in *Who wins*."
+        "- T, profile p, 2026-11-22: it took part in 3 tasks, which took 9 s; `a/x[r=2]` has rank 2 of 2 in *Who wins*."
     )
     assert "9 tasks, which took 99 s" in on_leaderboard(other, leaderboard)
     assert on_leaderboard(other.model_copy(update={"id": "a/z"}), leaderboard) == ""

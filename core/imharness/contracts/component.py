@@ -40,7 +40,7 @@ class Paper(BaseModel):
 class Info(BaseModel):
     """What a reader of the results needs to know about a component.
 
-    `control` says in a few words what a control is, such as "a flat image"; a control has no place and never wins.
+    `control` says in a few words what a control is, such as "a flat image"; a control has no rank and never wins.
     `version` is the version of the numbers: if you raise it, every result of the component is computed again.
     Author, licence and package come from the package's metadata.
     """

@@ -262,7 +262,7 @@ class Query(Protocol):
     ) -> Blocks:
         """Return the rows of a SELECT as arrays ``(entries, units)``, one for each condition and measure.
 
-        All other arguments name columns of the SELECT. `entry` is what is ranked, `by` what tells conditions apart,
+        All other arguments name columns of the SELECT. `entry` is what is ranked, `by` what distinguishes conditions,
         `unit` what was measured (an image). `measures` are numbers: REAL becomes float32, everything else float64.
         `about` are facts of a unit that are equal for all entries (its cluster, its reference). Raises `UsageError` if
         an entry has two rows for one unit of a condition.
@@ -292,7 +292,7 @@ class Track(Component):
     """The profiles to evaluate with by default; the first of them that has the track is used."""
     ranks: ClassVar[tuple[str, ...]] = ("defense",)
     """The kinds of the entries. Other components, but data sets and models, judge them: those that do not belong to the
-    harness or to the owner of the track decide no place before a person accepts them."""
+    harness or to the owner of the track decide no rank before a person accepts them."""
     chance_level_steps: ClassVar[tuple[str, ...]] = ()
     """The names of steps whose tasks ask for what nothing in them tells, with columns ``member``, bool, and ``score``.
 

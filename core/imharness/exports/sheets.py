@@ -48,7 +48,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row: its name, the facets that tell it from rows with the same name, its cells, and whether it has won."""
+    """A row: its name, the facets that distinguish it from rows of the same name, its cells, whether it has won."""
 
     label: str
     facets: tuple[str, ...]
@@ -201,7 +201,7 @@ class _Lines:
         if standing.control:
             yield f"Control ({standing.control}): measured for comparison, never the winner."
         if not standing.complete:
-            yield "Incomplete: not measured in every setting, and without a place."
+            yield "Incomplete: not measured in every setting, and without a rank."
         if not standing.able:
             yield f"Cannot win: {_why_barred(standing)}."
         yield from (f"Its protection is only an upper bound: {flag}." for flag in standing.flags)

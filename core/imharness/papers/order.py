@@ -14,7 +14,7 @@ from imharness.statistics.correlation import correlate, kendall_rows
 
 ALPHA = 0.05
 FEWEST = 5
-"""With fewer entries than this, even the same order could not be told from chance: 2 of the 24 orders of four."""
+"""With fewer entries than this, even the same order could be chance: 2 of the 24 orders of four."""
 SAYS = ("same order", "reversed", "undecided", "too few entries")
 ENUMERATED = 7
 """With at most this many entries, p counts all orders; scipy's test is approximate if values are tied."""

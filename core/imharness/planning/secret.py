@@ -1,7 +1,7 @@
 """The secret split: the images of a data set, moved, mirrored and recoloured in a way that only a seed determines.
 
 A package that recognises public images by their content meets other images in an official run. Planning needs only the
-seed's digest, which tells results of different splits apart; computing tasks needs the seed. Imports no torch.
+seed's digest, which distinguishes results of different splits; computing tasks needs the seed. Imports no torch.
 """
 
 from __future__ import annotations

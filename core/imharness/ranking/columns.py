@@ -68,6 +68,6 @@ def columns_of(rules: Contest) -> tuple[ColumnSpec, ...]:
             decimals=0,
             better="higher",
             description="Share of units and settings that an entry met, %. Only entries that met all of them "
-            "can win; the others have no place.",
+            "can win; the others have no rank.",
         ),
     )

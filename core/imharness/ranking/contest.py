@@ -16,7 +16,7 @@ import numpy as np
 
 from imharness.ranking.adaptive import broken, moved
 from imharness.ranking.columns import columns_of
-from imharness.ranking.evidence import HANDED_IN
+from imharness.ranking.evidence import EVIDENCE_ATTACK
 from imharness.ranking.findings import findings_of
 from imharness.ranking.gates import kept, state_of
 from imharness.ranking.headline import BARS, bar_of, headline_of, headline_of_entry
@@ -39,7 +39,7 @@ from imharness.statistics.ranks import front
 from imharness.statistics.wilcoxon import adjust
 
 UNRANKED = "not complete: it lacks an attack or a unit that others met"
-LINE = "controls have no place"
+LINE = "controls have no rank"
 
 
 def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, note: str = "") -> TrackReport:
@@ -348,7 +348,7 @@ def _needed(pairs: Differences, i: int, candidates: Sequence[int]) -> int | None
 
 def _tried_further(places: Mapping[str, Place]) -> str:
     """Say what the numbers of entries mean against which evidence counts; empty where there is none."""
-    broken = [label for label, position in places.items() if HANDED_IN in position.broken_by]
+    broken = [label for label, position in places.items() if EVIDENCE_ATTACK in position.broken_by]
     if not broken:
         return ""
     return (

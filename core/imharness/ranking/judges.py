@@ -1,4 +1,4 @@
-"""Whose metrics, attacks and evaluators decide places, and whose are scored and shown beside them. Imports no torch."""
+"""Whose metrics, attacks and evaluators decide ranks, and whose are scored and shown beside them. Imports no torch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Judges:
         """Return the records that decide, and in words who is only shown; "" where all decide.
 
         What a stranger's component judged decides nothing. What an accepted one judged decides, but not about entries
-        of its own owner, which lack a number there and so have no place.
+        of its own owner, which lack a number there and so have no rank.
         """
         unaccepted, failed, partial, deciding_records = (
             dict[str, str](),

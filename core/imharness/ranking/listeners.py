@@ -54,7 +54,7 @@ def announce(
     """Tell every module with the hook, and these listeners, of new tables; `warn` gets a line for each that cannot."""
     loaded = load_plugins(hook=HOOK)
     for failure in loaded.failures:
-        warn(f"{failure.name} is not told of the tables: {failure.reason}")
+        warn(f"{failure.name} is not called with the tables: {failure.reason}")
     manager = loaded.manager
     for name, listener in listeners.items():
         manager.register(listener, name=f"--log-to {name}")

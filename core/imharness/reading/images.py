@@ -102,7 +102,7 @@ def other_than_rgb(path: Path) -> str:
 
 
 def said_of_colours(paths: Sequence[Path]) -> str:
-    """Return a sentence on images that are not RGB, or "" if all are; a set that is grey as a whole is not told."""
+    """Return a sentence on images that are not RGB, or "" if all are; a set that is grey as a whole gets none."""
     paths = list(dict.fromkeys(paths))
     colours = {path: colour for path in paths if (colour := other_than_rgb(path))}
     if not colours or (len(colours) == len(paths) and set(colours.values()) == {"grey"}):

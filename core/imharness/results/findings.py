@@ -29,7 +29,7 @@ class Measured(BaseModel, frozen=True, extra="forbid"):
     high: float | None = None
     units: int
     needed: int | None = None
-    """How many units would tell it from zero, on its side of it, in four of five studies; None if that is not known."""
+    """How many units would separate it from zero, on its side, in four of five studies; None if that is not known."""
 
 
 class Finding(BaseModel, frozen=True, extra="forbid"):

@@ -133,7 +133,7 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     broken_by: Mapping[str, float]
     """Attack -> share of the units on which it was the worst attack, largest share first."""
     needed: int | None = None
-    """How many units, or clusters, would be needed to tell the entry from the first place."""
+    """How many units, or clusters, would be needed to separate the entry from the first."""
     moved: Moved | None = None
     """What it makes that attackers know it; None where no attack was run both ways, and for controls."""
     broken: Broken | None = None
@@ -167,7 +167,7 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     """Who wins by the worst case, and how certain that is. The numbers are in the columns of `table`.
 
     `table` has the columns ``rank`` (with an interval of the rank), ``worst``, ``unaware``, ``aware``, ``behind`` (the
-    distance to the first place, with a simultaneous interval), ``utility`` and ``coverage``. `comparison` has the
+    distance to the first, with a simultaneous interval), ``utility`` and ``coverage``. `comparison` has the
     scores by setting: for each unit the worst is taken over the facets `over`, then the mean over the other facets.
     `attack` and `attacker` are the facets that name the attack and what the attacker knows; `unaware` is the attacker
     who does not know the defense. `gate` is the utility of the undefended entry less `share` of it; whether an entry

@@ -52,7 +52,7 @@ def made_of(
             if again is not None:
                 raise UsageError(
                     f"blocks: {label} has two rows for {unit} {[*names][again]} in {', '.join(facets)}; "
-                    "name in `by` the columns that tell them apart"
+                    "name in `by` the columns that distinguish them"
                 )
     entries = tuple(sorted({label for setting in settings.values() for label in setting.rows}))
     unit_names = np.array([*names], dtype=object)

@@ -79,7 +79,7 @@ class MetricTarget:
     and gradients can be computed chunk by chunk: `micro_batch` bounds the memory, and is halved if a chunk does not
     fit. Gradients are of first order. The sign of a metric is turned only here.
 
-    Metric and defense see of a search what they see of a result that is kept, so that none can tell the two apart:
+    Metric and defense see of a search what they see of a result that is kept, so that none can distinguish the two:
     images of 8 bits, each image once in a call, and random streams from which nothing was drawn. The gradient passes
     straight through the rounding.
 

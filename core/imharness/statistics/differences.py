@@ -121,7 +121,7 @@ class Differences(Intervals):
         return self.above
 
     def place(self, i: int, among: npt.ArrayLike | None = None) -> int:
-        """Return one plus the number of entries whose mean is ahead of this one's; equals share a place.
+        """Return one plus the number of entries whose mean is ahead of this one's; equals share a rank.
 
         `among`: the positions of the entries that count, all by default.
         """

@@ -37,7 +37,7 @@ def share_below(scores: Scores) -> Share:
     """Return a function: scores ``(n,)`` -> the share of `scores` ``(m,)`` below each, smooth and rising everywhere.
 
     Each score counts as a normal distribution as wide as a standard deviation of all over the root of m; a thousandth
-    for each standard deviation from their mean tells scores apart that lie beyond all.
+    for each standard deviation from their mean separates scores that lie beyond all.
     """
     mean, spread = scores.mean(), scores.std(correction=0).clamp(min=1e-12)
     width = spread / len(scores) ** 0.5

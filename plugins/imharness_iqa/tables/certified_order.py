@@ -163,8 +163,9 @@ def _inside(query: Query, note: str) -> list[Table]:
             id="certified-inside",
             title="Attacks inside the certified radius, beside the certificate",
             caption="Attacked images, pulled back towards the original until they lie within the certified radius of "
-            "that image, or within the radius of median smoothing. A certificate that holds is broken no more often "
-            f"than its confidence says (0.1% in {PAPER}). Each image counts once, with its mean over conditions.",
+            "that image, or within the radius of median smoothing. A certificate that holds is broken on at most the "
+            f"share of images that its confidence allows (0.1% in {PAPER}). Each image counts once, with its mean over "
+            "conditions.",
             entry="defense",
             columns=INSIDE,
             rows=tuple(rows),

@@ -1,7 +1,7 @@
 """Rankings by family, as the papers have them: purifications, training defenses on their metrics, and certificates.
 
 In the ranking over all settings a training defense is incomplete, since it exists for some metrics only, and a
-certificate has no place, since attacks on single images say nothing about what it promises.
+certificate has no rank, since attacks on single images say nothing about what it promises.
 """
 
 from collections.abc import Collection

@@ -21,7 +21,7 @@ BY = {
 STRENGTH_ORDER = ("weak", "medium", "strong")
 GROUP_COLUMNS = ("dd", "d", "rd", "r", "srocc", "psnr")
 FACETS = {"architecture": "metric"}
-"""The facet by which conditions are told apart, where it is not the one of the same name."""
+"""The facet by which conditions are distinguished, where it is not the one of the same name."""
 OF_CLEAN = ("dataset", "metric")
 """The facets of clean images, which no attack has changed."""
 CLEAN = "clean, "

@@ -20,7 +20,7 @@ def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
     The same attacked images, made without knowledge of any defense, are shown to all. A photograph stays where no such
     attack moves the score of any of its versions by a single bit. On `FEWEST` photographs or more, these are scores of
     pictures that the defense already had, or of some in which next to nothing of the image is left, such as its mean
-    colour: scores do not tell these apart. A codec or a quantiser that meets what it, or its like, has made takes small
+    colour: scores do not separate these. A codec or a quantiser that meets what it, or its like, has made takes small
     changes back, too, but does so on any image: `imharness.running.look_ups` asks, and a photograph counts only if the
     defense lets one of its changes through elsewhere, or nobody asked.
     """

@@ -17,7 +17,7 @@ from imharness_membership.attack_training import Learn, LearntEvaluator
 from imharness_membership.likelihood import log_odds
 
 LEAST = 1e-12
-"""The smallest norm of a gradient whose logarithm is told from others."""
+"""The smallest norm of a gradient whose logarithm is distinguished from others."""
 ASKED = 1024
 """The number of rows that are answered at once."""
 

@@ -25,7 +25,7 @@ SINGLE = "[per_class=False]"
 
 UNSEEN = Column(
     "unseen",
-    "where nothing tells",
+    "unrelated model",
     "Balanced accuracy by an undefended model that saw none of the rows: chance allows no more than 0.5, and who is "
     "right more often knows the rows, so that the other numbers say nothing about models.",
     unit="split",

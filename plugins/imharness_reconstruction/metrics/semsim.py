@@ -30,7 +30,7 @@ EMBEDDED = "embedded-semsim.safetensors"
 
 
 class SemSim(FullReferenceMetric):
-    """Distance of features that were trained to tell recognised from unrecognised reconstructions."""
+    """Distance of features that were trained to separate recognised and unrecognised reconstructions."""
 
     info = MetricInfo(
         id="harness/semsim",

@@ -287,7 +287,7 @@ def _lines(address: str) -> list[Line]:
 def decide(name: str, decision: Decision, reason: str, address: str, site_dir: Path) -> None:
     """Write a maintainer's decision on NAME into the ledger, and make the tables and the site again.
 
-    "accepted" lets its metrics, attacks and evaluators decide places of other owners' entries, until it is scored
+    "accepted" lets its metrics, attacks and evaluators decide ranks of other owners' entries, until it is scored
     again, flagged or withdrawn. Read its code before.
     """
     from imharness.cli.commands import build_site

@@ -166,7 +166,7 @@ def _names(label: str) -> set[str]:
 
 
 def _differing(specs: Sequence[TaskSpec]) -> str:
-    """Say by which `--task` tasks can be told apart, with the values of each field that differs."""
+    """Say by which `--task` tasks can be distinguished, with the values of each field that differs."""
     fields = [_fields(spec) for spec in specs]
     names = dict.fromkeys(name for record_fields in fields for name in record_fields)
     values = {

@@ -119,7 +119,7 @@ class Guest:
                 self.attempts.append(line)
 
     def hear(self, attempts: Iterable[str]) -> None:
-        """Remember attempts that were told from inside, where the package may say anything; a few leave room."""
+        """Remember attempts that were reported from inside, where the package may say anything; a few leave room."""
         for text in attempts:
             if not text.startswith(TOLD):
                 text = f"says {text!r}"
