@@ -87,7 +87,7 @@ def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Inter
     lines.clear()
     announce("s", [leaderboard], "2026", {}, lines.append)
     assert lines == [
-        "unknown:acme_deaf is not told of the tables: does not implement the hook; write a function "
+        "unknown:acme_deaf is not called with the tables: does not implement the hook; write a function "
         "leaderboard_finished() and mark it with @hookimpl"
     ]
 
