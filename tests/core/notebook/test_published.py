@@ -91,7 +91,7 @@ def test_a_folder_and_an_address_give_the_same_leaderboard(site: Path, server: S
     assert local_board.release == "2026-11"
     for address in (server.address, f"{server.address}/", f"{server.address}/index.html"):
         other = ih.load_leaderboard(address)
-        for frame in ("to_dataframe", "standings", "found"):
+        for frame in ("to_dataframe", "standings", "findings_dataframe"):
             pd.testing.assert_frame_equal(getattr(local_board, frame)(), getattr(other, frame)())
     source_board = sample_leaderboard()
     assert local_board.to_dataframe().index.tolist() == [row.label for row in source_board.tables[0].rows]
