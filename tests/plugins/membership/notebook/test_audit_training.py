@@ -39,10 +39,10 @@ def test_an_interrupted_training_goes_on_and_a_repeated_one_trains_nothing(tmp_p
     assert len(list(tmp_path.iterdir())) == 5
     result = ih.audit(train=nearest(inputs, labels, [5]), **options)  # five trainings would not do for nine models
     assert len(list(tmp_path.iterdir())) == 9
-    assert result.found.members == 150
-    assert result.found.references == 8
+    assert result.details.members == 150
+    assert result.details.references == 8
     assert result.call.startswith("ih.audit(train=train, data=data, references=8, evaluators=")
-    assert result.found.mismatches() == []
+    assert result.details.mismatches() == []
     assert result.worst.auc.value > 0.8
 
 
@@ -65,7 +65,7 @@ def test_a_given_target_is_compared_with_trained_references(tmp_path: Path) -> N
     result = ih.audit(
         target, train=train, data=(inputs, labels), references=4, cache=tmp_path, progress=False, evaluators=ATTACKS
     )
-    assert result.found.references == 4
+    assert result.details.references == 4
     assert result.worst.auc.value > 0.8
     with pytest.raises(UsageError, match="target: give the outputs of a model, or a training function"):
         ih.audit()
