@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.naming import discrete, normal, skewed
+from benchmarks.naming import FALSE, discrete, normal, skewed
 
 from imharness.leaderboard import SecondaryMeasure, Wins
 from imharness.results.rankings import Ranking
@@ -74,7 +74,7 @@ def test_of_two_that_are_equally_good_one_is_crowned_in_5_percent_of_studies(dra
 
 
 @pytest.mark.parametrize("draw", [normal, skewed, discrete])
-def test_where_nothing_helps_a_leaderboard_says_something_false_in_7_percent_of_studies(draw: Draw) -> None:
+def test_where_nothing_helps_a_leaderboard_says_something_false_in_8_percent_of_studies(draw: Draw) -> None:
     """That an entry is better or worse than no defense, that it wins or leads, or that all are worse."""
     wrong = 0
     for ranking in studies(40, 8, 12, {}, draw):
@@ -84,7 +84,7 @@ def test_where_nothing_helps_a_leaderboard_says_something_false_in_7_percent_of_
             or bool(kinds & {"better", "worse"})
             or ranking.outcome in ("winner", "leader", "worse")
         )
-    assert wrong <= most(40, 0.07)
+    assert wrong <= most(40, FALSE)
 
 
 @pytest.mark.parametrize(("second", "least", "most_named"), [(0.0, 20, 30), (-1.5, 0, 6)])
