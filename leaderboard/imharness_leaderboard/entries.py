@@ -100,7 +100,7 @@ def barred_words(position: Place) -> str:
 def kept_words(answer: Kept) -> str:
     """Return what is asked of an entry and how far from it the entry is, in words."""
     if answer.value is None:
-        return f"{answer.label}, {answer.least}: not measured on every unit"
+        return f"{answer.label}, {answer.least}: not measured on every unit, or not defined without one"
     far = f"{answer.value:+z.{answer.decimals}f}"
     far += "" if answer.low is None else f" [{answer.low:+z.{answer.decimals}f}, {answer.high:+z.{answer.decimals}f}]"
     return f"{answer.label}, {answer.least}: {far} from the threshold"

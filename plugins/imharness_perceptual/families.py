@@ -52,4 +52,6 @@ def mean_of_families(by_family: Mapping[str, Part]) -> Value:
             return np.mean([total / size for total, size in counted], axis=0)
 
     clusters = None if len(names) == len(photographs) else names
-    return value_of(replace(interval(mean, len(names), clusters), n=len(photographs)))
+    numbers = np.concatenate([numbers for numbers, _ in by_family.values()])
+    limits = float(numbers.min()), float(numbers.max())  # of a family that a resample lacks
+    return value_of(replace(interval(mean, len(names), clusters, limits=limits), n=len(photographs)))

@@ -164,7 +164,10 @@ def _people(choices: Blocks, families: Sequence[str]) -> list[Row]:
 def _rho(distance: np.ndarray, wanted: np.ndarray, photographs: np.ndarray) -> Value:
     try:
         estimate: Interval = interval(
-            lambda chosen: spearman_rows(distance[chosen], wanted[chosen]), len(distance), repeated(photographs)
+            lambda chosen: spearman_rows(distance[chosen], wanted[chosen]),
+            len(distance),
+            repeated(photographs),
+            limits=(-1.0, 1.0),
         )
     except NotTestable as error:
         return missing(error)
@@ -252,7 +255,7 @@ def _precision(images: Blocks, metric: str, families: Mapping[str, Sequence[np.n
         ]
         return np.mean(precisions, axis=0)
 
-    return value_of(interval(mean, len(distance), repeated(photographs)))
+    return value_of(interval(mean, len(distance), repeated(photographs), limits=(0.0, 1.0)))
 
 
 def both_tests(images: Blocks, choices: Blocks) -> dict[str, tuple[float, float]]:

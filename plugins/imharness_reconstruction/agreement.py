@@ -121,7 +121,7 @@ def agreement(study: Study, metric: str, ranking: str) -> Value:
         return correlate_rows(leaks[drawn], recognised[drawn])
 
     try:
-        return value_of(interval(statistic, len(study.models)))
+        return value_of(interval(statistic, len(study.models), limits=(-1.0, 1.0)))
     except NotTestable:
         return missing("one of the two rankings has all models equal")
 

@@ -1,6 +1,8 @@
 """The gate on the order of clean images: what it lets through and what it stops, with one image of each photograph and
 with every severity of each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,19 @@ def test_an_entry_at_the_threshold_passes_or_fails_in_5_percent_of_studies(sever
         low, high = (middle, high) if lost < 0.05 else (low, middle)
     outcomes = states(severities, low)["damaged"]
     assert outcomes.count("passes") + outcomes.count("fails") <= most(STUDIES)
+
+
+def test_an_order_that_hangs_on_one_photograph_is_not_measured_and_has_no_short_interval() -> None:
+    """Scores of "like" are 0 but on one photograph: without it they have no correlation with the labels."""
+    scores = clean_scores(0, 4, 1.0)
+    block = scores.blocks.values["score"][0].copy()
+    block[1, 4:] = 0.0
+    flat = replace(scores, blocks=replace(scores.blocks, values={"score": (block,)}))
+    answers = kept([gate_on(flat)], ["damaged", "like", "none"], "none")
+    assert (answers["like"][0].state, answers["like"][0].value) == ("not measured", None)
+    assert answers["damaged"][0].state != "not measured"
+    srocc = flat.of("like").correlation(resampled=True)
+    assert (srocc.low, srocc.high) == (-1, 1)
 
 
 def _lost(seed: int, severities: int, damage: float) -> float:

@@ -234,7 +234,7 @@ def _why_barred(standing: Place) -> str:
     words = {
         "fails": "it does not keep",
         "doubtful": "tested alone it does not keep",
-        "not measured": "not measured on every unit:",
+        "not measured": "not measured on every unit, or not defined without one:",
     }
     return f"{words[standing.gate]} {' and '.join(f'{measure.label}, {measure.least}' for measure in measures)}"
 

@@ -39,7 +39,7 @@ class Kept(Measured, frozen=True, extra="forbid"):
 
     It passes where the interval lies above 0, and fails where it lies below 0. Otherwise it is doubtful where its own
     interval, as if there were no other entries, lies below 0, and undecided where that does not. `value` is None where
-    it was not measured on every unit that the undefended entry was measured on.
+    it was not measured on every unit that the undefended entry was measured on, or is not defined without one of them.
     """
 
     value: float | None = None  # type: ignore[assignment]
@@ -129,7 +129,7 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     gate_numbers: tuple[Kept, ...] = ()
     """The numbers behind `gate`, one for each thing to keep; none for the undefended entry, which passes."""
     front: bool
-    """Whether every entry that protects better also costs more."""
+    """Whether every entry that protects better, on the units that both have, also costs more."""
     broken_by: Mapping[str, float]
     """Attack -> share of the units on which it was the worst attack, largest share first."""
     needed: int | None = None

@@ -124,6 +124,20 @@ def percentiles(estimates: Floats, clusters: int, level: float = LEVEL) -> tuple
     return low, high
 
 
+def percentiles_within(
+    estimates: Floats, limits: tuple[float, float], clusters: int, level: float = LEVEL
+) -> tuple[float, float]:
+    """Return `percentiles` of estimates ``(resamples,)``, of which NaN are not defined on their resample.
+
+    These may be any number within the `limits`, and count as the lower one for the lower end and as the upper one for
+    the upper end: without them the interval would be too short. Both ends are NaN where one is infinite.
+    """
+    defined = np.isfinite(estimates)
+    with np.errstate(invalid="ignore"):
+        low, high = (percentiles(np.where(defined, estimates, limits[i]), clusters, level)[i] for i in (0, 1))
+    return (float(low), float(high)) if np.isfinite([low, high]).all() else (np.nan, np.nan)
+
+
 def mean_interval(
     values: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
@@ -180,12 +194,14 @@ def interval(
     *,
     resamples: int = RESAMPLES,
     level: float = LEVEL,
+    limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> Interval:
     """Return any statistic with a percentile interval.
 
     `statistic` maps resampled positions ``(r, m)`` to ``(r,)`` estimates; m is n unless `clusters`, the names of the
-    units' clusters ``(n,)``, differ in size. Estimates that are NaN (not defined on that resample) are left out.
-    Raises `NotTestable` when the statistic is not defined on the data themselves.
+    units' clusters ``(n,)``, differ in size. `limits`: the least and the largest number that the statistic can be, for
+    estimates that are NaN, not defined on their resample; see `percentiles_within`. Raises `NotTestable` when the
+    statistic is not defined on the data themselves.
     """
     if n == 0:
         raise NotTestable("no units to resample")
@@ -197,11 +213,7 @@ def interval(
     if codes is not None:
         positions = (indices for picks in positions for indices in _units_of(codes, picks))
     estimates = np.concatenate([statistic(indices) for indices in positions])
-    estimates = estimates[np.isfinite(estimates)]
-    if len(estimates) == 0:
-        return Interval(value, float("nan"), float("nan"), n, k)
-    low, high = percentiles(estimates, k or n, level)
-    return Interval(value, float(low), float(high), n, k)
+    return Interval(value, *percentiles_within(estimates, limits, k or n, level), n, k)
 
 
 def t_interval(values: npt.ArrayLike, *, level: float = LEVEL) -> Interval:

@@ -102,23 +102,24 @@ def mean_spearman(
     """Return the mean over lines ``(k, n)`` of Spearman's rho with labels ``(n,)``, with a percentile interval.
 
     Each line is correlated over the units that it has a finite number for; a line with fewer than three of them, or
-    whose numbers or labels are all the same, is left out, in a resample, too. `clusters`: the name of each unit's
-    cluster ``(n,)``, which is drawn as a whole. Raises `NotTestable` if no line has a correlation.
+    whose numbers or labels are all the same, is left out. In a resample such a line may have any correlation: it counts
+    as -1 for the lower end and as 1 for the upper one. `clusters`: the name of each unit's cluster ``(n,)``, which is
+    drawn as a whole. Raises `NotTestable` if no line has a correlation.
     """
     x, y = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     alike = _grouped(x, y)
     ones = np.ones((len(y), 1))
-    value = _mean(alike, [_labelled(group.labels, ones[group.units]) for group in alike])[0]
-    if np.isnan(value):
+    whole = [_labelled(group.labels, ones[group.units]) for group in alike]
+    defined = [bool(np.isfinite(rho[0])) for rho, _ in _each(alike, whole)]
+    if not any(defined):
         raise NotTestable("no line has a correlation with the labels")
+    value = _least_and_most(alike, whole, defined)[0][0]
     codes, k = coded(np.arange(len(y)) if clusters is None else clusters)
     size = None if clusters is None else k
     width = max(_AT_ONCE // len(y), 16) if any(group.lines for group in alike) else max(_HELD // len(y), _WIDE)
     batches = (_resampled(group, codes[group.units], (k, resamples), width) for group in alike)
-    estimates = [_mean(alike, draws) for draws in zip(*batches, strict=True)]
-    pooled = np.concatenate(estimates)
-    pooled = pooled[np.isfinite(pooled)]
-    low, high = percentiles(pooled, k, level) if len(pooled) else (np.nan, np.nan)
+    ends = [_least_and_most(alike, draws, defined) for draws in zip(*batches, strict=True)]
+    (low, _), (_, high) = (percentiles(np.concatenate(estimates), k, level) for estimates in zip(*ends, strict=True))
     return Interval(float(value), float(low), float(high), len(y), size)
 
 
@@ -243,15 +244,25 @@ def _labelled(labels: _Sorted, counts: Floats) -> _Drawn:
     )
 
 
-def _mean(alike: list[_Alike], resamples: Sequence[_Drawn]) -> Floats:
-    """Return the mean of all defined correlations ``(r,)`` in some resamples, of the units of each of the groups."""
-    total, defined = np.zeros((2, len(resamples[0].draws) if resamples else 1))
+def _least_and_most(alike: list[_Alike], resamples: Sequence[_Drawn], defined: Sequence[bool]) -> tuple[Floats, Floats]:
+    """Return the least and the largest mean correlation ``(r,)`` in some resamples, of the units of each of the groups.
+
+    `defined`: which of the lines that `_each` yields have a correlation over all units; the others do not count. Both
+    differ where one of those has none in a resample.
+    """
+    total, missing, count = np.zeros(len(resamples[0].draws)), np.zeros(len(resamples[0].draws)), 0
+    for (rho, lines), counts in zip(_each(alike, resamples), defined, strict=True):
+        if counts:
+            total += np.nan_to_num(rho)
+            missing += lines * np.isnan(rho)
+            count += lines
+    return (total - missing) / count, (total + missing) / count
+
+
+def _each(alike: list[_Alike], resamples: Sequence[_Drawn]) -> Iterator[tuple[Floats, int]]:
+    """Yield what `_correlations` does for each of the groups."""
     for group, counted in zip(alike, resamples, strict=True):
-        for rho, lines in _correlations(group, counted):
-            finite = ~np.isnan(rho)
-            total[finite] += rho[finite]
-            defined += lines * finite
-    return np.divide(total, defined, out=np.full_like(total, np.nan), where=defined > 0)
+        yield from _correlations(group, counted)
 
 
 def _correlations(group: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, int]]:

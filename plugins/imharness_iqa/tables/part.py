@@ -173,7 +173,8 @@ class Part:
         """Return what each photograph adds to the mean rank correlation of a defense and of another one, ``(k,)`` each.
 
         Both are over the conditions and images that the first one has; None where it lacks a judged image that the
-        other one has in such a condition, or where there is no correlation. See `imharness.leaderboard.jackknife`.
+        other one has in such a condition, or where there is no correlation, also without one photograph, as where all
+        other scores are the same. See `imharness.leaderboard.jackknife`.
         """
         label_rows, beside = ([row for row in self.rows if self.blocks.entries[row] == name] for name in (label, other))
         met = [c for c, _ in replace(self, rows=label_rows).lines()]

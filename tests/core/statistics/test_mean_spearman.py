@@ -8,18 +8,17 @@ from imharness.leaderboard import NotTestable, interval, mean_spearman
 from imharness.statistics import mean_spearman as module
 
 
-def plainly(scores: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Rank each line in each resample by itself, and take the mean of the correlations that are defined."""
-    averages = []
-    for drawn in positions:
-        each = []
-        for line in scores[:, drawn]:
-            mask = np.isfinite(line)
-            if mask.sum() >= 3 and np.ptp(line[mask]) > 0 and np.ptp(labels[drawn][mask]) > 0:
-                ranks = [scipy.stats.rankdata(numbers[mask]) for numbers in (line, labels[drawn])]
-                each.append(np.corrcoef(*ranks)[0, 1])
-        averages.append(np.mean(each) if each else np.nan)
-    return np.array(averages)
+def correlated(line: np.ndarray, labels: np.ndarray, unknown: float) -> float:
+    mask = np.isfinite(line)
+    if mask.sum() >= 3 and np.ptp(line[mask]) > 0 and np.ptp(labels[mask]) > 0:
+        return float(np.corrcoef(*[scipy.stats.rankdata(numbers[mask]) for numbers in (line, labels)])[0, 1])
+    return unknown
+
+
+def plainly(scores: np.ndarray, labels: np.ndarray, positions: np.ndarray, unknown: float = np.nan) -> np.ndarray:
+    """Rank each line in each resample by itself, and take the mean; `unknown` is what has no correlation there."""
+    lines = [line for line in scores if np.isfinite(correlated(line, labels, np.nan))]
+    return np.array([np.mean([correlated(line[at], labels[at], unknown) for line in lines]) for at in positions])
 
 
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
@@ -34,9 +33,25 @@ def test_counts_give_what_ranking_every_resample_anew_gives(ties: bool, gaps: bo
         scores[1, :12] = scores[2, ::2] = scores[3, 1:] = np.nan
     clusters = np.repeat([f"p{i}" for i in range(8)], [1, 2, 3, 4, 5, 6, 2, 1]) if clustered else None
     result = mean_spearman(scores, labels, clusters, resamples=200)
-    plain = interval(lambda p: plainly(scores, labels, p), 24, clusters, resamples=200)
-    assert (result.n, result.clusters) == (plain.n, plain.clusters)
-    assert [result.value, result.low, result.high] == pytest.approx([plain.value, plain.low, plain.high], abs=1e-12)
+    least, most = (
+        interval(lambda p, r=r: plainly(scores, labels, p, r), 24, clusters, resamples=200) for r in (-1.0, 1.0)
+    )
+    assert (result.n, result.clusters) == (least.n, least.clusters)
+    assert [result.value, result.low, result.high] == pytest.approx([least.value, least.low, most.high], abs=1e-12)
+
+
+def test_a_correlation_that_hangs_on_one_cluster_has_a_wide_interval_and_no_narrow_one() -> None:
+    """Without the last of eight clusters all scores are equal: a third of resamples lacks it and has no correlation."""
+    scores, labels = np.zeros(24), np.arange(24.0)
+    scores[21:] = [1.0, 2.0, 3.0]
+    clusters = np.repeat(np.arange(8), 3)
+    result = mean_spearman(scores[None], labels, clusters)
+    assert (result.low, result.high) == (-1, 1)
+    assert result.value == pytest.approx(scipy.stats.spearmanr(scores, labels).statistic)
+    plain = interval(lambda p: plainly(scores[None], labels, p), 24, clusters)
+    assert np.isnan([plain.low, plain.high]).all(), "an interval of those that have one would be too short"
+    beside = mean_spearman([scores, labels], labels, clusters)
+    assert (beside.low, beside.high) == (0, 1)
 
 
 def test_more_units_than_are_looked_at_together_change_nothing() -> None:
