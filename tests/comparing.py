@@ -6,8 +6,9 @@ import numpy as np
 
 from imharness.ranking.comparisons import Floats
 from imharness.results.comparisons import Comparison
-from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
+from imharness.results.pairwise import groups_of, limit_of, places, unit_gains, weights_of
 from imharness.statistics.head_to_head import HeadToHead, head_to_head
+from imharness.statistics.wilcoxon import resolution
 
 
 def compare(
@@ -35,5 +36,7 @@ def compare(
         weights_of(comparison, where),
         alpha=comparison.pairwise_alpha,
         value_range=comparison.value_range,
+        limit=limit_of(comparison),
         tests=compared * (compared - 1),
+        nearest=float(resolution(chosen_numbers).max()),
     )

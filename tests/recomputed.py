@@ -6,7 +6,7 @@ Taken as given are scores (``.f32`` files with their index), what each unit adds
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -78,12 +78,16 @@ def alone(components: Sequence[float], value_range: float) -> bool:
     return hall(x, float(scipy.stats.t.ppf(0.975, len(x) - 1)), sure=True) > 0
 
 
-def signed_rank(x: np.ndarray) -> float:
-    """The exact p that the signed ranks of x are as positive as they are, by the counts of all sign patterns."""
-    nonzero = x[x != 0].astype(np.float32)
-    if not len(nonzero):
+def signed_rank(x: np.ndarray, near: float) -> float:
+    """The exact p that the signed ranks of x are as positive as they are, by the counts of all sign patterns.
+
+    `near`: differences from each other and from 0 that may be rounding.
+    """
+    nonzero = sorted(x[np.abs(x) > near], key=abs)
+    if not nonzero:
         return float("nan")
-    doubled = np.rint(2 * scipy.stats.rankdata(np.abs(nonzero))).astype(int)
+    steps = [0, *(abs(b) - abs(a) > near for a, b in pairwise(nonzero))]
+    doubled = np.rint(2 * scipy.stats.rankdata(np.cumsum(steps))).astype(int)
     ways = {0: 1}
     for rank in doubled.tolist():
         more: dict[int, int] = {}
@@ -91,7 +95,7 @@ def signed_rank(x: np.ndarray) -> float:
             for end in (total, total + rank):
                 more[end] = more.get(end, 0) + count
         ways = more
-    reached = int(doubled[nonzero > 0].sum())
+    reached = int(doubled[np.array(nonzero) > 0].sum())
     return sum(count for total, count in ways.items() if total >= reached) / 2 ** len(nonzero)
 
 
@@ -172,6 +176,11 @@ class Scores:
         self.cluster: dict[str, str] = {}
         self.family: dict[str, str] = {}
         worst: list[dict[tuple, float]] = [{} for _ in index["entries"]]
+        share = {4: 1e-6, 8: 1e-14}[numbers.dtype.itemsize]
+        self.near = {
+            e: share * max(abs(row[np.isfinite(row)]), default=0.0)
+            for e, row in zip(index["entries"], numbers, strict=True)
+        }
         for condition, (start, _) in zip(index["conditions"], pairwise(starts), strict=True):
             facets = condition["facets"]
             group = tuple(sorted((k, v) for k, v in facets.items() if k not in index["over"]))
@@ -237,7 +246,9 @@ class Scores:
         level, gaps = self.index["pairwise_alpha"] if alpha is None else alpha, self.gaps(entry, other)
         if not gaps:
             return Mean(np.nan, np.nan, np.nan, 0, None)
-        return of_parts(self.parts(gaps), level, self.index["value_range"], skewed=False)
+        mean = of_parts(self.parts(gaps), level, self.index["value_range"], skewed=False)
+        limit = np.inf if self.index["limit"] is None else self.index["limit"]
+        return replace(mean, low=max(mean.low, -limit), high=min(mean.high, limit))
 
     def alone(self, entry: str, other: str) -> bool:
         return alone(self.parts(self.gaps(entry, other)), self.index["value_range"])
@@ -404,7 +415,8 @@ def _against(ranking: Facts, main: Scores, complete: Sequence[str], rows: Facts)
     plain, places = ranking["baseline"], ranking["places"]
     candidates = [e for e in complete if not places[e]["control"] and e != plain] if plain in complete else []
     assert [e for e in places if places[e]["against"]] == [e for e in places if e in candidates]
-    p = {e: signed_rank(main.cluster_means(main.gaps(e, plain))) for e in candidates}
+    near = {e: max(main.near[e], main.near[plain]) for e in candidates}
+    p = {e: signed_rank(main.cluster_means(main.gaps(e, plain)), near[e]) for e in candidates}
     clusters = {e: len(main.cluster_means(main.gaps(e, plain))) for e in candidates}
     tested = sorted((p[e], e) for e in candidates if not np.isnan(p[e]) and clusters[e] >= FEWEST)
     holm, last = {}, 0.0

@@ -25,6 +25,7 @@ from imharness.results.rankings import Ranking
 from imharness.results.storage import sha256_of
 from imharness.results.store import Store
 from imharness.statistics.splits import loses_advantage
+from imharness.statistics.wilcoxon import resolution
 from imharness.statistics.win_rates import ALPHA
 from imharness_leaderboard.guide_pages import FOLDER
 from imharness_leaderboard.scores import Scores, scores_of
@@ -185,7 +186,8 @@ def _tested(ranking: Ranking, public: Scores, secret: Scores) -> dict[str, float
         sums[:, :, shared] += np.where(finite, pair, 0)
         count[:, shared] += finite
     means = np.divide(sums, count, out=np.full_like(sums, np.nan), where=count > 0)
-    return dict(zip(labels, loses_advantage(means[0], means[1], clusters).tolist(), strict=True))
+    nearest = max(float(resolution(scores.vectors).max()) for scores in (public, secret))
+    return dict(zip(labels, loses_advantage(means[0], means[1], clusters, nearest).tolist(), strict=True))
 
 
 def _advantages(scores: Scores, labels: Sequence[str], index: Mapping[str, int]) -> Blocks:

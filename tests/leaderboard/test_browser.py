@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.comparing import compare
 
 from imharness.statistics.head_to_head import head_to_head
-from imharness.statistics.wilcoxon import wilcoxon_greater
+from imharness.statistics.wilcoxon import resolution, wilcoxon_greater
 
 from .browsing import SIZES, on_site, read, settled
 from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired
@@ -329,6 +329,41 @@ def test_the_page_s_test_by_cluster_equals_python_s(page: Page, size: int) -> No
     wanted = head_to_head(d, names, alpha=0.05)
     assert np.nan if better is None else better == pytest.approx(wanted.better, rel=1e-9, nan_ok=True)
     assert effect == pytest.approx(wanted.effect, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("clusters", [0, 12])
+def test_the_page_finds_the_ties_of_stored_shares_that_python_finds(page: Page, clusters: int) -> None:
+    """Shares of 70 pairs under two conditions, 40 images: means of differences have many ties, parted by 32 bits."""
+    rng, units = np.random.default_rng(clusters), 40
+    counts = np.clip(rng.integers(10, 60, (1, 2 * units)) + rng.integers(-6, 8, (2, 2 * units)), 0, 70)
+    stored, names = (counts / 70 * 100).astype(np.float32), rng.permutation(np.arange(units) % (clusters or units))
+    index = {
+        "better": "higher",
+        "units": [f"u{i}" for i in range(units)],
+        "unit_sets": [list(range(units))],
+        "conditions": [{"facets": {"metric": metric}, "units": 0} for metric in "ab"],
+        "starts": [0, units],
+        "over": [],
+        "clusters": names.tolist() if clusters else [],
+        "weights": [],
+        "pairwise_alpha": 0.05,
+        "value_range": 1,
+    }
+    on_site(page)
+    script = (
+        "async ([index, a, b]) => { const s = await import('/statistics.js');"
+        " const r = s.headToHead(index, Float32Array.from(a), Float32Array.from(b), [0, 1]);"
+        " return [r.better, r.worse, r.effect, r.ahead]; }"
+    )
+    exact = (counts[0] - counts[1]).reshape(2, units).sum(axis=0)
+    on_page = page.evaluate(script, [index, *stored.astype(float).tolist()])
+    gaps = (stored[0].astype(float) - stored[1]).reshape(2, units).mean(axis=0)
+    clusters_of = names if clusters else None
+    for d, near in ((gaps, resolution(stored).max()), (exact, 1e-9)):
+        wanted = head_to_head(d, clusters_of, alpha=0.05, nearest=near)
+        assert on_page[:3] == pytest.approx([wanted.better, wanted.worse, wanted.effect], rel=1e-9)
+    if not clusters:
+        assert head_to_head(gaps, alpha=0.05).better != pytest.approx(on_page[0], rel=1e-9)
 
 
 def test_the_first_page_is_light_and_does_not_shift(new_page: Page) -> None:

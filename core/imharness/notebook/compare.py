@@ -14,12 +14,13 @@ from imharness.notebook.result import Paired, Result, ResultRow
 from imharness.results.comparisons import Comparison, Condition
 from imharness.results.identity import LOCAL
 from imharness.results.labels import printed
-from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
+from imharness.results.pairwise import groups_of, limit_of, places, unit_gains, weights_of
 from imharness.results.rankings import Ranking
 from imharness.results.tables import several
 from imharness.statistics import NotTestable, head_to_head
 from imharness.statistics.bootstrap import LEVEL, Interval
 from imharness.statistics.clusters import FEWEST
+from imharness.statistics.wilcoxon import resolution
 from imharness.statistics.win_rates import ALPHA
 
 
@@ -120,11 +121,13 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
         raise UsageError(f"b: its comparison is {of_b.id}, but that of a is {of_a.id}; choose one with on=...")
     if of_a.better != of_b.better:
         raise UsageError("b: its measure has the opposite direction of that of a; compare results of one track.")
-    joined, numbers = _joined((one, first), (other, second))
+    sides = (one, first), (other, second)
+    joined, numbers = _joined(*sides)
     incomplete = first in of_a.incomplete or second in of_b.incomplete
     gains, clusters, weights = _gains_of_first(joined, numbers, shared_only=incomplete)
     if np.isnan(gains).all():
         raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
+    nearest = max(float(resolution(scores[[c.entries.index(label)]])[0]) for (c, scores), label in sides)
     levels = [c.pairwise_alpha for c, _ in (one, other) if c.pairwise_alpha is not None]
     entries = max(len(comparison.entries) - len(comparison.incomplete) for comparison, _ in (one, other))
     outcome = head_to_head.head_to_head(
@@ -133,7 +136,9 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
         weights,
         alpha=min(levels, default=1 - LEVEL),
         value_range=max(of_a.value_range, of_b.value_range),
+        limit=limit_of(of_a),
         tests=max(entries * (entries - 1), 2),
+        nearest=nearest,
     )
     result, other_result = _result_of(a), _result_of(b)
     rankings = result.rankings if result is other_result else ()
@@ -150,7 +155,7 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
         second=second,
         measure=joined.measure,
         unit=joined.unit or "unit",
-        ahead=sum(lead > 0 for lead in leads),
+        ahead=sum(lead > nearest for lead in leads),
         met=len(leads),
         source=joined.cluster_unit or "source",
         doubts=tuple(doubt for of, label in ((a, first), (b, second)) for doubt in _doubts(of, label)),

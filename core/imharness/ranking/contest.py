@@ -36,7 +36,7 @@ from imharness.statistics.clusters import FEWEST, gaps_greater
 from imharness.statistics.differences import Differences, Intervals, moments
 from imharness.statistics.means import alpha_for
 from imharness.statistics.ranks import front
-from imharness.statistics.wilcoxon import adjust
+from imharness.statistics.wilcoxon import adjust, resolution
 
 UNRANKED = "not complete: it lacks an attack or a unit that others met"
 LINE = "controls have no rank"
@@ -63,7 +63,8 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     values = [_values(rules, i, coverage[i], worst[i]) for i in range(len(entries))]
     gate, worth = _gate(rules, values)
     means = np.array([number(cells["worst"]) if i in complete else np.nan for i, cells in enumerate(values)])
-    ahead = front(means * rules.sign, worth)
+    over, near = pairs[0].value, resolution(paired.numbers).max(initial=0.0)
+    ahead = front(means * rules.sign, worth, np.where(np.abs(over) > near, over, 0.0 * over))
     answers = kept(rules.gates, entries, rules.undefended)
     contenders = [i for i in complete if entries[i] not in rules.controls]
     steps, breaks = moved(rules, contenders), broken(rules, contenders)
@@ -186,7 +187,8 @@ def _standing(
     def over_each(i: int) -> Advantage:
         """Return the advantage of i over each entry in the contest's order: `paired` lacks those without numbers."""
         over = advantage(*paired.stored(), entries[i])
-        return over._replace(rows=_in_order(over.rows, rows), contributions=_in_order(over.contributions, rows))
+        rows_of, near = (_in_order(a, rows) for a in (over.rows, over.nearest[:, None]))
+        return over._replace(rows=rows_of, contributions=_in_order(over.contributions, rows), nearest=near[:, 0])
 
     among = [i for i in contenders if i != plain]
     against = None
@@ -195,7 +197,7 @@ def _standing(
         unit_values[among] = -over_each(plain).contributions[among]  # of each entry over no defense
         among_all = np.zeros((2, len(entries)), dtype=bool)
         among_all[:, among] = pairs[0].better[among, plain], pairs[0].better[plain, among]
-        against = against_one(unit_values, pairs[0].value_range).joined(*among_all)
+        against = against_one(unit_values, pairs[0].value_range, limit=pairs[0].limit).joined(*among_all)
     alpha = best_alpha(by_unit(*paired.stored())[[rows[i] for i in candidates]]) if candidates else 1 - LEVEL
 
     def stands_against(control: int, entry: int) -> bool:
@@ -219,7 +221,7 @@ def _wilcoxon(standing: Standing, contenders: Sequence[int]) -> dict[int, tuple[
         return {}
     among = [i for i in contenders if i != standing.undefended]
     over = standing.over_each(standing.undefended)
-    p = gaps_greater(-over.rows[among], over.clusters)
+    p = gaps_greater(-over.rows[among], over.clusters, over.nearest[among])
     corrected = adjust(p, "holm")
     return {i: (float(p[at]), float(corrected[at])) for at, i in enumerate(among) if not np.isnan(p[at])}
 

@@ -156,6 +156,7 @@ def compared(
         balanced=balanced,
         incomplete=tuple(incomplete),
         pooled=wins.pooled,
+        limit=None if column.limits is None else column.limits[1] - column.limits[0],
     )
 
 

@@ -56,6 +56,8 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     """The two-sided level of each interval at which the intervals of all pairs hold at once; None until it is known."""
     value_range: float = 0.0
     """The largest difference between two entries on one unit."""
+    limit: float | None = None
+    """The largest difference of two means that the measure allows, such as 100 for shares in %; intervals end there."""
 
     def starts(self) -> list[int]:
         """Return the position at which each condition begins, and the total number at the end."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from imharness.results.comparisons import Comparison
 from imharness.statistics.differences import Differences, contributions, differences
+from imharness.statistics.wilcoxon import resolution
 
 Places = tuple[list[npt.NDArray[np.int64]], list[str], npt.NDArray[np.str_] | None]
 
@@ -92,25 +93,35 @@ def pairwise_intervals(comparison: Comparison, numbers: npt.NDArray[np.floating]
         gains.weights,
         alpha_and_range=None if (alpha := comparison.pairwise_alpha) is None else (alpha, comparison.value_range),
         against=None if gains.alike else gains.over_each,
+        limit=limit_of(comparison),
     )
+
+
+def limit_of(comparison: Comparison) -> float:
+    """Return what no difference of two means of a comparison can exceed."""
+    return np.inf if comparison.limit is None else comparison.limit
 
 
 class Advantage(NamedTuple):
     """How much better one entry is than each other one, on each unit ``(entries, n)``, and the clusters of units.
 
-    `contributions`: what each independent unit adds to the mean ``(entries, k)``.
+    `contributions`: what each independent unit adds to the mean ``(entries, k)``. `nearest`: how near two advantages
+    are that may be equal ``(entries,)``, see `imharness.statistics.wilcoxon.resolution`.
     """
 
     rows: npt.NDArray[np.float64]
     clusters: npt.NDArray[np.str_] | None
     contributions: npt.NDArray[np.float64]
+    nearest: npt.NDArray[np.float64]
 
 
 def advantage(comparison: Comparison, numbers: npt.NDArray[np.floating], entry: str) -> Advantage:
     """Return the advantage of an entry over every entry, in their order."""
     gains = _Gains(comparison, numbers)
-    rows = gains.over_each(comparison.entries.index(entry))
-    return Advantage(rows, gains.clusters, contributions(rows, gains.clusters, gains.weights))
+    i, near = comparison.entries.index(entry), resolution(numbers)
+    rows = gains.over_each(i)
+    unit_values = contributions(rows, gains.clusters, gains.weights)
+    return Advantage(rows, gains.clusters, unit_values, np.maximum(near, near[i]))
 
 
 def by_unit(comparison: Comparison, numbers: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -34,7 +34,7 @@ class PairedScores:
     has, for each condition, the cluster of each unit; it is empty if units are independent. Clusters with the same name
     are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". `pooled` are facets
     that the tests of who beats whom disregard: conditions that differ in nothing else are one condition, with the units
-    of all. For `over`, `balanced` and `incomplete` see `Comparison`.
+    of all. For `over`, `balanced`, `incomplete` and `limit` see `Comparison`.
     """
 
     id: str
@@ -60,6 +60,7 @@ class PairedScores:
     balanced: str = ""
     incomplete: tuple[str, ...] = ()
     pooled: tuple[str, ...] = ()
+    limit: float | None = None
     rates: WinRates = field(init=False, compare=False)
     numbers: Floats = field(init=False, compare=False)
     """All `values` in one array ``(entries, total)``, the conditions one after the other; `values` are its parts."""
@@ -132,6 +133,7 @@ class PairedScores:
             over=self.over,
             balanced=self.balanced,
             incomplete=self.incomplete,
+            limit=self.limit,
         )
 
 

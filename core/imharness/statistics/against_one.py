@@ -66,17 +66,19 @@ class AgainstOne:
     """Which entries are shown to be better, step by step."""
     worse: Mask
     """Which entries are shown to be worse."""
+    limit: float = np.inf
+    """As in `Intervals`."""
 
     @cached_property
     def low(self) -> Floats:
         """Lower ends; of an entry that is shown to be better otherwise, such as by a later step, 0 at least."""
-        single = self.value - self._half(self.alphas[0])
+        single = np.maximum(self.value - self._half(self.alphas[0]), -self.limit)
         return np.asarray(np.where(self.better, np.maximum(single, 0.0), single))
 
     @cached_property
     def high(self) -> Floats:
         """Upper ends; of an entry that is shown to be worse otherwise, 0 at most."""
-        single = self.value + self._half(self.alphas[1])
+        single = np.minimum(self.value + self._half(self.alphas[1]), self.limit)
         return np.asarray(np.where(self.worse, np.minimum(single, 0.0), single))
 
     def joined(self, better: Mask, worse: Mask) -> AgainstOne:
@@ -96,18 +98,20 @@ class AgainstOne:
         return Intervals(self.value, self.error, self.units, 2 * alpha, self.value_range).half
 
 
-def against_one(unit_values: Floats, value_range: float, *, resamples: int = RESAMPLES) -> AgainstOne:
+def against_one(
+    unit_values: Floats, value_range: float, *, limit: float = np.inf, resamples: int = RESAMPLES
+) -> AgainstOne:
     """Return m entries against one. `unit_values` ``(m, k)``: what each independent unit adds to the advantage of each.
 
     They are `contributions` of differences. A unit that a pair lacks is NaN; in resamples it counts as the pair's mean.
-    `value_range`: the largest difference of two numbers of one unit, as in `Intervals`.
+    `value_range`: the largest difference of two numbers of one unit, and `limit`: as in `Intervals`.
     """
     value, error, units = moments(unit_values)
     rows = np.flatnonzero((units >= FEWEST) & (error > 0))
     drawn = _Resampled.of(unit_values[rows], resamples)
     alphas = drawn.alpha(BETTER, range(len(rows))), drawn.alpha(WORSE, range(len(rows)), sign=-1)
     none = np.zeros(len(unit_values), dtype=bool)
-    first = AgainstOne(value, error, units, value_range, alphas, none, none)
+    first = AgainstOne(value, error, units, value_range, alphas, none, none, limit)
     first = replace(first, worse=np.nan_to_num(first.high, nan=1.0) < 0)
     better = np.nan_to_num(first.low, nan=-1.0) > 0
     while True:

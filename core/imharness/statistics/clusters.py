@@ -2,8 +2,8 @@
 
 Images of one photograph, rows of one split or choices about one reference resemble each other. A test or an interval
 that takes them for independent is too sure of itself. So whole clusters are resampled, and a test sees each cluster
-once, with the mean over its units, rounded to float32 so that the site's page sees the same ties. Fewer than `FEWEST`
-clusters show nothing: no one-sided signed-rank test reaches p = 0.05 with them, and there is no interval.
+once, with the mean over its units. Fewer than `FEWEST` clusters show nothing: no one-sided signed-rank test reaches
+p = 0.05 with them, and there is no interval.
 """
 
 from __future__ import annotations
@@ -54,48 +54,49 @@ def layout(clusters: npt.ArrayLike) -> Layout:
 
 
 def cluster_means(rows: Floats, clusters: npt.ArrayLike | Layout) -> Floats:
-    """Return the mean of each cluster ``(k, clusters)``, rounded to float32, for rows ``(k, n)`` without NaN."""
+    """Return the mean of each cluster ``(k, clusters)`` for rows ``(k, n)`` without NaN."""
     arrangement = clusters if isinstance(clusters, Layout) else layout(clusters)
     if arrangement.alone:
-        return np.asarray(rows.astype(np.float32), dtype=np.float64)
-    means = np.add.reduceat(rows[:, arrangement.order], arrangement.starts, axis=1) / arrangement.sizes
-    return np.asarray(means.astype(np.float32), dtype=np.float64)
+        return rows
+    return np.asarray(
+        np.add.reduceat(rows[:, arrangement.order], arrangement.starts, axis=1, dtype=np.float64) / arrangement.sizes
+    )
 
 
-def clusters_greater(differences: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Floats:
+def clusters_greater(
+    differences: npt.ArrayLike, clusters: npt.ArrayLike | None = None, nearest: npt.ArrayLike = 0.0
+) -> Floats:
     """Return `wilcoxon_greater` of the clusters' mean differences: p-values ``(k,)`` for ``(k, n)`` paired differences.
 
-    `clusters`: the name of each unit's cluster ``(n,)``; without them the units are tested as they are, not rounded.
+    `clusters`: the name of each unit's cluster ``(n,)``; without them each unit is tested. `nearest`: as there.
     NaN where no cluster differs from zero, and, with `clusters`, for fewer than `FEWEST` of them; units without
     clusters are tested however few they are. Raises `NotTestable` as `wilcoxon_greater` does.
     """
-    return clusters_both(differences, clusters)[0]
+    return clusters_both(differences, clusters, nearest)[0]
 
 
-def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout | None = None) -> tuple[Floats, Floats]:
+def clusters_both(
+    differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout | None = None, nearest: npt.ArrayLike = 0.0
+) -> tuple[Floats, Floats]:
     """Return `clusters_greater` of differences ``(k, n)``, and that of minus the differences."""
     if clusters is None:
-        return wilcoxon_both(differences)
-    arrangement = clusters if isinstance(clusters, Layout) else layout(clusters)
-    rows = np.atleast_2d(np.asarray(differences))
-    means = (
-        rows.astype(np.float32, copy=False)
-        if arrangement.alone
-        else cluster_means(rows.astype(np.float64), arrangement)
-    )
-    return wilcoxon_both(means) if means.shape[1] >= FEWEST else (np.full(len(means), np.nan),) * 2
+        return wilcoxon_both(differences, nearest)
+    means = cluster_means(np.atleast_2d(np.asarray(differences)), clusters)
+    return wilcoxon_both(means, nearest) if means.shape[1] >= FEWEST else (np.full(len(means), np.nan),) * 2
 
 
-def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
+def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None, nearest: npt.ArrayLike = 0.0) -> Floats:
     """Return the p-values ``(k,)`` of `clusters_greater` for rows ``(k, n)`` with NaN where a row has no number.
 
-    The test of a row is over the units that it has; NaN for a row without any. Rows with the same gaps share one pass.
+    `nearest`: as there, one number or ``(k,)``. The test of a row is over the units that it has; NaN for a row without
+    any. Rows with the same gaps share one pass.
     """
     p_values, finite = np.full(len(rows), np.nan), ~np.isnan(rows)
+    near = np.broadcast_to(np.asarray(nearest, dtype=np.float64), len(rows))
     masks, kind = kinds(finite)
     for m in np.flatnonzero(masks.any(axis=1)):
         cluster_names = None if clusters is None else np.asarray(clusters)[masks[m]]
-        p_values[kind == m] = clusters_greater(rows[np.ix_(kind == m, masks[m])], cluster_names)
+        p_values[kind == m] = clusters_greater(rows[np.ix_(kind == m, masks[m])], cluster_names, near[kind == m])
     return p_values
 
 

@@ -18,7 +18,7 @@ covers is simulated in docs/concepts/statistics.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -61,6 +61,8 @@ class Intervals:
     alpha: float
     value_range: float
     """The largest difference of two numbers of one unit, which a unit that was not measured may have."""
+    limit: float = field(default=np.inf, kw_only=True)
+    """What no mean can exceed in size, such as 100 for differences of shares in %; intervals end there."""
 
     @cached_property
     def half(self) -> Floats:
@@ -78,12 +80,12 @@ class Intervals:
     @property
     def low(self) -> Floats:
         """Lower ends."""
-        return np.asarray(self.value - self.half)
+        return np.maximum(self.value - self.half, -self.limit)
 
     @property
     def high(self) -> Floats:
         """Upper ends."""
-        return np.asarray(self.value + self.half)
+        return np.minimum(self.value + self.half, self.limit)
 
     @cached_property
     def above(self) -> Mask:
@@ -237,6 +239,7 @@ def differences(
     *,
     against: Callable[[int], Floats] | None = None,
     alpha_and_range: tuple[float, float] | None = None,
+    limit: float = np.inf,
     resamples: int = RESAMPLES,
 ) -> Differences:
     """Return all entries against each other; `gains` ``(entries, n)`` by unit, more is better, NaN where there is none.
@@ -244,7 +247,8 @@ def differences(
     Each pair is compared over the units that both have; an entry without any number takes no part. `clusters`: the name
     of each unit's cluster ``(n,)``, which counts once; without them every unit is one. `weights`: how much each unit
     counts ``(n,)``, above 0. `against`: returns the advantage of an entry over each ``(entries, n)``, if that is not
-    the difference of `gains`. `alpha_and_range`: both, if an earlier call computed them.
+    the difference of `gains`. `alpha_and_range`: both, if an earlier call computed them. `limit`: see
+    `Intervals`.
     """
     x = np.asarray(gains, dtype=np.float64)
     unit_values, size = contributions(x, clusters, weights), len(x)
@@ -261,7 +265,7 @@ def differences(
     np.fill_diagonal(value, np.nan)
     np.fill_diagonal(units, 0)
     alpha, value_range = alpha_and_range or (alpha_of(unit_values, resamples=resamples), _value_range(unit_values))
-    return Differences(value, error, units, alpha, value_range)
+    return Differences(value, error, units, alpha, value_range, limit=limit)
 
 
 def moments(unit_values: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:

@@ -3,9 +3,9 @@
 The site's page computes the same. Every unit counts once. Where units belong to clusters, such as images of one
 photograph, each cluster counts once, with the mean over its units. The interval is the one that the entries have among
 all others (`imharness.statistics.differences`), so that of two entries alone one is shown to be better exactly if it is
-among all. The test is Wilcoxon's signed-rank test, whose differences are rounded to float32 so that both sides see the
-same ties. Effect size: the matched-pairs rank-biserial correlation (Kerby, "The simple difference formula",
-Comprehensive Psychology 2014), the share of rank sum in favour minus the share against.
+among all. The test is Wilcoxon's signed-rank test. Effect size: the matched-pairs rank-biserial correlation (Kerby,
+"The simple difference formula", Comprehensive Psychology 2014), the share of rank sum in favour minus the share
+against. Both take for ties what only rounding parts (`imharness.statistics.wilcoxon.resolution`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from imharness.statistics import NotTestable
 from imharness.statistics.bootstrap import Interval
 from imharness.statistics.clusters import cluster_means, clusters_both
 from imharness.statistics.differences import Intervals, contributions, moments
+from imharness.statistics.wilcoxon import rank_biserial
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,13 +52,15 @@ def head_to_head(
     *,
     alpha: float,
     value_range: float = 0.0,
+    limit: float = np.inf,
     tests: int = 2,
+    nearest: float = 0.0,
 ) -> HeadToHead:
     """Compare two entries by the first's advantage on each unit ``(n,)``, more is better, NaN where one has no number.
 
-    `clusters`: the name of each unit's cluster, `weights`: how much each unit counts ``(n,)``. `alpha` and
-    `value_range`: of the simultaneous intervals among all entries, see
-    `imharness.statistics.differences.Intervals`. Raises `NotTestable` without shared units.
+    `clusters`: the name of each unit's cluster, `weights`: how much each unit counts ``(n,)``. `alpha`, `value_range`
+    and `limit`: of the simultaneous intervals among all entries, see `imharness.statistics.differences.Intervals`.
+    `nearest`: how near two advantages are that may be equal. Raises `NotTestable` without shared units.
     """
     values = np.asarray(advantages, dtype=np.float64)
     finite = ~np.isnan(values)
@@ -66,28 +68,17 @@ def head_to_head(
         raise NotTestable("the two entries share no unit")
     d, names = values[finite], None if clusters is None else np.asarray(clusters)[finite]
     unit_values = contributions(d[None], names, None if weights is None else weights[finite])
-    intervals = Intervals(*moments(unit_values), alpha, value_range)
-    rounded = d.astype(np.float32).astype(np.float64)
-    better, worse = (float(p[0]) for p in clusters_both(rounded, names))
-    means = rounded if names is None else cluster_means(rounded[None], names)[0]
+    intervals = Intervals(*moments(unit_values), alpha, value_range, limit=limit)
+    better, worse = (float(p[0]) for p in clusters_both(d, names, nearest))
+    means = d[None] if names is None else cluster_means(d[None], names)
     count = None if names is None else unit_values.shape[1]
     return HeadToHead(
         Interval(float(intervals.value[0]), float(intervals.low[0]), float(intervals.high[0]), len(d), count),
         better,
         worse,
         tests,
-        float(rank_biserial(means[None])[0]),
+        float(rank_biserial(means, nearest)[0]),
     )
-
-
-def rank_biserial(differences: Floats) -> Floats:
-    """Return the matched-pairs rank-biserial correlation of each row of ``(k, n)``; 0 where nothing differs."""
-    zero, differences = differences == 0, differences.astype(np.float64)  # rankdata may keep float32
-    ranks = scipy.stats.rankdata(np.abs(differences), axis=1) - zero.sum(axis=1, keepdims=True)
-    ranks = np.where(zero, 0.0, ranks)
-    total = ranks.sum(axis=1)
-    signed = (ranks * np.sign(differences)).sum(axis=1)
-    return np.asarray(np.divide(signed, total, out=np.zeros_like(total), where=total > 0))
 
 
 def tie_groups(order: Sequence[int], beats: npt.NDArray[np.bool_]) -> list[list[int]]:

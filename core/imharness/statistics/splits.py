@@ -17,17 +17,19 @@ MARGIN = 0.1
 """The share of its advantage that an entry may lose: no two sets of images are equally hard."""
 
 
-def loses_advantage(public: Floats, secret: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
+def loses_advantage(
+    public: Floats, secret: Floats, clusters: npt.ArrayLike | None = None, nearest: float = 0.0
+) -> Floats:
     """Return Bonferroni-corrected p-values ``(k,)``: a small one says that an entry loses more than `MARGIN`.
 
     `public`, `secret`: the advantage of each entry over no defense ``(k, n)``, more is better, NaN where not measured.
-    `clusters`: the name of each unit's cluster ``(n,)``. NaN if nothing can be tested: no unit has both, none differs,
-    or there are too few clusters.
+    `clusters`: the name of each unit's cluster ``(n,)``. `nearest`: how near two losses are that may be equal. NaN if
+    nothing can be tested: no unit has both, none differs, or there are too few clusters.
     """
-    lost = (public - MARGIN * np.abs(public) - secret).astype(np.float32).astype(np.float64)
+    lost = public - MARGIN * np.abs(public) - secret
     names = None if clusters is None else np.asarray(clusters)
     p = np.full(len(lost), np.nan)
     for i, finite in enumerate(~np.isnan(lost)):
         if finite.any():
-            p[i] = clusters_greater(lost[i, finite], None if names is None else names[finite])[0]
+            p[i] = clusters_greater(lost[i, finite], None if names is None else names[finite], nearest)[0]
     return adjust(p)

@@ -5,12 +5,16 @@ method="auto")``, but that all n <= 50 are exact: ties share their mean rank, an
 patterns, counted over doubled ranks, where scipy takes the normal approximation with ties from n = 14 on. Beyond 50 it
 is the normal approximation with tie correction. Here n is the number of differences without
 zeros, as the approximation is too sure of few differences among many zeros. NaN is an error.
+
+Scores are stored with 32 bits, so differences that are equal in truth, such as those of shares, come out unequal. What
+rounding may have parted is a tie, and what it may have moved from 0 is 0: `resolution` says how much that is, and
+`_ranked` is the one place where ties and zeros are looked for. The site's page does the same.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +26,37 @@ Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 EXACT_UP_TO = 50
+SINGLE, DOUBLE = 1e-6, 1e-14
+"""What rounding to 32 and to 64 bits may part differences by, as a share of the largest score.
+
+A score is off by 2^-24 of the largest one when it is rounded, and by twice as much when it was before; so two
+differences of two scores each, rounded as well, are off by at most 12 * 2^-24 = 7.2e-7 from each other.
+"""
 _AT_ONCE = 1 << 16
 """How many differences are sorted at once: half a MiB, which stays in the processor's cache."""
 
 
-def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
+def resolution(scores: npt.NDArray[np.floating]) -> Floats:
+    """Return for rows of scores ``(k, n)`` as stored how near two differences of them are that may be equal ``(k,)``.
+
+    Differences of two rows need the larger one of both. NaN and infinite scores do not count.
+    """
+    share = SINGLE if scores.dtype.itemsize <= 4 else DOUBLE
+    largest = np.abs(scores).max(axis=1, initial=0.0, where=np.isfinite(scores))
+    return np.asarray(share * largest, dtype=np.float64)
+
+
+def wilcoxon_greater(differences: npt.ArrayLike, nearest: npt.ArrayLike = 0.0) -> Floats:
     """Return p-values ``(k,)`` for k samples ``(k, n)`` of paired differences: is a row's location above zero?
 
-    A row without a non-zero difference is not testable: its p-value is NaN. Raises `NotTestable` for NaN or
-    infinite differences, and for n = 0.
+    `nearest`: how near two differences of a row are that may be equal, one number or ``(k,)``; see `resolution`. A row
+    without a non-zero difference is not testable: its p-value is NaN. Raises `NotTestable` for NaN or infinite
+    differences, and for n = 0.
     """
-    return wilcoxon_both(differences)[0]
+    return wilcoxon_both(differences, nearest)[0]
 
 
-def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
+def wilcoxon_both(differences: npt.ArrayLike, nearest: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
     """Return `wilcoxon_greater` of differences ``(k, n)`` and of their negatives; both share one sort."""
     values = np.asarray(differences)
     d: Singles = np.atleast_2d(values if values.dtype == np.float32 else values.astype(np.float64))
@@ -43,22 +64,41 @@ def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
         raise NotTestable(f"expected differences (k, n) with n >= 1, got shape {d.shape}")
     if not np.isfinite(d).all():
         raise NotTestable("paired differences contain NaN or infinity; drop those pairs first")
+    near = np.broadcast_to(np.asarray(nearest, dtype=np.float64), len(d))
     p = np.empty((2, len(d)))
     step = max(1, _AT_ONCE // d.shape[1])
     for start in range(0, len(d), step):
-        p[:, start : start + step] = _chunk(d[start : start + step])
+        p[:, start : start + step] = _p_values(_ranked(d[start : start + step], near[start : start + step]))
     return p[0], p[1]
 
 
-def _chunk(d: Singles) -> Floats:
-    """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of their negatives."""
+def rank_biserial(differences: Floats, nearest: npt.ArrayLike = 0.0) -> Floats:
+    """Return the matched-pairs rank-biserial correlation of each row of ``(k, n)``; 0 where nothing differs."""
+    up, down = _ranked(differences, np.broadcast_to(np.asarray(nearest, dtype=np.float64), len(differences))).sums
+    return np.asarray(np.divide(up - down, up + down, out=np.zeros_like(up), where=up + down > 0))
+
+
+class _Ranked(NamedTuple):
+    """Rows of differences: how many are not 0 ``(k,)``, the rank sums of those above and of those below 0 ``(2, k)``,
+    the sum of squared ranks ``(k,)``, which rows have ties ``(t,)``, and their ranks ``(t, n)``, 0 for zeros."""
+
+    nonzero: Floats
+    sums: Floats
+    squares: Floats
+    tied: npt.NDArray[np.int64]
+    shared: Floats
+
+
+def _ranked(d: Singles, nearest: Floats) -> _Ranked:
     magnitudes = np.abs(d)
     order = np.argsort(magnitudes, axis=1) + d.shape[1] * np.arange(len(d))[:, None]
     magnitudes.sort(axis=1)  # faster than to take them in the order
-    positive = (d > 0).ravel()[order]
+    zeros = np.count_nonzero(magnitudes <= nearest[:, None], axis=1)
+    positive = (d > nearest[:, None]).ravel()[order]
     new = np.ones(d.shape, dtype=bool)
-    np.not_equal(magnitudes[:, 1:], magnitudes[:, :-1], out=new[:, 1:])
-    zeros = d.shape[1] - np.count_nonzero(magnitudes, axis=1)
+    np.greater(np.diff(magnitudes, axis=1), nearest[:, None], out=new[:, 1:])
+    some = np.flatnonzero(zeros < d.shape[1])
+    new[some, zeros[some]] = True
     count = (d.shape[1] - zeros).astype(np.float64)
     ranks = np.arange(1.0, d.shape[1] + 1)
     r_plus = positive @ ranks - zeros * np.count_nonzero(positive, axis=1)
@@ -67,7 +107,12 @@ def _chunk(d: Singles) -> Floats:
     shared = _mean_ranks(new[tied], zeros[tied])
     r_plus[tied] = np.einsum("ij,ij->i", shared, positive[tied])
     squares[tied] = np.einsum("ij,ij->i", shared, shared)
-    sums = np.stack([r_plus, count * (count + 1) / 2 - r_plus])
+    return _Ranked(count, np.stack([r_plus, count * (count + 1) / 2 - r_plus]), squares, tied, shared)
+
+
+def _p_values(ranked: _Ranked) -> Floats:
+    """Return p-values ``(2, k)`` of the differences and of their negatives."""
+    count, sums, squares, tied, shared = ranked
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.asarray(scipy.special.ndtr((count * (count + 1) / 4 - sums) / np.sqrt(squares / 4)))
     exact = count <= EXACT_UP_TO

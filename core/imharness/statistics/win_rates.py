@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from imharness.statistics import NotTestable
 from imharness.statistics.clusters import Layout, clusters_both, layout
-from imharness.statistics.wilcoxon import adjust
+from imharness.statistics.wilcoxon import adjust, resolution
 
 Floats = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
@@ -48,7 +48,8 @@ def win_rates(
     `scores`: one array ``(entries, images)`` per condition; the row of an entry without results in it is NaN. Each
     comparison is a one-sided Wilcoxon signed-rank test over the images that both have, corrected over all comparisons
     of the table that could be tested. `clusters`: for each condition the name of each image's cluster ``(images,)``; a
-    test then sees each cluster once (`clusters_greater`). Without them images are independent.
+    test then sees each cluster once (`clusters_greater`). Without them images are independent. Differences that only
+    the rounding of `scores`, as they are stored, parts are ties (`imharness.statistics.wilcoxon.resolution`).
     """
     entries = len(np.asarray(scores[0])) if len(scores) else 0
     p = np.full((entries, entries, len(scores)), np.nan)
@@ -56,6 +57,7 @@ def win_rates(
     layouts = dict[tuple[int, bytes], Layout]()
     for c, block in enumerate(scores):
         values = np.asarray(block)
+        near = resolution(values)
         for mask, group in _by_mask(~np.isnan(values), pairs):
             arrangement = _layout(clusters[c], mask, layouts) if len(clusters) else None
             single = arrangement is not None and arrangement.alone and values.dtype == np.float32
@@ -65,7 +67,7 @@ def win_rates(
                 first, second = group[start : start + step].T
                 difference = shared[first]
                 difference -= shared[second]
-                up, down = clusters_both(difference, arrangement)
+                up, down = clusters_both(difference, arrangement, np.maximum(near[first], near[second]))
                 p[first, second, c], p[second, first, c] = (up, down) if higher_wins else (down, up)
     corrected = adjust(p, correction)
     tested_count = np.sum(~np.isnan(p), axis=2)

@@ -1,9 +1,9 @@
 // How far each entry of a comparison is ahead of each other one, for rankings of thousands of entries: what depends on one
 // entry is computed once, each pair once, and work that takes long lets the page answer in between.
-import { around, groupsOf, shownAlone } from "./statistics.js";
+import { around, groupsOf, shownAlone, within } from "./statistics.js";
 
 const SLICE = 40; // ms of work before the page may answer
-const NONE = { value: NaN, low: NaN, high: NaN };
+const NONE = { value: NaN, half: NaN, low: NaN, high: NaN };
 
 /** Return a function to wait for between parts of long work; it throws `Stopped` once `wanted` says no. */
 export function slices(wanted = () => true) {
@@ -55,16 +55,15 @@ export class Pairs {
     if (!this.computed[at]) {
       const result = this.compute(i, j, alpha);
       this.values[at] = result.value;
-      this.halves[at] = result.value - result.low;
+      this.halves[at] = result.half;
       this.computed[at] = 1;
     }
-    const value = a < b ? this.values[at] : -this.values[at], half = this.halves[at];
-    return { value, low: value - half, high: value + half };
+    return within(a < b ? this.values[at] : -this.values[at], this.halves[at], this.index.limit);
   }
 
   /** The same with its interval. */
   compute(a, b, alpha) {
-    return this.gather(a, b) ? around(this.sums, this.sizes, { alpha, value_range: this.index.value_range }) : NONE;
+    return this.gather(a, b) ? around(this.sums, this.sizes, { alpha, value_range: this.index.value_range, limit: this.index.limit }) : NONE;
   }
 
   /** Is entry a shown to be better than entry b, by itself? See imharness.statistics.against_one. */

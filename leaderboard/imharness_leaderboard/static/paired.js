@@ -15,9 +15,9 @@ function svg(name, facts, ...children) {
 const fixed = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]*$)/, ""); // never "-0.00"
 const several = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-/** The independent units of a pooled pair: the name and the advantage of each. */
-function pointsOf(index, { values, names, units }) {
-  const means = clusterMeans(values, names);
+/** The independent units of a pooled pair: the name and the advantage of each, 0 where rounding may have moved it from 0. */
+function pointsOf(index, { values, names, units, nearest }) {
+  const means = clusterMeans(values, names).map((value) => (Math.abs(value) > nearest ? value : 0));
   if (!names) return means.map((value, i) => ({ name: index.units[units[i]], value }));
   return [...new Set(names)].map((code, i) => ({ name: index.cluster_names[code], value: means[i] }));
 }

@@ -68,13 +68,16 @@ export function studentQuantile(share, freedom) {
   return (low + high) / 2;
 }
 
-/** Magnitudes of the non-zero differences in order, as groups of ties: {count, won, rank}. */
-function ranked(differences) {
-  const order = [...differences].filter((d) => d !== 0).sort((a, b) => Math.abs(a) - Math.abs(b));
+/** How near two differences of scores as stored are that may be equal: what rounding to 32 or 64 bits parts. */
+export function resolution(type, largest) { return (type === Float32Array ? 1e-6 : 1e-14) * largest; }
+
+/** Magnitudes of the differences that are not 0, in order, as groups of ties: {count, won, rank}; `nearest` as above. */
+function ranked(differences, nearest) {
+  const order = [...differences].filter((d) => Math.abs(d) > nearest).sort((a, b) => Math.abs(a) - Math.abs(b));
   const groups = [];
   for (let i = 0; i < order.length;) {
     let j = i, won = 0;
-    while (j < order.length && Math.abs(order[j]) === Math.abs(order[i])) { won += order[j] > 0; j++; }
+    while (j < order.length && (j === i || Math.abs(order[j]) - Math.abs(order[j - 1]) <= nearest)) { won += order[j] > 0; j++; }
     groups.push({ count: j - i, won, rank: (i + 1 + j) / 2 });
     i = j;
   }
@@ -95,8 +98,8 @@ function survival(n) {
 }
 
 /** One-sided Wilcoxon signed-rank test: are differences above zero? NaN when none differs from zero. */
-export function wilcoxonGreater(differences) {
-  const groups = ranked(differences);
+export function wilcoxonGreater(differences, nearest = 0) {
+  const groups = ranked(differences, nearest);
   const n = groups.reduce((sum, g) => sum + g.count, 0);
   if (n === 0) return NaN;
   const plus = groups.reduce((sum, g) => sum + g.won * g.rank, 0);
@@ -131,19 +134,19 @@ function sum(numbers) {
 }
 const mean = (numbers) => sum(numbers) / numbers.length;
 
-/** Mean of each cluster, rounded to float32. */
-export function clusterMeans(values, names = null) { return grouped(values, names).map((members) => Math.fround(mean(members.map((i) => values[i])))); }
+/** Mean of each cluster. */
+export function clusterMeans(values, names = null) { return grouped(values, names).map((members) => mean(members.map((i) => values[i]))); }
 
 /** The test over the clusters' means; NaN with fewer than FEWEST clusters. */
-export function clustersGreater(differences, names = null) {
+export function clustersGreater(differences, names = null, nearest = 0) {
   const means = clusterMeans(differences, names);
-  return names && means.length < FEWEST ? NaN : wilcoxonGreater(means);
+  return names && means.length < FEWEST ? NaN : wilcoxonGreater(means, nearest);
 }
 
 /** Matched-pairs rank-biserial correlation; 0 when nothing differs. */
-export function rankBiserial(differences) {
+export function rankBiserial(differences, nearest = 0) {
   let signed = 0, total = 0;
-  for (const { count, won, rank } of ranked(differences)) { signed += rank * (2 * won - count); total += rank * count; }
+  for (const { count, won, rank } of ranked(differences, nearest)) { signed += rank * (2 * won - count); total += rank * count; }
   return total ? signed / total : 0;
 }
 
@@ -182,8 +185,11 @@ function quantile(share, freedom) {
   return quantiles.get(key);
 }
 
+/** An interval of a mean that can nowhere exceed `limit` in size, null where it can be any number. */
+export function within(value, half, limit) { return { value, half, low: Math.max(value - half, -(limit ?? Infinity)), high: Math.min(value + half, limit ?? Infinity) }; }
+
 /** The mean of clusters, from sums and weights of each, with the interval of two-sided level alpha; ends are NaN with fewer than FEWEST clusters. */
-export function around(sums, sizes, { alpha, value_range }) {
+export function around(sums, sizes, { alpha, value_range, limit }) {
   const terms = contributions(sums, sizes), k = terms.length, value = mean(terms);
   let farthest = 0, largest = 0, squares = 0;
   for (let i = 0; i < k; i++) {
@@ -194,7 +200,7 @@ export function around(sums, sizes, { alpha, value_range }) {
   }
   const error = Math.sqrt(squares / (k * (k - 1)));
   const half = k < FEWEST ? NaN : farthest <= 1e-9 * largest || error === 0 ? (1 - (alpha / 2) ** (1 / k)) * (value_range + Math.abs(value)) : quantile(alpha / 2, k - 1) * error;
-  return { value, low: value - half, high: value + half, clusters: k };
+  return { ...within(value, half, limit), clusters: k };
 }
 
 /** A mean of values with that interval. */
@@ -261,10 +267,13 @@ export function groupsOf(index, conditions) {
  * Advantage of one entry over another on each unit that both have: of each the worst score of a group of conditions, and
  * the mean over groups. `names`: the cluster of each unit, null without clusters; `weights`: null where all weigh the same.
  * Where an entry is incomplete, only what both met counts. `ahead`: in how many of how many conditions the first is ahead.
+ * `nearest`: how near two of the advantages are that may be equal.
  */
 export function pooled(index, first, second, conditions, alike = false) {
   const sign = index.better === "higher" ? 1 : -1, size = index.units.length;
   const total = new Float64Array(size), count = new Int32Array(size);
+  const ofBoth = conditions.flatMap((c) => index.unit_sets[index.conditions[c].units].flatMap((_, i) => [first, second].map((vector) => Math.abs(vector[index.starts[c] + i]))));
+  const nearest = resolution(first.constructor, ofBoth.reduce((most, size) => (Number.isFinite(size) ? Math.max(most, size) : most), 0));
   let ahead = 0, met = 0;
   for (const group of groupsOf(index, conditions)) {
     const worst = [first, second].map(() => new Float64Array(size).fill(NaN));
@@ -277,13 +286,13 @@ export function pooled(index, first, second, conditions, alike = false) {
         if (Number.isFinite(b) && (both || !alike) && !(b >= worst[1][unit])) worst[1][unit] = b;
       });
       met += shared > 0;
-      ahead += difference > 0;
+      ahead += difference > nearest * shared;
     }
     worst[0].forEach((a, unit) => { const d = a - worst[1][unit]; if (!Number.isNaN(d)) { total[unit] += d; count[unit]++; } });
   }
   const units = [...count.keys()].filter((unit) => count[unit]);
   return {
-    values: units.map((unit) => total[unit] / count[unit]), units, ahead, met,
+    values: units.map((unit) => total[unit] / count[unit]), units, ahead, met, nearest,
     names: index.clusters.length ? units.map((unit) => index.clusters[unit]) : null,
     weights: index.weights.length ? units.map((unit) => index.weights[unit]) : null,
   };
@@ -291,13 +300,12 @@ export function pooled(index, first, second, conditions, alike = false) {
 
 /** Two entries head to head: the simultaneous interval, raw p-values in both directions, and the effect size. */
 export function headToHead(index, first, second, conditions, alike = false) {
-  const { values, names, weights, ahead, met } = pooled(index, first, second, conditions, alike);
+  const { values, names, weights, ahead, met, nearest } = pooled(index, first, second, conditions, alike);
   if (!values.length) return null;
-  const rounded = values.map(Math.fround);
   return {
     n: values.length, clusters: names && new Set(names).size, ahead, met,
-    better: clustersGreater(rounded, names), worse: clustersGreater(rounded.map((d) => -d), names),
-    difference: interval(values, names, weights, { alpha: index.pairwise_alpha, value_range: index.value_range }), effect: rankBiserial(clusterMeans(rounded, names)),
+    better: clustersGreater(values, names, nearest), worse: clustersGreater(values.map((d) => -d), names, nearest),
+    difference: interval(values, names, weights, { alpha: index.pairwise_alpha, value_range: index.value_range, limit: index.limit }), effect: rankBiserial(clusterMeans(values, names), nearest),
   };
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from imharness.leaderboard import Row, Table, Value, mean_value, missing, ranked
 from imharness.tracks import Query
-from imharness_iqa.tables.data import PAPER, UNIT, computed, image_column, read_sources
+from imharness_iqa.tables.data import PAPER, SHARE, UNIT, computed, image_column, read_sources
 from imharness_iqa.tables.formulas import Columns
 from imharness_iqa.tables.part import Part
 
@@ -67,6 +67,7 @@ def tables(query: Query, note: str) -> list[Table]:
             if radius
             else "Pairs of images with different smoothed scores, neither of which abstains, %; with median smoothing, "
             "whose intervals are made for one radius, those that keep their order within it.",
+            limits=SHARE,
         )
         for k, radius in enumerate(RADII)
     ]

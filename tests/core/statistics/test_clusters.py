@@ -26,7 +26,8 @@ from imharness.results.report import PairedScores
 from imharness.statistics import bootstrap as module
 from imharness.statistics.bootstrap import RESAMPLES, drawn, mean_intervals, one_sided_alpha, percentiles, resampled
 from imharness.statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds
-from imharness.statistics.head_to_head import head_to_head, rank_biserial
+from imharness.statistics.head_to_head import head_to_head
+from imharness.statistics.wilcoxon import rank_biserial
 from imharness.statistics.win_rates import win_rates
 
 RNG = np.random.default_rng(0)
@@ -130,9 +131,9 @@ def test_too_few_clusters_have_no_interval_and_no_test() -> None:
 
 
 def test_a_test_by_cluster_is_scipy_s_over_the_means() -> None:
-    means = [np.float32(X[name == CLUSTERS].mean()) for name in dict.fromkeys(CLUSTERS.tolist())]
-    np.testing.assert_array_equal(cluster_means(X[None], CLUSTERS)[0], means)
-    theirs = scipy.stats.wilcoxon(np.float64(means), alternative="greater").pvalue
+    means = [X[name == CLUSTERS].mean() for name in dict.fromkeys(CLUSTERS.tolist())]
+    np.testing.assert_allclose(cluster_means(X[None], CLUSTERS)[0], means, rtol=1e-14)
+    theirs = scipy.stats.wilcoxon(means, alternative="greater").pvalue
     assert clusters_greater(X, CLUSTERS)[0] == pytest.approx(theirs, rel=1e-12)
     codes, size = coded(CLUSTERS)
     assert (codes[0], codes[1], size) == (0, 1, 8)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imharness.statistics import NotTestable
-from imharness.statistics.head_to_head import head_to_head, rank_biserial, tie_groups
+from imharness.statistics.head_to_head import head_to_head, tie_groups
+from imharness.statistics.wilcoxon import rank_biserial
 
 
 def one(d: np.ndarray, tests: int = 2):

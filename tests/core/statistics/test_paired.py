@@ -1,13 +1,21 @@
 """The vectorised Wilcoxon test against scipy's, case by case."""
 
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from imharness.statistics import NotTestable
-from imharness.statistics.wilcoxon import adjust, fewest_units, wilcoxon_both, wilcoxon_greater
+from imharness.statistics.wilcoxon import (
+    adjust,
+    fewest_units,
+    rank_biserial,
+    resolution,
+    wilcoxon_both,
+    wilcoxon_greater,
+)
 
 
 def scipy_p(row: np.ndarray) -> float:
@@ -154,3 +162,32 @@ def test_the_fewest_units_of_a_test_that_can_succeed(tests: int) -> None:
     n = fewest_units(tests, 0.05)
     lowest = [float(adjust(np.r_[wilcoxon_greater(np.ones((1, k))), np.ones(tests - 1)])[0]) for k in (n - 1, n)]
     assert lowest[1] < 0.05 <= lowest[0]
+
+
+def shares(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Shares of 35 or 70 pairs in percent, of two entries under three conditions ``(2, 3, n)``, as exact fractions."""
+    reversed_pairs = rng.integers(0, 36, (2, 3, n)) * rng.integers(1, 3, (1, 3, n))
+    return np.array([Fraction(100 * int(x), 70) for x in reversed_pairs.ravel()], dtype=object).reshape(2, 3, n)
+
+
+@pytest.mark.parametrize("n", [12, 36, 60])
+def test_shares_that_were_stored_with_32_bits_have_the_p_of_exact_fractions(n: int) -> None:
+    parted = 0
+    for seed in range(20):
+        exact = shares(np.random.default_rng(seed), n)
+        stored = exact.astype(float).astype(np.float32)
+        ranks = np.array([int(72 * 70 * x) for x in (exact[0] - exact[1]).sum(axis=0)], dtype=float)
+        gaps = (stored[0].astype(float) - stored[1]).mean(axis=0)
+        near = resolution(stored.reshape(2, -1)).max()
+        assert wilcoxon_greater(gaps, near)[0] == pytest.approx(scipy_p(ranks), rel=1e-12)
+        assert wilcoxon_greater(-gaps, near)[0] == pytest.approx(scipy_p(-ranks), rel=1e-12)
+        assert rank_biserial(gaps[None], near)[0] == pytest.approx(rank_biserial(ranks[None])[0], rel=1e-12)
+        parted += bool(wilcoxon_greater(gaps)[0] != pytest.approx(scipy_p(ranks), rel=1e-9))
+    assert parted > 0, "without the resolution rounding parts ties, or the test says nothing"
+
+
+def test_what_64_bits_tell_apart_is_told_apart_and_scores_that_are_none_do_not_count() -> None:
+    scores = np.array([[1e6, 1e6 + 0.01, np.nan, np.inf], [1.0, -2.0, 0.0, np.nan]])
+    np.testing.assert_allclose(resolution(scores), [1e-8, 2e-14], rtol=1e-6)
+    np.testing.assert_allclose(resolution(scores.astype(np.float32)), [1.0, 2e-6], rtol=1e-6)
+    assert resolution(np.full((1, 3), np.nan)).tolist() == [0]

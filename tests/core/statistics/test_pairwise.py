@@ -75,6 +75,22 @@ def test_pairs_of_single_clusters_are_tested_as_scipy_tests_their_rounded_differ
     np.testing.assert_array_equal(single.rate, double.rate)
 
 
+def test_wins_on_shares_of_32_bits_are_those_on_whole_numbers() -> None:
+    """Six entries on 40 clusters of one to three images: shares of 60 pairs, so that many differences are equal."""
+    rng = np.random.default_rng(5)
+    counts = np.clip(rng.integers(5, 50, (1, 90)) + np.arange(6)[:, None] + rng.integers(-4, 5, (6, 90)), 0, 60)
+    names = rng.permutation(np.arange(90) % 40)
+    shares = [(block / 60 * 100).astype(np.float32) for block in (counts, counts[:, ::-1])]
+    stored, exact = (
+        win_rates(kind, higher_wins=True, clusters=[names] * 2) for kind in (shares, [counts, counts[:, ::-1]])
+    )
+    np.testing.assert_array_equal(stored.rate, exact.rate)
+    for i, j in zip(*np.triu_indices(6, 1), strict=True):
+        gaps = shares[0][i].astype(float) - shares[0][j], counts[i] - counts[j]
+        near = 1e-6 * shares[0].max()
+        np.testing.assert_allclose(clusters_both(gaps[0], names, near), clusters_both(gaps[1], names, 1e-9), rtol=1e-12)
+
+
 def test_identical_entries_are_not_testable() -> None:
     assert np.isnan(win_rates([np.ones((2, 9))], higher_wins=True).rate).all()
 

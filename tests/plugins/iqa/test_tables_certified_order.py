@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from tests.comparing import compare
 from tests.iqa_rows import Finished
 
 from imharness.cli.commands import component, context
@@ -76,6 +77,34 @@ def test_certificates_are_ranked_by_the_pairs_that_they_promise_beside_no_defens
     _, numbers = report.comparisons[0].stored()
     mine = numbers[report.comparisons[0].entries.index("x/rs")]
     assert sorted(mine) == pytest.approx(sorted(2 * np.array(shares) - np.mean(shares)), rel=1e-5)
+
+
+def test_no_interval_of_what_is_promised_goes_beyond_all_pairs(finished: Finished) -> None:
+    """Of eight images one has no certificate: 75 % of pairs, with a standard error of 21."""
+    scores = np.arange(1.0, 9.0).tolist()
+    labels = {"low": scores, "high": scores, "entry": ["x/rs"] * 8}
+    order = write(finished, {"score": scores, "reach": [0.3] * 7 + [0.01], **labels})["certified-order"]["x/rs"]
+    report = families.certificates(finished.query(), 0.05)
+    (ranking,), rows = report.rankings, {row.label: row.values for row in report.tables[0].rows}
+    comparison, numbers = report.comparisons[0].stored()
+    assert compare(comparison.model_copy(update={"limit": None}), numbers, "x/rs", "harness/none").difference.high > 120
+    ends = [
+        rows["x/rs"]["gain"].high,
+        ranking.places["x/rs"].against.high,
+        compare(comparison, numbers, "x/rs", "harness/none").difference.high,
+        -compare(comparison, numbers, "harness/none", "x/rs").difference.low,
+    ]
+    assert ends == [100] * 4
+    assert (order["r1"].value, rows["x/rs"]["gain"].value) == (pytest.approx(75), pytest.approx(75))
+    assert all(0 <= value.low < value.high <= 100 for value in order.values() if value.low is not None)
+
+
+def test_no_interval_of_pairs_that_are_kept_goes_below_none(finished: Finished) -> None:
+    """Two of eight images have certificates: most resamples have neither, and their mean is below 0."""
+    scores = np.arange(1.0, 9.0).tolist()
+    row = write(finished, {"score": scores, "low": scores, "high": scores, "reach": [0.3] * 2 + [0.0] * 6})
+    value = row["certified-order"]["x/rs"]["r1"]
+    assert (value.value, value.low) == (pytest.approx(100 / 28), 0)
 
 
 def test_a_pair_keeps_its_order_in_two_classes_within_both_radii(finished: Finished) -> None:
