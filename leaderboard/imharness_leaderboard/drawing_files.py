@@ -240,7 +240,8 @@ def front_note(view: RankingView) -> str:
         if view.front and view.front.shade
         else ""
     )
-    return f"Squares are controls; the line joins entries that no other entry beats in both{shade}."
+    joined_entries = "the line joins entries that no other entry beats in both, on the units that the two share"
+    return f"Squares are controls; {joined_entries}{shade}."
 
 
 def heat_note(view: RankingView) -> str:
