@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import torch
 
 from imharness.planning.plan import Graph
-from imharness.results.entries import NOT_JUDGED
+from imharness.results.entries import FLAGGED, NOT_JUDGED, NOT_REPRODUCED
 from imharness.results.identity import digest
+from imharness.results.labels import id_of
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.tables import several
 from imharness.running.device import device_name
@@ -83,8 +84,21 @@ def report_of(run: Run, findings: Findings, leaderboards: Sequence[Leaderboard] 
                 for line in near_copies(leaderboard, run.store.numbers(leaderboard), run.opened.ids)
             )
         ),
+        ranking=tuple(dict.fromkeys(flagged_in(leaderboards, run.opened.ids))),
         claims=tuple(measured(claim, leaderboards) for claim in run.submission.claims),
     ).sealed()
+
+
+def flagged_in(leaderboards: Sequence[Leaderboard], ids: Collection[str]) -> Iterator[str]:
+    """Yield a line for each flag of the rankings on an entry with a component of `ids`, without earlier decisions.
+
+    Where no entry can be judged, flags say nothing of these.
+    """
+    decided = tuple(f"{decision}: " for decision in (FLAGGED, NOT_REPRODUCED, NOT_JUDGED))
+    for ranking in (each for leaderboard in leaderboards for each in leaderboard.rankings if not each.void):
+        for label, position in ranking.places.items():
+            if any(id_of(component) in ids for component in label.split(" + ")):
+                yield from (f"{label}: {flag}" for flag in position.flags if not flag.startswith(decided))
 
 
 def _unjudged(run: Run, findings: Findings) -> Iterator[str]:
@@ -151,7 +165,8 @@ def store_submission(run: Run, report: SubmissionReport) -> None:
 def write_ledger(run: Run, report: SubmissionReport) -> None:
     """Write the outcome into the ledger: added or re-scored, or refused where a run that broke off has no task.
 
-    Further lines say why it is not judged yet, and why it is flagged.
+    Further lines say why it is not judged yet, and why it is flagged. Flags of the rankings are no decisions: they hold
+    as long as the rankings have them.
     """
     ledger = Ledger(run.store.address)
     earlier = any(line.name == run.name and line.decision == "added" for line in ledger.lines())
@@ -167,7 +182,7 @@ def write_ledger(run: Run, report: SubmissionReport) -> None:
         worst = max(strongest, key=lambda gain: gain.gain)
         text += f"; strongest trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
     ledger.append(run.name, run.opened.ids, decision, text, report=report.seal, manifest=manifest, lock=run.lock)
-    flags = report.flags()
+    flags = report.model_copy(update={"ranking": ()}).flags()
     if report.unjudged:
         ledger.append(run.name, run.opened.ids, NOT_JUDGED, "; ".join(report.unjudged)[:1500], report=report.seal)
     if flags:

@@ -145,6 +145,8 @@ class SubmissionReport(_Frozen):
     unavailable: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     """Entries whose numbers are those of others, within noise."""
+    ranking: tuple[str, ...] = ()
+    """Why the rankings flag the entries, in addition to what was decided about them."""
     unjudged: tuple[str, ...] = ()
     """What took too long twice, tasks and checks included: until it is tried again, the entries are not judged."""
     claims: tuple[ClaimResult, ...] = ()
@@ -157,7 +159,7 @@ class SubmissionReport(_Frozen):
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
         later = {
-            name for name in ("chance_level", "copies", "unjudged") if not getattr(self, name)
+            name for name in ("chance_level", "copies", "ranking", "unjudged") if not getattr(self, name)
         }  # older reports lack them
         return digest(self.model_dump(mode="json", exclude={"seal", *later}))
 
@@ -180,7 +182,8 @@ class SubmissionReport(_Frozen):
             f"{c.what}: claimed {c.claimed:g}, measured {_number(c.measured)}" for c in self.claims if not c.holds
         ]
         return tuple(
-            " ".join(text.split())[:400] for text in [*audits, *self.copies, *claims, *tasks, *failed, *self.attempts]
+            " ".join(text.split())[:400]
+            for text in [*audits, *self.copies, *self.ranking, *claims, *tasks, *failed, *self.attempts]
         )
 
 

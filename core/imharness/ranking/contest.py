@@ -138,6 +138,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         may_be_best=tuple(entries[i] for i in standing.may_be_best),
         outcome=outcome,
         claim=claim,
+        void=rules.void,
         findings=findings_of(rules, standing, places, row_values),
         proxies=rules.proxies,
     )

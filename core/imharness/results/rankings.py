@@ -222,6 +222,8 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     may_be_best: tuple[str, ...] = ()
     outcome: Outcome = "nobody"
     claim: str
+    void: str = ""
+    """Why no entry can be judged, which then flags all of them, whatever they are."""
     findings: tuple[Finding, ...] = Field(default=())
     """What the leaderboard found: shown, ruled out and open, each sentence with its numbers."""
     proxies: tuple[str, ...] = ()
