@@ -17,6 +17,7 @@ from imharness_reconstruction.inversion import flat, unit
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients
 from imharness_reconstruction.rounds import shared_in
+from imharness_reconstruction.undoing import as_read
 
 SHARE = 0.05
 """The largest share of a flat image's distance that a converged inversion may leave above the attainable."""
@@ -66,13 +67,12 @@ def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) ->
     of that and `attainable` where it is above `SAME`.
     """
     masks = survivors(shared.gradients)
-    mask = None if masks is None else flat(masks)
     wanted = unit(flat(shared.gradients))
 
     def distance(images: torch.Tensor) -> torch.Tensor:
         computed = averaged(image_gradients(network, images, shared.targets), shared.mean)
-        ours = flat({name: computed[name] for name in shared.gradients})
-        return (unit(ours if mask is None else ours * mask) - wanted).square().sum(dim=1) / 2
+        kept = {name: computed[name] if masks is None else computed[name] * masks[name] for name in shared.gradients}
+        return (unit(flat(as_read(kept, shared.gradients))) - wanted).square().sum(dim=1) / 2
 
     takes_part = torch.zeros(len(shared.mean), len(rebuilt), device=rebuilt.device)
     takes_part.index_add_(1, shared.origin, (shared.mean > 0).to(takes_part.dtype))

@@ -19,6 +19,7 @@ from imharness.gradients import Gradients, ImageRng, Images, Progress, Reconstru
 from imharness_reconstruction.captured import captured
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import image_gradients, labels_from_gradients
+from imharness_reconstruction.undoing import as_read
 
 DECAYS, DECAY = (3, 5, 7), 0.1
 BETAS, EPS = (0.9, 0.999), 1e-8
@@ -124,7 +125,7 @@ class GradientInversion(ReconstructionAttack):
             paces, number = self.paces(steps).to(x.device), positions.new_zeros(1)
 
             def step_of(rows: Rows) -> Callable[[], None]:
-                return captured(partial(self._step, model, [*gradients], rows, paces, number), x.device)
+                return captured(partial(self._step, model, gradients, rows, paces, number), x.device)
 
             step = step_of(rows)
             for done in range(1, steps + 1):
@@ -148,15 +149,15 @@ class GradientInversion(ReconstructionAttack):
         return tensors if self.starts == 1 else [t.repeat(self.starts, *[1] * (t.ndim - 1)) for t in tensors]
 
     def _step(
-        self, model: torch.nn.Module, names: list[str], rows: Rows, paces: torch.Tensor, number: torch.Tensor
+        self, model: torch.nn.Module, shared: Gradients, rows: Rows, paces: torch.Tensor, number: torch.Tensor
     ) -> None:
         """Take the step with the number ``(1,)`` of all rows, in place; those that have stopped stay as they are."""
         leaf = rows.x.detach().requires_grad_(True)
         computed = image_gradients(model, leaf, rows.labels)
-        ours = [computed[name] for name in names]
+        ours = {name: computed[name] for name in shared}
         if rows.masks is not None:
-            ours = [values * mask for values, mask in zip(ours, rows.masks, strict=True)]
-        gap = CosineDistance.apply(*ours, *rows.wanted)
+            ours = {name: values * mask for (name, values), mask in zip(ours.items(), rows.masks, strict=True)}
+        gap = CosineDistance.apply(*as_read(ours, shared).values(), *rows.wanted)
         loss = gap + self.prior(model, leaf)
         (slope,) = torch.autograd.grad(loss.sum(), leaf)
         torch.where(rows.going, loss.detach(), rows.lowest, out=rows.lowest)

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from imharness.gradients import Gradients, Progress, ReconstructionAttack
 from imharness_reconstruction.per_image import image_gradients
+from imharness_reconstruction.undoing import as_read
 from imharness_vision.lbfgs import minimise
 
 Dummy = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -117,9 +118,10 @@ class GradientMatching(ReconstructionAttack):
             def distance(flat: torch.Tensor, rows: torch.Tensor, chosen: torch.Tensor = chosen) -> torch.Tensor:
                 indices = chosen[rows]
                 computed = image_gradients(model, *dummy(flat, indices))
-                gap = {name: computed[name] - values[indices] for name, values in gradients.items()}
                 if masks is not None:
-                    gap = {name: values * masks[name][indices] for name, values in gap.items()}
+                    computed = {name: computed[name] * mask[indices] for name, mask in masks.items()}
+                computed = as_read(computed, gradients)
+                gap = {name: computed[name] - values[indices] for name, values in gradients.items()}
                 return sum(values.square().flatten(1).sum(dim=1) for values in gap.values())
 
             def report(done: int, total: int, number: int = number) -> None:

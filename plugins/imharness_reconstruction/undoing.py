@@ -5,9 +5,15 @@ inverse that everybody can compute who has the defense. Attacks that match gradi
 same. So the map is fitted on gradients of other images, ``shared = a * plain + b`` for each coordinate; where it
 explains what the defense returns, the attack gets ``(shared - b) / a``. Noise, pruning and clipping are not such maps
 and stay.
+
+Nor is a factor for each parameter that is drawn anew, or follows from the gradient, as where each is divided by its
+length. That hides one number of each parameter, and leaves its direction. Losses over all coordinates fail all the
+same: what has the largest factor decides. Who knows the defense compares directions, see `Directions`: of digits behind
+a LeNet of ReLUs InvGrad then rebuilds 25.5 dB, 7.5 without, and 25.2 where nothing is defended.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -22,8 +28,45 @@ FLAT = 1e-6
 """A factor below this share of the largest one of its parameter has no inverse in float32: the coordinate stays."""
 
 
+MOVED, SURE = 2.0, 5.0
+"""A parameter is moved against others by a factor of more, in the median over probes; a factor counts that is so many
+times its error, and of which what was returned has more than of anything else."""
+
+
+class Directions(dict[str, torch.Tensor]):
+    """Gradients ``(N, *shape)`` of which only the direction of each parameter counts.
+
+    Each has the length that is usual for its parameter, in `usual`, as a share of the whole gradient's. Compare others
+    with them after `as_read`.
+    """
+
+    def __init__(self, gradients: Gradients, usual: Mapping[str, torch.Tensor]) -> None:
+        super().__init__(_with_lengths(gradients, usual))
+        self.usual = usual
+
+
+def as_read(computed: Gradients, shared: Gradients) -> Gradients:
+    """Return computed gradients as shared ones are read: as they are, or with the lengths that `Directions` have."""
+    return _with_lengths(computed, shared.usual) if isinstance(shared, Directions) else computed
+
+
+def _with_lengths(gradients: Gradients, usual: Mapping[str, torch.Tensor]) -> Gradients:
+    return {name: values * _over(values, usual[name] / _lengths(values)) for name, values in gradients.items()}
+
+
+def _lengths(values: torch.Tensor) -> torch.Tensor:
+    """Return the length of each row ``(N,)``, of zeros a tiny one; its slope is finite everywhere."""
+    return (values.flatten(1).square().sum(dim=1) + torch.finfo(values.dtype).tiny).sqrt()
+
+
+def _over(values: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    return factor.view(-1, *[1] * (values.ndim - 1))
+
+
 def undone(shared: Gradients, plain: Gradients, protect: Callable[[Gradients], Gradients]) -> Gradients:
     """Return the shared gradients ``(N, *shape)`` with an affine map of each coordinate undone, or as they are.
+
+    Where factors of parameters hide their lengths they become `Directions`.
 
     `plain`: gradients ``(PROBES, *shape)`` of other images; `protect`: the defense. A coordinate that is 0 for all of
     them gets the median factor of its parameter.
@@ -36,11 +79,29 @@ def undone(shared: Gradients, plain: Gradients, protect: Callable[[Gradients], G
         factor, offset, error = _fitted(double(values), double(defended[name]))
         size = double(defended[name]).square().mean().sqrt()
         if not error <= EXPLAINED * size:
-            return shared
+            return _directions(shared, plain, defended)
         invertible = factor.abs() > FLAT * factor.abs().max()
         back = (double(shared[name]) - offset) / torch.where(invertible, factor, 1)
         recovered[name] = torch.where(invertible, back, double(shared[name])).to(shared[name])
     return recovered
+
+
+def _directions(shared: Gradients, plain: Gradients, defended: Gradients) -> Gradients:
+    """Return `Directions` if the defense changes the ratio of parameters' lengths, else the gradients as they are."""
+    logs = []
+    for name, values in plain.items():
+        before, after = double(values).flatten(1), double(defended[name]).flatten(1)
+        size, along = before.square().sum(dim=1), (before * after).sum(dim=1)
+        rest = (after.square().sum(dim=1) * size - along.square()).clamp(min=0).sqrt()
+        seen = (along > 0) & (along > SURE * rest / before.shape[1] ** 0.5) & (along > rest)
+        logs.append((along / size).log().where(seen, torch.nan))
+    factors = torch.stack(logs)
+    apart = (factors - factors.nanmedian(dim=0).values).abs().nan_to_num(0)
+    if not apart.median(dim=1).values.amax() > math.log(MOVED):
+        return shared
+    lengths = {name: _lengths(values) for name, values in plain.items()}
+    whole = torch.stack([*lengths.values()]).square().sum(dim=0).sqrt()
+    return Directions(shared, {name: (length / whole).median() for name, length in lengths.items()})
 
 
 def _fitted(plain: torch.Tensor, defended: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

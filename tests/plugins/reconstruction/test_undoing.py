@@ -4,9 +4,12 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.contracts.randomness import generator
 from imharness.gradients import ImageRng
 from imharness.testing.placement import MAC, acted_accelerator
-from imharness_reconstruction.undoing import PROBES, undone
+from imharness_reconstruction.convergence import Shared, matching
+from imharness_reconstruction.per_image import image_gradients
+from imharness_reconstruction.undoing import PROBES, Directions, undone
 
 CPU = torch.device("cpu")
 
@@ -61,3 +64,70 @@ def test_gradients_of_zeros_stay_zeros() -> None:
     )
     for values in recovered.values():
         assert not values.any()
+
+
+def factors_of(how: str, gradients: dict[str, torch.Tensor], seed: int) -> dict[str, torch.Tensor]:
+    """Multiply each parameter of each row by a factor that is drawn, or by one over its length."""
+    rng = torch.Generator().manual_seed(seed)
+    scaled = {}
+    for name, values in gradients.items():
+        rows = values.flatten(1)
+        factor = (1.5 * torch.randn(len(rows), generator=rng)).exp() * (20 if name.endswith("bias") else 1)
+        factor = 1 / torch.linalg.vector_norm(rows, dim=1) if how == "length" else factor
+        scaled[name] = values * factor.view(-1, *[1] * (values.ndim - 1))
+    return scaled
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor, dict, dict]:
+    """Return a network as initialised, four digits with labels, their gradients, and those of other digits."""
+    images = installed().one("dataset", "harness/digit-images[size=18]").build(CPU)
+    labels = torch.tensor(images.columns["label"]).long()
+    build = installed().one("model", "harness/lenet[activation=relu,channels=16]").build(CPU)
+    network = build((3, 18, 18), 10, generator(3)).eval().requires_grad_(False)
+    private, probes = (images.load(list(rows)) for rows in (range(4), range(200, 200 + PROBES)))
+    plain = [image_gradients(network, x, labels[at]) for x, at in ((private, slice(4)), (probes, slice(200, 208)))]
+    return network, private, labels[:4], plain[0], plain[1]
+
+
+@pytest.mark.parametrize("how", ["drawn", "length"])
+def test_factors_of_parameters_that_nobody_can_know_hide_no_image(digits: tuple, how: str) -> None:
+    network, private, labels, plain, probes = digits
+    shared = factors_of(how, plain, 1)
+    read = undone(shared, probes, lambda gradients: factors_of(how, gradients, 2))
+    assert isinstance(read, Directions)
+    rebuilt, converged = {}, {}
+    attack = installed().one("attack", "harness/invgrad").with_parameters(steps=120).build(CPU)
+    targets = torch.nn.functional.one_hot(labels, 10).float()
+    for name, gradients in (("plain", plain), ("shared", shared), ("read", read)):
+        images = attack(gradients, network, (3, 18, 18), ImageRng(range(4), CPU), lambda done, total: None)
+        rebuilt[name] = float(-10 * (images - private).square().mean(dim=(1, 2, 3)).log10().mean())
+        fit = matching(network, Shared(gradients, private, targets, torch.arange(4), torch.eye(4)), images)
+        converged[name] = int(fit["converged"].sum())
+    assert rebuilt["read"] > rebuilt["plain"] - 3
+    if how == "drawn":
+        assert rebuilt["shared"] < rebuilt["plain"] - 6, rebuilt
+    assert converged["read"] >= converged["plain"] - 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model", ["lenet", "lenet[activation=relu,channels=16]", "convnet8[width=4]"])
+def test_honest_gradients_of_networks_are_read_as_they_are(model: str, seed: int, digits: tuple) -> None:
+    """Noise, pruning, and clipping, which scales all parameters alike."""
+    _, private, labels, *_ = digits
+    build = installed().one("model", f"harness/{model}").build(CPU)
+    network = build((3, 18, 18), 10, generator(seed)).eval().requires_grad_(False)
+    shared, probes = (
+        image_gradients(network, images, torch.cat([labels] * (len(images) // 4)))
+        for images in (private, torch.cat([private, private.flip(3)]))
+    )
+
+    def clipped(gradients: dict) -> dict:
+        whole = torch.stack([values.flatten(1).square().sum(dim=1) for values in gradients.values()]).sum(dim=0).sqrt()
+        return {name: v * (0.1 / whole).clamp(max=1).view(-1, *[1] * (v.ndim - 1)) for name, v in gradients.items()}
+
+    names = ("gaussian-gradient", "laplacian-gradient", "gradient-pruning", "gradient-pruning[share=0.9]")
+    honest = [installed().one("defense", f"harness/{name}").build(CPU) for name in names]
+    for protect in (*honest, lambda gradients, rng: clipped(gradients)):
+        streams = ImageRng(range(seed, seed + PROBES), CPU)
+        assert undone(shared, probes, lambda g, protect=protect, rng=streams: protect(g, rng)) is shared
