@@ -71,8 +71,8 @@ def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) ->
 
     def distance(images: torch.Tensor) -> torch.Tensor:
         computed = averaged(image_gradients(network, images, shared.targets), shared.mean)
-        kept = {name: computed[name] if masks is None else computed[name] * masks[name] for name in shared.gradients}
-        return (unit(flat(as_read(kept, shared.gradients))) - wanted).square().sum(dim=1) / 2
+        masked = {name: computed[name] if masks is None else computed[name] * masks[name] for name in shared.gradients}
+        return (unit(flat(as_read(masked, shared.gradients))) - wanted).square().sum(dim=1) / 2
 
     takes_part = torch.zeros(len(shared.mean), len(rebuilt), device=rebuilt.device)
     takes_part.index_add_(1, shared.origin, (shared.mean > 0).to(takes_part.dtype))

@@ -7,7 +7,7 @@ compared with queries at random projections (`imharness.running.projections`), o
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -21,7 +21,7 @@ from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import Images, Scores
 from imharness.planning.profile import Profile
-from imharness.running.projections import follow_scores
+from imharness.running.projections import STEPS, Followed, follow_scores, follow_steps
 from imharness.running.secret_split import hidden
 from imharness_submissions.gradient_audit import IMAGES, chosen_by
 from imharness_submissions.report import GradientAudit
@@ -51,7 +51,28 @@ def examine_metric(
     trial = _drawn(registry, profile, device, compared=isinstance(metric, FullReferenceMetric))
     if trial is None:
         return None
-    built, batches = metric.build(device), []
+    built = metric.build(device)
+    compared = [(follow_scores, "one level")]
+    if trial.reference is not None:
+        compared.append((follow_steps, f"{' and '.join(map(str, STEPS))} levels"))
+    flags = []
+    for follow, size in compared:
+        batches = list(_followed(follow, built, trial, device))
+        misled, cosine = (torch.cat([getattr(batch, name) for batch in batches]) for name in ("misled", "cosine"))
+        if float(misled.mean()) > 0:
+            flags.append(
+                f"misleading gradients: along random changes of {size} of 8 bits the slopes of its gradient and those "
+                f"found by queries have a cosine of {float(cosine.nanmean()):.2f}; declare differentiable=False"
+            )
+    return GradientAudit(
+        component=metric.label, metric=metric.label, images=len(trial.images), gains=(), flags=tuple(flags)
+    )
+
+
+def _followed(
+    follow: Callable[..., Followed], built: Callable[..., Scores], trial: TrialImages, device: torch.device
+) -> Iterator[Followed]:
+    """Compare slopes with queries, batch by batch."""
     for start in range(0, len(trial.images), trial.batch):
         some = slice(start, start + trial.batch)
         beside = () if trial.reference is None else (trial.reference[some],)
@@ -60,15 +81,7 @@ def examine_metric(
             return built(images, *beside)
 
         streams = ImageRng([secrets.randbelow(2**31) for _ in trial.images[some]], device)
-        batches.append(follow_scores(score, trial.images[some], streams))
-    misled, cosine = (torch.cat([getattr(batch, name) for batch in batches]) for name in ("misled", "cosine"))
-    flags: tuple[str, ...] = ()
-    if float(misled.mean()) > 0:
-        flags = (
-            "misleading gradients: along random changes of one level of 8 bits the slopes of its gradient and those "
-            f"found by queries have a cosine of {float(cosine.nanmean()):.2f}; declare differentiable=False",
-        )
-    return GradientAudit(component=metric.label, metric=metric.label, images=len(trial.images), gains=(), flags=flags)
+        yield follow(score, trial.images[some], streams)
 
 
 def _drawn(registry: Registry, profile: Profile, device: torch.device, *, compared: bool) -> TrialImages | None:

@@ -54,6 +54,23 @@ def _mse(x: Images, r: Images) -> Scores:
     return (x - r).square().mean(dim=(1, 2, 3))
 
 
+class Ripple(FullReferenceMetric):
+    """The root mean square difference with a ripple of a few levels, whose gradient says nothing of such steps."""
+
+    info = MetricInfo(id="acme/ripple", version="1", higher_means="worse_quality", unit="1")
+    size: float = Field(default=10.0, description="The slope of the ripple.")
+    period: float = Field(default=4.0, description="Its period, in levels of 8 bits.")
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        k = 2 * torch.pi * 255 / self.period
+
+        def score(images: Images, reference: Images) -> Scores:
+            ripple = torch.sin(k * (images - reference)).mean(dim=(1, 2, 3)) / k
+            return (_mse(images, reference) + 1e-12).sqrt() + self.size * ripple
+
+        return score
+
+
 class WideMetric(NoReferenceMetric):
     """Sharpness, said to lie between 0 and a billion: every shift is a small share of that."""
 

@@ -9,6 +9,7 @@ from tests.blind import iqa_cheats as cheats
 from tests.blind import reconstruction_cheats
 from tests.blind.hidden_grades import WrittenGrade
 from tests.blind.leaderboards import STRANGERS
+from tests.blind.perceptual_cheats import Ripple
 from tests.submissions.conftest import PROFILE
 
 from imharness.components.provenance import Registered
@@ -88,3 +89,13 @@ def test_an_honest_distance_is_tried_where_references_are_images_of_the_data_set
         audit = examine_metric(installed().one("metric", "harness/l2"), installed(), load_profile(str(path)), CPU)
         assert (audit is not None) == is_tried
         assert audit is None or audit.flags == ()
+
+
+def test_a_ripple_of_a_few_levels_in_a_distance_is_named(tmp_path: Path) -> None:
+    """Its gradient is right for changes of one level, and says nothing of larger ones, which attacks make."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(PROFILE.replace(TRIED, "harness/crossed-pairs[size=48]"))
+    audit = examine_metric(Ripple(), installed(), load_profile(str(path)), CPU)
+    assert audit is not None
+    (flag,) = audit.flags
+    assert "along random changes of 2 and 4 levels" in flag

@@ -19,7 +19,9 @@ this repository reach 0.6 at least, and 0.9 where they are linear; the identity 
 0.25 at the lowest quality. Not found is a gradient that is right for these changes alone.
 
 A score is one number, so its gradient is compared with queries directly: `follow_scores` changes images by one level of
-8 bits, and the slopes that the gradient promises along these changes must be those of the scores.
+8 bits, and the slopes that the gradient promises along these changes must be those of the scores. A distance may add a
+ripple with a period of a few levels: its gradient is right, and says nothing of the steps of levels that attacks take.
+So `follow_steps` asks about changes of single values by `STEPS` levels, too.
 
 What comes back along the gradient is linear in what comes in from behind, whatever D does. So one that is right for the
 directions of these trials, and another one for the gradient of a score, is found by `unequal_sums`.
@@ -27,7 +29,7 @@ directions of these trials, and another one for the gradient of a score, is foun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -65,6 +67,9 @@ honest ones, 1e-4."""
 
 LEVEL, DIRECTIONS, LEAST_SCORE = 1 / 255, 12, 0.25
 """Of scores: the size of a change, the number of changes at each size of squares, and the least cosine."""
+STEPS, LEAST_STEP = (2, 4), 0.5
+"""The larger changes of distances, in levels, and the least cosine: a ripple of period 4 has none of its gradient left
+after changes of 2 levels, one of period 8 after 4, the largest that attacks on distances make."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Followed:
 
     Attributes:
         cosine: of the gradient with the defense, in [-1, 1] up to noise; NaN where no change was answered.
-        least: the least cosine of an honest gradient: `LEAST`, `LEAST_OWN` or `LEAST_SCORE`.
+        least: the least cosine of an honest gradient: `LEAST`, `LEAST_OWN`, `LEAST_SCORE` or `LEAST_STEP`.
         answer: the largest ``|y| / |2 v|``, per value; 0 where outputs stay exactly as they are. Of scores, the
             largest change of a score.
         even: the same for a change of all values of a colour alike, which the mean of an image follows; 0 for scores.
@@ -181,31 +186,56 @@ def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: Imag
         together: how many queries about each image are in one call, which has all N images so many times, one after
             the other. More than 1 are faster for small images, but a score that cheats could tell queries by it.
     """
+    gradient = _gradient(score, images)
+    sides = _sides(*images.shape[2:])
+    return _least([_slopes(side, LEVEL, score, gradient, images, drawn, together) for side in sides], LEAST_SCORE)
+
+
+def follow_steps(score: Callable[[Images], Scores], images: Images, drawn: ImageRng, *, together: int = 1) -> Followed:
+    """Compare the gradient of scores with queries after changes of each value by `STEPS` levels: 48 for each image.
+
+    The arguments are those of `follow_scores`. The cosine is the least of the steps.
+    """
+    gradient = _gradient(score, images)
+    return _least([_slopes(1, step * LEVEL, score, gradient, images, drawn, together) for step in STEPS], LEAST_STEP)
+
+
+def _gradient(score: Callable[[Images], Scores], images: Images) -> Images:
+    """Return the gradient of the scores at images, zeros where none flows."""
     leaf = images.clone().requires_grad_(True)
     with torch.enable_grad():
         scores, gradient = score(leaf), None
         if scores.requires_grad:
             (gradient,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
-    gradient = torch.zeros_like(images) if gradient is None else gradient.nan_to_num()
-    results = [_slopes(side, score, gradient, images, drawn, together) for side in _sides(*images.shape[2:])]
+    return torch.zeros_like(images) if gradient is None else gradient.nan_to_num()
+
+
+def _least(results: Sequence[tuple[torch.Tensor, torch.Tensor]], wanted: float) -> Followed:
+    """Return the least cosine of each image over several comparisons, of which `wanted` is the least honest one."""
     cosines, answers = (torch.stack(column) for column in zip(*results, strict=True))
     least = cosines.nan_to_num(torch.inf).amin(dim=0)
     cosine = least.where(least.isfinite(), torch.nan)
     zero, one = torch.zeros_like(cosine), torch.ones_like(cosine)
-    return Followed(cosine, torch.full_like(cosine, LEAST_SCORE), answers.amax(dim=0), zero, one, zero.bool())
+    return Followed(cosine, torch.full_like(cosine, wanted), answers.amax(dim=0), zero, one, zero.bool())
 
 
 def _slopes(
-    side: int, score: Callable[[Images], Scores], gradient: Images, images: Images, drawn: ImageRng, together: int
+    side: int,
+    size: float,
+    score: Callable[[Images], Scores],
+    gradient: Images,
+    images: Images,
+    drawn: ImageRng,
+    together: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the cosine and the largest change of the score of each image for squares of one size."""
+    """Return the cosine and the largest change of the score of each image for squares, and changes, of one size."""
     most = gradient.abs().flatten(1).kthvalue(max(1, int(0.99 * gradient[0].numel())), dim=1).values
     cut = gradient.clamp(-most[:, None, None, None], most[:, None, None, None])
     scores, predicted = list[Scores](), list[torch.Tensor]()
 
     def queries() -> Iterator[Images]:
         for _ in range(DIRECTIONS):
-            change = LEVEL * _spread(_signs(_gathered(images, side), drawn), side, images)
+            change = size * _spread(_signs(_gathered(images, side), drawn), side, images)
             ahead, behind = storable(images + change), storable(images - change)
             predicted.append(
                 torch.stack([double(vector * (ahead - behind)).flatten(1).sum(dim=1) for vector in (gradient, cut)])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.blind.perceptual_cheats import Ripple
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng
@@ -17,6 +18,7 @@ from imharness.running.projections import (
     Followed,
     follow,
     follow_scores,
+    follow_steps,
     unequal_sums,
 )
 from imharness.running.target import storable, straight_through
@@ -325,6 +327,24 @@ def test_queries_tell_the_gradient_of_a_distance_from_that_of_another_one(distan
         if other != distance_name and {distance_name, other} != {"l2", "mae"}:
             result = follow_scores(claimed(score, distance(other)), images, ImageRng(range(ROWS)))
             assert float(result.misled.mean()) > 0, (other, result.cosine)
+
+
+@pytest.mark.parametrize("period", [3, 4, 5])
+def test_a_ripple_of_levels_is_found_by_larger_steps_alone(period: int) -> None:
+    images, reference = noisy()
+    built = Ripple(period=period).build(CPU)
+    for compare, named in ((follow_scores, False), (follow_steps, True)):
+        result = compare(lambda x: built(x, reference), images, ImageRng(range(ROWS)))
+        assert bool(result.misled.mean() > 0) == named, (compare, result.cosine)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("distance_name", [*DISTANCES, "linf", "psnr"])
+def test_larger_steps_find_no_honest_distance(distance_name: str, seed: int) -> None:
+    images, reference = noisy()
+    built = installed().one("metric", distance_name).build(CPU)
+    streams = ImageRng(range(100 * seed, 100 * seed + ROWS))
+    assert float(follow_steps(lambda x: built(x, reference), images, streams).misled.mean()) <= 0
 
 
 def test_a_score_without_slopes_or_without_a_gradient_is_found_where_the_other_is_there() -> None:
