@@ -67,7 +67,7 @@ def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) ->
     of that and `attainable` where it is above `SAME`.
     """
     masks = survivors(shared.gradients)
-    wanted = unit(flat(shared.gradients))
+    wanted = unit(flat(as_read(shared.gradients, shared.gradients)))
 
     def distance(images: torch.Tensor) -> torch.Tensor:
         computed = averaged(image_gradients(network, images, shared.targets), shared.mean)

@@ -116,7 +116,7 @@ class GradientInversion(ReconstructionAttack):
             rows = Rows(
                 (0.5 + 0.2 * first).clamp(0, 1),
                 labels,
-                self._of_starts(directions(gradients)),
+                self._of_starts(directions(as_read(gradients, gradients))),
                 None if masks is None else self._of_starts([masks[name] for name in gradients]),
             )
             x, lowest, positions = rows.x.clone(), rows.lowest.clone(), torch.arange(len(labels), device=labels.device)

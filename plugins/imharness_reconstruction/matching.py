@@ -106,7 +106,8 @@ class GradientMatching(ReconstructionAttack):
         a wrong image L-BFGS leaves a large share of the gradient, and what a right one leaves is noise.
         """
         masks = survivors(gradients) if self.surviving else None
-        squared_length = sum(values.square().flatten(1).sum(dim=1) for values in gradients.values())
+        wanted = as_read(gradients, gradients)
+        squared_length = sum(values.square().flatten(1).sum(dim=1) for values in wanted.values())
         enough, best, lowest = self.tolerance * squared_length, start(), torch.full_like(squared_length, torch.inf)
         final = max(self.again, self.tolerance) * squared_length  # no image starts again from this distance on down
         for number in range(self.starts):
@@ -121,7 +122,7 @@ class GradientMatching(ReconstructionAttack):
                 if masks is not None:
                     computed = {name: computed[name] * mask[indices] for name, mask in masks.items()}
                 computed = as_read(computed, gradients)
-                gap = {name: computed[name] - values[indices] for name, values in gradients.items()}
+                gap = {name: computed[name] - values[indices] for name, values in wanted.items()}
                 return sum(values.square().flatten(1).sum(dim=1) for values in gap.values())
 
             def report(done: int, total: int, number: int = number) -> None:

@@ -34,24 +34,22 @@ times its error, and of which what was returned has more than of anything else."
 
 
 class Directions(dict[str, torch.Tensor]):
-    """Gradients ``(N, *shape)`` of which only the direction of each parameter counts.
+    """Shared gradients ``(N, *shape)`` of which the direction of each parameter tells more than its length.
 
-    Each has the length that is usual for its parameter, in `usual`, as a share of the whole gradient's. Compare others
-    with them after `as_read`.
+    `usual`: the length that is usual for each parameter, as a share of the whole gradient's. Attacks that match
+    gradients compare both sides after `as_read`; to others these are the gradients as they were shared.
     """
 
     def __init__(self, gradients: Gradients, usual: Mapping[str, torch.Tensor]) -> None:
-        super().__init__(_with_lengths(gradients, usual))
+        super().__init__(gradients)
         self.usual = usual
 
 
-def as_read(computed: Gradients, shared: Gradients) -> Gradients:
-    """Return computed gradients as shared ones are read: as they are, or with the lengths that `Directions` have."""
-    return _with_lengths(computed, shared.usual) if isinstance(shared, Directions) else computed
-
-
-def _with_lengths(gradients: Gradients, usual: Mapping[str, torch.Tensor]) -> Gradients:
-    return {name: values * _over(values, usual[name] / _lengths(values)) for name, values in gradients.items()}
+def as_read(gradients: Gradients, shared: Gradients) -> Gradients:
+    """Return gradients as shared ones are read: as they are, or with usual lengths where those are `Directions`."""
+    if not isinstance(shared, Directions):
+        return gradients
+    return {name: values * _over(values, shared.usual[name] / _lengths(values)) for name, values in gradients.items()}
 
 
 def _lengths(values: torch.Tensor) -> torch.Tensor:
