@@ -18,6 +18,7 @@ from imharness_reconstruction.convergence import (
     Shared,
     explains,
     flat_of,
+    is_flat,
     judged,
     matching,
     matching_round,
@@ -187,6 +188,11 @@ def _of_round(request: SharedGradients, federated_round: Round) -> Reconstructed
             if verdict(trained, shared, request.noise)[0].all():
                 loss = float(trained["attainable"].max())
                 doubts.append(f"They do with batch norm in training mode (loss {loss:.2g}): add training_mode=true.")
+        if not explained.all() and true_labels is None and (read != read[:, :1]).any():
+            doubts.append(
+                "Labels were read from what was shared, which does not tell whose they are: give those of the originals "
+                "as labels, or they may explain nothing for that alone."
+            )
     if true_labels is not None:
         doubts += _mislabelled(read, true_labels)
     return _reconstructed(rebuilt[order], request.originals, read.flatten()[order], columns, doubts)
@@ -264,17 +270,22 @@ def _beside_flat(images: torch.Tensor, originals: torch.Tensor) -> tuple[torch.T
     """Return which reconstructions are closer to their originals than flat images are, and a sentence on the others."""
     guesses = flat_of(originals).mul(255).round() / 255
     ours, theirs = ((pictures - originals).square().mean(dim=(1, 2, 3)) for pictures in (images, guesses))
-    closer = ours < theirs
+    closer, one_colour = ours < theirs, is_flat(originals)
+    doubts = []
+    if one_colour.any():
+        opening = _of(one_colour, "The original is", "originals are")
+        doubts.append(f"{opening} of one colour, and stands beside a grey image, not one of its mean colour.")
     if closer.all():
-        return closer, []
+        return closer, doubts
     reached, simple = (float(-10 * errors[~closer].clamp(min=1e-10).log10().mean()) for errors in (ours, theirs))
     opening = _of(
         ~closer, "The reconstruction is no closer to its original", "reconstructions are no closer to originals"
     )
     return closer, [
+        *doubts,
         f"{opening} than a flat image of the mean colour: PSNR {reached:.2f} dB against {simple:.2f} dB. By that "
         "measure "
-        f"nothing of {'it' if len(closer) == 1 else 'them'} was rebuilt."
+        f"nothing of {'it' if len(closer) == 1 else 'them'} was rebuilt.",
     ]
 
 

@@ -125,8 +125,12 @@ def matching_round(
 def flat_of(images: torch.Tensor) -> torch.Tensor:
     """Return images ``(N, 3, H, W)`` of the mean colour of each; of one that is flat itself, a grey one."""
     mean_colour = images.mean(dim=(2, 3), keepdim=True).expand_as(images)
-    same = (images - mean_colour).abs().amax(dim=(1, 2, 3), keepdim=True) < LEVEL
-    return torch.where(same, GREY, mean_colour)
+    return torch.where(is_flat(images)[:, None, None, None], GREY, mean_colour)
+
+
+def is_flat(images: torch.Tensor) -> torch.Tensor:
+    """Return which images ``(N, 3, H, W)`` are of one colour, bool ``(N,)``."""
+    return (images - images.mean(dim=(2, 3), keepdim=True)).abs().amax(dim=(1, 2, 3)) < LEVEL
 
 
 def judged(

@@ -35,6 +35,7 @@ from imharness.gradients import Component, ImageRng, ReconstructionAttack, Round
 from imharness.images import DistributionMetric, FullReferenceMetric
 from imharness.leaderboard import ColumnSpec, Row, Table, Value
 from imharness_reconstruction.answering import DESCRIPTIONS, Reconstructed, SharedGradients, answered
+from imharness_reconstruction.convergence import flat_of
 from imharness_reconstruction.notebook.updates import gradients_of, statistics_of, tensor_of
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -230,10 +231,10 @@ def _scored(
     originals: torch.Tensor | None,
     device: torch.device,
 ) -> Scored:
-    """Return the scores of reconstructions by each metric, and those of flat images of the originals' mean colours."""
+    """Return the scores of reconstructions by each metric, and those of flat images, see `flat_of`."""
     if originals is None:
         return []
-    flat = (originals.mean(dim=(2, 3), keepdim=True).mul(255).round() / 255).expand_as(originals)
+    flat = flat_of(originals).mul(255).round() / 255
     coloured, targets, plain = (batch.expand(-1, 3, -1, -1) for batch in (rebuilt, originals, flat))
     return [(m, scores_of(m, coloured, targets, device), scores_of(m, plain, targets, device)) for m in metrics]
 

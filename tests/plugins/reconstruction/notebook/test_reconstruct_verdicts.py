@@ -156,10 +156,13 @@ def test_a_result_stands_beside_a_flat_image_of_the_mean_colour() -> None:
 @pytest.mark.parametrize("level", [0.0, 0.3, 1.0])
 def test_of_a_flat_original_grey_is_the_reference(level: float) -> None:
     model, image = network(), torch.full((1, *SHAPE), level)
-    result = reconstruct(gradient(model, image), model, SHAPE, attack="idlg[iterations=200]", originals=image)
+    result = reconstruct(
+        gradient(model, image), model, SHAPE, attack="idlg[iterations=200]", originals=image, metrics=["mse"]
+    )
     rows = result.rows("reconstruct")
     assert rows["explained"].tolist() == rows["closer"].tolist() == [True]
-    assert result.doubts == ()
+    assert result.rows("leakage")["flat"] == pytest.approx((round(0.5 * 255) / 255 - level) ** 2)
+    assert [line[:30] for line in result.doubts] == ["The original is of one colour,"]
     assert verdict(reconstruct(gradient(model, picture(0)), model, SHAPE, attack=QUICK, originals=image))[0] is False
 
 
@@ -177,6 +180,25 @@ def test_labels_that_the_attack_reads_otherwise_are_named(attack: str) -> None:
     assert not names_other_labels(labels)
     assert not names_other_labels(labels.flip(0))
     assert names_other_labels((labels + 1) % 10)
+
+
+def test_labels_of_a_batch_that_nobody_gave_are_named_where_originals_explain_nothing() -> None:
+    """The gradient tells which labels there are, and not whose; true originals were said to explain nothing."""
+    model, images, labels = network(), torch.cat([picture(seed) for seed in range(4)]), torch.tensor([1, 5, 7, 2])
+    gradients = list(torch.autograd.grad(nn.functional.cross_entropy(model(images), labels), list(model.parameters())))
+
+    named = []
+    for seed in range(3):
+        for known_labels in (None, labels):
+            attack = "federated[images=4,steps=8]"
+            result = reconstruct(
+                gradients, model, SHAPE, attack=attack, originals=images, labels=known_labels, seed=seed
+            )
+            unclear = any("does not tell whose they are" in line for line in result.doubts)
+            assert unclear != bool(result.rows("reconstruct")["explained"].all())
+            named.append((known_labels is None, unclear))
+    assert (True, True) in named
+    assert (False, True) not in named
 
 
 @pytest.mark.parametrize("factor", [1e-10, 1e-25, 1e10])
