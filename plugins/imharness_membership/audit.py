@@ -29,7 +29,14 @@ from imharness_membership.audit_references import (
     guessed,
     learned_on_known,
 )
-from imharness_membership.doubts import doubts_of, doubts_of_classes, doubts_of_copies, doubts_of_labels, shared
+from imharness_membership.doubts import (
+    doubts_of,
+    doubts_of_classes,
+    doubts_of_copies,
+    doubts_of_labels,
+    doubts_of_softmax,
+    shared,
+)
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.findings import Finding, Likeness, ModelAudit, Risk
 from imharness_membership.intervals import LEVEL, Area, accuracy_of, area_under, rate_at
@@ -209,8 +216,11 @@ def _doubts(target: Outputs, shadow: Outputs, has_shadow: bool, labels: bool) ->
     pairs = ((target, "target"), (shadow, learned))
     wrong = [doubt for outputs, name in pairs if labels for doubt in doubts_of_labels(outputs, name)]
     wrong += doubts_of_classes(shadow, target) if labels else ()
+    wrong += [doubt for outputs, name in pairs for doubt in doubts_of_softmax(outputs, name)]
     wrong += doubts_of_copies(target, "target")
-    return wrong, [doubt for outputs, name in pairs for doubt in doubts_of(outputs, name, labels)]
+    wrong += dict.fromkeys((*target.wrong, *shadow.wrong))
+    given = list(dict.fromkeys((*target.doubts, *shadow.doubts)))
+    return wrong, given + [doubt for outputs, name in pairs for doubt in doubts_of(outputs, name, labels)]
 
 
 def _notes(target: Outputs, shadow: Outputs, knowledge: Known) -> list[str]:

@@ -1,7 +1,7 @@
 """Reads the input of an audit: outputs and labels of a model and its shadow model, on members and non-members."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +9,11 @@ import numpy as np
 from imharness.errors import UsageError
 from imharness.files import numbered, read_arrays, read_columns
 from imharness_membership.probabilities import probabilities_of, refuse_rows
+from imharness_membership.source_doubts import doubts_of_forms
 
 Array = np.ndarray
 MODELS, SIDES, KINDS = ("shadow", "target"), ("member", "nonmember"), ("outputs", "labels")
+CALLED = {"shadow": "shadow model", "target": "target"}
 SHOWN_COLUMNS = 20
 
 
@@ -20,7 +22,8 @@ class Outputs:
     """A model's probabilities float32 ``(n, classes)``, labels int64 ``(n,)`` and membership bool ``(n,)``.
 
     `notes`: what was done to the outputs, so that they became probabilities. `labelled`: whether labels are the true
-    classes, and not those that the model predicts.
+    classes, and not those that the model predicts. `doubts`: sentences on answers that were given in two forms;
+    `wrong`: on inputs that let attacks find something else than members.
     """
 
     outputs: Array
@@ -28,15 +31,16 @@ class Outputs:
     member: Array
     notes: tuple[str, ...] = ()
     labelled: bool = True
+    doubts: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
 
     def at(self, chosen: Array) -> "Outputs":
         """Return the chosen rows, by number or by a mask."""
-        fields = (self.outputs[chosen], self.labels[chosen], self.member[chosen])
-        return Outputs(*fields, self.notes, self.labelled)
+        return replace(self, outputs=self.outputs[chosen], labels=self.labels[chosen], member=self.member[chosen])
 
     def unlabelled(self) -> "Outputs":
         """Return the same with the predicted class in the place of the true one."""
-        return Outputs(self.outputs, self.outputs.argmax(axis=1), self.member, self.notes, False)
+        return replace(self, labels=self.outputs.argmax(axis=1), labelled=False)
 
 
 def read_audit(path: Path, logits: bool, shadow: bool = True) -> dict[str, Outputs]:
@@ -63,7 +67,13 @@ def read_audit(path: Path, logits: bool, shadow: bool = True) -> dict[str, Outpu
         listed = ", ".join(f"{name} {width}" for name, width in widths.items())
         raise UsageError(f"{path}: outputs differ in their number of classes: {listed}.")
     models = [model for model in MODELS if f"{model}_{SIDES[0]}" in arrays]
-    return {model: _joined([arrays[f"{model}_{side}"] for side in SIDES]) for model in models}
+    forms = {
+        model: tuple(doubts_of_forms(*(read[f"{model}_{side}"][0] for side in SIDES), CALLED[model]))
+        for model in models
+    }
+    return {
+        model: replace(_joined([arrays[f"{model}_{side}"] for side in SIDES]), doubts=forms[model]) for model in models
+    }
 
 
 def _joined(sides: Sequence[tuple[Array, Array, str]]) -> Outputs:

@@ -87,6 +87,16 @@ def _softened(outputs: Array) -> bool:
     return bool(before.min() >= -SOFT and certain.mean() >= PILED)
 
 
+def doubts_of_softmax(model: Outputs, name: str) -> Iterator[str]:
+    """Yield in a sentence that one side of a model, called `name`, has a second softmax, which attacks find."""
+    inside, outside = (_softened(model.outputs[model.member == side]) for side in (True, False))
+    if inside != outside and not _softened(model.outputs):
+        yield (
+            f"Outputs of the {name} on {'members' if inside else 'non-members'} alone are what a softmax makes of "
+            "probabilities. Was it taken twice there?"
+        )
+
+
 def doubts_of_copies(model: Outputs, name: str) -> Iterator[str]:
     """Yield in a sentence that rows of a model, called `name`, stand more than once, so that no interval holds."""
     if copies := repeated(model):

@@ -11,11 +11,14 @@ import scipy
 
 from imharness_membership.audit_inputs import Array
 from imharness_membership.audit_references import KnownReferences
+from imharness_membership.source_doubts import apart
 
 COMPARED = 8
 """So many reference models at most are compared with the others, and with the target."""
 LITTLE = 0.25
 """The share of what reference models have in common with each other, below which the target is said not to have it."""
+MOST, RANKED = 0.75, 5000
+"""The quantile of the agreements with reference models with which each is compared, on about so many rows."""
 BEYOND = 4.0
 """A difference is more than chance if it is so many of its standard errors."""
 
@@ -42,8 +45,46 @@ def doubts_of_references(target_odds: Array, member: Array, references: KnownRef
         if theirs < LITTLE * common and common - theirs > BEYOND / np.sqrt(len(odds)):
             yield sentence.format(common, name, theirs)
             return
+    yield from _doubts_of_one(target_odds, references.log_odds)
+    yield from _doubts_of_source(member, references)
     if references.member.any():
         yield from _doubts_of_members(target_odds, member, references)
+
+
+def _doubts_of_one(target_odds: Array, odds: Array) -> Iterator[str]:
+    """Yield a sentence if the target agrees with most reference models, whose odds are ``(K, n)``, and not with one."""
+    rows = np.arange(0, len(target_odds), max(1, len(target_odds) // RANKED))
+    theirs = np.array([_correlation(target_odds[rows], each[rows]) for each in odds])
+    most = float(np.quantile(theirs, MOST))
+    strange = np.flatnonzero((theirs < LITTLE * most) & (most - theirs > BEYOND * np.sqrt(2 / len(rows))))
+    if len(strange):
+        yield (
+            f"The target agrees with reference models about which rows are hard (rank correlation {most:.2f}), and "
+            f"not with reference {strange[0]} ({theirs[strange[0]]:.2f}){_and(len(strange) - 1)}. Are its answers in "
+            "the order of the target's rows?"
+        )
+
+
+def _and(more: int) -> str:
+    return f" and {more} more" if more else ""
+
+
+def _doubts_of_source(member: Array, references: KnownReferences) -> Iterator[str]:
+    """Yield a sentence if models that saw neither find the target's members easier or harder than its non-members.
+
+    Log odds are taken minus the mean of each model over rows that it was not trained on.
+    """
+    outside = ~references.member
+    counts = outside.sum(axis=1, keepdims=True).clip(1)
+    odds = references.log_odds - (references.log_odds * outside).sum(axis=1, keepdims=True) / counts
+    seen = outside.sum(axis=0)
+    mean = (odds * outside).sum(axis=0) / seen.clip(1)
+    area = apart(mean[seen > 0], member[seen > 0])
+    if area != 0.5:
+        yield (
+            "Reference models that were trained on neither tell the target's members from its non-members with an area "
+            f"under the ROC curve of {area:.3f}: the two are not from one source, or were prepared in two ways."
+        )
 
 
 def _common(odds: Array) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from imharness.leaderboard import ColumnSpec, Row, Table, Value
 from imharness.membership import Component, Estimate, MembershipEvaluator
 from imharness_membership.answering import audited
 from imharness_membership.findings import AuditSubject, Finding, ModelAudit
-from imharness_membership.notebook.outputs import models_of, outputs_of
+from imharness_membership.notebook.outputs import doubts_of_data, models_of, outputs_of
 from imharness_membership.notebook.references import references_of, trained_for
 from imharness_membership.notebook.trained import folder_of, trainer_of, workers_of
 
@@ -224,6 +224,8 @@ def audit(
     elif target is None:
         raise UsageError("target: give the outputs of a model, or a training function and its data.")
     tested, of_shadow = outputs_of("target", target), models_of(target)
+    if train is not None and words["target"]:
+        tested = replace(tested, wrong=(*tested.wrong, *doubts_of_data(trainer.inputs, tested.member)))
     if of_shadow is not None and shadow is not None:
         raise UsageError("shadow: the column model of target says which rows are the shadow's; leave shadow out.")
     shadow_outputs = None if shadow is None else outputs_of("shadow", shadow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,14 @@ import torch
 from imharness.errors import UsageError
 from imharness.extending import array_of, output_of, refuse_other_orders, wrong
 from imharness.files import numbered
-from imharness_membership.audit_inputs import Array, Outputs, checked
+from imharness_membership.audit_inputs import CALLED, Array, Outputs, checked
+from imharness_membership.notebook.unsteady import refuse_unsteady
+from imharness_membership.source_doubts import doubts_of_forms, doubts_of_inputs, traits_of
 
 ARRAYS = ("probabilities", "labels", "member")
+AT_ONCE = 1024
+READ_AGAIN = 32
+"""So many rows of a loader's data set are read twice, to see whether they are altered at random."""
 
 
 def models_of(target: Any) -> Array | None:
@@ -35,7 +41,9 @@ def outputs_of(name: str, outputs: Any) -> Outputs:
     """Return the checked outputs, labels and membership; `name` is the argument's. See `ih.audit` for the forms."""
     if isinstance(outputs, tuple):
         called = ("outputs of the model", "labels of the loaders", "member")
-        return _checked(name, called, *_asked(name, outputs), logits=None)
+        answers, labels, member, traits = _asked(name, outputs)
+        wrong = () if traits is None else tuple(doubts_of_inputs(traits, member, CALLED[name]))
+        return replace(_checked(name, called, answers, labels, member, logits=None), wrong=wrong)
     if _is_frame(outputs):
         return _checked(name, ("columns p0, p1, ...", "column label", "column member"), *_columns(name, outputs))
     values = {a: _array(name, outputs, a) for a in ARRAYS if a != "labels" or _has(outputs, a)}
@@ -60,8 +68,28 @@ def _checked(
         raise UsageError(f"{members} must have shape {classes.shape}, got {member.shape}.")
     if not np.isin(member, (0, 1)).all():
         raise UsageError(f"{members} must hold true and false, or 1 and 0.")
-    rows = Outputs(shares, classes, member.astype(bool), (note,) if note else ())
+    inside = member.astype(bool)
+    doubts = tuple(doubts_of_forms(outputs[inside], outputs[~inside], CALLED[name]))
+    rows = Outputs(shares, classes, inside, (note,) if note else (), doubts=doubts)
     return rows.unlabelled() if labels is None else rows
+
+
+def doubts_of_data(inputs: Any, member: Array) -> tuple[str, ...]:
+    """Return in a sentence, if so, that inputs alone tell members of the target from others.
+
+    `inputs`: of all rows; those that are no numbers ``(n, ...)`` say nothing.
+    """
+    values = inputs if isinstance(inputs, torch.Tensor) else np.asarray(inputs)
+    if (
+        values.ndim < 2
+        or len(values) != len(member)
+        or (isinstance(values, np.ndarray) and values.dtype.kind not in "biuf")
+    ):
+        return ()
+    traits = np.concatenate(
+        [traits_of(torch.as_tensor(values[i : i + AT_ONCE])) for i in range(0, len(values), AT_ONCE)]
+    )
+    return tuple(doubts_of_inputs(traits, member, "target"))
 
 
 def _has(outputs: Any, array: str) -> bool:
@@ -89,31 +117,62 @@ def _columns(name: str, frame: Any) -> tuple[Array, Array, Array]:
     return np.stack(probabilities, axis=1), label, member
 
 
-def _asked(name: str, arguments: tuple[Any, ...]) -> tuple[Array, Array, Array]:
-    """Return a model's probabilities for the rows of two loaders, with their labels and membership."""
+def _asked(name: str, arguments: tuple[Any, ...]) -> tuple[Array, Array, Array, Array | None]:
+    """Return a model's probabilities for the rows of two loaders, with their labels, membership and `traits_of`.
+
+    Traits are None where inputs are no tensors ``(n, ...)``. Raises `UsageError` where a loader alters its inputs at
+    random, or the model answers a row otherwise when it is asked again.
+    """
     if len(arguments) != 3 or not isinstance(arguments[0], torch.nn.Module):
         raise UsageError(f"{name}: a tuple must be (model, members, nonmembers): a torch module and two loaders.")
     model, *loaders = arguments
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     outputs: list[torch.Tensor] = []
     labels: list[torch.Tensor] = []
+    traits: list[Array] | None = []
     rows = []
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
         with torch.no_grad():
-            for loader in loaders:
+            for loader, side in zip(loaders, ("members", "non-members"), strict=True):
                 before = sum(map(len, labels))
+                _refuse_random(name, side, loader)
                 for inputs, truth in _pairs(name, loader):
-                    outputs.append(output_of(model(inputs.to(device)), name).float().cpu())
+
+                    def answer(batch: Any) -> Any:
+                        return output_of(model(batch.to(device)), name).float().cpu()
+
+                    outputs.append(answer(inputs))
                     labels.append(torch.as_tensor(truth).cpu())
+                    if isinstance(inputs, torch.Tensor) and sum(map(len, labels)) == before + len(labels[-1]):
+                        refuse_unsteady(answer, inputs, outputs[-1], f"{name}: the model")
+                    is_rows = isinstance(inputs, torch.Tensor) and inputs.ndim > 1 and not inputs.is_complex()
+                    traits = [*traits, traits_of(inputs)] if is_rows and traits is not None else None
                 rows.append(sum(map(len, labels)) - before)
     finally:
         for module, before_that in training.items():
             module.training = before_that
     if not all(rows):
         raise UsageError(f"{name}: the loader of {'members' if not rows[0] else 'non-members'} yields no rows.")
-    return torch.cat(outputs).numpy(), torch.cat(labels).numpy(), np.arange(sum(rows)) < rows[0]
+    member = np.arange(sum(rows)) < rows[0]
+    return torch.cat(outputs).numpy(), torch.cat(labels).numpy(), member, traits and np.concatenate(traits)
+
+
+def _refuse_random(name: str, side: str, loader: Any) -> None:
+    """Raise `UsageError` if the data set of a loader gives other inputs when it is read again, as augmentation does."""
+    data, collate = getattr(loader, "dataset", None), getattr(loader, "collate_fn", None)
+    if getattr(loader, "batch_sampler", None) is None or not hasattr(data, "__getitem__") or not len(data):
+        return
+    chosen = [int(i) for i in np.unique(np.linspace(0, len(data) - 1, READ_AGAIN))]
+    with torch.random.fork_rng(devices=[]):
+        first, second = (collate([data[i] for i in chosen]) for _ in range(2))
+    pair = [each[0] for each in (first, second) if isinstance(each, tuple | list) and each]
+    if all(isinstance(each, torch.Tensor) for each in pair) and len(pair) == 2 and not torch.equal(*pair):
+        raise UsageError(
+            f"{name}: the loader of {side} alters its inputs at random, which hides what the model knows of the "
+            "rows; take the transforms of the evaluation for both loaders."
+        )
 
 
 def _pairs(name: str, loader: Any) -> Iterator[tuple[torch.Tensor, Any]]:

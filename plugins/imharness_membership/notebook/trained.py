@@ -32,6 +32,7 @@ from imharness.extending import (
     wrong,
 )
 from imharness.files import plain, read_arrays
+from imharness_membership.notebook.unsteady import refuse_unsteady
 from imharness_membership.probabilities import shares_of
 
 AT_ONCE = 1024
@@ -243,6 +244,7 @@ def asked(model: Any, inputs: Any, rows: int, classes: int) -> npt.NDArray[np.fl
     else:
         raise wrong("train", "a function that returns a torch module, a model with predict_proba, or a function", model)
     chunks = [array_of(ANSWERS, answer(inputs[i : i + AT_ONCE])) for i in range(0, rows, AT_ONCE)]
+    refuse_unsteady(answer, inputs, chunks[0], "train: the model")
     predictions = np.concatenate(chunks)
     if predictions.ndim != 2 or len(predictions) != rows:
         raise UsageError(f"train: the model must answer with shape ({rows}, classes), got {predictions.shape}.")
