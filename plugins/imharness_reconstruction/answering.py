@@ -190,8 +190,8 @@ def _of_round(request: SharedGradients, federated_round: Round) -> Reconstructed
                 doubts.append(f"They do with batch norm in training mode (loss {loss:.2g}): add training_mode=true.")
         if not explained.all() and true_labels is None and (read != read[:, :1]).any():
             doubts.append(
-                "Labels were read from what was shared, which does not tell whose they are: give those of the originals "
-                "as labels, or they may explain nothing for that alone."
+                "Labels were read from what was shared, which does not tell whose they are: give those of the "
+                "originals as labels, or they may explain nothing for that alone."
             )
     if true_labels is not None:
         doubts += _mislabelled(read, true_labels)

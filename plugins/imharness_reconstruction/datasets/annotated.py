@@ -7,6 +7,7 @@ taken from one photograph, its column source names the photograph of each.
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,7 +19,7 @@ from pydantic import Field
 
 from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl
 from imharness.errors import ContractError, Unavailable
-from imharness.files import files_digest, images_below, read_csv, said_of_misnamed, said_of_spellings
+from imharness.files import file_digest, files_digest, images_below, read_csv, said_of_misnamed, said_of_spellings
 from imharness_vision.image_files import read_files
 
 ORIGINAL = "_ori"
@@ -38,7 +39,7 @@ class Judged:
 class Annotated(ImageDataset):
     """Originals and their reconstructions, each recognised or not."""
 
-    info = Info(id="harness/annotated", version="3", paper="sun2023")
+    info = Info(id="harness/annotated", version="4", paper="sun2023")
     address = "path"
     path: str = Field(default="", description="The folder that holds NAME/ and -NAME/.")
     size: int = Field(default=32, ge=8, le=512, description="Side to which all images are resized, px.")
@@ -86,19 +87,46 @@ def _judged(root: Path) -> list[Judged]:
     census = images_below(root).only(lambda name: name.count("/") == 1, "in no folder NAME or -NAME: move them")
     if sentence := census.sentence():
         warnings.warn(sentence, stacklevel=3)
-    judgements = []
+    judgements, strange = [], []
     for file in census.paths:
         reference, positive = file.parent.name.removeprefix("-"), not file.parent.name.startswith("-")
-        original = positive and file.stem.endswith(ORIGINAL)
-        judgements.append(Judged(file, reference, -1 if original else int(positive)))
-    have = {j.reference for j in judgements if j.recognised < 0}
-    lost = sorted({j.reference for j in judgements} - have)
+        original = file.stem.endswith(ORIGINAL)
+        if original and not positive:
+            strange.append(file)
+        else:
+            judgements.append(Judged(file, reference, -1 if original else int(positive)))
+    if strange:
+        warnings.warn(
+            f"{strange[0]}: {len(strange)} originals stand among reconstructions that were not recognised, and are "
+            "left out",
+            stacklevel=3,
+        )
+    originals = Counter(j.reference for j in judgements if j.recognised < 0)
+    if several := sorted(reference for reference, count in originals.items() if count > 1):
+        raise ContractError(f"{root / several[0]}: there are {originals[several[0]]} originals (*{ORIGINAL}); keep one")
+    lost = sorted({j.reference for j in judgements} - set(originals))
     if lost:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise ContractError(
             f"{root / lost[0]}{more}: there is no original; expected a file whose name ends in {ORIGINAL}.png"
         )
+    if both := _judged_twice(judgements):
+        warnings.warn(
+            f"{both[0].file}: {len(both)} reconstructions stand among those that were recognised and among those that "
+            "were not",
+            stacklevel=3,
+        )
     return judgements
+
+
+def _judged_twice(judgements: Sequence[Judged]) -> list[Judged]:
+    """Return the recognised reconstructions whose bytes are those of another of the same original that was not."""
+
+    def digests(recognised: int) -> dict[tuple[str, str], Judged]:
+        return {(j.reference, file_digest(j.file)): j for j in judgements if j.recognised == recognised}
+
+    yes, no = digests(1), digests(0)
+    return [yes[key] for key in sorted(yes.keys() & no.keys())]
 
 
 def _index(root: Path, names: Sequence[str], references: Sequence[str]) -> dict[str, np.ndarray]:
@@ -119,6 +147,11 @@ def _index(root: Path, names: Sequence[str], references: Sequence[str]) -> dict[
         warnings.warn(
             f"{root / INDEX} has no line for {len(absent)} reconstructions, such as {absent[0]}: they count as "
             "taken from the photograph of their folder",
+            stacklevel=3,
+        )
+    if gone := sorted(set(lines) - set(names)):
+        warnings.warn(
+            f"{root / INDEX} has lines for {len(gone)} images that are not there, such as {gone[0]}: they do not count",
             stacklevel=3,
         )
     index_rows = [lines.get(name, {}) for name in names]

@@ -73,7 +73,10 @@ def test_lines_of_the_index_that_belong_to_no_image_are_no_silent_loss(tmp_path:
     text = index.read_text()
     data = installed().one("dataset", f"annotated:{tmp_path}")
     index.write_text(text.replace("image-3/0_rec.png", "Image-3/0_rec.png"))
-    with pytest.warns(UserWarning, match=r"no line for 1 reconstructions, such as image-3/0_rec\.png: they count as"):
+    with (
+        pytest.warns(UserWarning, match=r"lines for 1 images that are not there, such as Image-3/0_rec\.png"),
+        pytest.warns(UserWarning, match=r"no line for 1 reconstructions, such as image-3/0_rec\.png: they count as"),
+    ):
         data.build(CPU)
     index.write_text(f"{text}image-3/0_rec.png,two,attack-9,m0,g\n")
     with pytest.raises(HarnessError, match=r"has two lines of image-3/0_rec\.png that differ"):
@@ -87,6 +90,34 @@ def test_a_folder_without_an_original_is_named(tmp_path: Path) -> None:
         installed().one("dataset", f"harness/annotated[path={tmp_path},size=16]").build(CPU)
 
 
+def test_files_that_say_two_things_or_are_lost_are_named(tmp_path: Path) -> None:
+    """An original among what was not recognised counted as that, and two of twenty pictures were left out unseen."""
+    index = annotated(tmp_path) / "index.csv"
+    text = index.read_text()
+    index.unlink()
+    data = installed().one("dataset", f"harness/annotated[path={tmp_path},size=16]")
+    twice = tmp_path / "-image-0" / "again_rec.png"
+    twice.write_bytes((tmp_path / "image-0" / "0_rec.png").read_bytes())
+    with pytest.warns(UserWarning, match=r"0_rec\.png: 1 reconstructions stand among those that were recognised and"):
+        data.build(CPU)
+    twice.unlink()
+    original = tmp_path / "image-0" / "image-0_ori.png"
+    astray = tmp_path / "-image-0" / original.name
+    astray.write_bytes(original.read_bytes())
+    with pytest.warns(UserWarning, match="1 originals stand among reconstructions that were not recognised, and are"):
+        assert (np.asarray(data.build(CPU).columns["recognised"]) == 0).sum() == 9
+    astray.rename(original.with_name("other_ori.png"))
+    with pytest.raises(HarnessError, match="image-0: there are 2 originals"):
+        data.build(CPU)
+    original.with_name("other_ori.png").unlink()
+    index.write_text(text)
+    for number in (0, 1):
+        (tmp_path / "image-2" / f"{number}_rec.png").unlink()
+    with pytest.warns(UserWarning, match=r"lines for 2 images that are not there, such as image-2/0_rec\.png"):
+        data.build(CPU)
+
+
+@pytest.mark.filterwarnings("ignore:.*images that are not there")
 def test_only_one_kind_of_verdict_teaches_nothing(tmp_path: Path) -> None:
     annotated(tmp_path)
     for folder in tmp_path.glob("-*"):
