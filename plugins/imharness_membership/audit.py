@@ -219,8 +219,8 @@ def _doubts(target: Outputs, shadow: Outputs, has_shadow: bool, labels: bool) ->
     wrong += [doubt for outputs, name in pairs for doubt in doubts_of_softmax(outputs, name)]
     wrong += doubts_of_copies(target, "target")
     wrong += dict.fromkeys((*target.wrong, *shadow.wrong))
-    given = list(dict.fromkeys((*target.doubts, *shadow.doubts)))
-    return wrong, given + [doubt for outputs, name in pairs for doubt in doubts_of(outputs, name, labels)]
+    forms = list(dict.fromkeys((*target.doubts, *shadow.doubts)))
+    return wrong, forms + [doubt for outputs, name in pairs for doubt in doubts_of(outputs, name, labels)]
 
 
 def _notes(target: Outputs, shadow: Outputs, knowledge: Known) -> list[str]:

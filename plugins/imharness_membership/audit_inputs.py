@@ -57,7 +57,7 @@ def read_audit(path: Path, logits: bool, shadow: bool = True) -> dict[str, Outpu
     readers = {".npz": _from_npz, ".csv": _from_table, ".parquet": _from_table, ".pq": _from_table}
     if path.suffix not in readers:
         raise UsageError(f"{path}: the ending must be .npz, .csv or .parquet.")
-    read = readers[path.suffix](path, shadow)
+    read, unread = readers[path.suffix](path, shadow)
     arrays = {
         name: checked(outputs, labels, f"{path}: {name}_outputs", f"{path}: {name}_labels", logits)
         for name, (outputs, labels) in read.items()
@@ -71,9 +71,22 @@ def read_audit(path: Path, logits: bool, shadow: bool = True) -> dict[str, Outpu
         model: tuple(doubts_of_forms(*(read[f"{model}_{side}"][0] for side in SIDES), CALLED[model]))
         for model in models
     }
+    joined = {model: _joined([arrays[f"{model}_{side}"] for side in SIDES]) for model in models}
     return {
-        model: replace(_joined([arrays[f"{model}_{side}"] for side in SIDES]), doubts=forms[model]) for model in models
+        model: replace(outputs, notes=(*outputs.notes, *unread), doubts=forms[model])
+        for model, outputs in joined.items()
     }
+
+
+def note_of_unread(columns: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return in a sentence, if so, which columns of a table are not read, such as weights or groups of rows."""
+    read = {"model", "member", "label", *numbered(columns, "p", where)}
+    unread = [name for name in columns if name not in read]
+    if not unread:
+        return ()
+    more = f" and {len(unread) - SHOWN_COLUMNS} more" if len(unread) > SHOWN_COLUMNS else ""
+    names = ", ".join(map(repr, unread[:SHOWN_COLUMNS]))
+    return (f"{where}: not read are the columns {names}{more}; each row counts once, and as independent.",)
 
 
 def _joined(sides: Sequence[tuple[Array, Array, str]]) -> Outputs:
@@ -82,15 +95,16 @@ def _joined(sides: Sequence[tuple[Array, Array, str]]) -> Outputs:
     return Outputs(np.concatenate(outputs), np.concatenate(labels), member, tuple(filter(None, notes)))
 
 
-def _from_npz(path: Path, shadow: bool) -> dict[str, tuple[Array, Array]]:
+def _from_npz(path: Path, shadow: bool) -> tuple[dict[str, tuple[Array, Array]], tuple[str, ...]]:
     names = {model: [f"{model}_{side}_{kind}" for side in SIDES for kind in KINDS] for model in MODELS}
     there = MODELS if shadow else tuple(model for model in MODELS if model == "target" or _holds(path, names[model]))
     arrays = read_arrays(path, [name for model in there for name in names[model]])
-    return {
+    read = {
         f"{model}_{side}": (arrays[f"{model}_{side}_outputs"], arrays[f"{model}_{side}_labels"])
         for model in there
         for side in SIDES
     }
+    return read, ()
 
 
 def _holds(path: Path, names: Sequence[str]) -> bool:
@@ -98,7 +112,7 @@ def _holds(path: Path, names: Sequence[str]) -> bool:
     return bool(set(names) & set(read_arrays(path)))
 
 
-def _from_table(path: Path, shadow: bool) -> dict[str, tuple[Array, Array]]:
+def _from_table(path: Path, shadow: bool) -> tuple[dict[str, tuple[Array, Array]], tuple[str, ...]]:
     table = read_columns(path)
     for name in ("model", "member", "label", "p0", "p1"):
         if name not in table.columns:
@@ -114,12 +128,13 @@ def _from_table(path: Path, shadow: bool) -> dict[str, tuple[Array, Array]]:
         raise UsageError(f"{path}, row {strange[0]}: model is {text!r:.60}; it must be shadow or target.")
     refuse_rows(f"{path}, row", (member != 0) & (member != 1), "has a value of member that is neither 0 nor 1", member)
     member = member == 1
-    return {
+    read = {
         f"{name}_{side}": (outputs[mask], labels[mask])
         for name in MODELS
         if shadow or name == "target" or (model == name).any()
         for side, mask in (("member", (model == name) & member), ("nonmember", (model == name) & ~member))
     }
+    return read, note_of_unread(table.columns, str(path))
 
 
 def checked(

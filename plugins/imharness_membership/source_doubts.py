@@ -32,7 +32,7 @@ def doubts_of_forms(members: Array, others: Array, name: str) -> Iterator[str]:
     Both are ``(n, classes)``, as they were given: rounded rows are no longer so once they sum to 1. Nothing is said of
     a side beside one that is rounded, too: sure answers lie on any grid.
     """
-    inside, outside = (side[:: max(1, len(side) // MOST)].astype(np.float64) for side in (members, others))
+    inside, outside = (some_rows(side).astype(np.float64) for side in (members, others))
     if any(len(side) < FEW or side.min() < 0 or side.max() > 1 + NEAR for side in (inside, outside)):
         return
     for side, other, which in ((inside, outside, "members"), (outside, inside, "non-members")):
@@ -44,6 +44,11 @@ def doubts_of_forms(members: Array, others: Array, name: str) -> Iterator[str]:
                 f"Answers of the {name} are {how} on {which} alone, which tells the sides apart whatever the model "
                 "knows. Were both asked in one way?"
             )
+
+
+def some_rows(rows: Array) -> Array:
+    """Return about `MOST` rows, evenly spaced, or all."""
+    return rows[:: max(1, len(rows) // MOST)]
 
 
 def _is_rounded(answers: Array) -> bool:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, IterableDataset
 
 from imharness.errors import UsageError
 from imharness.extending import array_of, output_of, refuse_other_orders, wrong
 from imharness.files import numbered
-from imharness_membership.audit_inputs import CALLED, Array, Outputs, checked
+from imharness_membership.audit_inputs import CALLED, Array, Outputs, checked, note_of_unread
 from imharness_membership.notebook.unsteady import refuse_unsteady
-from imharness_membership.source_doubts import doubts_of_forms, doubts_of_inputs, traits_of
+from imharness_membership.source_doubts import doubts_of_forms, doubts_of_inputs, some_rows, traits_of
 
 ARRAYS = ("probabilities", "labels", "member")
 AT_ONCE = 1024
@@ -45,7 +46,8 @@ def outputs_of(name: str, outputs: Any) -> Outputs:
         wrong = () if traits is None else tuple(doubts_of_inputs(traits, member, CALLED[name]))
         return replace(_checked(name, called, answers, labels, member, logits=None), wrong=wrong)
     if _is_frame(outputs):
-        return _checked(name, ("columns p0, p1, ...", "column label", "column member"), *_columns(name, outputs))
+        rows = _checked(name, ("columns p0, p1, ...", "column label", "column member"), *_columns(name, outputs))
+        return replace(rows, notes=(*rows.notes, *note_of_unread([str(column) for column in outputs.columns], name)))
     values = {a: _array(name, outputs, a) for a in ARRAYS if a != "labels" or _has(outputs, a)}
     refuse_other_orders({f"{name}: {array}": value for array, value in values.items()})
     arrays = {array: array_of(f"{name}: {array}", value) for array, value in values.items()}
@@ -69,7 +71,8 @@ def _checked(
     if not np.isin(member, (0, 1)).all():
         raise UsageError(f"{members} must hold true and false, or 1 and 0.")
     inside = member.astype(bool)
-    doubts = tuple(doubts_of_forms(outputs[inside], outputs[~inside], CALLED[name]))
+    sides = (some_rows(np.flatnonzero(side)) for side in (inside, ~inside))
+    doubts = tuple(doubts_of_forms(*(outputs[side] for side in sides), CALLED[name]))
     rows = Outputs(shares, classes, inside, (note,) if note else (), doubts=doubts)
     return rows.unlabelled() if labels is None else rows
 
@@ -161,12 +164,15 @@ def _asked(name: str, arguments: tuple[Any, ...]) -> tuple[Array, Array, Array, 
 
 def _refuse_random(name: str, side: str, loader: Any) -> None:
     """Raise `UsageError` if the data set of a loader gives other inputs when it is read again, as augmentation does."""
-    data, collate = getattr(loader, "dataset", None), getattr(loader, "collate_fn", None)
-    if getattr(loader, "batch_sampler", None) is None or not hasattr(data, "__getitem__") or not len(data):
+    data = getattr(loader, "dataset", None)
+    if not isinstance(loader, DataLoader) or loader.batch_sampler is None or isinstance(data, IterableDataset):
         return
-    chosen = [int(i) for i in np.unique(np.linspace(0, len(data) - 1, READ_AGAIN))]
-    with torch.random.fork_rng(devices=[]):
-        first, second = (collate([data[i] for i in chosen]) for _ in range(2))
+    try:
+        chosen = [int(i) for i in np.unique(np.linspace(0, len(data) - 1, READ_AGAIN))]
+        with torch.random.fork_rng(devices=[]):
+            first, second = (loader.collate_fn([data[i] for i in chosen]) for _ in range(2))
+    except (LookupError, TypeError):  # it has no length, or its rows no numbers
+        return
     pair = [each[0] for each in (first, second) if isinstance(each, tuple | list) and each]
     if all(isinstance(each, torch.Tensor) for each in pair) and len(pair) == 2 and not torch.equal(*pair):
         raise UsageError(

@@ -1,13 +1,14 @@
 """Members and others that were asked, written or prepared in two ways tell attacks nothing of the model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from tests.plugins.membership.test_gate import LIMIT, QUICK, Rows, file_of, model, verdicts
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import imharness as ih
 from imharness_membership.audit_inputs import Outputs, read_audit
@@ -137,6 +138,34 @@ def test_a_loader_that_alters_its_inputs_at_random_is_refused(side: str) -> None
         ih.audit((network(), *((altered, plain) if side == "members" else (plain, altered))), evaluators=QUICK)
 
 
+class Named(Dataset):
+    """Rows that have names in the place of numbers."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        self.images, self.labels = images, labels
+
+    def __getitem__(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.images[int(name[4:])], self.labels[int(name[4:])]
+
+
+class Streamed(IterableDataset):
+    """Rows that come one after the other."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        self.images, self.labels = images, labels
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return iter(zip(self.images, self.labels, strict=True))
+
+
+def test_loaders_whose_rows_have_no_numbers_are_read() -> None:
+    images, labels = pictures()
+    names = [f"row {number}" for number in range(120)]
+    named = DataLoader(Named(images, labels), 32, sampler=names)
+    streamed = DataLoader(Streamed(images[120:], labels[120:]), 32)
+    assert ih.audit((network(), named, streamed), evaluators=QUICK).found.members == 60
+
+
 @pytest.mark.parametrize("way", ["loaders", "train", "one run"])
 def test_a_model_that_answers_otherwise_when_it_is_asked_again_is_refused(way: str) -> None:
     """Dropout that stays on in evaluation mode: .68 became .57 and passed."""
@@ -189,7 +218,7 @@ def test_inputs_of_one_source_are_doubted_by_nobody() -> None:
         )
 
 
-def known(seed: int, rows: int = 600, count: int = 8) -> tuple[Array, Array, KnownReferences]:
+def answers_of(seed: int, rows: int = 600, count: int = 8) -> tuple[Array, Array, KnownReferences]:
     rng = np.random.default_rng(seed)
     hard, inside, member = rng.normal(size=rows), rng.random((count, rows)) < 0.5, np.arange(rows) < rows // 2
     odds = hard + rng.normal(size=(count, rows)) + 2.0 * inside
@@ -198,8 +227,8 @@ def known(seed: int, rows: int = 600, count: int = 8) -> tuple[Array, Array, Kno
 
 def test_reference_models_tell_which_of_them_is_of_other_rows_and_whether_others_are_harder() -> None:
     for seed in range(100):
-        assert not list(doubts_of_references(*known(seed, (40, 600)[seed % 2], (4, 8)[seed // 2 % 2])))
-    target, member, references = known(0)
+        assert not list(doubts_of_references(*answers_of(seed, (40, 600)[seed % 2], (4, 8)[seed // 2 % 2])))
+    target, member, references = answers_of(0)
     for some, more in (([3], ""), ([0, 1, 2, 3], " and 3 more")):
         odds = references.log_odds.copy()
         odds[some] = np.roll(odds[some], 1, axis=1)
@@ -227,3 +256,16 @@ def test_a_gap_between_members_and_others_that_is_far_smaller_than_a_shadows_is_
     assert not unlike(accuracies(0.70, 0.42))
     assert not unlike(accuracies(0.60, 0.22))  # both harder: another training
     assert len(unlike(accuracies(0.50, 0.42))) == 1
+
+
+def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
+    """Weights and groups of rows were left out, and intervals counted each row as independent, without a word."""
+    path = file_of(model(1), model(2), tmp_path, "csv")
+    table = pd.read_csv(path)
+    assert not read_audit(path, logits=False)["target"].notes
+    assert "not read" not in repr(ih.audit(table, evaluators=QUICK))
+    table["weight"], table["person"] = 1.0, table.index // 4
+    table.to_csv(path, index=False)
+    line = "not read are the columns 'weight', 'person'; each row counts once, and as independent."
+    assert all(line in outputs.notes[0] for outputs in read_audit(path, logits=False).values())
+    assert line in " ".join(repr(ih.audit(table, evaluators=QUICK)).split())
