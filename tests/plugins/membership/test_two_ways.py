@@ -163,7 +163,7 @@ def test_loaders_whose_rows_have_no_numbers_are_read() -> None:
     names = [f"row {number}" for number in range(120)]
     named = DataLoader(Named(images, labels), 32, sampler=names)
     streamed = DataLoader(Streamed(images[120:], labels[120:]), 32)
-    assert ih.audit((network(), named, streamed), evaluators=QUICK).found.members == 60
+    assert ih.audit((network(), named, streamed), evaluators=QUICK).details.members == 60
 
 
 @pytest.mark.parametrize("way", ["loaders", "train", "one run"])
