@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ImageDataset, Images, ImageSet, by_looks, thumbnails
+from imharness.data import ImageDataset, Images, ImageSet, by_looks, said_of_copies, thumbnails
 from imharness.errors import ContractError, HarnessError, UsageError
 from imharness.files import (
-    file_digest,
     files_digest,
     image_shape,
     is_plain,
@@ -122,7 +121,8 @@ class FolderDataset(ImageDataset):
         listing = _with_sources(listing, positions)
         sources = listing.columns.get("photograph", ())
         photographs = {listing.names[i]: str(sources[i]) for i in positions if sources}
-        sentences = (said_of_spellings(photographs.values(), "photographs"), _said_of_copies(listing, photographs))
+        copies = said_of_copies(photographs, lambda: _cached("thumbnails", listing, positions, thumbnails))
+        sentences = (said_of_spellings(photographs.values(), "photographs"), copies)
         for sentence in filter(None, sentences):
             warnings.warn(f"{listing.folder}: {sentence}", stacklevel=2)
         positions = _spread(listing, positions, sizes)
@@ -138,28 +138,6 @@ class FolderDataset(ImageDataset):
             listing.proxy,
             None if originals is None else _loading([listing.folder / str(name) for name in originals], shapes),
         )
-
-
-def _said_of_copies(listing: Listing, photographs: Mapping[str, str]) -> str:
-    """Return a sentence on files, by name, that are copies of each other and count as two photographs, or ""."""
-    sizes: dict[int, list[str]] = {}
-    for name in photographs:
-        sizes.setdefault((listing.folder / name).stat().st_size, []).append(name)
-    first: dict[str, str] = {}
-    copies = [
-        (one, name)
-        for names in sizes.values()
-        if len(names) > 1
-        for name in names
-        if photographs[one := first.setdefault(file_digest(listing.folder / name), name)] != photographs[name]
-    ]
-    if not copies:
-        return ""
-    one, name = copies[0]
-    return (
-        f"{len(copies)} of {len(photographs)} images are copies of others that count as other photographs, such as "
-        f"{name} of {one}; leave them out, or say in a column photograph of mos.csv that they are one"
-    )
 
 
 def _loading(paths: Sequence[Path], sizes: Sequence[tuple[int, int]]) -> Callable[[Sequence[int]], Images]:

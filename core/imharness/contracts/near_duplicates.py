@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ such as two of a sky, are often more alike than `ALIKE`."""
 FLAT = 1 / 255
 """Thumbnails with a smaller standard deviation are alike to none."""
 AT_ONCE = 512
+SHOWN = 3
 MOST = 20_000
 """The most images that are compared, each with each; among more, chains join what is not alike."""
 
@@ -68,3 +69,26 @@ def by_looks(names: Sequence[str], find: Callable[[], np.ndarray], least: float 
     twin, like = twins[0]
     many = f"{len(first)} photographs, and count as so many" if len(first) > 1 else "one photograph, and count as one"
     return Looks(photographs, f"{len(names)} images look like {many}, such as {twin} like {like}")
+
+
+def said_of_copies(photographs: Mapping[str, str], find: Callable[[], np.ndarray]) -> str:
+    """Return a sentence on images that show one picture and count as several photographs, or "".
+
+    `photographs`: image -> what it was made from. `find` returns the thumbnails ``(n, SIDE * SIDE)`` in their order;
+    those of one picture in two formats or sizes are alike by `COPY`. More than `MOST` images are not compared.
+    """
+    if len(set(photographs.values())) < 2 or len(photographs) > MOST:
+        return ""
+    first: dict[int, str] = {}
+    one_of = {
+        name: first.setdefault(n, name) for name, n in zip(photographs, groups(find(), COPY).tolist(), strict=True)
+    }
+    copies = [name for name, one in one_of.items() if photographs[one] != photographs[name]]
+    if not copies:
+        return ""
+    some = ", ".join(f"{name} of {one_of[name]}" for name in copies[:SHOWN])
+    return (
+        f"{len(copies)} of {len(photographs)} images look like copies of others, perhaps in another format or size, "
+        f"but count as other photographs, such as {some}; leave them out, or say in a column photograph what they "
+        "were made from"
+    )

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ImageDataset, Images, ImageSet, Info, by_looks, hookimpl, thumbnails
+from imharness.data import ImageDataset, Images, ImageSet, Info, by_looks, hookimpl, said_of_copies, thumbnails
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.files import files_digest, image_shape, read_json, read_pixels, read_stream, said_of_spellings
 from imharness_iqa.folders import NO_LABELS
@@ -112,15 +112,20 @@ class HuggingFace(ImageDataset):
 
         names = tuple(f"{row:07}" for row in order)
         columns = self._columns(table, saved.features, order)
+        state = f"{chosen}\n{self._digest(saved)}"
+        images = (load([position]) for position in range(len(order)))
+
+        def find() -> np.ndarray:
+            return remembered("thumbnails", state, images, thumbnails)
+
         if "photograph" in table.column_names:
             photographs = [str(table.column("photograph")[row].as_py()) for row in order]
             columns["photograph"] = np.array(photographs)
-            if sentence := said_of_spellings(photographs, "photographs"):
+            copies = said_of_copies(dict(zip(names, photographs, strict=True)), find)
+            for sentence in filter(None, (said_of_spellings(photographs, "photographs"), copies)):
                 warnings.warn(f"{self.path}: {sentence}", stacklevel=2)
         else:
-            state = f"{chosen}\n{self._digest(saved)}"
-            images = (load([position]) for position in range(len(order)))
-            looks = by_looks(names, lambda: remembered("thumbnails", state, images, thumbnails))
+            looks = by_looks(names, find)
             columns["photograph"] = np.array(looks.photographs)
             if looks.sentence:
                 warnings.warn(

@@ -29,6 +29,7 @@ from imharness.data import (
     by_looks,
     data_folder,
     hookimpl,
+    said_of_copies,
     thumbnails,
 )
 from imharness.errors import ContractError, Unavailable, UsageError
@@ -184,6 +185,9 @@ class Bapps(ImageDataset):
         patches = [e.name.rpartition("/")[0] for e in references]
         if table.is_file():
             photographs, people = _listed(table, patches)
+            named = dict(zip(patches, photographs, strict=True))
+            if sentence := said_of_copies(named, lambda: self._thumbnails(references)):
+                warnings.warn(f"{table}: {sentence}", stacklevel=3)
         else:
             if sentence := said_of_misnamed(table):
                 warnings.warn(sentence, stacklevel=3)
@@ -211,10 +215,7 @@ class Bapps(ImageDataset):
 
     def _looks(self, references: Sequence[_Entry], patches: Sequence[str]) -> list[str]:
         """Return the photograph of each patch: the first one whose reference looks the same."""
-        files = [e.file for e in references]
-        images = (read_files([file], self._fit) for file in files)
-        state = f"{self.size} {files_digest(self._root, files)}"
-        looks = by_looks(patches, lambda: remembered("thumbnails", state, images, thumbnails), COPY)
+        looks = by_looks(patches, lambda: self._thumbnails(references), COPY)
         if looks.sentence:
             warnings.warn(
                 f"{self._root}: {looks.sentence}; if that is wrong, or if other patches were cut from one photograph, "
@@ -222,6 +223,11 @@ class Bapps(ImageDataset):
                 stacklevel=4,
             )
         return looks.photographs
+
+    def _thumbnails(self, references: Sequence[_Entry]) -> np.ndarray:
+        files = [e.file for e in references]
+        images = (read_files([file], self._fit) for file in files)
+        return remembered("thumbnails", f"{self.size} {files_digest(self._root, files)}", images, thumbnails)
 
     def _fit(self, image: Image.Image) -> Image.Image:
         side = (self.size, self.size)

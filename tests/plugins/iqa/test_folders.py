@@ -190,7 +190,8 @@ def test_versions_of_a_photograph_count_as_one_unless_a_column_says_otherwise(tm
     assert len(set(images.columns["photograph"][:3])) == 3, "a limit of three takes three photographs"
     rows = [[f"{p}-{v}.png", v, f"{p}{v}"] for p in range(3) for v in range(4)]
     table(tmp_path / "mos.csv", ["image", "mos", "photograph"], rows)
-    assert len(set(dataset.build(CPU).columns["photograph"])) == 12
+    with pytest.warns(UserWarning, match=r"of 12 images look like copies of others"):
+        assert len(set(dataset.build(CPU).columns["photograph"])) == 12
     rows = [[image, mos, f"scene{' ' * (number % 2)}"] for number, (image, mos, _) in enumerate(rows)]
     table(tmp_path / "mos.csv", ["image", "mos", "photograph"], rows)
     assert set(dataset.build(CPU).columns["photograph"]) == {"scene"}, "spaces around a name do not count"
@@ -214,13 +215,31 @@ def test_copies_that_count_as_two_photographs_are_named(tmp_path) -> None:
     with (
         pytest.warns(UserWarning, match="4 images in 2 folders count as 2 photographs"),
         pytest.warns(
-            UserWarning, match=r"1 of 5 images are copies .* other photographs, such as 0/0\.png of 0\.png; le"
+            UserWarning, match=r"2 of 5 images look like copies .* other photographs, such as 0/0\.png of 0\.png, 0/1"
         ),
     ):
         assert len(set(dataset.build(CPU).columns["photograph"])) == 3
     rows = [[name, 1, "one"] for name in ("0.png", "0/0.png")]
-    table(tmp_path / "mos.csv", ["image", "mos", "photograph"], [*rows, ["0/1.png", 2, "three"], ["1/0.png", 3, "two"]])
+    table(tmp_path / "mos.csv", ["image", "mos", "photograph"], [*rows, ["0/1.png", 2, "one"], ["1/0.png", 3, "two"]])
     with pytest.warns(UserWarning, match="does not name 1/1.png"):
+        dataset.build(CPU)
+
+
+def test_a_photograph_saved_again_in_another_format_and_size_is_named(tmp_path) -> None:
+    """A PNG and its JPEG of half the size, each with its line in mos.csv, counted as two independent photographs."""
+    names = ["0.png", "1.png", "2.png"]
+    for i, name in enumerate(names):
+        Image.fromarray(scene(i, (384, 320))).save(tmp_path / name)
+    Image.fromarray(scene(0, (384, 320))).resize((192, 160)).save(tmp_path / "again.jpg", quality=80)
+    rows = [[name, i, name] for i, name in enumerate([*names, "again.jpg"])]
+    table(tmp_path / "mos.csv", ["image", "mos", "photograph"], rows)
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    with pytest.warns(UserWarning, match=r"1 of 4 images look like copies .* 0\.png of again\.jpg; leave"):
+        assert len(set(dataset.build(CPU).columns["photograph"])) == 4
+    table(tmp_path / "mos.csv", ["image", "mos", "photograph"], [[*row[:2], row[2][0]] for row in rows[:-1]])
+    (tmp_path / "again.jpg").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         dataset.build(CPU)
 
 
@@ -275,7 +294,7 @@ def test_images_of_all_depths_are_measured_and_those_left_out_are_named(tmp_path
     with (
         pytest.warns(UserWarning, match="of 8 image files 7 are used; left out: 1 HEIC"),
         pytest.warns(UserWarning, match="6 images in 2 folders count as 2 photographs"),
-        pytest.warns(UserWarning, match=r"1 of 7 images are copies .* such as logo\.png of 0/deep/0\.png"),
+        pytest.warns(UserWarning, match=r"1 of 7 images look like copies .* such as logo\.png of 0/deep/0\.png"),
     ):
         images = dataset.build(CPU)
     assert len(images) == 7
@@ -304,7 +323,7 @@ def test_versions_beside_folders_count_as_one(tmp_path) -> None:
     distorted(tmp_path / "more", photographs=1, versions=1, name="x.png")
     with (
         pytest.warns(UserWarning, match="6 images look like 2 photographs"),
-        pytest.warns(UserWarning, match=r"1 of 7 images are copies .* such as more/x\.png of 0-0\.png"),
+        pytest.warns(UserWarning, match=r"1 of 7 images look like copies .* such as more/x\.png of 0-0\.png"),
     ):
         images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
     assert len(set(images.columns["photograph"])) == 3

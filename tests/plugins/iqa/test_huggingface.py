@@ -32,7 +32,9 @@ def encoded(row: int) -> bytes:
     return file.getvalue()
 
 
-def saved(folder: Path, images: list[bytes | None], *, shards: int = 1, **state: object) -> Path:
+def saved(
+    folder: Path, images: list[bytes | None], *, shards: int = 1, photographs: list[str] | None = None, **state: object
+) -> Path:
     """A folder as `Dataset.save_to_disk` writes it."""
     folder.mkdir(parents=True)
     table = pa.table(
@@ -44,6 +46,8 @@ def saved(folder: Path, images: list[bytes | None], *, shards: int = 1, **state:
             "mos": pa.array([row / 2 for row in range(len(images))], pa.float32()),
         }
     )
+    if photographs is not None:
+        table = table.append_column("photograph", pa.array(photographs))
     names = [f"data-{i:05}-of-{shards:05}.arrow" for i in range(shards)]
     each = -(-len(images) // shards)
     for i, name in enumerate(names):
@@ -117,6 +121,12 @@ def test_versions_of_a_photograph_count_as_one(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="5 images look like 3 photographs.* in a column photograph"):
         images = HuggingFace(path=str(folder)).build(CPU)
     assert images.columns["photograph"].tolist() == ["0000000", "0000001", "0000000", "0000001", "0000004"]
+
+
+def test_copies_under_several_names_of_photographs_are_named(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "d", [smooth(0), smooth(1), smooth(0)], photographs=["a", "b", "c"])
+    with pytest.warns(UserWarning, match="1 of 3 images look like copies .* such as 0000002 of 0000000; leave"):
+        assert HuggingFace(path=str(folder)).build(CPU).columns["photograph"].tolist() == ["a", "b", "c"]
 
 
 def test_a_turned_photograph_is_upright(tmp_path: Path) -> None:

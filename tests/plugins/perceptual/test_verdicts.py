@@ -280,6 +280,10 @@ def test_a_table_says_what_patches_were_cut_from_and_how_many_were_asked(tmp_pat
     patches = read_patches(tmp_path)
     assert set(patches.columns["photograph"]) == {"p0", "p1"}
     assert set(patches.columns["judges"]) == {0, 4}
+    apart = [f"{row.partition(',')[0]},{i},4" for i, row in enumerate(rows)]
+    (folder / "patches.csv").write_text("\n".join(["patch,photograph,judges", *apart, ""]))
+    with pytest.warns(UserWarning, match="20 of 30 images look like copies .* such as noise/0 of blur/0"):
+        read_patches(tmp_path)
     for wrong, message in (
         (["patch,photograph", *rows], "has no column judges"),
         (["patch,photograph,judges", *rows[1:]], r"no line for 1 patches, such as blur/0"),
