@@ -142,9 +142,12 @@ def calibrate(
     metavar="METRIC=WORST:BEST",
     help="Range of a metric that is not installed; may be given several times.",
 )
+@click.option("--replace", is_flag=True, help="Put the rows in the place of those of an earlier file of this name.")
 @store_option()
 @site_option("site")
-def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], store: str, site: Path) -> None:
+def import_rows(
+    table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], replace: bool, store: str, site: Path
+) -> None:
     """Import TABLE, per-image scores that someone else measured; the tables show them, marked external.
 
     Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos, adaptive
@@ -152,10 +155,10 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
     defense; without it, and without a run, no entry can be shown to keep anything.
     """
     from imharness.commands import add_external, build_site, component, console
-    from imharness_iqa.external import outside_range, read_external
+    from imharness_iqa.external import MEASURED, outside_range, read_external
 
     rows = read_external(table, renamed, bounds, component)
-    leaderboard = add_external(store, "harness/iqa", rows, table.stem)
+    leaderboard = add_external(store, "harness/iqa", rows, table.stem, measured=MEASURED, replace=replace)
     build_site(store, site)
     console.say(f"{len(rows['name'])} rows of {table} are in the tables, marked external: {site / 'iqa.html'}")
     console.say(f"tasks in the tables: {leaderboard.tasks_done}")

@@ -17,6 +17,11 @@ OWN = "harness/"
 """What names of the harness's own defenses begin with: measured by others, they are not its own."""
 APART = 0.01
 """How far clean scores of an image may be apart, as those of two machines are, as a share of the metric's range."""
+MEASURED = ("name", "metric", "method", "strength", "defense", "adaptive", "score", "source", "attacked", "defended")
+"""The columns of rows in which those of a copy agree, whatever else it says."""
+FEWEST, MOST_WORSE = 5, 0.75
+"""From how many attacked scores on, and from which share of them that are worse than the clean ones, a metric is named:
+the attacks of the tables raise scores."""
 OPTIONAL = ("mos", "adaptive", "reference")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
 
@@ -59,6 +64,8 @@ def read_external(
         if spelled and columns[column]:
             warnings.warn(f"{path}: {spelled}", stacklevel=2)
     _refuse_other_facts(path, list(lines.values()), values_by_column, metric_bounds)
+    for sentence in (*_said_of_none(values_by_column, metric_bounds), *_said_of_signs(values_by_column, metric_bounds)):
+        warnings.warn(f"{path}: {sentence}", stacklevel=2)
     return {
         "name": values_by_column["image"],
         "photograph": values_by_column["reference"],
@@ -109,6 +116,42 @@ def _refuse_other_facts(
                     f"{path}, line {line}: {key[0]} of {', '.join(key[1:])} is {value} here and {other} in line "
                     f"{first}; it is the same whatever the attack and the defense. Are columns or rows mixed up?"
                 )
+
+
+def _said_of_none(columns: Mapping[str, list], bounds: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Return a sentence if rows of the defense "none" have other scores behind it than without it."""
+    rows = [i for i, defense in enumerate(columns["defense"]) if defense == "none"]
+    other = [
+        i
+        for i in rows
+        if max(abs(columns[f"defended_{kind}"][i] - columns[kind][i]) for kind in ("clear", "attacked"))
+        > APART * np.ptp(bounds[columns["metric"][i]])
+    ]
+    if not other:
+        return []
+    return [
+        f"{len(other)} of {len(rows)} rows of the defense none, such as that of {columns['image'][other[0]]}, have "
+        "other scores behind it than without it, although it changes no image; are columns mixed up?"
+    ]
+
+
+def _said_of_signs(columns: Mapping[str, list], bounds: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Return a sentence for each metric by which most attacked images are worse than they were before."""
+    moved: dict[str, dict[tuple[str, ...], float]] = {}
+    for i, metric in enumerate(columns["metric"]):
+        worst, best = bounds[metric]
+        attack = tuple(columns[column][i] for column in ("image", "attack", "strength"))
+        moved.setdefault(metric, {})[attack] = (columns["attacked"][i] - columns["clear"][i]) * np.sign(best - worst)
+    sentences = []
+    for metric, by_attack in moved.items():
+        changes = np.array(list(by_attack.values()))
+        if (worse := int((changes < 0).sum())) >= max(FEWEST, MOST_WORSE * np.count_nonzero(changes)):
+            sentences.append(
+                f"by {metric} {worse} of {len(changes)} attacked images are worse than before the attack, which "
+                f"usually raises scores; are clear and attacked swapped, or is the range of {metric} given from best "
+                "to worst?"
+            )
+    return sentences
 
 
 def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list], lines: dict[tuple, int]) -> None:

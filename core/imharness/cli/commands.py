@@ -147,11 +147,16 @@ def add_external(
     rows: Mapping[str, npt.NDArray[Any] | list[Any]],
     name: str,
     about: Sequence[frozenset[str]] = (),
+    *,
+    measured: Sequence[str] = (),
+    replace: bool = True,
 ) -> Leaderboard:
     """Add rows that someone else measured to a track; return its tables. A later import of this name replaces them.
 
     `about`: for each row the keys of the tasks whose results it is about, as votes are about images. The tables of a
-    run that does not have all of them leave the row out. Raises `UsageError` if rows stand there under another name.
+    run that does not have all of them leave the row out. `measured`: columns; two rows with the same values there are
+    one measurement. Raises `UsageError` if the rows stand there under another name, or other rows under this name and
+    not `replace`.
     """
     store, track = Store(address), installed().track(track_name)
     store.prepare()
@@ -198,17 +203,35 @@ def add_external(
         others = {
             n: k for n, k in (old.tasks if old else {}).items() if n.partition(" part=")[0] != f"{IMPORTED}{name}"
         }
+        if not replace and set((old.tasks if old else {}).items()) - set((others | imported).items()):
+            raise UsageError(
+                f"{store.address} has other rows that were imported from a file {name}; give --replace to put these in "
+                "their place, or the file another name to keep both."
+            )
         for other, stored in ((n, store.record(k)) for n, k in others.items()):
-            if stored is not None and (stored.rows, frozenset(stored.spec.needs.values())) in contents:
-                before = other.removeprefix(IMPORTED).partition(" part=")[0]
+            if stored is None:
+                continue
+            before = other.removeprefix(IMPORTED).partition(" part=")[0]
+            twice = _measurements(rows, measured) & _measurements(store.rows(stored), measured)
+            if (stored.rows, frozenset(stored.spec.needs.values())) in contents or len(twice) == count > 0:
                 raise UsageError(
                     f"rows of {name} stand in {store.address} already, imported from {before}, and would count twice; "
                     f"call the file {before} to replace them."
+                )
+            if twice:
+                console.warn(
+                    f"{len(twice)} of {count} rows of {name} stand in {store.address} already, imported from {before}, "
+                    "and count twice; leave them out of one of the files"
                 )
         store.save_sweep(empty.model_copy(update={"tasks": others | imported}))
         sweep = store.ranked_from(track.info.id)
         assert sweep is not None
         return make_leaderboard(store, track, sweep, known_entries(store))
+
+
+def _measurements(rows: Mapping[str, npt.NDArray[Any] | list[Any]], measured: Sequence[str]) -> set[tuple[Any, ...]]:
+    columns = [np.asarray(rows[column]).tolist() for column in measured if column in rows]
+    return set(zip(*columns, strict=True)) if len(columns) == len(measured) else set()
 
 
 __all__ = [

@@ -116,6 +116,27 @@ def test_names_of_two_spellings_are_named(change, column, tmp_path) -> None:
         read_external(path, (), ("m=0:10",), component)
 
 
+@pytest.mark.parametrize(
+    "change", [("clear", "attacked"), ("bounds", "bounds"), ("defended_clear", "defended_attacked")]
+)
+def test_swapped_columns_and_ranges_are_named(change, tmp_path, recwarn) -> None:
+    """With one attack of each image nothing noticed that clean and attacked scores stood in each other's column."""
+    rows = [
+        [f"i{k}", "m", "pgd", "weak", "none", k, k + 1 - 2 * (k == 8), k, k + 1 - 2 * (k == 8), k] for k in range(9)
+    ]
+    read_external(write(tmp_path / "theirs.csv", rows), (), ("m=0:10",), component)
+    assert not recwarn.list
+    header = [dict([change, change[::-1]]).get(column, column) for column in HEADER]
+    sentences = {
+        "clear": "by m 8 of 9 attacked images are worse than before the attack.* are clear and attacked swapped",
+        "bounds": "by m 8 of 9 attacked images are worse",
+        "defended_clear": "9 of 9 rows of the defense none, such as that of i0, have other scores behind it",
+    }
+    bounds = "m=10:0" if "bounds" in change else "m=0:10"
+    with pytest.warns(UserWarning, match=sentences[change[0]]):
+        read_external(write(tmp_path / "theirs.csv", rows, header), (), (bounds,), component)
+
+
 def test_columns_may_have_other_names(tmp_path) -> None:
     path = write(tmp_path / "theirs.csv", [line()], ["file", *HEADER[1:]])
     with pytest.raises(UsageError, match=r"no column image; .* Use --map image=NAME"):
@@ -178,3 +199,30 @@ def test_an_import_that_uses_the_harness_s_name_decides_no_setting(tmp_path) -> 
     (ranking,) = leaderboard.rankings
     assert ranking.winner == "blur (external)"
     assert not ranking.places["cheat (external)"].complete
+
+
+def test_copies_and_other_files_of_one_name_are_refused(tmp_path, harness_here) -> None:
+    """A copy under another name was a second data set, and another file of one name took its place without a word."""
+    images = [line(f"i{k}", clear=str(4 + k / 10), mos=str(k)) for k in range(6)]
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    write(tmp_path / "a" / "theirs.csv", images)
+
+    def imported(path: str, *options: str):
+        return harness_here("iqa", "import", path, "--bounds", "m=0:10", *options, cwd=tmp_path)
+
+    assert imported("a/theirs.csv").returncode == 0
+    assert imported("a/theirs.csv").returncode == 0
+    write(tmp_path / "copy.csv", [[*row[:-1], ""] for row in reversed(images)])
+    copied = imported("copy.csv")
+    assert copied.returncode == 2
+    assert "rows of copy stand in store already, imported from theirs, and would count twice" in copied.stderr
+    write(tmp_path / "more.csv", [*images[:2], line("new")])
+    assert "2 of 3 rows of more stand in store already, imported from theirs" in imported("more.csv").stderr
+    write(tmp_path / "b" / "theirs.csv", [line("other")])
+    other = imported("b/theirs.csv")
+    assert other.returncode == 2
+    assert "has other rows that were imported from a file theirs; give --replace" in other.stderr
+    assert imported("b/theirs.csv", "--replace").returncode == 0
+    sweep = Store(tmp_path / "store").sweep("harness/iqa", "external")
+    assert set(sweep.tasks) == {"external file=theirs", "external file=more"}
