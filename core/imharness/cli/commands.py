@@ -23,7 +23,7 @@ from imharness.contracts.track import Option, Output, Progress, Query, StepConte
 from imharness.errors import StoreError, UsageError
 from imharness.exports.printing import page_file, writable, write_page
 from imharness.ranking.current import current_records
-from imharness.ranking.entries import known_entries
+from imharness.ranking.entries import known_entries, withdrawn_for
 from imharness.ranking.leaderboard import make_leaderboard
 from imharness.results.identity import digest
 from imharness.results.leaderboards import Leaderboard
@@ -60,14 +60,17 @@ def every(kind: str) -> list[Component]:
 
 
 def query(address: str | Path, track: str) -> Query:
-    """Return the results of a track's latest run, with imported ones; raises `StoreError` if there is no run."""
+    """Return the results of a track's latest run, with imported ones and without what was withdrawn.
+
+    Raises `StoreError` if there is no run.
+    """
     store = Store(address)
     records = _current(store, track)
     return ResultQuery(store, records, known_entries(store).facts(records))
 
 
 def _current(store: Store, track: str) -> list[TaskRecord]:
-    return current_records(store, installed().track(track), _latest(store, track), installed())
+    return current_records(store, installed().track(track), _latest(store, track), installed(), withdrawn_for(store))
 
 
 def _latest(store: Store, track: str) -> Sweep:
@@ -89,7 +92,10 @@ class Finished:
 
 
 def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
-    """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` if there is no run."""
+    """Yield the tasks of one step in a track's latest run, sorted by label, without what was withdrawn.
+
+    Raises `StoreError` if there is no run.
+    """
     store = Store(address)
     records = [r for r in _current(store, track) if r.spec.step == step and r.status == "done"]
     labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]

@@ -192,16 +192,18 @@ def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -
     """
     from imharness.components.registry import installed
     from imharness.ranking.current import current_records
+    from imharness.ranking.entries import withdrawn_for
     from imharness.results.query import ResultQuery
     from imharness.results.seasons import check_published
 
     check_published(store, "rows")
     if form not in ROWS:
         raise UsageError(f"--rows writes {', '.join(ROWS)}, not {form}.")
+    registry, withdrawn = installed(), withdrawn_for(store)
     groups: dict[tuple[str, str], list[TaskRecord]] = {}
     for track in chosen_tracks(tracks, store.rankable()):
         if sweep := store.ranked_from(track):
-            for record in current_records(store, installed().track(track), sweep, installed()):
+            for record in current_records(store, registry.track(track), sweep, registry, withdrawn):
                 if record.rows:
                     groups.setdefault((track, record.spec.step), []).append(record)
     folder.mkdir(parents=True, exist_ok=True)

@@ -30,9 +30,10 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
     from imharness.cli.standings import legend, screen_width
     from imharness.cli.stores import existing
     from imharness.components.registry import installed
+    from imharness.ranking.current import WITHDRAWN
     from imharness.ranking.entries import other_code
     from imharness.ranking.entries import rank as ranked
-    from imharness.ranking.leaderboard import GONE, WITHDRAWN
+    from imharness.ranking.leaderboard import GONE
     from imharness.ranking.listeners import announce, open_listeners
 
     store, listeners, leaderboards = existing(address), open_listeners(log_to), list["Leaderboard"]()

@@ -13,6 +13,7 @@ from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.notebook.result import Columns, Result
 from imharness.ranking.current import current_records, records_of
+from imharness.ranking.entries import withdrawn_for
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
@@ -31,7 +32,7 @@ def result_of(
             track = registry.track(sweep.track)
         except UsageError:  # its package is not here, so that nothing tells which versions are old
             return records_of(store, sweep)
-        return current_records(store, track, sweep, registry)
+        return current_records(store, track, sweep, registry, withdrawn_for(store))
 
     def rows_of(step: str) -> Callable[[], Columns]:
         return lambda: joined_rows(store, [record for record in records() if record.spec.step == step])

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from imharness.errors import StoreError
-from imharness.results.identity import canonical_json
+from imharness.results.identity import canonical_json, owner_of
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, Sweep
 from imharness.results.tables import several
 from imharness.results.tasks import EXTERNAL, SECRET, TaskRecord
+from imharness.results.withdrawals import address_of, without_code
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 CHANGED = "computed before its files changed; the latest run saw others"
 """Why tables lack results of data or weights that are no longer what they were."""
+WITHDRAWN = "withdrawn: "
+"""The beginning of why tables lack results that were taken out of them."""
 BEHIND = "made from results that were computed anew since, or are left out"
 """Why tables lack results that need others, such as attacked images, which are not those of the run any more."""
 REPEAT = "repeat the run with all that is to stand in the tables"
@@ -29,9 +32,14 @@ Place = tuple[str, str]
 """What has a version of its own: kind and id of a component, or twice the name of a step."""
 
 
-def current_records(store: Store, track: Track, sweep: Sweep, registry: Registry) -> list[TaskRecord]:
-    """Return the records of a configuration that count, of which its tables are made; withdrawn ones are among them."""
-    return current_of(records_of(store, sweep), store, track, sweep, registry)[0]
+def current_records(
+    store: Store, track: Track, sweep: Sweep, registry: Registry, withdrawn: Mapping[str, str]
+) -> list[TaskRecord]:
+    """Return the records of a configuration that count, of which its tables are made; see `standing_only`."""
+    every = records_of(store, sweep)
+    standing, _ = standing_only(every, withdrawn)
+    gone = {record.key for record in every} - {record.key for record in standing}
+    return current_of(standing, store, track, sweep, registry, gone)[0]
 
 
 def current_of(
@@ -70,6 +78,26 @@ def records_of(
         return record.spec.step != EXTERNAL or computed.issuperset(record.spec.needs.values())
 
     return [records_by_key[key] for key in keys if key in records_by_key and belongs(records_by_key[key])]
+
+
+def standing_only(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
+    """Return the records without what was withdrawn: a component, one version of it, or by "owner/" all of an owner.
+
+    And what was left out.
+    """
+
+    def gap(id: str, version: str) -> tuple[str, str] | None:
+        whole = {id: gone.get(id) or gone.get(f"{owner_of(id)}/", "")}
+        versions = {
+            name: gone.get(name, "") for name in (address_of(id, version), address_of(id, without_code(version)))
+        }
+        return next(((what, why) for what, why in {**whole, **versions}.items() if why), None)
+
+    used = {(ref.id, ref.version) for r in records for ref in r.spec.components.values()}
+    gaps = {ref: reason for ref in sorted(used) if (reason := gap(*ref))}
+    remaining = [r for r in records if not any((ref.id, ref.version) in gaps for ref in r.spec.components.values())]
+    reasons = dict.fromkeys(gaps.values())
+    return remaining, [Missing(what=what, reason=f"{WITHDRAWN}{why}", remedy="") for what, why in reasons]
 
 
 def installed_versions(track: Track, registry: Registry) -> Callable[[Place], str]:

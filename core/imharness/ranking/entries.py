@@ -120,6 +120,11 @@ def known_entries(store: Store) -> StoreEntries:
     return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn, decided, examined_in(store))
 
 
+def withdrawn_for(store: Store) -> dict[str, str]:
+    """Return what `known_entries` says is withdrawn, without objects of notebooks: their rows are for who made them."""
+    return {name: why for name, why in known_entries(store).withdrawn.items() if why != LEFT_HERE}
+
+
 def examined_in(store: Store) -> dict[str, tuple[str, ...]]:
     """Return digest of a reference -> the quick checks that the component failed, of those that failed any."""
     examinations = ((name, store.current(f"{EXAMINED}/{name}.json", Examined)) for name in store.names(EXAMINED))

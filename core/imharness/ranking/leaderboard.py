@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from imharness.errors import HarnessError, PluginError
 from imharness.ranking.comparisons import not_worse
-from imharness.ranking.current import current_of, records_of
+from imharness.ranking.current import current_of, records_of, standing_only
 from imharness.ranking.failing import failures_of, with_failed
 from imharness.ranking.judges import Judges, beside
 from imharness.ranking.ranking import winner
@@ -30,7 +30,6 @@ from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
 from imharness.results.tables import Table, several
 from imharness.results.tasks import EXTERNAL, IMPORTED, TaskRecord
-from imharness.results.withdrawals import address_of, without_code
 from imharness.statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 GONE = "no longer in the store"
 """Why tables lack results that were there once."""
-WITHDRAWN = "withdrawn: "
-"""The beginning of why tables lack results that were taken out of them."""
 DEVICES = "devices"
 """What stands among the versions where results were computed on several models of devices."""
 PUBLIC = "on public photographs"
@@ -72,7 +69,7 @@ def made_leaderboard(
     """
     with progress(f"{track.info.id}: reading results") as advance:
         all_records = records_of(store, sweep, advance)
-    standing, withdrawn = _standing(all_records, catalogue.withdrawn)
+    standing, withdrawn = standing_only(all_records, catalogue.withdrawn)
     gone = {record.key for record in all_records} - {record.key for record in standing}
     records, outdated = current_of(standing, store, track, sweep, catalogue.registry, gone)
     try:
@@ -170,23 +167,6 @@ def _said_on_public(ranking: Ranking) -> Ranking:
         for label, position in ranking.places.items()
     }
     return ranking.model_copy(update={"claim": claim, "places": places})
-
-
-def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
-    """Leave out what was withdrawn: a component, one version of it, or by "owner/" all of an owner."""
-
-    def gap(id: str, version: str) -> tuple[str, str] | None:
-        whole = {id: gone.get(id) or gone.get(f"{owner_of(id)}/", "")}
-        versions = {
-            name: gone.get(name, "") for name in (address_of(id, version), address_of(id, without_code(version)))
-        }
-        return next(((what, why) for what, why in {**whole, **versions}.items() if why), None)
-
-    used = {(ref.id, ref.version) for r in records for ref in r.spec.components.values()}
-    gaps = {ref: reason for ref in sorted(used) if (reason := gap(*ref))}
-    remaining = [r for r in records if not any((ref.id, ref.version) in gaps for ref in r.spec.components.values())]
-    reasons = dict.fromkeys(gaps.values())
-    return remaining, [Missing(what=what, reason=f"{WITHDRAWN}{why}", remedy="") for what, why in reasons]
 
 
 def _discarded(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) -> list[Missing]:

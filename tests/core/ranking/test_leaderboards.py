@@ -16,9 +16,9 @@ from imharness.contracts.track import Track
 from imharness.errors import HarnessError
 from imharness.exports import sheet_of
 from imharness.exports.marks import Marks
-from imharness.ranking.current import BEHIND, newest_only, one_content
+from imharness.ranking.current import BEHIND, newest_only, one_content, standing_only
 from imharness.ranking.entries import known_entries, other_code
-from imharness.ranking.leaderboard import GONE, _standing, make_leaderboard
+from imharness.ranking.leaderboard import GONE, make_leaderboard
 from imharness.ranking.ranking import Column, Wins, ranking
 from imharness.results.blocks import Blocks
 from imharness.results.entries import Entry, Standing
@@ -189,7 +189,7 @@ def test_results_of_several_devices_are_said(tmp_path: Path) -> None:
 )
 def test_what_is_withdrawn_is_one_version_with_any_code_or_all(gone: str, what: str, remaining: list[int]) -> None:
     records = [record(version, "1") for version in ("1", "1+9f2b7c001122", "2")]
-    standing, gaps = _standing(records, {gone: "wrong"})
+    standing, gaps = standing_only(records, {gone: "wrong"})
     assert standing == [records[index] for index in remaining]
     assert {(gap.what, gap.reason) for gap in gaps if "defense" not in gap.what} == (
         {(what, "withdrawn: wrong")} if what else set()

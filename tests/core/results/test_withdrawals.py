@@ -1,10 +1,13 @@
 """Results of a version in which a fault was found leave the tables, with the reason, and stay in the store."""
 
+import csv
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+import imharness as ih
 from imharness.cli import cli
+from imharness.cli.commands import finished
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.results.store import Store
@@ -33,6 +36,20 @@ def ranked(store: Path) -> tuple[set[str], str]:
     return {entry.id for entry in leaderboard.entries if entry.kind == "metric"}, printed.output
 
 
+def in_rows(store: Path, folder: Path) -> set[str]:
+    """Return the metrics in rows that are exported, loaded in a notebook, and given to commands."""
+    assert invoke(store, "results", "export", "--rows", "--format", "csv", "--to", str(folder)).exit_code == 0
+    metrics, result = set[str](), ih.load(store)
+    for file in folder.glob("*.csv"):
+        with file.open(newline="") as rows:
+            exported = {row.get("metric") or "" for row in csv.DictReader(rows)}
+        step = file.stem.removeprefix("perceptual-")
+        assert {metric or "" for metric in result.rows(step).get("metric", ("",))} == exported
+        assert {task.labels.get("metric", "") for task in finished(store, "harness/perceptual", step)} == exported
+        metrics |= exported - {""}
+    return metrics
+
+
 def test_a_version_leaves_the_tables_with_its_reason_and_comes_back(tmp_path: Path) -> None:
     store = tmp_path / "store"
     assert invoke(store, *WORDS, "--site", str(tmp_path / "site")).exit_code == 0
@@ -52,6 +69,7 @@ def test_a_version_leaves_the_tables_with_its_reason_and_comes_back(tmp_path: Pa
     assert metrics == everyone - {"harness/mse"}
     assert f"left out: harness/mse version {version}, withdrawn: a sign was wrong" in printed
     assert invoke(store, "results", "verify").exit_code == 0
+    assert in_rows(store, tmp_path / "rows") == {"harness/l2", "harness/mae"}, "they see what tables see"
 
     assert CliRunner().invoke(cli, ["results", "copy", str(store), str(tmp_path / "copy")]).exit_code == 0
     assert ranked(tmp_path / "copy")[0] == metrics
@@ -61,3 +79,4 @@ def test_a_version_leaves_the_tables_with_its_reason_and_comes_back(tmp_path: Pa
 
     assert invoke(store, *withdraw, "--undo").exit_code == 0
     assert ranked(store)[0] == everyone
+    assert in_rows(store, tmp_path / "again") == {f"harness/{name}" for name in METRICS}
