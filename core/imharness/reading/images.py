@@ -16,7 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from imharness.errors import UsageError
 from imharness.reading.opening import MIB, printable, read_bytes
-from imharness.reading.profiles import other_profile
+from imharness.reading.profiles import other_header, other_profile
 from imharness.reading.text import reason
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP", "GIF", "JPEG2000", "AVIF")
@@ -143,7 +143,7 @@ def _some(paths: Sequence[Path]) -> str:
 
 
 def said_of_profiles(paths: Sequence[Path]) -> str:
-    """Return a sentence on images whose values mean other colours than sRGB's, by their ICC profile, or "".
+    """Return a sentence on images whose values mean other colours than sRGB's, by their ICC profile or header, or "".
 
     Values are read as they are, and profiles are not applied. Raises `UsageError` as `image_shape` does.
     """
@@ -160,8 +160,10 @@ def said_of_profiles(paths: Sequence[Path]) -> str:
 
 def _other_profile(path: Path) -> str:
     try:
-        with _opened(path, _content(path, None)) as image:
-            return other_profile(image.info.get("icc_profile") or b"")
+        content = _content(path, None)
+        with _opened(path, content) as image:
+            profile = image.info.get("icc_profile")
+            return other_profile(profile) if profile else other_header(image, content)
     except UsageError:
         raise
     except Exception as error:  # as in `image_shape`

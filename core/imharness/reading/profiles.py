@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import struct
 
 import numpy as np
 from PIL import Image, ImageCms
@@ -13,6 +14,18 @@ from imharness.reading.text import plain
 APART = 3.0
 """The levels of 255 by which colours differ from sRGB in the mean; those of a curve of 2.2 differ by 1.4."""
 STEPS = 9
+GAMMA, GAMMA_APART = 0.45455, 0.05
+"""The exponent that PNG files of sRGB state, and from which difference on it is another one."""
+PRIMARIES = (0.3127, 0.329, 0.64, 0.33, 0.3, 0.6, 0.15, 0.06)
+"""White, red, green and blue of sRGB, x and y of each, as PNG files state them."""
+PRIMARIES_APART = 0.02
+_CODED = ((b"cICP", ">BB"), (b"colrnclx", ">HH"))
+"""What stands before the numbers of primaries and curve (ITU-T H.273) in PNG, and in AVIF and HEIC, and their form."""
+_SRGB_PRIMARIES, _SRGB_CURVES = (1, 2), (1, 2, 6, 13)
+"""Those of sRGB, those that differ little, and 2, which says nothing."""
+_INTEROPERABILITY, _ADOBE = 0xA005, "R03"
+_HEADER = 4096
+"""Within how many bytes those numbers stand."""
 NAMELESS = "without a name"
 
 
@@ -39,3 +52,22 @@ def other_profile(content: bytes) -> str:
         return ""
     read, meant = (np.asarray(each, dtype=np.int64) for each in (image.convert("RGB"), turned))
     return name if np.abs(read - meant).mean() > APART else ""
+
+
+def other_header(image: Image.Image, content: bytes) -> str:
+    """Return what the header of a file without an ICC profile says of its colours, if it is not sRGB; else ""."""
+    for name, form in _CODED:
+        start = content.find(name, 0, _HEADER)
+        if start >= 0 and len(content) >= start + len(name) + struct.calcsize(form):
+            primaries, curve = struct.unpack_from(form, content, start + len(name))
+            same = primaries in _SRGB_PRIMARIES and curve in _SRGB_CURVES
+            return "" if same else f"primaries {primaries} and curve {curve} of H.273"
+    facts = image.info
+    if image.format == "PNG" and "srgb" not in facts:
+        if abs(facts.get("gamma", GAMMA) - GAMMA) > GAMMA_APART:
+            return f"gamma {facts['gamma']:.3g}"
+        if np.abs(np.subtract(facts.get("chromaticity", PRIMARIES), PRIMARIES)).max() > PRIMARIES_APART:
+            return "other primaries"
+    if image.format in ("JPEG", "MPO", "TIFF"):
+        return "Adobe RGB by its EXIF" if image.getexif().get_ifd(_INTEROPERABILITY).get(1) == _ADOBE else ""
+    return ""

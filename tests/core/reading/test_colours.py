@@ -1,6 +1,7 @@
 """Tests of what is said about images that are not RGB, or not sRGB."""
 
 import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -89,3 +90,40 @@ def test_profiles_other_than_srgb_are_said(tmp_path: Path) -> None:
     assert said_of_profiles([path for path in paths if path.stem in ("none", "usual", "broken", "grey")]) == ""
     scored = CliRunner().invoke(cli, ["score", "psnr", "--reference", str(paths[0]), str(paths[3])])
     assert "1 of 2 images have a colour profile other than sRGB" in " ".join(scored.output.split())
+
+
+def chunked(file: Path, name: bytes, content: bytes) -> None:
+    """Put a chunk into a PNG file, before its pixels."""
+    before, pixels = (whole := file.read_bytes())[: whole.index(b"IDAT") - 4], whole[whole.index(b"IDAT") - 4 :]
+    chunk = struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+    file.write_bytes(before + chunk + pixels)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "why"),
+    [
+        (b"gAMA", (100_000,), "gamma 1"),
+        (b"gAMA", (45_455,), ""),
+        (b"cHRM", (31270, 32900, 68000, 32000, 26500, 69000, 15000, 6000), "other primaries"),
+        (b"cHRM", (31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000), ""),
+        (b"cICP", bytes([9, 16, 0, 1]), "primaries 9 and curve 16 of H.273"),
+        (b"cICP", bytes([1, 13, 0, 1]), ""),
+    ],
+)
+def test_headers_that_say_other_colours_are_said(tmp_path: Path, name: bytes, numbers: Sequence[int], why: str) -> None:
+    """Only ICC profiles were named: a PNG of linear light or of a wide screen was read as sRGB without a word."""
+    file = tmp_path / "a.png"
+    Image.new("RGB", (64, 64), (200, 100, 50)).save(file)
+    chunked(file, name, numbers if isinstance(numbers, bytes) else struct.pack(f">{len(numbers)}I", *numbers))
+    sentence = said_of_profiles([file])
+    assert (f"a.png ({why})" in sentence) if why else sentence == ""
+
+
+def test_adobe_rgb_by_exif_alone_is_said(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x8769] = {0xA001: 65535, 0xA005: {1: "R03"}}
+    for name, facts in (("a.jpg", exif), ("b.jpg", Image.Exif())):
+        Image.new("RGB", (64, 64), (200, 100, 50)).save(tmp_path / name, exif=facts)
+    sentence = said_of_profiles([tmp_path / "a.jpg", tmp_path / "b.jpg"])
+    assert sentence.startswith("1 of 2 images have a colour profile other than sRGB, such as ")
+    assert "a.jpg (Adobe RGB by its EXIF)" in sentence
