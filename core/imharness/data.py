@@ -5,7 +5,7 @@ from imharness.contracts.assets import Asset, asset_path, cache_folder, data_fol
 from imharness.contracts.component import Component, Info, Paper
 from imharness.contracts.data_source import Archive, DataSource
 from imharness.contracts.image_dataset import ImageDataset, ImageSet
-from imharness.contracts.near_duplicates import COPY, by_looks, said_of_copies, thumbnails
+from imharness.contracts.near_duplicates import COPY, by_looks, said_of_copies, said_of_pairs, thumbnails
 from imharness.contracts.randomness import ImageRng, derive_seed, generator, seeded_init
 from imharness.contracts.table_dataset import TableDataset, TableSet
 from imharness.contracts.values import Images, double
@@ -35,6 +35,7 @@ __all__ = [
     "generator",
     "hookimpl",
     "said_of_copies",
+    "said_of_pairs",
     "seeded_init",
     "tensor_cores",
     "thumbnails",

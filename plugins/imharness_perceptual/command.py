@@ -60,11 +60,13 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
         console.warn(warning)
     labels = [metric.label for metric in metrics]
     total = len(metrics) * len(pairs)
+    looks: list[tuple[npt.NDArray[np.float32], ...]] = []
     with console.progress("scoring", visible=not as_json) as advance:
         rows = [
-            _scores(metric, pairs, device, lambda done, i=i: advance(i * len(pairs) + done, total))
+            _scores(metric, pairs, device, lambda done, i=i: advance(i * len(pairs) + done, total), looks)
             for i, metric in enumerate(metrics)
         ]
+    _warn_of_pairs(pairs, looks)
     results = [dict(zip(labels, values, strict=True)) for values in zip(*rows, strict=True)]
     if as_json:
         scored = [{"image": str(image), "scores": values} for (image, _), values in zip(pairs, results, strict=True)]
@@ -143,11 +145,34 @@ def _pairs(paths: Sequence[Path], reference: Path | None) -> list[Pair]:
     return pairs
 
 
-def _scores(metric: Component, pairs: Sequence[Pair], device: str, advance: Callable[[int], None]) -> list[float]:
-    """Return a score per image; images of one size are scored together."""
+def _warn_of_pairs(pairs: Sequence[Pair], looks: Sequence[tuple[npt.NDArray[np.float32], ...]]) -> None:
+    """Warn of images that look like the reference of another one."""
+    import numpy as np
+
+    from imharness.commands import console
+    from imharness.data import said_of_pairs
+
+    if looks:
+        names = [(str(image), str(reference)) for image, reference in pairs]
+        if sentence := said_of_pairs(names, *(np.concatenate(each) for each in zip(*looks, strict=True))):
+            console.warn(sentence)
+
+
+def _scores(
+    metric: Component,
+    pairs: Sequence[Pair],
+    device: str,
+    advance: Callable[[int], None],
+    looks: list[tuple[npt.NDArray[np.float32], ...]],
+) -> list[float]:
+    """Return a score per image; images of one size are scored together.
+
+    `looks` gets the thumbnails of images and references, once, if there are several references.
+    """
     import torch
 
     from imharness.commands import device_of
+    from imharness.data import thumbnails
     from imharness.errors import ContractError
     from imharness.images import FullReferenceMetric
 
@@ -155,7 +180,10 @@ def _scores(metric: Component, pairs: Sequence[Pair], device: str, advance: Call
     built = metric.build(where)
     compares = isinstance(metric, FullReferenceMetric)
     values: list[float] = []
+    looking = compares and not looks and len({reference for _, reference in pairs}) > 1
     for batch in _batches(pairs, compares):
+        if looking:
+            looks.append(tuple(thumbnails(images.split(1)) for images in batch))
         with torch.no_grad():
             scores = built(*(images.to(where) for images in batch))
         if scores.shape != (len(batch[0]),):

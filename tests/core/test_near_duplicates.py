@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from imharness.contracts import near_duplicates
-from imharness.data import COPY, by_looks, thumbnails
+from imharness.data import COPY, by_looks, said_of_pairs, thumbnails
 
 
 def scenes(count: int) -> list[torch.Tensor]:
@@ -42,3 +42,18 @@ def test_too_many_images_are_not_compared_and_said_so(monkeypatch: pytest.Monkey
     looks = by_looks("abc", never)
     assert looks.photographs == ["a", "b", "c"]
     assert looks.sentence == "3 images are too many to be compared, and count as so many photographs"
+
+
+def test_images_that_look_like_another_reference_are_named() -> None:
+    """Two folders that were numbered apart by one gave scores of strangers without a word."""
+    references = thumbnails(scenes(4))
+    noise = torch.Generator().manual_seed(1)
+    images = thumbnails((x + 0.03 * torch.randn(x.shape, generator=noise)).clamp(0, 1) for x in scenes(4))
+    pairs = [(f"x{i}", f"r{i}") for i in range(4)]
+    assert said_of_pairs(pairs, images, references) == ""
+    shifted = np.roll(images, 1, axis=0)
+    assert said_of_pairs(pairs, shifted, references).startswith(
+        "4 of 4 images look like another reference than their own, such as x0 like r3, and not like r0; are they"
+    )
+    strangers = thumbnails(scenes(8)[4:])
+    assert said_of_pairs(pairs, strangers, references) == "", "references of other photographs on purpose"

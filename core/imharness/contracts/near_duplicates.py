@@ -37,12 +37,37 @@ def groups(small: np.ndarray, least: float = ALIKE) -> np.ndarray:
 
     `least`: the least correlation of two that are.
     """
-    centred = small - small.mean(axis=1, keepdims=True)
-    size = np.linalg.norm(centred, axis=1, keepdims=True)
-    unit = np.where(size >= FLAT * SIDE, centred / np.maximum(size, 1e-9), 0.0)
+    unit = _unit(small)
     blocks = range(0, len(unit), AT_ONCE)
     alike = scipy.sparse.vstack([scipy.sparse.csr_matrix(unit[i : i + AT_ONCE] @ unit.T >= least) for i in blocks])
     return np.asarray(scipy.sparse.csgraph.connected_components(alike, directed=False)[1])
+
+
+def _unit(small: np.ndarray) -> np.ndarray:
+    """Return thumbnails of which the product of two is their correlation, 0 for flat ones."""
+    centred = small - small.mean(axis=1, keepdims=True)
+    size = np.linalg.norm(centred, axis=1, keepdims=True)
+    return np.where(size >= FLAT * SIDE, centred / np.maximum(size, 1e-9), 0.0)
+
+
+def said_of_pairs(pairs: Sequence[tuple[str, str]], images: np.ndarray, references: np.ndarray) -> str:
+    """Return a sentence on images that look like the reference of another one and not like their own, or "".
+
+    `pairs`: the names of each image and its reference, whose thumbnails are ``(n, SIDE * SIDE)``.
+    """
+    if len(pairs) > MOST:
+        return ""
+    units, others = _unit(images), _unit(references)
+    wrong = np.flatnonzero((units * others).sum(axis=1) < ALIKE)
+    like = {int(i): int(np.argmax(units[i] @ others.T)) for i in wrong}
+    mixed = [i for i, other in like.items() if units[i] @ others[other] >= ALIKE]
+    if not mixed:
+        return ""
+    first = mixed[0]
+    return (
+        f"{len(mixed)} of {len(pairs)} images look like another reference than their own, such as {pairs[first][0]} "
+        f"like {pairs[like[first]][1]}, and not like {pairs[first][1]}; are they in another order, or names mixed up?"
+    )
 
 
 class Looks(NamedTuple):

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 
 from imharness.contracts.call import checked
 from imharness.contracts.component import Component
 from imharness.contracts.distribution_metric import DistributionMetric
 from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.metric import Metric
+from imharness.contracts.near_duplicates import said_of_pairs, thumbnails
 from imharness.errors import UsageError
 from imharness.notebook.arguments import short
 from imharness.notebook.coercion import component_from, device_of, images_of
@@ -26,6 +28,8 @@ from imharness.testing.audit import RANDOM_STATE
 from imharness.testing.examination import failed_checks
 
 BATCH = 16
+NEARER = 4
+"""By what factor the mean squared error falls where red and blue are exchanged of images that have them exchanged."""
 _examined: dict[tuple[int, str], tuple[Callable[[], object], tuple[str, ...]]] = {}
 """A metric's function and the digest of what it declares -> what returns the function, and the checks it failed."""
 
@@ -57,11 +61,30 @@ def score(
     chosen = metric_of("metric", metric)
     batch = images_of("images", images)
     torch_device = torch.device(device_of(device))
-    scores = scores_of(chosen, batch, _references(chosen, batch, reference), torch_device)
+    references = _references(chosen, batch, reference)
+    if references is not None and isinstance(chosen, FullReferenceMetric):
+        _warn_of_pairs(batch, references)
+    scores = scores_of(chosen, batch, references, torch_device)
     if isinstance(metric, UserObject):  # after what cannot be scored at all: its error says more than a check does
         warn_of_failed(chosen, metric)
     say_who_drew()
     return scores
+
+
+def _warn_of_pairs(images: torch.Tensor, references: torch.Tensor) -> None:
+    """Warn of images that were not made from their references, and of red and blue that were exchanged."""
+    numbers = [(f"image {i}", f"reference {i}") for i in range(len(images))]
+    looks = [thumbnails(image[None] for image in each) for each in (images, references)]
+    if sentence := said_of_pairs(numbers, *looks):
+        warnings.warn(sentence, stacklevel=3)
+    pairs = list(zip(images, references, strict=True))
+    exchanged = sum(float(F.mse_loss(x.flip(0), r)) < float(F.mse_loss(x, r)) / NEARER for x, r in pairs)
+    if 2 * exchanged > len(images):
+        warnings.warn(
+            f"{exchanged} of {len(images)} images are much nearer to their references with red and blue exchanged; "
+            "OpenCV reads blue first, which [:, ::-1] turns round",
+            stacklevel=3,
+        )
 
 
 def warn_of_failed(metric: Metric, user_object: UserObject) -> None:

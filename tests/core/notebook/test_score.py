@@ -186,3 +186,18 @@ def test_masked_numbers_are_refused(pixels: np.ndarray) -> None:
     masked = np.ma.masked_array(pixels, mask=pixels > 100)  # type: ignore[no-untyped-call]
     with pytest.raises(UsageError, match="images has masked numbers, which would count as the others"):
         ih.score("psnr", masked, pixels)
+
+
+def test_images_in_another_order_or_with_red_and_blue_exchanged_are_named() -> None:
+    rng = np.random.default_rng(0)
+    small = rng.integers(30, 220, (4, 3, 5, 5), dtype=np.uint8).astype(np.float32) / 255
+    references = torch.nn.functional.interpolate(torch.from_numpy(small), (40, 40), mode="bilinear").numpy()
+    images = (references + 0.02 * rng.standard_normal(references.shape)).clip(0, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (score("psnr", images, references) > 30).all()
+        score("psnr", images, references[0])
+    with pytest.warns(UserWarning, match="4 of 4 images are much nearer to their references with red and blue exch"):
+        score("psnr", images[:, ::-1].copy(), references)
+    with pytest.warns(UserWarning, match="4 of 4 images look like another reference .* image 0 like reference 3, and"):
+        score("psnr", np.roll(images, 1, axis=0), references)

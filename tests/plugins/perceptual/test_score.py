@@ -175,3 +175,20 @@ def test_a_folder_with_the_name_of_a_metric_is_refused(folder: Path, monkeypatch
     columns = [set(item["scores"]) for item in json.loads(run("harness/linf", *words[2:]).output)["images"]]
     assert columns == [{"harness/linf"}] * 3
     assert len(json.loads(run("mse", "./linf", "--reference", "b", "--json").output)["images"]) == 3
+
+
+def test_files_that_show_the_reference_of_another_one_are_named(tmp_path: Path) -> None:
+    """Names that are apart by one gave the distances of strangers without a word."""
+    for kind in ("references", "same", "other"):
+        (tmp_path / kind).mkdir()
+    for i in range(3):
+        noise = np.random.default_rng(i).integers(0, 256, (5, 6, 3), dtype=np.uint8)
+        photograph = Image.fromarray(noise).resize((60, 50), Image.Resampling.BICUBIC)
+        photograph.save(tmp_path / "references" / f"{i}.png")
+        photograph.point(lambda value: value // 2).save(tmp_path / "same" / f"{i}.png")
+        photograph.save(tmp_path / "other" / f"{(i + 1) % 3}.png")
+    assert (
+        "another reference" not in run("mse", "mae", "--reference", tmp_path / "references", tmp_path / "same").output
+    )
+    words = " ".join(run("mse", "mae", "--reference", tmp_path / "references", tmp_path / "other").output.split())
+    assert words.count("3 of 3 images look like another reference than their own") == 1
