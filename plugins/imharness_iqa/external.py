@@ -9,6 +9,7 @@ import numpy as np
 from imharness.errors import HarnessError, UsageError
 from imharness.files import is_plain, number, read_csv, said_of_spellings
 from imharness.tracks import Component
+from imharness_iqa.opinions import said_of_opinions
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
@@ -64,7 +65,12 @@ def read_external(
         if spelled and columns[column]:
             warnings.warn(f"{path}: {spelled}", stacklevel=2)
     _refuse_other_facts(path, list(lines.values()), values_by_column, metric_bounds)
-    for sentence in (*_said_of_none(values_by_column, metric_bounds), *_said_of_signs(values_by_column, metric_bounds)):
+    sentences = [
+        *_said_of_none(values_by_column, metric_bounds),
+        *_said_of_signs(values_by_column, metric_bounds),
+        *_said_of_opinions(path, values_by_column, metric_bounds),
+    ]
+    for sentence in filter(None, sentences):
         warnings.warn(f"{path}: {sentence}", stacklevel=2)
     return {
         "name": values_by_column["image"],
@@ -152,6 +158,18 @@ def _said_of_signs(columns: Mapping[str, list], bounds: Mapping[str, tuple[float
                 "to worst?"
             )
     return sentences
+
+
+def _said_of_opinions(path: Path, columns: Mapping[str, list], bounds: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Return a sentence for each metric whose clean scores follow opinions the other way round."""
+    clean = {
+        (metric, image): (clear * np.sign(bounds[metric][1] - bounds[metric][0]), mos)
+        for metric, image, clear, mos in zip(*(columns[c] for c in ("metric", "image", "clear", "mos")), strict=True)
+    }
+    by_metric: dict[str, list[tuple[float, float]]] = {}
+    for (metric, _), pair in clean.items():
+        by_metric.setdefault(metric, []).append(pair)
+    return [said_of_opinions(metric, path.stem, *np.array(pairs).T) for metric, pairs in by_metric.items()]
 
 
 def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list], lines: dict[tuple, int]) -> None:

@@ -1,5 +1,6 @@
 """The steps of the track: what its tasks compute for each image."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from imharness.images import (
 )
 from imharness.tracks import TAKEN_BACK, Output, StepContext, StepResult, answered, as_large, elsewhere, step
 from imharness_iqa.disjoint import apart, photographs_of
+from imharness_iqa.opinions import said_of_opinions
 from imharness_iqa.references import Scored, attacked_with, check_alike, references, scored, threat
 from imharness_iqa.rescaling import RescaledTarget, Rescaling
 from imharness_iqa.sampling import colourfulness, spatial_information
@@ -41,6 +43,9 @@ def clean(context: StepContext) -> StepResult:
 
     measured = context.map(images, measure)
     component = context.component("metric")
+    better, mos = component.closeness * measured["score"], images.columns["mos"]
+    if sentence := said_of_opinions(component.label, context.component("dataset").label, better, mos):
+        warnings.warn(sentence, stacklevel=1)
     lower, upper = component.bounds
     facts = {
         "photograph": photographs_of(images),

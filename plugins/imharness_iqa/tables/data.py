@@ -19,6 +19,7 @@ import numpy as np
 from imharness.errors import UsageError
 from imharness.leaderboard import Blocks, ColumnSpec, Lazy
 from imharness.tracks import Query
+from imharness_iqa.opinions import said_of_opinions
 from imharness_iqa.tables.attackers import with_common
 from imharness_iqa.tables.choice import BOTH_HALVES, choose, said_of
 from imharness_iqa.tables.formulas import MADE, Columns
@@ -360,4 +361,9 @@ def _note(query: Query) -> str:
     )
     proxies = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
     notes = [f"{metrics}: {label}" for metrics, label in zip(kinds["metrics"], kinds["labelled"], strict=True)]
+    clean = query("SELECT dataset, metric, score, mos, sign FROM clean ORDER BY ALL")
+    for dataset, metric in sorted({*zip(clean["dataset"], clean["metric"], strict=True)}):
+        rows = np.flatnonzero((np.asarray(clean["dataset"]) == dataset) & (np.asarray(clean["metric"]) == metric))
+        score, mos, sign = (np.asarray(clean[name], dtype=float)[rows] for name in ("score", "mos", "sign"))
+        notes += filter(None, [said_of_opinions(metric, dataset, sign * score, mos)])
     return ". ".join([*notes, *(f"Quality labels are a proxy: {proxy}" for proxy in proxies)])

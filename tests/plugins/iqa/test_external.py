@@ -226,3 +226,16 @@ def test_copies_and_other_files_of_one_name_are_refused(tmp_path, harness_here) 
     assert imported("b/theirs.csv", "--replace").returncode == 0
     sweep = Store(tmp_path / "store").sweep("harness/iqa", "external")
     assert set(sweep.tasks) == {"external file=theirs", "external file=more"}
+
+
+def test_opinions_that_say_how_much_worse_an_image_is_are_named(tmp_path, recwarn) -> None:
+    """With DMOS in the column mos, the gate on SROCC passed defenses that destroy the order of images."""
+    for sign in (1, -1):
+        rows = [line(f"i{k}", clear=str(k / 2), attacked="9.5", mos=str(sign * (k + k % 3))) for k in range(12)]
+        read_external(write(tmp_path / "theirs.csv", rows), (), ("m=0:10",), component)
+        sentences = [str(warning.message) for warning in recwarn.list]
+        assert len(sentences) == (sign < 0)
+    assert (
+        "opinions of theirs rise as the quality by m falls (SROCC -0.98): a higher mos must mean a better"
+        in sentences[0]
+    )
