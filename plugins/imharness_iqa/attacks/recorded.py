@@ -1,6 +1,7 @@
 """An attack whose images exist: it returns the one that was made from an original for the metric and the strength."""
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -66,6 +67,12 @@ class Recorded(Attack):
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             pixels = images.mul(255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
             stack = np.stack([self._made(image, folder, by_pixels, looks) for image in pixels])
+            if (stack == pixels).all():
+                warnings.warn(
+                    f"{self.path}: images of {self.method} for {self.metric}, {self.strength}, equal their "
+                    "originals in every pixel; are they the attacked ones?",
+                    stacklevel=2,
+                )
             return torch.from_numpy(stack).permute(0, 3, 1, 2).to(images.device) / 255
 
         return perturb

@@ -15,7 +15,7 @@ ARRAYS = [f"{m}_{s}_{k}" for m in ("shadow", "target") for s in ("member", "nonm
 AUDIT_HEAD = "model,member,label,p0,p1"
 AUDIT_ROWS = [f"{m},{b},{c},{1 - c},{c}" for m in ("shadow", "target") for b in (0, 1) for c in (0, 1)]
 EXTERNAL_HEAD = "image,metric,attack,strength,defense,clear,attacked,defended_clear,defended_attacked,mos"
-EXTERNAL_ROW = "a.png,m,x,medium,none,0.5,0.9,0.5,0.6,3"
+EXTERNAL_ROW = "a.png,m,x,medium,jpeg,0.5,0.9,0.5,0.6,3"
 
 
 def head_of(descr: object, shape: object, *, order: object = False) -> bytes:

@@ -16,6 +16,8 @@ from imharness.commands import component, finished
 from imharness.errors import ContractError, UsageError
 from imharness_iqa.attacked_folder import Condition, attacked_folder, indexed
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*equal their originals")
+"""Patch-RS with four queries moves none of the four images of a run."""
 PROFILE = """
 name = "small"
 description = "A small run."
@@ -134,6 +136,10 @@ def test_an_attacked_image_of_another_original_is_refused(tmp_path: Path) -> Non
     for i, scene in enumerate(scenes):
         Image.fromarray(255 - scene // 4).save(tmp_path / "attacked" / "ifgsm" / "embedded-cnn" / f"{i}.png")
     assert recorded.build(torch.device("cpu"))(images, None, None).shape == images.shape
+    for i, scene in enumerate(scenes):
+        Image.fromarray(scene).save(tmp_path / "attacked" / "ifgsm" / "embedded-cnn" / f"{i}.png")
+    with pytest.warns(UserWarning, match="images of ifgsm for harness/embedded-cnn, given, equal their originals"):
+        recorded.build(torch.device("cpu"))(images, None, None)
 
 
 def test_attacked_images_that_are_jpeg_are_said(published: Path) -> None:
