@@ -142,7 +142,7 @@ def _said_of_none(columns: Mapping[str, list], bounds: Mapping[str, tuple[float,
 
 
 def _said_of_signs(columns: Mapping[str, list], bounds: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Return a sentence for each metric by which most attacked images are worse than they were before."""
+    """Return a sentence for each metric whose attacks make most images worse, or move none."""
     moved: dict[str, dict[tuple[str, ...], float]] = {}
     for i, metric in enumerate(columns["metric"]):
         worst, best = bounds[metric]
@@ -151,7 +151,9 @@ def _said_of_signs(columns: Mapping[str, list], bounds: Mapping[str, tuple[float
     sentences = []
     for metric, by_attack in moved.items():
         changes = np.array(list(by_attack.values()))
-        if (worse := int((changes < 0).sum())) >= max(FEWEST, MOST_WORSE * np.count_nonzero(changes)):
+        if len(changes) >= FEWEST and not changes.any():
+            sentences.append(f"by {metric} no attack moved the score of any image; is attacked a copy of clear?")
+        elif (worse := int((changes < 0).sum())) >= max(FEWEST, MOST_WORSE * np.count_nonzero(changes)):
             sentences.append(
                 f"by {metric} {worse} of {len(changes)} attacked images are worse than before the attack, which "
                 f"usually raises scores; are clear and attacked swapped, or is the range of {metric} given from best "

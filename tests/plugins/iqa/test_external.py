@@ -228,6 +228,12 @@ def test_copies_and_other_files_of_one_name_are_refused(tmp_path, harness_here) 
     assert set(sweep.tasks) == {"external file=theirs", "external file=more"}
 
 
+def test_attacks_that_moved_nothing_are_named(tmp_path) -> None:
+    path = write(tmp_path / "theirs.csv", [line(f"i{k}", clear="5", attacked="5") for k in range(5)])
+    with pytest.warns(UserWarning, match="by m no attack moved the score of any image; is attacked a copy of clear"):
+        read_external(path, (), ("m=0:10",), component)
+
+
 def test_opinions_that_say_how_much_worse_an_image_is_are_named(tmp_path, recwarn) -> None:
     """With DMOS in the column mos, the gate on SROCC passed defenses that destroy the order of images."""
     for sign in (1, -1):
