@@ -37,7 +37,7 @@ JUDGES = ("light/brightness", "light/darkness", "light/lopsided", "light/lift")
 
 
 @pytest.fixture(scope="module")
-def sample_leaderboard(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> dict:
+def leaderboard(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> dict:
     return leaderboard_of(ran(tmp_path_factory.mktemp("truth"), harness_forked, SMALL))
 
 

@@ -29,7 +29,7 @@ RESCALED = (*CONTROLS, "acme/damper", "acme/picture", "acme/bent")
 
 
 @pytest.fixture(scope="module")
-def sample_leaderboard(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> dict:
+def leaderboard(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> dict:
     return leaderboard_of(ran(tmp_path_factory.mktemp("rescaling"), harness_forked, PROFILE))
 
 

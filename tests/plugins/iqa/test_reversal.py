@@ -34,7 +34,7 @@ def attacked(attack: BaseAttack, images: Images, training_images: Images, score=
     white = attack.info.access == "white_box"
     fitted = ()
     if isinstance(attack, Reversal | ReversalSquare):
-        training = MetricTarget(score, (0, 1), images=1, differentiable=white, versions=False)
+        training = MetricTarget(score, (0, 1), images=1, differentiable=white, training=True)
         fitted = (attack.fit(training_images, training, generator(0), lambda done, total: None),)
     window = MetricTarget(score, (0, 1), images=len(images), differentiable=white, budget=attack.budget().queries)
     changed = attack.build(CPU, *fitted)(images, window, ImageRng(range(len(images))))
