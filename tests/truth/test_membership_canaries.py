@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.truth.test_membership import PLAIN, study
 from tests.truth.test_membership_contest import ELSEWHERE, Elsewhere
+from tests.verdicts import of_report
 
 from imharness.tracks import TrackReport
 from imharness_membership.tables import report
@@ -38,6 +39,16 @@ def test_a_model_that_learns_by_heart_gives_every_canary_away_and_one_that_never
     index = {label: i for i, label in enumerate(sorted(worst))}
     assert verdicts.better[index[ELSEWHERE], index["acme/leak"]]
     assert verdicts.better[index[PLAIN], index["acme/leak"]]
+
+
+def test_intervals_and_headline_of_canaries_are_those_of_a_share(outcomes: TrackReport) -> None:
+    """Its column had no limits: an end could lie outside [0, 1], and nothing compared the headline with the table."""
+    (table,) = (table for table in outcomes.tables if table.id == "canaries")
+    for row in table.rows:
+        for end in (row.values["worst"].low, row.values["worst"].high):
+            assert end is None or 0 <= end <= 1
+    assert next(column.limits for column in table.columns if column.key == "worst") == (0, 1)
+    assert of_report(outcomes) == []
 
 
 def test_a_run_without_canaries_has_no_such_ranking(tmp_path: Path) -> None:

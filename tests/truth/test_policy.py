@@ -282,29 +282,28 @@ def test_nobody_on_the_front_is_beaten_and_everybody_else_is(points) -> None:
         assert on_front == (not beaten)
 
 
+def silent_where_missing(score_blocks: Blocks) -> Contest:
+    """The rules of a contest in which an attack says nothing where it has no number; all have one utility."""
+    met = tuple(np.isnan(values).astype(float) for values in score_blocks.values["d"])
+    return Contest(
+        replace(score_blocks, values={**score_blocks.values, "silent": met}),
+        PROTECTION,
+        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
+        "none",
+        WORDS,
+        gates=(),
+        controls={"none": "undefended"},
+        met="silent",
+    )
+
+
 def test_the_front_compares_entries_on_the_units_that_both_have() -> None:
     """No attack converged on the easy half for "good": its mean is larger than that of "late", which it beats."""
     hard = np.where(np.arange(30) % 2, 10.0, 0.0)
     scores = {"none": levels(0, 30, 30, 30), "good": levels(1, 5, 5, 5) + hard, "late": levels(2, 8, 8, 8) + hard}
     scores["good"][:, ::2] = np.nan
     score_blocks = blocks(scores, 30)
-    met = tuple(np.isnan(values).astype(float) for values in score_blocks.values["d"])
-    result = contest(
-        Contest(
-            replace(score_blocks, values={**score_blocks.values, "silent": met}),
-            PROTECTION,
-            Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
-            "none",
-            WORDS,
-            gates=(),
-            controls={"none": "undefended"},
-            met="silent",
-        ),
-        id="r",
-        title="",
-        caption="",
-        entry="defense",
-    )
+    result = contest(silent_where_missing(score_blocks), id="r", title="", caption="", entry="defense")
     (ranking,), rows = result.rankings, {row.label: row.values["worst"].value for row in result.tables[0].rows}
     assert rows["good"] > rows["late"] + 1
     assert ranking.winner == ranking.first == "good"
@@ -316,18 +315,7 @@ def test_an_attack_that_says_nothing_is_not_withheld_by_the_entry() -> None:
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 8, 8, 8)}
     scores["good"][2, ::2] = np.nan
     score_blocks = blocks(scores, 10)
-    silent = {name: np.isnan(values).astype(float) for name, values in scores.items()}
-    met = tuple(np.stack([silent[entry][c] for entry in score_blocks.entries]) for c in range(3))
-    rules = Contest(
-        replace(score_blocks, values={**score_blocks.values, "silent": met}),
-        PROTECTION,
-        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
-        "none",
-        WORDS,
-        gates=(),
-        controls={"none": "undefended"},
-        met="silent",
-    )
+    rules = silent_where_missing(score_blocks)
     result = contest(rules, id="r", title="", caption="", entry="defense")
     rows = {row.label: row.values for row in result.tables[0].rows}
     assert result.rankings[0].winner == "good"

@@ -14,6 +14,7 @@ from imharness.leaderboard import Blocks, Column, Contest, Wins, Words, contest,
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.figures import figures
 from imharness_membership.tables.rates import Figures, figures_at, most_non_members, with_reached_rates
+from imharness_membership.tables.splits import SHARE
 
 
 def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -> TrackReport:
@@ -37,6 +38,7 @@ def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -
         figure.decimals,
         cluster="split",
         unit="split",
+        limits=SHARE,
         wins=Wins(
             "canary-wins",
             "Which defense protects the most vulnerable records better",
