@@ -1,4 +1,4 @@
-"""What packages that add a command use: they find components, run a step by hand, and add results of others.
+"""Functions for packages that add a command: find components, run a step by hand, and add results of others.
 
 The public door is `imharness.extending`, which imports this module only when a command runs.
 """
@@ -19,7 +19,7 @@ from imharness.cli import console
 from imharness.components.registry import installed
 from imharness.contracts.assets import add_folder as add_assets
 from imharness.contracts.component import Component
-from imharness.contracts.track import Option, Output, Progress, Query, StepContext
+from imharness.contracts.track import Option, Output, Progress, Query, StepContext, Track
 from imharness.errors import StoreError, UsageError
 from imharness.exports.printing import page_file, writable, write_page
 from imharness.ranking.current import current_records
@@ -110,7 +110,7 @@ def build_site(address: str | Path, site: Path) -> None:
 
 
 class _ByHand(TaskContext):
-    """A step's context whose needs are given instead of read from a store."""
+    """A step's context whose needs are arguments instead of tasks in a store."""
 
     def __init__(self, cache: BuildCache, spec: TaskSpec, progress: Progress, needs: Mapping[str, Output]) -> None:
         super().__init__(cache, Shards(cache.store, digest(spec.identity())), spec, progress)
@@ -147,30 +147,73 @@ def context(
     return _ByHand(cache, spec, progress, needs or {})
 
 
+PART = " part="
+"""In the address of an imported task, what stands between the name of the file and the number of the part of it."""
+Columns = Mapping[str, npt.NDArray[Any] | list[Any]]
+"""Rows as columns of one length, by name."""
+
+
 def add_external(
     address: str | Path,
     track_name: str,
-    rows: Mapping[str, npt.NDArray[Any] | list[Any]],
+    rows: Columns,
     name: str,
     about: Sequence[frozenset[str]] = (),
     *,
     measured: Sequence[str] = (),
     replace: bool = True,
 ) -> Leaderboard:
-    """Add rows that someone else measured to a track; return its tables. A later import of this name replaces them.
+    """Add rows that someone else measured to a track, make its tables again, and return them.
 
-    `about`: for each row the keys of the tasks whose results it is about, as votes are about images. The tables of a
-    run that does not have all of them leave the row out. `measured`: columns; two rows with the same values there are
-    one measurement. Raises `UsageError` if the rows stand there under another name, or other rows under this name and
-    not `replace`.
+    Args:
+        address: the store.
+        track_name: the label, id or method of the track.
+        rows: the columns of the rows.
+        name: the name of the file that the rows come from. A later import under this name replaces them.
+        about: for each row, the keys of the tasks whose results it is about, as a vote is about two images; () if rows
+            are about no task. The tables of a run that lacks one of these tasks leave the row out.
+        measured: names of columns. Two rows with the same values in all of them are one measurement.
+        replace: whether other rows under this name are replaced; otherwise they are an error.
+
+    Raises:
+        UsageError: all these rows are in the store already under another name, or other rows are there under this name
+            and not `replace`.
     """
     store, track = Store(address), installed().track(track_name)
     store.prepare()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    count, positions_by_keys = len(next(iter(rows.values()), ())), dict[frozenset[str], list[int]]()
-    for row, keys in zip(range(count), about or [frozenset[str]()] * count, strict=True):
-        positions_by_keys.setdefault(keys, []).append(row)
-    imported, contents = {}, set[tuple[str, frozenset[str]]]()
+    imported = _commit_rows(store, track, rows, name, about, now)
+    with store.alone():
+        earlier_sweep = store.sweep(track.info.id, EXTERNAL)
+        earlier = dict(earlier_sweep.tasks) if earlier_sweep else {}
+        of_other_files = {address: key for address, key in earlier.items() if _file_of(address) != name}
+        tasks = of_other_files | {address: record.key for address, record in imported.items()}
+        if not replace and set(earlier.items()) - set(tasks.items()):
+            raise UsageError(
+                f"{store.address} has other rows that were imported from a file {name}; give --replace to put these in "
+                "their place, or the file another name to keep both."
+            )
+        _check_twice(store, rows, name, measured, list(imported.values()), of_other_files)
+        store.save_sweep(_external_sweep(track, tasks, now))
+        sweep = store.ranked_from(track.info.id)
+        assert sweep is not None
+        return make_leaderboard(store, track, sweep, known_entries(store))
+
+
+def _file_of(address: str) -> str:
+    """Return the name of the file that the rows of an imported task come from."""
+    return address.removeprefix(IMPORTED).partition(PART)[0]
+
+
+def _commit_rows(
+    store: Store, track: Track, rows: Columns, name: str, about: Sequence[frozenset[str]], now: str
+) -> dict[str, TaskRecord]:
+    """Write the rows of a file as tasks, one for all rows that are about the same tasks; return address -> record."""
+    count = len(next(iter(rows.values()), ()))
+    positions_by_keys: dict[frozenset[str], list[int]] = {}
+    for position, keys in zip(range(count), about or [frozenset[str]()] * count, strict=True):
+        positions_by_keys.setdefault(keys, []).append(position)
+    imported: dict[str, TaskRecord] = {}
     for number, (keys, positions) in enumerate(positions_by_keys.items()):
         columns = {column: np.asarray(values)[positions] for column, values in rows.items()} if about else rows
         spec = TaskSpec(
@@ -183,15 +226,60 @@ def add_external(
             seed=0,
             needs={f"about {position}": key for position, key in enumerate(sorted(keys))},
         )
-        about_records = {need: store.record(key) for need, key in spec.needs.items()}
-        read = {need: record.outcome for need, record in about_records.items() if record is not None}
-        key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in columns.items()}])
+        tasks_about = {need: store.record(key) for need, key in spec.needs.items()}
         record = TaskRecord(
-            key=key, spec=spec, status="done", read=read, started=now, seconds=0.0, device="external", versions={}
+            key=digest([spec.identity(), {column: [str(v) for v in values] for column, values in columns.items()}]),
+            spec=spec,
+            status="done",
+            read={need: task.outcome for need, task in tasks_about.items() if task is not None},
+            started=now,
+            seconds=0.0,
+            device="external",
+            versions={},
         )
-        contents.add((store.commit(record, columns, {}).rows, keys))
-        imported[f"{IMPORTED}{name}" + f" part={number}" * bool(about)] = key
-    empty = Sweep(
+        part = f"{PART}{number}" if about else ""
+        imported[f"{IMPORTED}{name}{part}"] = store.commit(record, columns, {})
+    return imported
+
+
+def _check_twice(
+    store: Store,
+    rows: Columns,
+    name: str,
+    measured: Sequence[str],
+    imported: Sequence[TaskRecord],
+    of_other_files: Mapping[str, str],
+) -> None:
+    """Raise `UsageError` if the rows of another file are the same, and warn if some of them are.
+
+    Rows are the same if all their columns and the tasks that they are about are equal, or if `measured` columns are.
+    `of_other_files` is address -> key of the tasks of other files.
+    """
+    count = len(next(iter(rows.values()), ()))
+    contents = {(record.rows, frozenset(record.spec.needs.values())) for record in imported}
+    for address, key in of_other_files.items():
+        record = store.record(key)
+        if record is None:
+            continue
+        file = _file_of(address)
+        repeated = _measurements(rows, measured) & _measurements(store.rows(record), measured)
+        same_content = (record.rows, frozenset(record.spec.needs.values())) in contents
+        all_repeated = count > 0 and len(repeated) == count
+        if same_content or all_repeated:
+            raise UsageError(
+                f"rows of {name} stand in {store.address} already, imported from {file}, and would count twice; "
+                f"call the file {file} to replace them."
+            )
+        if repeated:
+            console.warn(
+                f"{len(repeated)} of {count} rows of {name} stand in {store.address} already, imported from {file}, "
+                "and count twice; leave them out of one of the files"
+            )
+
+
+def _external_sweep(track: Track, tasks: Mapping[str, str], now: str) -> Sweep:
+    """Return the run that stands for all imported rows of a track; `tasks` is address -> key."""
+    return Sweep(
         track=track.info.id,
         title=track.title,
         measures=track.measures,
@@ -201,41 +289,13 @@ def add_external(
         limit=None,
         command="",
         finished=now,
-        tasks={},
+        tasks=tasks,
         missing=(),
     )
-    with store.alone():
-        old = store.sweep(track.info.id, EXTERNAL)
-        others = {
-            n: k for n, k in (old.tasks if old else {}).items() if n.partition(" part=")[0] != f"{IMPORTED}{name}"
-        }
-        if not replace and set((old.tasks if old else {}).items()) - set((others | imported).items()):
-            raise UsageError(
-                f"{store.address} has other rows that were imported from a file {name}; give --replace to put these in "
-                "their place, or the file another name to keep both."
-            )
-        for other, stored in ((n, store.record(k)) for n, k in others.items()):
-            if stored is None:
-                continue
-            before = other.removeprefix(IMPORTED).partition(" part=")[0]
-            twice = _measurements(rows, measured) & _measurements(store.rows(stored), measured)
-            if (stored.rows, frozenset(stored.spec.needs.values())) in contents or len(twice) == count > 0:
-                raise UsageError(
-                    f"rows of {name} stand in {store.address} already, imported from {before}, and would count twice; "
-                    f"call the file {before} to replace them."
-                )
-            if twice:
-                console.warn(
-                    f"{len(twice)} of {count} rows of {name} stand in {store.address} already, imported from {before}, "
-                    "and count twice; leave them out of one of the files"
-                )
-        store.save_sweep(empty.model_copy(update={"tasks": others | imported}))
-        sweep = store.ranked_from(track.info.id)
-        assert sweep is not None
-        return make_leaderboard(store, track, sweep, known_entries(store))
 
 
-def _measurements(rows: Mapping[str, npt.NDArray[Any] | list[Any]], measured: Sequence[str]) -> set[tuple[Any, ...]]:
+def _measurements(rows: Columns, measured: Sequence[str]) -> set[tuple[Any, ...]]:
+    """Return the values of the `measured` columns of each row; empty if rows lack one of these columns."""
     columns = [np.asarray(rows[column]).tolist() for column in measured if column in rows]
     return set(zip(*columns, strict=True)) if len(columns) == len(measured) else set()
 

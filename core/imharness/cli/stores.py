@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from imharness.errors import DamagedError, StoreError
 from imharness.results.seasons import check_published
@@ -19,6 +20,7 @@ from imharness.results.tasks import TaskRecord
 DOCUMENTS = ("logs", "sweeps", "leaderboards", "submissions", "times", "seasons", "examined", "withdrawals")
 """The folders of documents that are copied."""
 VERIFIED = (*DOCUMENTS, "runs")
+"""The folders of documents that are verified."""
 SECRET = "secret.json"
 LEDGER = "ledger.jsonl"
 Advance = Callable[[int, int], None]
@@ -40,11 +42,12 @@ def verify(store: Store) -> Iterator[str]:
     """
     threads = max(store.backend.at_once, min(8, os.cpu_count() or 1))
     files = [file for task_files in store.survey().tasks.values() for file in task_files]
-    yield from filter(None, in_parallel(_damage, (partial(_check, store, file) for file in files), threads))
+    checks_of_tasks = (partial(_check, store, file) for file in files)
+    yield from filter(None, in_parallel(_damage, checks_of_tasks, threads))
     documents = (f"{folder}/{name}.json" for folder in VERIFIED for name in store.names(folder))
     yield from filter(None, (_damage(partial(store.sealed, name)) for name in [*documents, SECRET]))
-    further = [partial(_check_numbers, store, track) for track in store.ranked()]
-    yield from filter(None, map(_damage, [*further, partial(_check_ledger, store)]))
+    checks_of_numbers = [partial(_check_numbers, store, track) for track in store.ranked()]
+    yield from filter(None, map(_damage, [*checks_of_numbers, partial(_check_ledger, store)]))
 
 
 def _check(store: Store, file: TaskFile) -> None:
@@ -89,6 +92,7 @@ def _check_ledger(store: Store) -> None:
 
 
 def _damage(check: Callable[[], object]) -> str:
+    """Run a check; return its `DamagedError` as one line, or "" if nothing is damaged."""
     try:
         check()
     except DamagedError as error:
@@ -107,75 +111,98 @@ def copy(
     Tasks are copied before what points to them, so that a reader of the unfinished copy sees only complete tasks. A
     call after an interrupted one continues it. Documents replace those with the same name; a configuration that both
     ran has the tasks of both. Where both stores computed a task apart, a result counts before a failure, and otherwise
-    that of the target stays; `differing` gets the key if rows differ. Raises `DamagedError` if the source is damaged,
-    `StoreError`, before anything is copied, if the target has a ledger of its own, and `UsageError` while a season on
-    unpublished photographs is open.
+    that of the target stays; `differing` gets the key if rows differ.
+
+    Raises:
+        DamagedError: the source is damaged.
+        StoreError: the target has a ledger of its own; nothing was copied.
+        UsageError: a season on unpublished photographs is open in the source.
     """
     check_published(source, "a copy")
     _new_decisions(source, target)
     target.prepare()
-    files, there = source.survey().tasks, target.survey()
+    files, before = source.survey().tasks, target.survey()
     at_once = max(source.backend.at_once, target.backend.at_once)
-    copies = in_parallel(lambda key: _copy_task(source, target, there, key, files[key]), sorted(files), at_once)
+    copies = in_parallel(lambda key: _copy_task(source, target, before, key, files[key]), sorted(files), at_once)
     for done, (key, agrees) in enumerate(zip(sorted(files), copies, strict=True), start=1):
         if not agrees:
             differing(key)
         advance(done, len(files))
     _copy_documents(source, target)
-    return len(files.keys() - there.tasks.keys())
+    return len(files.keys() - before.tasks.keys())
 
 
-def _copy_task(source: Store, target: Store, there: Survey, key: str, files: Sequence[TaskFile]) -> bool:
-    """Copy the arrays of a task and then its file; what was computed again meanwhile is copied as it is then.
+def _copy_task(source: Store, target: Store, before: Survey, key: str, files: Sequence[TaskFile]) -> bool:
+    """Copy a task: its arrays first, then its file. Return False if the target keeps other rows for it.
 
-    Return whether the target has these rows now.
+    `before` is what the target held before the copy, `files` are the task's files in the source. If the source computes
+    the task again meanwhile, its new files are copied.
     """
-    existing, size, agrees = there.tasks.get(key, []), target.backend.size, True
     while True:
         try:
+            agrees = True
             for file in files:
-                content = source.verified(file.name, file.sha256)
-                record = source.opened(file, content)
-                placed, agrees = _placed(file, record, target, existing)
-                if placed is None:
-                    continue
-                arrays = record.arrays
-                if arrays is not None and not target.intact(arrays, there.arrays.get(arrays.file, -1)):
-                    target.put(arrays.file, source.content(arrays))
-                stored = StoredFile(file=placed.name, sha256=placed.sha256, size=len(content))
-                if placed not in existing or not target.intact(stored, size(placed.name)):
-                    target.put(placed.name, content)
+                agrees = _copy_file(source, target, before, key, file)
             return agrees
         except DamagedError:
-            before, files = files, source.files(key)
-            if {*before} == {*files}:
+            outdated, files = files, source.files(key)
+            if {*outdated} == {*files}:
                 raise
 
 
-def _placed(
-    file: TaskFile, record: TaskRecord, target: Store, existing: Sequence[TaskFile]
-) -> tuple[TaskFile | None, bool]:
-    """Return as what a file is to be stored beside those of its task in the target, and whether the rows agree then.
+def _copy_file(source: Store, target: Store, before: Survey, key: str, file: TaskFile) -> bool:
+    """Copy one file of a task with its arrays, if it counts; return False if the target keeps other rows for the task."""
+    in_target = before.tasks.get(key, [])
+    content = source.verified(file.name, file.sha256)
+    record = source.opened(file, content)
+    wanted = _file_in_target(file, record, target, in_target)
+    if wanted.file is None:
+        return wanted.agrees
+    arrays = record.arrays
+    if arrays is not None and not target.intact(arrays, before.arrays.get(arrays.file, -1)):
+        target.put(arrays.file, source.content(arrays))
+    stored = StoredFile(file=wanted.file.name, sha256=wanted.file.sha256, size=len(content))
+    if wanted.file not in in_target or not target.intact(stored, target.backend.size(wanted.file.name)):
+        target.put(wanted.file.name, content)
+    return wanted.agrees
 
-    None leaves the task as it is. The file that counts is the last in the order of its name, which says nothing of two
-    stores that computed the task apart.
+
+class _Wanted(NamedTuple):
+    """What the target shall hold of a file of the source: the file to write, or None to leave the task as it is.
+
+    `agrees` is False if the target keeps rows for the task that differ from those of the source.
     """
-    same = next((each for each in existing if each.sha256 == file.sha256), None)
-    if same is not None or not existing:
-        return same or file, True
-    last = existing[-1]
+
+    file: TaskFile | None
+    agrees: bool = True
+
+
+def _file_in_target(file: TaskFile, record: TaskRecord, target: Store, in_target: Sequence[TaskFile]) -> _Wanted:
+    """Return what the target shall hold of a file of the source; `in_target` are its files of the same task.
+
+    Of several files of a task the one with the highest number counts. Two stores that computed the task apart number
+    their files apart, so their contents decide: a result counts before a failure, and otherwise the target keeps its
+    own.
+    """
+    same_content = [candidate for candidate in in_target if candidate.sha256 == file.sha256]
+    if same_content:
+        return _Wanted(same_content[0])
+    if not in_target:
+        return _Wanted(file)
+    last = in_target[-1]
     if record.status == "failed" and last.kind != "failed":
-        return None, True
-    if file.number > last.number:  # computed again since
-        return file, True
-    later = file._replace(number=last.number + 1)
+        return _Wanted(None)
+    if file.number > last.number:  # the source has computed the task again since an earlier copy
+        return _Wanted(file)
+    next_file = file._replace(number=last.number + 1)
     try:
-        theirs = target.opened(last, target.verified(last.name, last.sha256))
+        target_record = target.opened(last, target.verified(last.name, last.sha256))
     except DamagedError:
-        return later, True
+        return _Wanted(next_file)
     if last.kind == "failed":
-        return (later if record.status == "done" else None), True
-    return None, (theirs.rows, theirs.arrays) == (record.rows, record.arrays)
+        return _Wanted(next_file if record.status == "done" else None)
+    same_rows = (target_record.rows, target_record.arrays) == (record.rows, record.arrays)
+    return _Wanted(None, agrees=same_rows)
 
 
 def _copy_documents(source: Store, target: Store) -> None:
@@ -209,10 +236,10 @@ def _copy_numbers(source: Store, target: Store, track: str) -> None:
 
 def _copy_document(source: Store, target: Store, folder: str, name: str) -> None:
     file = f"{folder}/{name}.json"
-    content, before = source.sealed(file), None
+    content, in_target = source.sealed(file), None
     with suppress(DamagedError):
-        before = target.sealed(file)
-    if content is None or content == before:
+        in_target = target.sealed(file)
+    if content is None or content == in_target:
         return
     joined = None
     if folder == "sweeps":
@@ -224,15 +251,16 @@ def _copy_document(source: Store, target: Store, folder: str, name: str) -> None
         target.replace(file, joined)
 
 
-def _joined(added: Sweep | None, before: Sweep | None) -> Sweep | None:
-    """Return a configuration with what both stores computed, None where the target has nothing that the source lacks.
+def _joined(of_source: Sweep | None, of_target: Sweep | None) -> Sweep | None:
+    """Return the source's run with the tasks that only the target has; None if there are no such tasks.
 
-    Otherwise the tables of the target would lack entries that only the target has.
+    A mere copy of the source's run would leave entries that only the target has out of the target's tables.
     """
-    if added is None or before is None:
+    if of_source is None or of_target is None:
         return None
-    further = {a: key for a, key in before.tasks.items() if a not in added.tasks and a not in added.failed}
-    return added.model_copy(update={"tasks": {**added.tasks, **further}}) if further else None
+    in_source = {*of_source.tasks, *of_source.failed}
+    further = {address: key for address, key in of_target.tasks.items() if address not in in_source}
+    return of_source.model_copy(update={"tasks": {**of_source.tasks, **further}}) if further else None
 
 
 def _unchanged(line: bytes, existing: Sequence[bytes]) -> bytes:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 LABELS = "<labels>"
-"""The name under which an attack that knows the labels of a round finds them: int64 ``(B, images)``, in the order in
-which the participant takes its images."""
+"""The key of the labels among the gradients, for an attack that knows them: int64 ``(B, images)``.
+
+B is the number of participants. Labels are in the order in which a participant takes its images."""
 HONEST = "honest but curious"
 """The server follows the protocol and looks at what it was sent."""
 MALICIOUS = "malicious"
@@ -29,8 +30,9 @@ class Round:
         rate_known: whether the attacker knows the learning rate. If not, what is shared is not divided by it.
         training_mode: whether layers of batch norm use the statistics of the batch, as in training.
         labels_known: whether the attacker is told the labels, see `LABELS`.
-        statistics_known: whether the participant also sends the buffers of its layers of batch norm. The attacker then
-            finds under their names the statistics of the batches that they reveal: float32 ``(B, channels)``.
+        statistics_known: whether the participant also sends the buffers of its layers of batch norm. They reveal the
+            statistics of its batches, which the attacker finds among the gradients under the names of the buffers:
+            float32 ``(B, channels)`` for B participants.
     """
 
     images: int = 1
@@ -43,7 +45,10 @@ class Round:
     statistics_known: bool = False
 
     def steps(self, images: int | None = None) -> list[tuple[int, int]]:
-        """Return the first image of each local step and the one after its last, for `images` or `Round.images`."""
+        """Return for each local step the positions (start, stop) of its images, of which `stop` is the first outside.
+
+        `images` replaces `Round.images` as the number of images.
+        """
         count = self.images if images is None else images
         size = min(self.batch, count) if self.batch else count
         return [(start, min(start + size, count)) for start in range(0, count, size)] * self.epochs

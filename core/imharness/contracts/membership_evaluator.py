@@ -1,4 +1,8 @@
-"""Membership inference: evaluators that guess which records were in the training set."""
+"""Membership inference: evaluators that guess which records were in the training set.
+
+Letters in shapes: m rows of the target, n rows of the shadow model or of the target, whichever a field is named after,
+K reference models, p rows of the population, v altered copies of a row.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +40,10 @@ class References:
 
 @dataclass(frozen=True)
 class Robustness:
-    """Share of noisy copies of a row that are classified correctly, ``(n,)`` in [0, 1]; labels alone reveal it."""
+    """For each row, the share of its noisy copies that are classified correctly, ``(n,)`` in [0, 1].
+
+    An adversary who sees only predicted labels can compute it.
+    """
 
     shadow: torch.Tensor
     target: torch.Tensor
@@ -58,14 +65,16 @@ class LastLayerGradients:
 
 @dataclass(frozen=True)
 class LayerGradients:
-    """For each row, the gradients of the cross-entropy in every linear layer, as factors, and norms of convolutions'.
+    """For each row, the gradient of the cross-entropy in every linear layer, and its norm in every convolution.
 
-    The gradient of a linear layer's weights is slopes x inputs, an outer product for each row; biases and normalisation
-    layers are left out. Factors of all layers stand side by side, in the order in which the network calls them:
-    ``sizes``, int64 ``(layers, 2)``, says how many inputs and how many units each layer has. ``inputs``, ``(n, sum of
-    inputs)``, are what the layers are given, ``slopes``, ``(n, sum of units)``, the derivatives of the loss by what
-    they return; those of the last layer are probabilities minus the one-hot label. ``norms``, ``(n, c)``, are the norms
-    of the gradients of the network's c convolutions.
+    The gradient of a linear layer's weights is given by its two factors: it is the outer product slopes x inputs.
+    Biases and normalisation layers are left out. The factors of all layers stand side by side, in the order in which
+    the network calls the layers.
+
+    ``sizes``, int64 ``(layers, 2)``: the number of inputs and of units of each layer. ``inputs``, ``(n, sum of
+    inputs)``: what each layer gets. ``slopes``, ``(n, sum of units)``: the derivatives of the loss by what each layer
+    returns; in the last layer they are the probabilities minus the one-hot label. ``norms``, ``(n, c)``: the norm of
+    the gradient of each of the network's c convolutions.
     """
 
     sizes: torch.Tensor
@@ -81,8 +90,8 @@ class LayerGradients:
 class MembershipQuery:
     """What an evaluator may see. Outputs are probabilities, float32 ``(n, classes)``; labels int64 ``(n,)``.
 
-    The rows of the target are permuted: their order says nothing about membership. The last four are given to
-    evaluators that ask for them in `reads`.
+    The rows of the target are permuted: their order says nothing about membership. `references`, `robustness`,
+    `gradients` and `layers` are None unless the evaluator asks for them in `reads`.
     """
 
     shadow_outputs: torch.Tensor
@@ -113,8 +122,8 @@ class MembershipEvaluator(Component, Builds[InferMembership]):
     reads: ClassVar[frozenset[Evidence]] = frozenset()
     """The evidence that the evaluator needs beyond outputs and labels.
 
-    ``"known"``: the adversary knows the membership of one half of the target's rows, which take the place of a shadow
-    model's rows in the query: ``shadow_outputs`` and so on. The evaluator is asked twice: each half is guessed once.
+    ``"known"``: the adversary knows the membership of one half of the target's rows. These rows replace those of a
+    shadow model in the query (``shadow_outputs`` and so on). The evaluator is asked twice, once for each half.
     """
     needs_labels: ClassVar[bool] = False
     """Whether it needs the true classes. Where nobody knows them, a query has the predicted ones as labels."""

@@ -19,11 +19,13 @@ COPY = 0.999
 """The least correlation of thumbnails of one undistorted picture, saved twice: small patches of different photographs,
 such as two of a sky, are often more alike than `ALIKE`."""
 FLAT = 1 / 255
-"""Thumbnails with a smaller standard deviation are alike to none."""
+"""A thumbnail with a smaller standard deviation has no structure: its correlation with any other counts as 0."""
 AT_ONCE = 512
+"""How many thumbnails are compared with all others in one product of matrices."""
 SHOWN = 3
+"""How many copies a message names."""
 MOST = 20_000
-"""The most images that are compared, each with each; among more, chains join what is not alike."""
+"""The most images that are compared, each with each. Among more, chains of similar images would join different ones."""
 
 
 def thumbnails(images: Iterable[torch.Tensor]) -> np.ndarray:
@@ -33,85 +35,116 @@ def thumbnails(images: Iterable[torch.Tensor]) -> np.ndarray:
 
 
 def groups(small: np.ndarray, least: float = ALIKE) -> np.ndarray:
-    """Return the number of the group of each thumbnail ``(n,)``: those that a chain of ones joins which are alike.
+    """Return the number of the group of each thumbnail, int ``(n,)``.
 
-    `least`: the least correlation of two that are.
+    Two thumbnails are alike if their correlation is at least `least`. A group holds all thumbnails that chains of like
+    thumbnails connect: the connected components of the graph of likeness.
+
+    Args:
+        small: thumbnails, float32 ``(n, SIDE * SIDE)``.
+        least: the least correlation of two thumbnails that are alike.
     """
     unit = _unit(small)
-    blocks = range(0, len(unit), AT_ONCE)
-    alike = scipy.sparse.vstack([scipy.sparse.csr_matrix(unit[i : i + AT_ONCE] @ unit.T >= least) for i in blocks])
-    return np.asarray(scipy.sparse.csgraph.connected_components(alike, directed=False)[1])
+    blocks = []
+    for start in range(0, len(unit), AT_ONCE):
+        correlations = unit[start : start + AT_ONCE] @ unit.T  # (at most AT_ONCE, n)
+        blocks.append(scipy.sparse.csr_matrix(correlations >= least))
+    _, numbers = scipy.sparse.csgraph.connected_components(scipy.sparse.vstack(blocks), directed=False)
+    return np.asarray(numbers)
 
 
 def _unit(small: np.ndarray) -> np.ndarray:
-    """Return thumbnails of which the product of two is their correlation, 0 for flat ones."""
+    """Return thumbnails with mean 0 and norm 1, so that a dot product of two is their correlation; flat ones are 0."""
     centred = small - small.mean(axis=1, keepdims=True)
-    size = np.linalg.norm(centred, axis=1, keepdims=True)
-    return np.where(size >= FLAT * SIDE, centred / np.maximum(size, 1e-9), 0.0)
+    norms = np.linalg.norm(centred, axis=1, keepdims=True)
+    return np.where(norms >= FLAT * SIDE, centred / np.maximum(norms, 1e-9), 0.0)
 
 
 def said_of_pairs(pairs: Sequence[tuple[str, str]], images: np.ndarray, references: np.ndarray) -> str:
-    """Return a sentence on images that look like the reference of another one and not like their own, or "".
+    """Return a sentence on images that look like the reference of another image and not like their own, or "".
 
-    `pairs`: the names of each image and its reference, whose thumbnails are ``(n, SIDE * SIDE)``.
+    Args:
+        pairs: for each of n images, its name and the name of its reference.
+        images: the thumbnails of the images, float32 ``(n, SIDE * SIDE)``.
+        references: the thumbnails of their references, float32 ``(n, SIDE * SIDE)``.
     """
     if len(pairs) > MOST:
         return ""
-    units, others = _unit(images), _unit(references)
-    wrong = np.flatnonzero((units * others).sum(axis=1) < ALIKE)
-    like = {int(i): int(np.argmax(units[i] @ others.T)) for i in wrong}
-    mixed = [i for i, other in like.items() if units[i] @ others[other] >= ALIKE]
-    if not mixed:
+    unit_images, unit_references = _unit(images), _unit(references)
+    correlation_with_own = (unit_images * unit_references).sum(axis=1)  # (n,)
+    nearest = {}  # position of an image that is unlike its reference -> position of the reference that it looks like
+    for i in np.flatnonzero(correlation_with_own < ALIKE).tolist():
+        correlations = unit_images[i] @ unit_references.T  # (n,)
+        best = int(np.argmax(correlations))
+        if correlations[best] >= ALIKE:
+            nearest[i] = best
+    if not nearest:
         return ""
-    first = mixed[0]
+    first = next(iter(nearest))
+    image, reference = pairs[first]
+    _, other_reference = pairs[nearest[first]]
     return (
-        f"{len(mixed)} of {len(pairs)} images look like another reference than their own, such as {pairs[first][0]} "
-        f"like {pairs[like[first]][1]}, and not like {pairs[first][1]}; are they in another order, or names mixed up?"
+        f"{len(nearest)} of {len(pairs)} images look like another reference than their own, such as {image} "
+        f"like {other_reference}, and not like {reference}; are they in another order, or names mixed up?"
     )
 
 
+def _first_in_group(names: Iterable[str], numbers: np.ndarray) -> list[str]:
+    """Return for each name the first name of its group; `numbers` has the group of each name ``(n,)``."""
+    first: dict[int, str] = {}
+    return [first.setdefault(number, name) for name, number in zip(names, numbers.tolist(), strict=True)]
+
+
 class Looks(NamedTuple):
-    """The photograph of each image, which is the name of the first image that looks like it, and a sentence on it."""
+    """What thumbnails say of images.
+
+    `photographs` has for each image the photograph that it was made from, named after the first image that looks like
+    it. `sentence` says that some images are of one photograph, and is "" if all images differ.
+    """
 
     photographs: list[str]
     sentence: str
 
 
 def by_looks(names: Sequence[str], find: Callable[[], np.ndarray], least: float = ALIKE) -> Looks:
-    """Return what images were made from by their thumbnails; nothing is said if all differ.
+    """Return the photograph that each image was made from, judged by their thumbnails.
 
-    `find` returns the thumbnails ``(n, SIDE * SIDE)``, and is called unless there are more than `MOST` images, which
-    count as so many photographs.
+    More than `MOST` images are not compared: each counts as a photograph of its own, and the sentence says so.
+
+    Args:
+        names: the names of n images, which are unique.
+        find: returns the thumbnails, float32 ``(n, SIDE * SIDE)``; it is called only if images are compared.
+        least: the least correlation of two thumbnails of one photograph.
     """
     if len(names) > MOST:
         return Looks(list(names), f"{len(names)} images are too many to be compared, and count as so many photographs")
-    numbers = groups(find(), least)
-    first: dict[int, str] = {}
-    photographs = [first.setdefault(group, name) for group, name in zip(numbers.tolist(), names, strict=True)]
+    photographs = _first_in_group(names, groups(find(), least))
     twins = [(name, photograph) for name, photograph in zip(names, photographs, strict=True) if name != photograph]
     if not twins:
         return Looks(photographs, "")
+    count = len(set(photographs))
+    many = f"{count} photographs, and count as so many" if count > 1 else "one photograph, and count as one"
     twin, like = twins[0]
-    many = f"{len(first)} photographs, and count as so many" if len(first) > 1 else "one photograph, and count as one"
     return Looks(photographs, f"{len(names)} images look like {many}, such as {twin} like {like}")
 
 
 def said_of_copies(photographs: Mapping[str, str], find: Callable[[], np.ndarray]) -> str:
-    """Return a sentence on images that show one picture and count as several photographs, or "".
+    """Return a sentence on images that show one picture but count as different photographs, or "".
 
-    `photographs`: image -> what it was made from. `find` returns the thumbnails ``(n, SIDE * SIDE)`` in their order;
-    those of one picture in two formats or sizes are alike by `COPY`. More than `MOST` images are not compared.
+    Two images show one picture, perhaps in another format or size, if their thumbnails correlate by `COPY`. More than
+    `MOST` images are not compared.
+
+    Args:
+        photographs: image -> the photograph that it was made from, for n images.
+        find: returns the thumbnails of the images in this order, float32 ``(n, SIDE * SIDE)``.
     """
     if len(set(photographs.values())) < 2 or len(photographs) > MOST:
         return ""
-    first: dict[int, str] = {}
-    one_of = {
-        name: first.setdefault(n, name) for name, n in zip(photographs, groups(find(), COPY).tolist(), strict=True)
-    }
-    copies = [name for name, one in one_of.items() if photographs[one] != photographs[name]]
+    original_of = dict(zip(photographs, _first_in_group(photographs, groups(find(), COPY)), strict=True))
+    copies = [name for name, original in original_of.items() if photographs[original] != photographs[name]]
     if not copies:
         return ""
-    some = ", ".join(f"{name} of {one_of[name]}" for name in copies[:SHOWN])
+    some = ", ".join(f"{name} of {original_of[name]}" for name in copies[:SHOWN])
     return (
         f"{len(copies)} of {len(photographs)} images look like copies of others, perhaps in another format or size, "
         f"but count as other photographs, such as {some}; leave them out, or say in a column photograph what they "

@@ -141,14 +141,23 @@ class StepContext(Protocol):
     ) -> Target:
         """Return the target of an attack: the metric, behind the defense if the attack is adaptive.
 
-        With a `reference` for each image, the attack raises the distance from it that a full-reference metric measures,
-        or, `towards` it, lowers that distance. What comes out of the defense is then resized to the reference's size.
-        If the defense is random, `samples` defended copies are averaged (expectation over transformation). The
-        component with the role `stand_in`, or else the identity, lends its gradient to a defense that has none (see
-        `DefenseInfo`). With the task's option `precision` set to "tf32", a GPU rounds factors to 10 bits; with "fast",
-        gradients are computed in bfloat16; with "search", so are the scores of black-box attacks. Metric and defense
-        see images rounded to 8 bits, each image once in a call. In `training`, as in `FittedAttack.fit`, an attack asks
-        about images in any order and number.
+        Metric and defense see images rounded to 8 bits, each image once in a call. The task's option `precision` says
+        how the target computes: with "tf32", a GPU rounds factors to 10 bits; with "fast", gradients are computed in
+        bfloat16; with "search", so are the scores of black-box attacks.
+
+        Args:
+            metric: the role of the metric.
+            names: the name of each image, from which its random streams follow.
+            attack: the role of the attack.
+            defense: the role of the defense that stands before the metric; None for an attack that does not know it.
+            samples: how many defended copies are averaged if the defense is random (expectation over transformation).
+            counted: whether queries count against the attack's budget.
+            reference: a reference for each image, for a full-reference metric. The attack then raises the distance
+                from it; what comes out of the defense is resized to the reference's size.
+            towards: whether the attack lowers the distance from `reference` instead.
+            stand_in: the role of the component whose gradient a defense without one gets, by default the identity (see
+                `DefenseInfo`).
+            training: whether the attack asks about images in any order and number, as in `FittedAttack.fit`.
         """
 
     def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purifier:
@@ -207,7 +216,8 @@ class Step:
 class Workload:
     """What a task is expected to cost.
 
-    `rows`: that it leaves; `operations`: of its networks, floating-point; `size`: bytes that it leaves in the store.
+    `rows`: how many rows it leaves in the store; `operations`: floating-point operations of its networks; `size`: bytes
+    that it leaves in the store.
     """
 
     rows: int
@@ -221,12 +231,14 @@ def step(
     """Make a function a step of a track, named after the function: ``@step(version="2")``.
 
     Name and version are part of the identity of the results, so a new version computes every task of the step again.
-    `shared` says that the first call of `StepContext.map` or `parts` takes most of the time. If a task takes long,
-    several workers each do a part of that call, and each of them first does everything that the step does before it.
+    `shared` says that the first call of `StepContext.map` or `StepContext.chunks` takes most of the time. A task that
+    takes long is then divided among several workers: each does everything that the step does before that call, and
+    then its part of the call.
 
-    `doing` says in words of the track what a task computes, as in "attacking {count}photographs with {attack}[ behind
-    {defense}]": a role stands for the name of its component, ``{count}`` for the number of images with a space, where
-    it is known before the data are read, and what is in square brackets is left out where its role is not there.
+    `doing` is a template of the sentence that says what a task computes, as in "attacking {count}photographs with
+    {attack}[ behind {defense}]". A role in braces becomes the name of its component. ``{count}`` becomes the number of
+    images and a space, or nothing if the number is not known before the data are read. Text in square brackets is left
+    out for a task without its role.
     """
     return lambda run: Step(run, version, run.__name__, shared, doing)
 
@@ -244,7 +256,8 @@ class Query(Protocol):
     `upper`), `closeness`, `letter` (of an attack's threat model), and `parameters` as JSON
     (``(parameters->>'radius')``). Facts that a component lacks are NULL.
 
-    Joins are carried out as they are written. All tables but the first must fit into memory: name the largest first.
+    The tables of a join are joined in the order of the SQL text. All but the first must fit into memory: name the
+    largest first.
     """
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
@@ -276,8 +289,8 @@ class Query(Protocol):
 class Track(Component):
     """One benchmark: a plan, the steps that compute its tasks, and its tables.
 
-    `profiles`, `own_objects`, `folder_dataset` and `accepts_unlabelled` say what `imharness.evaluate` takes, and
-    `imharness.reconstruct` calls the method of this name; a track that does not answer leaves these as they are.
+    `profiles`, `own_objects`, `secondary_measures`, `folder_dataset` and `accepts_unlabelled` say what
+    `imharness.evaluate` takes.
     """
 
     kind: ClassVar[str] = "track"
@@ -291,21 +304,28 @@ class Track(Component):
     profiles: ClassVar[tuple[str, ...]] = ("quick", "embedded")
     """The profiles to evaluate with by default; the first of them that has the track is used."""
     ranks: ClassVar[tuple[str, ...]] = ("defense",)
-    """The kinds of the entries. Other components, but data sets and models, judge them: those that do not belong to the
-    harness or to the owner of the track decide no rank before a person accepts them."""
+    """The kinds of the entries, which are ranked. All other components judge them, except data sets and models. A judge
+    that belongs neither to the harness nor to the owner of the track decides no rank before a person accepts it."""
     chance_level_steps: ClassVar[tuple[str, ...]] = ()
-    """The names of steps whose tasks ask for what nothing in them tells, with columns ``member``, bool, and ``score``.
+    """The names of steps that check evaluators for leaks: their inputs hold no information about membership.
 
-    Whoever tells members from others there, better than chance, knows what it was not given."""
+    Rows of these steps have the columns ``member``, bool, and ``score``. An evaluator whose scores separate members
+    from others better than chance has read the answers somewhere else."""
     evidence_steps: ClassVar[tuple[str, ...]] = ()
-    """Two steps, where images can be handed in as evidence against an entry: the one whose tasks they are held against,
-    and the one that measures them.
+    """Two steps of a track that accepts attacked images as evidence against an entry; () if it accepts none.
 
-    The latter gets the components of a task of the former, the need ``evidence`` with the rows ``name`` and the arrays
-    ``0``, ``1``, ... (uint8 ``(3, H, W)``), and the options ``evidence`` (a digest), ``draws`` (how often a random
-    entry is asked) and ``fresh`` (what its streams follow from). Its rows are ``name``, ``draw``, ``score``, ``clean``
-    (sha256 of the image as 8 bits ``(H, W, 3)``), ``distance`` from it and the greatest ``allowed`` one. The contest of
-    the track takes them in by `imharness.leaderboard.with_evidence`."""
+    The first step is the one whose tasks the evidence may contradict. The second step measures the submitted images. It
+    gets
+
+    - the components of one task of the first step;
+    - the need ``evidence``: rows with a column ``name``, and arrays ``0``, ``1``, ... (uint8 ``(3, H, W)``), one image
+      for each row;
+    - the options ``evidence`` (a digest of the images), ``draws`` (how often a random entry is asked) and ``fresh``
+      (what the entry's random streams are derived from).
+
+    It returns rows with the columns ``name``, ``draw``, ``score``, ``clean`` (sha256 of the original image as 8 bits
+    ``(H, W, 3)``), ``distance`` (of the submitted image from the original) and ``allowed`` (the greatest distance). The
+    contest of the track adds these rows by `imharness.leaderboard.with_evidence`."""
     own_objects: ClassVar[Mapping[str, type[Component]]] = {}
     """Kind -> the contract of a notebook's objects of this kind; kinds that are left out are refused.
 
@@ -317,8 +337,10 @@ class Track(Component):
     folder_dataset: ClassVar[str] = ""
     """The id of the data set whose address is a folder of images; "" if there is none."""
     season_datasets: ClassVar[Mapping[str, str]] = {}
-    """Who labels a folder of unpublished photographs, "people" or a "ladder" of severities -> the id of the data set
-    that reads it in a season on them, by its address. A track is left out of seasons with labels that are not here."""
+    """Source of labels -> id of the data set that reads a folder of unpublished photographs with such labels.
+
+    The sources are "people" and "ladder", a ladder of severities. In a season on unpublished photographs the data set
+    gets the folder as its address. A track without the season's source of labels is left out of the season."""
     accepts_unlabelled: ClassVar[bool] = False
     """Whether images without any labels can be its data set."""
     next_command: ClassVar[tuple[str, str] | None] = None

@@ -44,7 +44,14 @@ class ValueKind:
         return len(value)
 
     def check(self, value: Any, arguments: Given, n: int, who: str) -> Any:
-        """Return a checked result; raises `ContractError`. `n` is the number of rows of `arguments`, by their names."""
+        """Return a checked result; raises `ContractError`.
+
+        Args:
+            value: what the component returned.
+            arguments: what it was called with, by name; some kinds compare the result with an argument.
+            n: the number of rows of the arguments.
+            who: the label of the component, which begins every message.
+        """
         return value
 
     def check_size(self, value: Any, arguments: Given, who: str) -> None:
@@ -52,9 +59,12 @@ class ValueKind:
 
 
 class ImageBatch(ValueKind):
-    """Images, float32 in [0, 1]; a result has the shape that the argument `like` has, or that it states.
+    """Images, float32 ``(n, C, H, W)`` in [0, 1].
 
-    With `bound`, a result may instead have up to `LARGER` times the pixels of the argument of this name.
+    Args:
+        like: the name of an argument. If that is a tensor, a result must have its C, H and W; if it is a shape, a tuple
+            (C, H, W), the result must have this one. "" accepts any size with three colours.
+        bound: the name of an argument, images too: a result has at most `LARGER` times its pixels. "" sets no limit.
     """
 
     annotation, rows = "Images", True

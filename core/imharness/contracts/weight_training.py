@@ -40,8 +40,9 @@ class Stateful(Protocol):
 class Loop(Protocol):
     """Runs ``step(0)`` to ``step(steps - 1)``, shows progress, and continues an interrupted training at its checkpoint.
 
-    A checkpoint of `parts` and of the training's generator is written after every `every` steps. If steps draw only
-    from that generator, a training that was interrupted gives the same weights as one that was not.
+    A checkpoint of `components` (name -> network, optimiser or schedule) and of the training's generator is written
+    after every `every` steps. If steps draw only from that generator, a training that was interrupted gives the same
+    weights as one that was not.
     """
 
     def __call__(
