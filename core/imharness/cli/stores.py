@@ -151,7 +151,7 @@ def _copy_task(source: Store, target: Store, before: Survey, key: str, files: Se
 
 
 def _copy_file(source: Store, target: Store, before: Survey, key: str, file: TaskFile) -> bool:
-    """Copy one file of a task with its arrays, if it counts; return False if the target keeps other rows for the task."""
+    """Copy one file of a task with its arrays, if it counts; return False if the target keeps other rows instead."""
     in_target = before.tasks.get(key, [])
     content = source.verified(file.name, file.sha256)
     record = source.opened(file, content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,24 +28,27 @@ from imharness.statistics.win_rates import ALPHA
 class HeadToHead(head_to_head.HeadToHead):
     """How the entry `first` compares with `second` by `measure`.
 
-    `difference` and `effect` are positive if the first is better; see `imharness.statistics.head_to_head`. The mean of
-    the first is better in `ahead` of the `met` conditions that both have.
+    `difference` and `effect` are positive if the first is better; see `imharness.statistics.head_to_head`.
     """
 
     first: str
     second: str
     measure: str
     unit: str
+    """What was measured, such as "image"."""
     ahead: int
+    """In how many conditions the mean of the first is better, of the `met` ones."""
     met: int
+    """The number of conditions in which both entries have a number on the same unit."""
     source: str = "source"
     """What units come from, such as "photograph"."""
     doubts: tuple[str, ...] = ()
     """Why the numbers of one of the two are not to be trusted; see `Result.flags`."""
     stated: str | None = None
-    """What the ranking says of the two, see `Ranking.stated`; the interval is then that of its question."""
+    """The label of the entry that the ranking says is better, "" if it says that this is undecided, None if it says
+    nothing of the two; see `Ranking.stated`. `difference` then has the interval by which the ranking decides."""
     holds: str = "an interval that holds for all entries of the table at once"
-    """What the interval answers."""
+    """For which comparisons the interval holds, in words."""
 
     @property
     def winner(self) -> str:
@@ -114,22 +117,21 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     Raises a `UsageError` that names the argument, and `imharness.leaderboard.NotTestable` if the two share no unit.
     """
     on = None if on is None else text("on", on)
-    one, other = _paired(a, "a", on), _paired(b, "b", on)
-    of_a, of_b = one[0], other[0]
-    first, second = _label(a, "a", of_a), _label(b, "b", of_b)
+    sides = _side(a, "a", on), _side(b, "b", on)
+    first, second = (side.label for side in sides)
+    of_a, of_b = (side.comparison for side in sides)
     if of_a.id != of_b.id:
         raise UsageError(f"b: its comparison is {of_b.id}, but that of a is {of_a.id}; choose one with on=...")
     if of_a.better != of_b.better:
         raise UsageError("b: its measure has the opposite direction of that of a; compare results of one track.")
-    sides = (one, first), (other, second)
     joined, numbers = _joined(*sides)
-    incomplete = first in of_a.incomplete or second in of_b.incomplete
+    incomplete = any(side.label in side.comparison.incomplete for side in sides)
     gains, clusters, weights = _gains_of_first(joined, numbers, shared_only=incomplete)
     if np.isnan(gains).all():
         raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
-    nearest = max(float(resolution(scores[[c.entries.index(label)]])[0]) for (c, scores), label in sides)
-    levels = [c.pairwise_alpha for c, _ in (one, other) if c.pairwise_alpha is not None]
-    entries = max(len(comparison.entries) - len(comparison.incomplete) for comparison, _ in (one, other))
+    nearest = max(side.resolution() for side in sides)
+    levels = [side.comparison.pairwise_alpha for side in sides if side.comparison.pairwise_alpha is not None]
+    entries = max(len(side.comparison.entries) - len(side.comparison.incomplete) for side in sides)
     outcome = head_to_head.head_to_head(
         gains,
         clusters,
@@ -163,6 +165,27 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     )
 
 
+class _Side(NamedTuple):
+    """One of the two entries: its label, a comparison that it takes part in, and that comparison's numbers.
+
+    `numbers` are scores ``(entries, total)`` as `Comparison` describes them.
+    """
+
+    label: str
+    comparison: Comparison
+    numbers: npt.NDArray[np.floating]
+
+    def resolution(self) -> float:
+        """Return how near two scores of the entry are that may be equal; see `imharness.statistics.wilcoxon`."""
+        row = self.comparison.entries.index(self.label)
+        return float(resolution(self.numbers[[row]])[0])
+
+
+def _side(of: Result | ResultRow, argument: str, on: str | None) -> _Side:
+    comparison, numbers = _paired(of, argument, on)
+    return _Side(_label(of, argument, comparison), comparison, numbers)
+
+
 def _result_of(entry: Result | ResultRow) -> Result:
     return entry.result if isinstance(entry, ResultRow) else entry
 
@@ -174,28 +197,37 @@ def _gains_of_first(
 
     `shared_only`: leave out, under each condition, the units that only one of the two has.
     """
-    _, names, clusters = where = places(joined)
+    where = places(joined)
+    _, names, clusters = where
     if shared_only:
         numbers = np.where(np.isnan(numbers).any(axis=0), np.nan, numbers)
-    leads = [group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups_of(joined, numbers, where)]
+    leads = []
+    for group in groups_of(joined, numbers, where):
+        of_first, of_second = group.gains[:1], group.gains[1:]
+        leads.append(group._replace(gains=of_first - of_second))
     return unit_gains(leads, len(names))[0], clusters, weights_of(joined, where)
 
 
 def _mean_leads(joined: Comparison, numbers: npt.NDArray[np.floating]) -> list[float]:
     """Return the mean lead of the first of two entries under each condition in which they share a unit."""
-    sign = 1 if joined.better == "higher" else -1
-    leads = [sign * (first - second) for first, second in np.split(numbers, joined.starts()[1:-1], axis=1)]
-    return [float(shared.mean()) for lead in leads if len(shared := lead[np.isfinite(lead)])]
+    sign, means = 1 if joined.better == "higher" else -1, []
+    for first, second in np.split(numbers, joined.starts()[1:-1], axis=1):  # one block (2, units) for each condition
+        lead = sign * (first - second)
+        shared = lead[np.isfinite(lead)]
+        if len(shared):
+            means.append(float(shared.mean()))
+    return means
 
 
 def _stated(
     ranking: Ranking | None, among_all: Interval, first: str, second: str
 ) -> tuple[Interval, dict[Literal["stated", "holds"], str]]:
-    """Return the interval of the question by which the ranking judges the two, and what it says of them, if anything.
+    """Return the difference with the interval by which the ranking judges the two entries, and the ranking's verdict.
 
-    Without a verdict it is `among_all`, which holds for all pairs at once. An entry is judged against no defense by the
-    interval of its place. A winner is judged against each other entry by itself, so that `among_all` may reach beyond
-    0: what does is cut off.
+    The verdict is given as the fields `stated` and `holds` of `HeadToHead`; it is empty if the ranking says nothing of
+    the two. The interval is then `among_all`, which holds for all pairs at once. The ranking judges an entry against no
+    defense by the interval of its place. It judges a winner against each other entry without the other pairs, so that
+    `among_all` may reach beyond 0; the end beyond 0 is then moved to 0.
     """
     verdict = ranking.stated(first, second) if ranking is not None else None
     if ranking is None or verdict is None:
@@ -217,9 +249,10 @@ def _doubts(of: Result | ResultRow, label: str) -> list[str]:
 
 
 def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
-    """Return the comparison `on` of a result and its numbers; by default that of the first ranking.
+    """Return the comparison `on` of a result, and its numbers.
 
-    Of an entry, it is the ranking of the table that it was taken from, or else the first one that has it.
+    Without `on`, a result gives the comparison of its first ranking. An entry gives that of the ranking of the table
+    that it was taken from, or else of the first ranking that has the entry.
     """
     result = _result_of(of)
     if not isinstance(result, Result):
@@ -239,6 +272,7 @@ def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
 
 
 def _label(of: Result | ResultRow, argument: str, comparison: Comparison) -> str:
+    """Return the label of an entry; a result means its only object of the user's own, or else its first row."""
     if isinstance(of, ResultRow):
         label = of.label
     else:
@@ -249,49 +283,66 @@ def _label(of: Result | ResultRow, argument: str, comparison: Comparison) -> str
     return label
 
 
-def _joined(*sides: tuple[Paired, str]) -> Paired:
-    """Return two entries of two comparisons as one comparison, with the conditions and units of both."""
-    keys = dict.fromkeys(_key(condition) for (comparison, _), _ in sides for condition in comparison.conditions)
-    units, clusters, rows = list[tuple[str, ...]](), list[tuple[str, ...]](), []
-    for key in keys:
-        triples = [_part(paired, label, key) for paired, label in sides]
-        names, first = np.unique(np.concatenate([units for units, _, _ in triples]), return_index=True)
+Facets = tuple[tuple[str, str], ...]
+"""The facets of a condition as sorted pairs of name and value; conditions of two comparisons are equal by them."""
+
+
+def _joined(*sides: _Side) -> Paired:
+    """Return the entries of two comparisons as one comparison, with the conditions and units of both.
+
+    Its numbers are ``(2, total)``, NaN where an entry lacks a unit.
+    """
+    conditions = dict.fromkeys(_facets(condition) for side in sides for condition in side.comparison.conditions)
+    unit_sets, clusters, blocks = list[tuple[str, ...]](), list[tuple[str, ...]](), []
+    for facets in conditions:
+        scores = [_scores_under(facets, side) for side in sides]
+        every_unit = np.concatenate([of_side.units for of_side in scores])
+        every_cluster = np.concatenate([of_side.clusters for of_side in scores])
+        names, first = np.unique(every_unit, return_index=True)
         block = np.full((len(sides), len(names)), np.nan)
-        for row, (unit_names, _, numbers) in zip(block, triples, strict=True):
-            row[np.searchsorted(names, unit_names)] = numbers
-        units.append(tuple(names.tolist()))
-        clusters.append(tuple(np.concatenate([sources for _, sources, _ in triples])[first].tolist()))
-        rows.append(block)
-    comparison = sides[0][0][0]
+        for row, of_side in zip(block, scores, strict=True):
+            row[np.searchsorted(names, of_side.units)] = of_side.numbers
+        unit_sets.append(tuple(names.tolist()))
+        clusters.append(tuple(every_cluster[first].tolist()))
+        blocks.append(block)
+    comparison = sides[0].comparison
     joined = comparison.model_copy(
         update={
-            "entries": tuple(label for _, label in sides),
+            "entries": tuple(side.label for side in sides),
             "incomplete": (),
-            "unit_sets": tuple(units),
-            "conditions": tuple(Condition(facets=dict(key), units=i) for i, key in enumerate(keys)),
+            "unit_sets": tuple(unit_sets),
+            "conditions": tuple(Condition(facets=dict(facets), units=i) for i, facets in enumerate(conditions)),
             "clusters": tuple(clusters) if comparison.clusters else (),
         }
     )
-    return joined, np.concatenate(rows, axis=1)
+    return joined, np.concatenate(blocks, axis=1)
 
 
-def _key(condition: Condition) -> tuple[tuple[str, str], ...]:
+def _facets(condition: Condition) -> Facets:
     return tuple(sorted(condition.facets.items()))
 
 
-def _part(
-    paired: Paired, label: str, key: tuple[tuple[str, str], ...]
-) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_], npt.NDArray[np.floating]]:
-    """Return the units of an entry under a condition, their clusters, and its numbers; all empty without it."""
-    comparison, numbers = paired
-    c = next((c for c, condition in enumerate(comparison.conditions) if _key(condition) == key), None)
-    if c is None:
-        return np.array([], dtype=str), np.array([], dtype=str), np.zeros(0)
-    chosen = comparison.conditions[c].units
-    units = np.array(comparison.unit_sets[chosen])
-    start = comparison.starts()[c]
-    row = numbers[comparison.entries.index(label), start : start + len(units)]
-    return units, np.array(comparison.clusters[chosen]) if comparison.clusters else units, row
+class _Scores(NamedTuple):
+    """The scores of an entry under one condition, with the names of their units and of the units' clusters ``(u,)``."""
+
+    units: npt.NDArray[np.str_]
+    clusters: npt.NDArray[np.str_]
+    numbers: npt.NDArray[np.floating]
+
+
+def _scores_under(facets: Facets, side: _Side) -> _Scores:
+    """Return the scores of an entry under the condition with these facets; empty if it was not measured under it."""
+    comparison = side.comparison
+    positions = [i for i, condition in enumerate(comparison.conditions) if _facets(condition) == facets]
+    if not positions:
+        return _Scores(np.array([], dtype=str), np.array([], dtype=str), np.zeros(0))
+    position = positions[0]
+    unit_set = comparison.conditions[position].units
+    units = np.array(comparison.unit_sets[unit_set])
+    clusters = np.array(comparison.clusters[unit_set]) if comparison.clusters else units
+    start = comparison.starts()[position]
+    numbers = side.numbers[comparison.entries.index(side.label), start : start + len(units)]
+    return _Scores(units, clusters, numbers)
 
 
 def _shown(interval: Interval) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -21,8 +21,18 @@ from imharness.results.sweeps import Missing
 from imharness.results.tasks import TaskSpec, address_of
 
 C = TypeVar("C")
-Known = tuple[ComponentRef, Missing | None, str]
-"""A component in a plan: its reference, what it lacks on this machine, and its part in the identity of tasks (JSON)."""
+
+
+class Referenced(NamedTuple):
+    """A component in a plan.
+
+    `ref` is the component as pure data, `gap` what it lacks on this machine, if anything, and `identity` its share in
+    the identity of tasks, as JSON.
+    """
+
+    ref: ComponentRef
+    gap: Missing | None
+    identity: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,8 @@ class ChosenComponents:
 class GraphPlanner:
     """The `Planner` that collects tasks in a graph; all its tasks have the components `common` and the `options`.
 
-    `whole` plans as if nothing were missing on this machine.
+    `whole` plans as if nothing were missing on this machine. `refs` and `planned` are caches, which planners for one
+    graph share: a track may ask for the same component or task very often.
     """
 
     graph: Graph
@@ -94,7 +105,7 @@ class GraphPlanner:
     whole: bool = False
     common: Mapping[str, Component] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
-    refs: dict[tuple[type, Component], Known] = field(default_factory=dict)
+    refs: dict[tuple[type, Component], Referenced] = field(default_factory=dict)
     planned: dict[tuple[object, ...], Planned] = field(default_factory=dict)
 
     def component(self, kind: str, name: str, /) -> Component:
@@ -120,27 +131,34 @@ class GraphPlanner:
             for group, named in (measures or {}).items()
             for name, component in named.items()
         }
-        references = {
-            role: self._ref(component) for role, component in {**self.common, **(components or {}), **measured}.items()
-        }
-        key = (
+        by_role = {**self.common, **(components or {}), **measured}
+        references = {role: self._referenced(component) for role, component in by_role.items()}
+        # `self.refs` keeps one object for each component, so that its id is enough, and cheaper than its hash. An
+        # option has its type in the key, because 1 and True are equal. The number of options separates them from needs.
+        same_task = (
             chosen.name,
             *((role, id(reference)) for role, reference in references.items()),
             len(options),
             *((name, type(value), value) for name, value in options.items()),
             *((name, task.key if isinstance(task, Task) else task) for name, task in needs.items()),
         )
-        if key not in self.planned:
-            self.planned[key] = self._planned(chosen, references, options, needs)
-        return self.planned[key]
+        if same_task not in self.planned:
+            self.planned[same_task] = self._planned(chosen, references, options, needs)
+        return self.planned[same_task]
 
     def _planned(
-        self, chosen: Step, references: Mapping[str, Known], options: Mapping[str, Option], needs: Mapping[str, Planned]
+        self,
+        chosen: Step,
+        references: Mapping[str, Referenced],
+        options: Mapping[str, Option],
+        needs: Mapping[str, Planned],
     ) -> Planned:
-        address = address_of(chosen.name, {role: ref.label for role, (ref, *_) in references.items()}, options)
-        absent = next((gap for _, gap, _ in references.values() if gap), None)
+        """Add a task to the graph, or note what it lacks, or what a task lacks that it needs."""
+        labels = {role: reference.ref.label for role, reference in references.items()}
+        address = address_of(chosen.name, labels, options)
+        absent = next((reference.gap for reference in references.values() if reference.gap), None)
         if absent is None:
-            absent = next((n.missing for n in needs.values() if isinstance(n, Absent)), None)
+            absent = next((need.missing for need in needs.values() if isinstance(need, Absent)), None)
         if absent is not None:
             self.graph.missing.setdefault(address, absent)
             return Absent(absent)
@@ -148,28 +166,30 @@ class GraphPlanner:
             track=self.graph.track.info.id,
             step=chosen.name,
             version=self.registry.numbered(self.graph.track, chosen.version),
-            components={role: ref for role, (ref, *_) in references.items()},
+            components={role: reference.ref for role, reference in references.items()},
             options=options,
             limit=self.limit,
             seed=self.seed,
             needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
         )
-        key = spec.key_with({role: text for role, (*_, text) in references.items()})
+        key = spec.key_with({role: reference.identity for role, reference in references.items()})
         if key not in self.graph.tasks:
             self.graph.tasks[key] = Task(key, address, spec)
         return self.graph.tasks[key]
 
-    def _ref(self, component: Component) -> Known:
+    def _referenced(self, component: Component) -> Referenced:
+        """Return a component as tasks refer to it, and add it to the graph's components the first time."""
         key = (type(component), component)  # without the type, components with equal fields would share a hash
-        reference = self.refs.get(key)
-        if reference is None:
-            ref, gap = self.registry.ref(component), None if self.whole else _gap(component)
-            reference = self.refs[key] = (ref, gap, canonical_json(ref.identity()))
+        if key not in self.refs:
+            ref = self.registry.ref(component)
+            gap = None if self.whole else _gap(component)
+            self.refs[key] = Referenced(ref, gap, canonical_json(ref.identity()))
             self.graph.components[f"{component.kind} {component.label}"] = component
-        return reference
+        return self.refs[key]
 
 
 def _gap(component: Component) -> Missing | None:
+    """Return what a component lacks on this machine, or None."""
     try:
         component.require()
     except Unavailable as error:
@@ -190,9 +210,19 @@ def plan_track(
 ) -> Graph:
     """Return the graph of one track.
 
-    `only` (kind -> names, or "!name" for all others) narrows the profile's selection, `further` adds to it. A kind that
-    the track does not use is ignored. `whole` plans as if nothing were missing on this machine, for a graph to look at,
-    not to run.
+    Args:
+        name: the label, id or method of the track.
+        profile: what is selected for the track, and its options.
+        registry: all components.
+        only: kind -> names, to which the profile's selection is narrowed; "!name" means all but this one. A kind that
+            the track does not use is ignored.
+        further: kind -> names that are added to the selection.
+        seed: the seed of the run.
+        limit: use only this many images of each data set; None means all.
+        whole: whether to plan as if nothing were missing on this machine, for a graph to look at, not to run.
+
+    Raises:
+        HarnessError: the track cannot be planned, even without the components of other packages.
     """
     track_profile = profile.tracks[name]
     track = _configured_track(registry, name, track_profile)
@@ -221,10 +251,11 @@ def plan_track(
     try:
         return planned(chosen)
     except HarnessError:
-        theirs = [component for component in chosen if not _is_ours(component, registry)]
-        if not theirs:
+        of_others = [component for component in chosen if not _is_ours(component, registry)]
+        if not of_others:
             raise
-        return _without_breakers(planned, [component for component in chosen if component not in theirs], theirs)
+        first_party = [component for component in chosen if component not in of_others]
+        return _without_breakers(planned, first_party, of_others)
 
 
 def _is_ours(component: Component, registry: Registry) -> bool:
@@ -234,10 +265,10 @@ def _is_ours(component: Component, registry: Registry) -> bool:
 def _without_breakers(
     planned: Callable[[Sequence[Component]], Graph], components: list[Component], others: Sequence[Component]
 ) -> Graph:
-    """Return the graph of all components with which a plan can be made; others are added one by one, by label.
+    """Return the graph of all components with which a plan can be made.
 
-    One with which planning breaks off is left out and named among what is missing. Where there is no plan without any
-    of the others, raises what planning raises.
+    The first plan has only `components`; if that fails, its error is raised. Then `others` are added one by one, by
+    label. A component with which planning fails is left out, and the graph names it among what is missing.
     """
     graph, gaps = planned(components), dict[str, Missing]()
     for component in sorted(others, key=lambda c: c.label):
@@ -266,6 +297,7 @@ def _selection(
     only: Mapping[str, Sequence[str]],
     further: Mapping[str, Sequence[str]],
 ) -> list[Component]:
+    """Return the components of a track's profile, narrowed to `only`, with `further` ones and the set parameters."""
     for kind in [*track_profile.select, *only, *further]:
         if kind not in KINDS:
             raise UsageError(unknown_name(f"{kind!r} is not a kind of component", kind, SELECTABLE, "Kinds"))
@@ -275,29 +307,35 @@ def _selection(
             raise UsageError(unknown_name(f"parameters are set for {id!r}, but there is no such component", id, ids))
     chosen: dict[tuple[str, str], Component] = {}
     for kind, names in track_profile.select.items():
-        only_names = only.get(kind, ())  # if all names have "!", they narrow what the profile selects
-        base = () if any(not name.startswith("!") for name in only_names) else names
+        only_names = only.get(kind, ())
+        replaces = any(not name.startswith("!") for name in only_names)  # names with "!" narrow the profile's selection
+        base = () if replaces else names
         for component in named(registry, kind, [*base, *only_names, *further.get(kind, ())]):
-            fitted = _adjusted(component, track_profile.parameters.get(component.info.id, {}))
-            chosen[kind, fitted.label] = fitted
+            adjusted = _adjusted(component, track_profile.parameters.get(component.info.id, {}))
+            chosen[kind, adjusted.label] = adjusted
     return list(chosen.values())
 
 
 def named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component]:
     """Return the components that names mean; they are read in turn: ``*`` adds all, ``!`` before a name removes it."""
-    taken: dict[str, Component] = {}
+    by_label: dict[str, Component] = {}
     for name in names:
         if name.startswith("!"):
-            bare = not {"[", ":"} & set(name)  # then it means all variants
-            gone = {component.info.id if bare else component.label for component in registry.find(kind, name[1:])}
-            taken = {k: component for k, component in taken.items() if (component.info.id if bare else k) not in gone}
+            removed = registry.find(kind, name[1:])
+            if {"[", ":"} & set(name):
+                labels = {component.label for component in removed}
+                by_label = {label: component for label, component in by_label.items() if label not in labels}
+            else:  # a name without settings and address means all variants
+                ids = {component.info.id for component in removed}
+                by_label = {label: component for label, component in by_label.items() if component.info.id not in ids}
             continue
         matches = _all(registry, kind, name) if name in ("*", "*[*]") else registry.find(kind, name)
-        taken.update((component.label, component) for component in matches)
-    return list(taken.values())
+        by_label.update((component.label, component) for component in matches)
+    return list(by_label.values())
 
 
 def _all(registry: Registry, kind: str, name: str) -> list[Component]:
+    """Return what ``*`` means, or ``*[*]``, with all variants; components that only their name selects are left out."""
     every = [component for component in registry.of_kind(kind) if not (component.address or component.opt_in)]
     return every if name == "*" else [variant for component in every for variant in component.variants()]
 
