@@ -1,9 +1,12 @@
 """How evenly a run spreads over workers, simulated with the times that the tasks of a finished store took.
 
-The store is that of ``HARNESS_STORE``, or ``store`` in this folder; without one nothing is measured. Tasks start in the
-order of `imharness.running.schedule.order`, once with learnt times (means of like tasks) and once with none. An ideal
-run takes the sum of all times divided by the number of workers. A run whose tasks take a hundred times as long, as on a
-larger data set, is simulated with long tasks whole and in shards.
+The store is that of ``HARNESS_STORE``, or ``store`` in this folder; without one nothing is measured. An ideal run takes
+the sum of all times divided by the number of workers. Three runs are simulated:
+
+- the run of the store; tasks start in the order of `imharness.running.schedule.order`, once with learnt times (means of
+  like tasks) and once with none;
+- a run whose tasks take a hundred times as long, as on a larger data set, with long tasks whole and in shards;
+- a study of a million tasks on a thousand workers, which die at random.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -28,24 +32,35 @@ from imharness.running.schedule.sharding import number_of_shards
 
 WORKERS = (2, 4, 8, 16)
 ABOVE = 1.15
-"""How much longer than an ideal run a real one may be."""
+"""How many times as long as an ideal run a real one may take."""
 LARGER, CLUSTERS = 100, (64, 128)
-"""How many times longer the tasks of a larger run take, and its workers."""
+"""How many times as long the tasks of a larger run take, and its numbers of workers."""
 PREPARED_S = 2.0
-"""What a worker needs for a shard beyond its part of the task: components and data sets, s."""
+"""The time that a worker needs to load components and data sets before it computes a shard, s."""
 STUDY, MANY = 1_000_000, 1000
 """Tasks and workers of the large study."""
 MTBF_S, RESTART_S = 12 * 3600.0, 120.0
-"""How long a worker of it lasts in the mean, and how long it is away then."""
+"""In the large study: the mean time until a worker dies, and the time until it has started again, s."""
 
 
 @dataclass
 class Simulated:
-    """How long a run took, and how much of the workers' time was lost to workers that died, s."""
+    """What a simulated run took: its duration `wall_s`, and `lost_s`, the time of tasks that died with their worker."""
 
-    wall_s: float
-    lost_s: float
-    deaths: int
+    wall_s: float = 0.0
+    lost_s: float = 0.0
+    deaths: int = 0
+
+
+class _Event(NamedTuple):
+    """What happens at a time: a task ends, a worker dies in a task, or (`kind` "restart") a worker is back.
+
+    `task` is the position of the task; it only breaks ties for a restart, which comes first.
+    """
+
+    time: float
+    task: int
+    kind: Literal["done", "death", "restart"]
 
 
 def simulate(
@@ -57,43 +72,59 @@ def simulate(
     mtbf_s: float = float("inf"),
     seed: int = 0,
 ) -> Simulated:
-    """Run tasks, named by their positions, on workers that die at random; what such a one computed is done again."""
+    """Simulate a run of tasks on workers that die at random; a task whose worker died is computed again.
+
+    Args:
+        needs: for each task, the positions of the tasks that it needs.
+        seconds: for each task, how long it takes, s.
+        numbers: for each task, its place in the order; of the ready tasks the one with the least number starts first.
+        workers: the number of workers.
+        mtbf_s: the mean time until a worker dies, s; infinity means never.
+        seed: the seed of the deaths.
+    """
     rng = np.random.default_rng(seed)
-    after, missing = [list[int]() for _ in needs], [len(requirements) for requirements in needs]
+    needed_by = [list[int]() for _ in needs]
+    missing = [len(task_needs) for task_needs in needs]  # how many needs of each task are not done yet
     for task, task_needs in enumerate(needs):
         for need in task_needs:
-            after[need].append(task)
-    ready = [(numbers[task], task) for task, count in enumerate(missing) if not count]
+            needed_by[need].append(task)
+    ready = [(numbers[task], task) for task, count in enumerate(missing) if not count]  # a heap
     heapq.heapify(ready)
-    events, idle, now, outcome = list[tuple[float, int, bool]](), workers, 0.0, Simulated(0.0, 0.0, 0)
+    events, idle, now, outcome = list[_Event](), workers, 0.0, Simulated()  # `events` is a heap, too
     while ready or events:
         while ready and idle:
             _, task = heapq.heappop(ready)
             idle -= 1
-            lives = float(rng.exponential(mtbf_s)) if np.isfinite(mtbf_s) else float("inf")
-            heapq.heappush(events, (now + min(lives, seconds[task]), task, lives >= seconds[task]))
-            outcome.lost_s += lives if lives < seconds[task] else 0.0
+            lifetime = float(rng.exponential(mtbf_s)) if np.isfinite(mtbf_s) else float("inf")
+            if lifetime < seconds[task]:
+                heapq.heappush(events, _Event(now + lifetime, task, "death"))
+                outcome.lost_s += lifetime
+            else:
+                heapq.heappush(events, _Event(now + seconds[task], task, "done"))
         if not events:
             break
-        now, task, done = heapq.heappop(events)
-        if task < 0:
+        now, task, kind = heapq.heappop(events)
+        if kind == "restart":
             idle += 1
-        elif done:
+        elif kind == "done":
             idle += 1
             outcome.wall_s = now
-            for other in after[task]:
-                missing[other] -= 1
-                if not missing[other]:
-                    heapq.heappush(ready, (numbers[other], other))
+            for dependent in needed_by[task]:
+                missing[dependent] -= 1
+                if not missing[dependent]:
+                    heapq.heappush(ready, (numbers[dependent], dependent))
         else:
             outcome.deaths += 1
             heapq.heappush(ready, (numbers[task], task))
-            heapq.heappush(events, (now + RESTART_S, -1, False))
+            heapq.heappush(events, _Event(now + RESTART_S, -1, "restart"))
     return outcome
 
 
 def recorded(store: Store) -> tuple[dict[str, Task], dict[str, float], Times]:
-    """Return the tasks that the configurations of a store hold, what each took, and what is learnt of that."""
+    """Return the finished tasks of the newest run of each track in a store, the seconds of each, and learnt times.
+
+    Every task comes after those that it needs.
+    """
     keys = dict.fromkeys(key for track in store.tracks() for key in store.keys_of(store.sweeps(track)[-1]))
     records = [record for key in keys if (record := store.record(key)) is not None and record.status == "done"]
     times = Times(records[0].device if records else "")
@@ -101,7 +132,7 @@ def recorded(store: Store) -> tuple[dict[str, Task], dict[str, float], Times]:
         times.learn(record)
     waiting = {record.key: Task(record.key, record.key, record.spec) for record in records}
     tasks: dict[str, Task] = {}
-    while waiting:  # every task behind those it needs
+    while waiting:
         free = [key for key, task in waiting.items() if not waiting.keys() & set(task.spec.needs.values())]
         tasks |= {key: waiting.pop(key) for key in free}
     return tasks, {record.key: record.seconds for record in records}, times
@@ -115,6 +146,7 @@ def lines() -> list[Line]:
 
 
 def _spread(tasks: Mapping[str, Task], took: Mapping[str, float], times: Times) -> Iterator[Line]:
+    """Yield a line for the run of the store with learnt times or none, and for each number of workers."""
     places = {key: position for position, key in enumerate(tasks)}
     needs = [[places[need] for need in task.spec.needs.values() if need in places] for task in tasks.values()]
     seconds, total_s = [took[key] for key in tasks], sum(took[key] for key in tasks)
@@ -130,6 +162,7 @@ def _spread(tasks: Mapping[str, Task], took: Mapping[str, float], times: Times) 
 
 
 def _larger(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Line]:
+    """Yield a line for the run of longer tasks, for each number of workers."""
     longer = {key: LARGER * seconds for key, seconds in took.items()}
     total_s, tracks = sum(longer.values()), {task.spec.track for task in tasks.values()}
     shared = {(track, step.name) for track in tracks for step in installed().track(track).steps if step.shared}
@@ -149,21 +182,31 @@ def _larger(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Li
 def _simulated(
     tasks: Mapping[str, Task], seconds: Mapping[str, float], pieces: Mapping[str, int], workers: int
 ) -> Simulated:
-    """Simulate a run in which a task is computed in so many pieces, and joined where there are several."""
-    needs, lasts, ends, first = list[list[int]](), list[float](), dict[str, int](), chains(tasks, seconds)
-    numbers = list[float]()
+    """Simulate a run in which tasks are computed in shards; `pieces` is the number of shards of each task.
+
+    A task in one piece is one job. A task in several is a job for each shard, and one that joins their results.
+    """
+    needs, durations, numbers = list[list[int]](), list[float](), list[float]()  # of each job
+    last_job: dict[str, int] = {}  # key of a task -> the position of the job that ends it
+    longest = chains(tasks, seconds)
     for key, task in tasks.items():
-        before = [ends[need] for need in task.spec.needs.values() if need in ends]
-        shards = range(len(needs), len(needs) + pieces[key]) if pieces[key] > 1 else range(0)
-        needs += [before] * len(shards) + [list(shards) or before]
-        lasts += [seconds[key] / pieces[key] + PREPARED_S] * len(shards) + [PREPARED_S if shards else seconds[key]]
-        numbers += [-first[key]] * (len(shards) + 1)
-        ends[key] = len(needs) - 1
-    return simulate(needs, lasts, numbers, workers)
+        before = [last_job[need] for need in task.spec.needs.values() if need in last_job]
+        if pieces[key] > 1:
+            first_shard = len(needs)
+            needs += [before] * pieces[key]
+            durations += [seconds[key] / pieces[key] + PREPARED_S] * pieces[key]
+            needs.append(list(range(first_shard, first_shard + pieces[key])))
+            durations.append(PREPARED_S)
+        else:
+            needs.append(before)
+            durations.append(seconds[key])
+        numbers += [-longest[key]] * (len(needs) - len(numbers))
+        last_job[key] = len(needs) - 1
+    return simulate(needs, durations, numbers, workers)
 
 
 def _too_long(tasks: Mapping[str, Task], took: Mapping[str, float], ideal: float) -> str:
-    """Return which chains of tasks alone take longer than the run may, to be split; empty where none does."""
+    """Say which chains of tasks, each of which needs the one before, alone take longer than the run may; "" if none."""
     longest = chains(tasks, took)
     starts = [
         key
@@ -177,6 +220,7 @@ def _too_long(tasks: Mapping[str, Task], took: Mapping[str, float], ideal: float
 
 
 def _study(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Line]:
+    """Yield a line for the large study, which has copies of the store's tasks."""
     copies = -(-STUDY // len(tasks))
     places = {key: position for position, key in enumerate(tasks)}
     dependencies = [[places[need] for need in task.spec.needs.values() if need in places] for task in tasks.values()]

@@ -1,6 +1,7 @@
-"""What `harness run --dry-run` shows: what there is to do, what it will cost, and what a plan amounts to.
+"""What `harness run --dry-run` shows: what there is to do, what it will cost, and what cannot run.
 
-The last is told where something is missing on this machine: tasks, rows, and hours on a GPU of a stated rate.
+If something is missing on this machine, it also shows the *outlook*: what the run would amount to if nothing were
+missing, in tasks, rows, bytes in the store, and hours on a GPU of a stated rate.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ASSUMED = (
 OVERHEAD = 2000
 """Bytes that the file of a task's rows takes beside the rows."""
 NOT_MEASURED = "not measured here"
-"""What is said of the time of steps of which the store has no finished task of the same size on this device."""
+"""Stands for the time of a step if the store has no finished task of it, of the same size and on this device."""
 DEAREST = 8
 """The number of entries of a track that are listed with what each of them costs; JSON has all."""
 
@@ -51,53 +52,84 @@ def dry_run_report(
     fresh: bool = False,
     profile: str = "NAME",
 ) -> None:
-    """Show what would run, what it would cost, and what cannot run; if `fresh`, everything runs again.
+    """Show what would run, what it would cost, and what cannot run.
 
-    `profile`: the name of the profile, for the command that gets what it needs. `whole` plans as if nothing were
-    missing; it is called if something is missing and the size of it can be told.
+    Args:
+        graphs: the plan of each track on this machine.
+        store: the store, which may have some of the tasks.
+        times: how long tasks take, as the store has measured it.
+        workers: the number of processes.
+        as_json: whether to print all facts as JSON instead of tables.
+        whole: returns the plan of each track as if nothing were missing; it is called only if something is missing.
+        fresh: whether everything runs again, also the tasks that the store has.
+        profile: the name of the profile, for the command that gets what it needs.
     """
-    facts, waiting = list[dict[str, Any]](), dict[str, Task]()
-    costs = dict[str, str]()
-    for graph in graphs:
-        done = set[str]() if fresh else finished(store, graph.tasks)
-        waiting |= {key: task for key, task in graph.tasks.items() if key not in done}
-        for step, count in graph.by_step().items():
-            step_tasks = {key: task for key, task in graph.tasks.items() if task.spec.step == step}
-            remaining = {key: task for key, task in step_tasks.items() if key not in done}
-            facts.append(
-                {"track": graph.track.info.id, "step": step, "tasks": count, "done": len(step_tasks) - len(remaining)}
-            )
-        todo = [task for key, task in graph.tasks.items() if key not in done]
-        takes = cost_of(todo, times) if todo else None
-        costs[graph.track.info.id] = duration(takes.seconds) if takes else NOT_MEASURED if todo else "-"
-    missing = [gap for graph in graphs for gap in graph.missing.values()]
-    counts, cost = Counter(gap.what for gap in missing), cost_of(waiting.values(), times) if waiting else None
-    gaps = [gap.model_dump() | {"tasks": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
-    lacking = any(graph.missing for graph in graphs)
+    done = {graph.track.info.id: set[str]() if fresh else finished(store, graph.tasks) for graph in graphs}
+    waiting = {graph.track.info.id: _without(graph.tasks, done[graph.track.info.id]) for graph in graphs}
+    all_waiting = {key: task for tasks in waiting.values() for key, task in tasks.items()}
+    cost = cost_of(all_waiting.values(), times) if all_waiting else None
+    gaps = _gaps(graphs)
     if as_json:
-        amounts = outlook_facts(whole() if lacking else graphs)
-        estimate = {"estimate": _estimate(cost, times.device, workers), "outlook": amounts}
-        console.emit({"tasks": facts, "unavailable": gaps, **estimate})
+        steps = [fact for graph in graphs for fact in _step_facts(graph, done[graph.track.info.id])]
+        console.emit(
+            {
+                "tasks": steps,
+                "unavailable": gaps,
+                "estimate": _estimate(cost, times.device, workers),
+                "outlook": outlook_facts(whole() if gaps else graphs),
+            }
+        )
         return
-    forecast = outlook_facts(whole() if lacking else graphs) if any(map(tells_size, graphs)) else None
+    forecast = outlook_facts(whole() if gaps else graphs) if any(map(tells_size, graphs)) else None
     console.wrapped(_first_line(profile, sum(len(graph.tasks) for graph in graphs), forecast, cost))
     columns, rows = ["track", "tasks", "done", "to run"], list[list[str]]()
-    for track, takes_text in costs.items():
-        count, done_count = (sum(fact[name] for fact in facts if fact["track"] == track) for name in ("tasks", "done"))
-        row = [short(track), f"{count:,}", f"{done_count:,}", f"{count - done_count:,}"]
-        rows.append([*row, takes_text] if cost else row)
+    for graph in graphs:
+        todo = waiting[graph.track.info.id]
+        count = len(graph.tasks)
+        row = [short(graph.track.info.id), f"{count:,}", f"{count - len(todo):,}", f"{len(todo):,}"]
+        rows.append([*row, _time_of(todo.values(), times)] if cost else row)
     console.table("Tasks", [*columns, "takes"] if cost else columns, rows)
     if gaps:
-        gap_rows = [(g["what"], g["tasks"], g["reason"], g["remedy"]) for g in gaps]
+        gap_rows = [(gap["what"], gap["tasks"], gap["reason"], gap["remedy"]) for gap in gaps]
         console.table("Unavailable", ["what", "tasks", "why", "get it with"], gap_rows)
-    if lacking and forecast is not None:
-        say_outlook(forecast, profile)
-    console.wrapped(_cost_line(cost, times.device, workers) if waiting else _why_nothing(graphs))
+        if forecast is not None:
+            say_outlook(forecast, profile)
+    console.wrapped(_cost_line(cost, times.device, workers) if all_waiting else _why_nothing(graphs))
+
+
+def _without(tasks: Mapping[str, Task], done: Collection[str]) -> dict[str, Task]:
+    """Return the tasks whose keys are not among those that are done."""
+    return {key: task for key, task in tasks.items() if key not in done}
+
+
+def _step_facts(graph: Graph, done: Collection[str]) -> list[dict[str, Any]]:
+    """Return for each step of a track how many tasks there are, and how many are done."""
+    done_by_step = Counter(task.spec.step for key, task in graph.tasks.items() if key in done)
+    return [
+        {"track": graph.track.info.id, "step": step, "tasks": count, "done": done_by_step[step]}
+        for step, count in graph.by_step().items()
+    ]
+
+
+def _gaps(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
+    """Return the facts of everything that is missing, each with the number of tasks that lack it."""
+    missing = [gap for graph in graphs for gap in graph.missing.values()]
+    counts = Counter(gap.what for gap in missing)
+    last_of_each = {gap.what: gap for gap in missing}
+    return [gap.model_dump() | {"tasks": counts[what]} for what, gap in last_of_each.items()]
+
+
+def _time_of(tasks: Collection[Task], times: Times) -> str:
+    """Return how long tasks take one after the other, in words; "-" if there are none."""
+    if not tasks:
+        return "-"
+    cost = cost_of(tasks, times)
+    return duration(cost.seconds) if cost else NOT_MEASURED
 
 
 def _first_line(profile: str, tasks: int, forecast: dict[str, Any] | None, cost: Left | None) -> str:
-    """Return what a whole run costs, in one line: tasks, time of a GPU where the sizes of the data are known, and what
-    the store has measured."""
+    """Return what a whole run costs, in one line: tasks, time on a GPU if the sizes of the data are known, and the time
+    that is left here if the store has measured it."""
     tracks = forecast["tracks"] if forecast else []
     count = sum(track["tasks"] for track in tracks) or tasks
     seconds = 3600 * sum(track["gpu_hours"] for track in tracks if track["counted"])
@@ -108,6 +140,7 @@ def _first_line(profile: str, tasks: int, forecast: dict[str, Any] | None, cost:
 
 
 def _why_nothing(graphs: Sequence[Graph]) -> str:
+    """Say why no task is waiting."""
     if any(graph.tasks for graph in graphs):
         return "nothing is left to compute"
     if any(graph.missing for graph in graphs):
@@ -141,8 +174,8 @@ def _cost_line(cost: Left | None, device: str, workers: int) -> str:
     )
 
 
-class Share(NamedTuple):
-    """What an entry costs: tasks, operations, and bytes in the store."""
+class Amount(NamedTuple):
+    """What some tasks amount to: their number, floating-point operations, and bytes in the store (`size`)."""
 
     tasks: int = 0
     operations: float = 0.0
@@ -153,19 +186,25 @@ class Share(NamedTuple):
         """Hours on the GPU of the stated rate."""
         return hours_of(self.operations)
 
-    def plus(self, other: Share) -> Share:
+    def plus(self, other: Amount) -> Amount:
         """Return the sum of both."""
-        return Share(self.tasks + other.tasks, self.operations + other.operations, self.size + other.size)
+        return Amount(self.tasks + other.tasks, self.operations + other.operations, self.size + other.size)
 
 
 @dataclass(frozen=True)
 class Outlook:
     """What the tasks of one track amount to.
 
-    `counted`: of the `tasks`, those whose rows and operations the track knows. `rows`, `operations`, `size` (bytes in
-    the store): of these. `entries`: what is ranked -> what the tasks amount to in which it takes part. Who enters one
-    more has to compute as much: everything else is there already. `over_budget`: the entries that may cost more than
-    the profile's `entry_hours`, and why.
+    Attributes:
+        track: the id of the track.
+        tasks: the number of all tasks.
+        counted: the number of tasks whose rows and operations the track knows; the next three are sums over these.
+        rows: the rows that they leave.
+        operations: the floating-point operations of their networks.
+        size: the bytes that they leave in the store.
+        entries: label of an entry -> what the tasks amount to in which it takes part. This is what a further entry
+            costs, because all other tasks are done already.
+        over_budget: label of an entry that may cost more than the profile's `entry_hours` -> the reason.
     """
 
     track: str
@@ -174,7 +213,7 @@ class Outlook:
     rows: int
     operations: float
     size: float
-    entries: Mapping[str, Share]
+    entries: Mapping[str, Amount]
     over_budget: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -191,24 +230,32 @@ def hours_of(operations: float) -> float:
 def outlook(graph: Graph) -> Outlook:
     """Return what a graph amounts to; it should be planned as if everything were on this machine."""
     units = {name: _units(component) for name, component in graph.components.items()}
-    counted, rows, operations, size = 0, 0, 0.0, 0.0
-    entries = dict[str, Share]()
+    rows, counted, entries = 0, Amount(), dict[str, Amount]()
     for task in graph.tasks.values():
         spec = task.spec
         dataset = spec.components.get("dataset")
         available = units.get(f"dataset {dataset.label}", 0) if dataset else 0
         workload = _workload(graph.track, spec, available if spec.limit is None else min(available, spec.limit))
-        share = Share(1) if workload is None else Share(1, workload.operations, workload.size + OVERHEAD)
+        amount = Amount(tasks=1)
         if workload is not None:
-            counted, rows = counted + 1, rows + workload.rows
-            operations, size = operations + share.operations, size + share.size
+            amount = Amount(1, workload.operations, workload.size + OVERHEAD)
+            counted, rows = counted.plus(amount), rows + workload.rows
         for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
-            entries[label] = entries.get(label, Share()).plus(share)
-    return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.over_budget)
+            entries[label] = entries.get(label, Amount()).plus(amount)
+    return Outlook(
+        track=graph.track.info.id,
+        tasks=len(graph.tasks),
+        counted=counted.tasks,
+        rows=rows,
+        operations=counted.operations,
+        size=counted.size,
+        entries=entries,
+        over_budget=graph.over_budget,
+    )
 
 
 def _workload(track: Track, spec: TaskSpec, units: int) -> Workload | None:
-    """Return what a task costs, or None where a stranger's component has other fields than the track counts by."""
+    """Return what a task costs; None if the track cannot tell, as of another package's component with other fields."""
     try:
         return track.workload(spec, units)
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -216,107 +263,121 @@ def _workload(track: Track, spec: TaskSpec, units: int) -> Workload | None:
 
 
 def tells_size(graph: Graph) -> bool:
-    """Return whether a data set of a graph says how much it holds before it is read; without one nothing is counted."""
+    """Return whether a data set of a graph says its size before it is read; otherwise no task can be counted."""
     return any(map(_units, graph.components.values()))
 
 
 def _units(component: Component) -> int:
+    """Return the number of images or rows of a data set; 0 if it is not known, and for other components."""
     return component.published_units() if isinstance(component, ImageDataset | TableDataset) else 0
 
 
 def waiting_for(graph: Graph, inputs: Sequence[Collection[Component]]) -> list[int]:
-    """Return how many tasks wait for each input, given the components that need it; a task may wait for several.
+    """Return how many tasks wait for each input.
 
-    A task waits for what its own components need, and for what the tasks need that it depends on.
+    A task waits for the inputs that its own components need, and for those that its needed tasks wait for; it may wait
+    for several.
+
+    Args:
+        graph: a plan; every task comes after those that it needs.
+        inputs: for each input, the components that need it.
     """
-    user_masks = {f"{component.kind} {component.label}": 0 for component in graph.components.values()}
+    inputs_of_component: dict[str, set[int]] = {}
     for number, users in enumerate(inputs):
         for user in users:
-            user_masks[f"{user.kind} {user.label}"] = user_masks.get(f"{user.kind} {user.label}", 0) | 1 << number
-    masks, counts = dict[str, int](), Counter[int]()
-    for key, task in graph.tasks.items():  # every task stands behind those it needs
-        mask = 0
+            inputs_of_component.setdefault(f"{user.kind} {user.label}", set()).add(number)
+    inputs_of_task: dict[str, frozenset[int]] = {}
+    counts = Counter[frozenset[int]]()  # many tasks wait for the same inputs
+    for key, task in graph.tasks.items():
+        waits_for = set[int]()
         for ref in task.spec.components.values():
-            mask |= user_masks[f"{ref.kind} {ref.label}"]
+            waits_for |= inputs_of_component.get(f"{ref.kind} {ref.label}", set())
         for need in task.spec.needs.values():
-            mask |= masks[need]
-        masks[key] = mask
-        counts[mask] += 1
-    return [sum(n for mask, n in counts.items() if mask >> number & 1) for number in range(len(inputs))]
+            waits_for |= inputs_of_task[need]
+        inputs_of_task[key] = frozenset(waits_for)
+        counts[inputs_of_task[key]] += 1
+    return [sum(n for waits_for, n in counts.items() if number in waits_for) for number in range(len(inputs))]
 
 
 def outlook_facts(graphs: Sequence[Graph]) -> dict[str, Any]:
     """Return facts about graphs that were planned as if everything were on this machine."""
     return {
         "rate": ASSUMED,
-        "tracks": [_track(outlook(graph)) for graph in graphs],
-        "inputs": _inputs(graphs),
+        "tracks": [_track_facts(outlook(graph)) for graph in graphs],
+        "inputs": _missing_inputs(graphs),
         "weights_to_train": _to_train(graphs),
         "to_install": _to_install(graphs),
     }
 
 
 def say_outlook(facts: dict[str, Any], profile: str) -> None:
-    """Print the facts as tables, unless no size is known before the data are read, as for data that ship."""
+    """Print the facts of `outlook_facts` as tables; nothing if no size is known before data are read."""
     if not any(track["counted"] for track in facts["tracks"]):
         return
     rows = [
         (
             track["track"],
             f"{track['tasks']:,}",
-            _of(track, "rows", "{:,}"),
-            _of(track, "gpu_hours", "{:,.1f} h"),
+            _sum_text(track, "rows", "{:,}"),
+            _sum_text(track, "gpu_hours", "{:,.1f} h"),
             size_of(track["bytes"]) if track["counted"] else "unknown",
         )
         for track in facts["tracks"]
     ]
     console.table("If nothing were missing", ["track", "tasks", "rows", "GPU", "store"], rows)
-    whole = sum(track["gpu_hours"] for track in facts["tracks"])
-    rest = "" if all(track["counted"] == track["tasks"] for track in facts["tracks"]) else " tasks whose rows are known"
-    console.wrapped(f"GPU: {whole:,.1f} hours for all{rest}, on one that computes {facts['rate']}")
-    costs = [row for track in facts["tracks"] if track["counted"] and (row := _spread(track))]
-    if costs:
-        console.table("What one entry costs", ["track", "entries", "tasks", "least", "median", "most", ""], costs)
-        named = [
-            _named(track["track"], entry) for track in facts["tracks"] if track["counted"] for entry in _dearest(track)
-        ]
-        console.table(
-            "The dearest entries", ["track", "entry", "tasks", "GPU", "store", "above the limit because"], named
-        )
-    fetched = [resource for resource in facts["inputs"] if resource["downloads"]]
-    by_hand = [resource for resource in facts["inputs"] if not resource["downloads"]]
-    if fetched:
-        total_bytes = sum(resource["bytes"] for resource in fetched)
-        unknown = sum(not resource["bytes"] for resource in fetched)
-        more = f", and {unknown} whose sizes are not published" if unknown else ""
-        console.table("To download", ["what", "bytes", "tasks", "how"], [_row(resource) for resource in fetched])
-        console.wrapped(
-            f"{len(fetched)} downloads: {total_bytes / 1e9:,.2f} GB{more}; all: harness assets get --profile {profile}"
-        )
-    if by_hand:
-        console.table("To fetch by hand", ["what", "bytes", "tasks", "how"], [_row(resource) for resource in by_hand])
+    hours = sum(track["gpu_hours"] for track in facts["tracks"])
+    is_whole = all(track["counted"] == track["tasks"] for track in facts["tracks"])
+    counted = "" if is_whole else " tasks whose rows are known"
+    console.wrapped(f"GPU: {hours:,.1f} hours for all{counted}, on one that computes {facts['rate']}")
+    _say_entry_costs([track for track in facts["tracks"] if track["counted"] and track["entries"]])
+    _say_inputs(facts["inputs"], profile)
     if facts["to_install"]:
         console.table("To install", ["what", "how"], list(facts["to_install"].items()))
     if facts["weights_to_train"]:
         console.table("To train first", ["command"], [(command,) for command in facts["weights_to_train"]])
 
 
-def _spread(track: dict[str, Any]) -> tuple[object, ...]:
-    """Return what the entries of a track cost, and which one costs most; empty without entries."""
+def _say_entry_costs(tracks: Sequence[dict[str, Any]]) -> None:
+    """Print what an entry of each track costs, and which entries cost most."""
+    if not tracks:
+        return
+    columns = ["track", "entries", "tasks", "least", "median", "most", ""]
+    console.table("What one entry costs", columns, [_cost_row(track) for track in tracks])
+    columns = ["track", "entry", "tasks", "GPU", "store", "above the limit because"]
+    rows = [_entry_row(track["track"], entry) for track in tracks for entry in _dearest(track)]
+    console.table("The dearest entries", columns, rows)
+
+
+def _say_inputs(inputs: Sequence[dict[str, Any]], profile: str) -> None:
+    """Print what has to be downloaded, and what a person has to fetch."""
+    columns = ["what", "bytes", "tasks", "how"]
+    downloads = [resource for resource in inputs if resource["downloads"]]
+    by_hand = [resource for resource in inputs if not resource["downloads"]]
+    if downloads:
+        total_bytes = sum(resource["bytes"] for resource in downloads)
+        unknown = sum(not resource["bytes"] for resource in downloads)
+        more = f", and {unknown} whose sizes are not published" if unknown else ""
+        console.table("To download", columns, [_input_row(resource) for resource in downloads])
+        command = f"harness assets get --profile {profile}"
+        console.wrapped(f"{len(downloads)} downloads: {total_bytes / 1e9:,.2f} GB{more}; all: {command}")
+    if by_hand:
+        console.table("To fetch by hand", columns, [_input_row(resource) for resource in by_hand])
+
+
+def _cost_row(track: dict[str, Any]) -> tuple[object, ...]:
+    """Return track, number of entries, median of tasks, least, median and most hours of an entry, and the dearest."""
     entries = sorted(track["entries"], key=lambda entry: (entry["gpu_hours"], entry["entry"]))
-    if not entries:
-        return ()
     hours = [entry["gpu_hours"] for entry in entries]
     tasks = int(median(entry["tasks"] for entry in entries))
-    hours_text = (f"{value:,.2f} h" for value in (hours[0], median(hours), hours[-1]))
-    return track["track"], len(entries), f"{tasks:,}", *hours_text, entries[-1]["entry"]
+    hours_texts = (f"{value:,.2f} h" for value in (hours[0], median(hours), hours[-1]))
+    return track["track"], len(entries), f"{tasks:,}", *hours_texts, entries[-1]["entry"]
 
 
 def _dearest(track: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(track["entries"], key=lambda entry: (-entry["gpu_hours"], entry["entry"]))[:DEAREST]
 
 
-def _named(track: str, entry: dict[str, Any]) -> tuple[object, ...]:
+def _entry_row(track: str, entry: dict[str, Any]) -> tuple[object, ...]:
     hours, size = f"{entry['gpu_hours']:,.2f} h", size_of(entry["bytes"])
     return track, entry["entry"], f"{entry['tasks']:,}", hours, size, entry.get("reason", "")
 
@@ -326,7 +387,7 @@ def size_of(bytes_: float) -> str:
     return f"{bytes_ / 1e9:,.1f} GB" if bytes_ >= 1e9 else f"{bytes_ / 1e6:,.1f} MB"
 
 
-def _row(resource: dict[str, Any]) -> tuple[object, ...]:
+def _input_row(resource: dict[str, Any]) -> tuple[object, ...]:
     return (
         resource["name"],
         f"{resource['bytes']:,}" if resource["bytes"] else "not published",
@@ -335,13 +396,14 @@ def _row(resource: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _of(track: dict[str, Any], name: str, form: str) -> str:
+def _sum_text(track: dict[str, Any], name: str, form: str) -> str:
+    """Return a sum over the counted tasks of a track, and whether other tasks add to it."""
     if not track["counted"]:
         return "unknown"
     return form.format(track[name]) + ("" if track["counted"] == track["tasks"] else " and more")
 
 
-def _track(outlook: Outlook) -> dict[str, Any]:
+def _track_facts(outlook: Outlook) -> dict[str, Any]:
     return {
         "track": outlook.track,
         "tasks": outlook.tasks,
@@ -350,25 +412,25 @@ def _track(outlook: Outlook) -> dict[str, Any]:
         "operations": outlook.operations,
         "gpu_hours": outlook.hours,
         "bytes": round(outlook.size),
-        "entries": [_entry(outlook, label, share) for label, share in sorted(outlook.entries.items())],
+        "entries": [_entry_facts(outlook, label, amount) for label, amount in sorted(outlook.entries.items())],
     }
 
 
-def _entry(outlook: Outlook, label: str, share: Share) -> dict[str, Any]:
-    facts = {"entry": label, "tasks": share.tasks, "gpu_hours": share.hours, "bytes": round(share.size)}
+def _entry_facts(outlook: Outlook, label: str, amount: Amount) -> dict[str, Any]:
+    facts = {"entry": label, "tasks": amount.tasks, "gpu_hours": amount.hours, "bytes": round(amount.size)}
     return facts | ({"reason": outlook.over_budget[label]} if label in outlook.over_budget else {})
 
 
-def _inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
+def _missing_inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
     """Return what is missing on this machine, and how many tasks wait for it."""
     components = [component for graph in graphs for component in graph.components.values()]
     missing = [resource for resource in inputs_of(components).values() if resource.gap is not None]
     waiting = [waiting_for(graph, [resource.users for resource in missing]) for graph in graphs]
     tasks = [sum(counts) for counts in zip(*waiting, strict=True)]
-    return [_input(resource, count) for resource, count in zip(missing, tasks, strict=True)]
+    return [_input_facts(resource, count) for resource, count in zip(missing, tasks, strict=True)]
 
 
-def _input(resource: Input, tasks: int) -> dict[str, Any]:
+def _input_facts(resource: Input, tasks: int) -> dict[str, Any]:
     return {
         "name": resource.name,
         "downloads": resource.downloads,
@@ -380,7 +442,7 @@ def _input(resource: Input, tasks: int) -> dict[str, Any]:
 
 
 def _to_install(graphs: Sequence[Graph]) -> dict[str, str]:
-    """Return what needs a package, or files that only the package itself fetches, and the command."""
+    """Return label -> command for components that need a package, or files that only the package itself fetches."""
     remedies = dict[str, str]()
     for component in (component for graph in graphs for component in graph.components.values()):
         if component.assets() or component.data_sources():

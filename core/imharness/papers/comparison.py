@@ -34,7 +34,8 @@ def compare(table: PublishedTable, leaderboard: Leaderboard | None) -> Compariso
     for row in table.rows:
         for kind, names in (row.over or {}).items():
             over[kind] = tuple(dict.fromkeys([*over.get(kind, ()), *names]))
-    without_pointer = [line.label for line in (*table.rows, *table.columns) if not line.ours]
+    without_pointer = [row.label for row in table.rows if not row.ours]
+    without_pointer += [column.label for column in table.columns if not column.ours]
     return Comparison(
         table,
         tuple(comparer.series()),
