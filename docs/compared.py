@@ -13,7 +13,7 @@ from imharness_leaderboard.published import published_view
 
 
 def claims(leaderboard: Leaderboard) -> list[dict[str, Any]]:
-    """Return of each ranking of a leaderboard: the table, the headline, and the lines that a terminal shows."""
+    """Return for each ranking of a leaderboard its table, its headline, and the lines that a terminal shows of it."""
     return [
         {
             "table": ranking.table,
@@ -25,11 +25,17 @@ def claims(leaderboard: Leaderboard) -> list[dict[str, Any]]:
 
 
 def _alone(leaderboard: Leaderboard, ranking: Ranking) -> Leaderboard:
+    """Return a leaderboard that has no other ranking."""
     return leaderboard.model_copy(update={"rankings": (ranking,)})
 
 
 def compared(leaderboard: Leaderboard) -> dict[str, Any] | None:
-    """Return what a leaderboard is of and what the quantities by which its paper ranks say; None without a paper."""
+    """Return the facts of a leaderboard beside its paper, or None if no published table is of its track.
+
+    ``headlines`` has for each quantity by which the paper ranks entries how well both orders agree (Kendall's tau-b),
+    ``answer`` what follows, in a sentence, and ``claims`` the leaderboard's own headlines. ``profile``, ``seed``,
+    ``finished`` and ``sources`` say which run it is.
+    """
     view, problem = published_view(leaderboard)
     if problem:
         raise SystemExit(problem)

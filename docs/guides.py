@@ -1,10 +1,10 @@
-"""Runs the examples of the site's guides and keeps what they gave: `leaderboard/imharness_leaderboard/guides/`.
+"""Runs the examples of the site's guides and writes their results to `leaderboard/imharness_leaderboard/guides/`.
 
     python docs/guides.py [--check] [NAME...]
 
-Each guide is six lines for a reader's own model, gradients or method. Here they run on a small example, each in a
-process of its own, and the time that its processor took, the first sentence of the answer and a picture of it are
-written down. With --check, says which are out of date: those whose code is another one. Pictures take Chromium.
+Each guide is six lines of code for a reader's own model, gradients or method. This script runs them on a small example,
+each in its own process, and writes the CPU time, the answer as text, and a picture of the answer. Pictures need
+Chromium. With --check it only names the guides whose code has changed since they were run.
 """
 
 import json
@@ -90,7 +90,7 @@ EXAMPLES = {
         """,
     ),
 }
-"""Guide -> what stands for a reader's own things, and the six lines."""
+"""Guide -> (code that makes an example of the reader's model, gradients or data; the six lines of the guide)."""
 RUN = """
 import json, resource
 from pathlib import Path
@@ -113,11 +113,14 @@ page.write_text(f"<!doctype html><meta charset=utf-8>{style}{html}", encoding="u
 seconds = end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
 Path("facts.json").write_text(json.dumps({"seconds": round(seconds, 1), "text": str(result)}), encoding="utf-8")
 """
-"""Runs the two parts of a guide; leaves a page with the answer, and how long one core worked on the second part."""
+"""Python code that runs both codes of a guide, from the files before.txt and code.txt in the current folder.
+
+It writes report.html, the answer as a page, and facts.json, the answer as text and the CPU seconds of the six lines.
+"""
 
 
 def code_of(name: str) -> tuple[str, str]:
-    """Return what stands for a reader's own things in a guide, and its six lines."""
+    """Return the code that makes the example of a guide, and the guide's six lines."""
     before, code = EXAMPLES[name]
     return dedent(before).strip(), dedent(code).strip()
 
@@ -133,7 +136,7 @@ def ran(name: str, folder: Path) -> dict[str, Any]:
 
 
 def drawn(page: Path, picture: Path) -> tuple[int, int]:
-    """Draw a page as far as anything stands on it; return the size of the picture, px."""
+    """Draw a page down to its last content, at most `HIGHEST` px; return width and height of the picture, px."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -155,7 +158,7 @@ def chromium() -> str:
 
 
 def outdated() -> list[str]:
-    """Return the guides whose code is another one than that which was run."""
+    """Return the names of the guides whose code has changed since they were run."""
     names = []
     for name in EXAMPLES:
         path = FOLDER / f"{name}.json"
@@ -166,7 +169,7 @@ def outdated() -> list[str]:
 
 
 def write(name: str) -> None:
-    """Run a guide and keep what it gave."""
+    """Run a guide, and write its code, its answer and its picture."""
     before, code = code_of(name)
     with tempfile.TemporaryDirectory() as folder:
         facts = ran(name, Path(folder))

@@ -2,10 +2,15 @@
 
     python docs/one_run.py
 
-Each lower bound is a median over runs. Beside it stands its limit: the largest median of any audit of 1,000 canaries
-that is wrong in at most 5% of the runs. An audit that claims more than a smaller epsilon in half of the runs tells the
-mechanism from a rival that has that epsilon, and no test tells two mechanisms better than their likelihood ratio
-(Neyman and Pearson).
+The mechanism adds normal noise to a score for each of 1,000 canaries; a fair coin decides whether a canary is in the
+training set. An audit sees scores and coins of one run, and states a lower bound of epsilon that is too large in at
+most 5% of all runs. The table has the median of such bounds over simulated runs.
+
+Beside a median stands its limit, which no audit of as many canaries can exceed. Suppose that an audit states more than
+some epsilon' in half of the runs. Then "the bound is above epsilon'" is a test that separates the mechanism, in half of
+its runs, from every *rival* mechanism with epsilon'; it is wrong in at most 5% of the rival's runs. By the lemma of
+Neyman and Pearson no test is wrong less often than that of the likelihood ratio. The limit is therefore the least
+epsilon' of a rival for which the likelihood ratio is wrong in more than 5% of the runs.
 """
 
 import numpy as np
@@ -18,7 +23,7 @@ from imharness_membership.one_run import epsilon_of_gaussian, one_run_bounds
 RUNS, CANARIES, DELTA, LEVEL = 500, 1000, 1e-5, 0.05
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 HALVINGS = 16
-"""How often the interval from 0 to epsilon that holds a limit is halved."""
+"""The number of bisections that find a limit between 0 and epsilon."""
 
 
 def main() -> None:
@@ -43,20 +48,27 @@ def main() -> None:
 
 
 def _bounds(scores: np.ndarray, coins: np.ndarray) -> list[float]:
+    """Return the lower bounds of epsilon by three audits of one run; `scores` and `coins` are ``(CANARIES,)``."""
     bounds = one_run_bounds(scores, coins, DELTA, 1 - LEVEL)
     return [bounds.any_algorithm.epsilon, bounds.gaussian.epsilon, bounds.independent.epsilon]
 
 
 def _limit(mu: float, epsilon: float, scores: np.ndarray, coins: np.ndarray) -> float:
-    """Return the limit of bounds that hold for any algorithm. `scores`, `coins`: ``(RUNS, CANARIES)``.
+    """Return the limit of bounds that hold for any algorithm.
 
-    The rival gives the same scores, but its log odds of a coin, given the score, are clipped to its epsilon. The test
-    accepts the half of the true mechanism's runs with the largest likelihood ratios. It is wrong where the rival gives
-    such a run: a mean over runs of the true mechanism, each with the weight 1 / ratio.
+    The rival has the same scores, but the log odds of a coin, given its score, are clipped to the rival's epsilon. The
+    test accepts the half of the true mechanism's runs with the largest likelihood ratios. Its error is the chance that
+    the rival gives such a run: the mean over runs of the true mechanism, each weighted with 1 / ratio.
+
+    Args:
+        mu: the distance of the two means of scores, in standard deviations of the noise.
+        epsilon: the epsilon of the true mechanism.
+        scores: ``(RUNS, CANARIES)``, of the true mechanism.
+        coins: bool ``(RUNS, CANARIES)``, whether a canary is in the training set.
     """
     signs, log_odds = np.where(coins, 1, -1), mu * (scores - mu / 2)
 
-    def errors_against(rival_epsilon: float) -> float:
+    def error_against(rival_epsilon: float) -> float:
         rival_log_odds = np.clip(log_odds, -rival_epsilon, rival_epsilon)
         log_ratio = (log_expit(signs * log_odds) - log_expit(signs * rival_log_odds)).sum(axis=1)  # (RUNS,)
         return float(np.mean(np.exp(-log_ratio) * (log_ratio >= np.median(log_ratio))))
@@ -64,12 +76,16 @@ def _limit(mu: float, epsilon: float, scores: np.ndarray, coins: np.ndarray) -> 
     low, high = 0.0, epsilon
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if errors_against(middle) < LEVEL else (low, middle)
+        low, high = (middle, high) if error_against(middle) < LEVEL else (low, middle)
     return high
 
 
 def _limit_independent(mu: float) -> float:
-    """Return the limit of bounds for independent canaries: the rival shifts them less, also around mu / 2."""
+    """Return the limit of bounds for independent canaries.
+
+    The rival is a Gaussian mechanism, too, whose means are nearer to each other, around the same middle mu / 2. Then
+    the test is on a sum of normal numbers, and its error has a closed form.
+    """
     return epsilon_of_gaussian(max(0.0, mu + 2 * float(ndtri(LEVEL)) / np.sqrt(CANARIES)), DELTA)
 
 

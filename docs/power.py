@@ -1,6 +1,9 @@
-"""Prints the table of docs/howto/official-leaderboard.md: which differences it can show, from a demo's variances.
+"""Prints the table of docs/howto/official-leaderboard.md: the smallest differences that an official run can show.
 
-python docs/power.py STORE
+    python docs/power.py STORE
+
+STORE holds a demo run. The variances of its entries' differences say which difference the demo could just show, and
+which one a run with the units of the profile `official` could show, for each pair of entries.
 """
 
 import sys
@@ -18,7 +21,7 @@ from imharness.statistics.differences import contributions
 from imharness.statistics.power import smallest_shown
 
 UNITS = {"harness/iqa": 117, "harness/membership": 16, "harness/perceptual": 300, "harness/reconstruction": 256}
-"""Independent units of the profile `official`, by track."""
+"""Track -> the number of independent units, such as photographs, of the profile `official`."""
 
 
 def main(address: str) -> None:
@@ -35,45 +38,50 @@ def main(address: str) -> None:
 
 
 def _lines(store: Store, leaderboard: Leaderboard) -> Iterator[str]:
+    """Yield a line of the table for each comparison that decides places."""
     numbers = store.numbers(leaderboard)
     for comparison in _deciding(leaderboard):
-        unit_values = _parts(comparison, numbers[comparison.id])
-        pairs = [unit_values[i] - unit_values[j] for i, j in combinations(range(len(unit_values)), 2)]
-        pairs = [difference for difference in pairs if np.nanstd(difference) > 0]
-        if not pairs:
+        unit_values = _unit_values(comparison, numbers[comparison.id])
+        differences = [first - second for first, second in combinations(unit_values, 2)]
+        differences = [difference for difference in differences if np.nanstd(difference) > 0]
+        if not differences:
             continue
-        unit_count, planned = unit_values.shape[1], UNITS[leaderboard.track]
-        unit = comparison.cluster_unit or comparison.unit
+        demo_units, official_units = unit_values.shape[1], UNITS[leaderboard.track]
         alpha = comparison.pairwise_alpha or 0.05
-        texts = (
-            _told([smallest_shown(difference, n, alpha) for difference in pairs], comparison)
-            for n in (unit_count, planned)
+        demo, official = (
+            _in_words([smallest_shown(difference, units, alpha) for difference in differences], comparison)
+            for units in (demo_units, official_units)
         )
-        demo, official = texts
-        many = f"{unit}s, {unit_count}, {planned} | {demo} | {official}"
         name = leaderboard.track.removeprefix("harness/")
-        yield f"| `{name}` | {comparison.measure} | {len(pairs)} | {many} |"
+        units = f"{comparison.cluster_unit or comparison.unit}s, {demo_units}, {official_units}"
+        yield f"| `{name}` | {comparison.measure} | {len(differences)} | {units} | {demo} | {official} |"
 
 
 def _deciding(leaderboard: Leaderboard) -> Iterator[Comparison]:
-    """Yield the first comparison that decides places, and those of other measures over as many units."""
+    """Yield the first comparison that decides places, and the first of each other measure, if it has as many units."""
     deciding = [candidate for candidate in leaderboard.comparisons if candidate.over]
-    firsts = {comparison.measure: comparison for comparison in reversed(deciding)}
-    for comparison in reversed(firsts.values()):
-        if len(places(comparison)[1]) == len(places(deciding[0])[1]):
+    first_of_measure = {comparison.measure: comparison for comparison in reversed(deciding)}
+    for comparison in reversed(first_of_measure.values()):
+        if _number_of_units(comparison) == _number_of_units(deciding[0]):
             yield comparison
 
 
-def _parts(comparison: Comparison, numbers: np.ndarray) -> np.ndarray:
+def _number_of_units(comparison: Comparison) -> int:
+    _, names, _ = places(comparison)
+    return len(names)
+
+
+def _unit_values(comparison: Comparison, numbers: np.ndarray) -> np.ndarray:
     """Return what each independent unit contributes to the mean of each complete entry ``(entries, units)``."""
     where = places(comparison)
+    _, names, clusters = where
     complete = [i for i, label in enumerate(comparison.entries) if label not in comparison.incomplete]
-    gains = unit_gains(groups_of(comparison, numbers, where), len(where[1]))[complete]
-    return contributions(gains, where[2], weights_of(comparison, where))
+    gains = unit_gains(groups_of(comparison, numbers, where), len(names))[complete]
+    return contributions(gains, clusters, weights_of(comparison, where))
 
 
-def _told(smallest: list[float], comparison: Comparison) -> str:
-    """Return the median and the largest of the smallest differences in words."""
+def _in_words(smallest: list[float], comparison: Comparison) -> str:
+    """Return the median over pairs of the smallest difference that can be shown, and the largest."""
     middle, most = (f"{value:.{comparison.decimals}f}" for value in (np.median(smallest), np.max(smallest)))
     return f"{middle} (hardest {most})"
 

@@ -1,10 +1,12 @@
-"""Write what a study found: ``python docs/studies.py STORE TRACK TABLE[:COLUMN;...]... > docs/studies/NAME.json``.
+"""Write what a study measured: ``python docs/studies.py STORE TRACK TABLE[:COLUMN;...]... > docs/studies/NAME.json``.
 
-Further tracks of the same store follow behind ``--``, each with its tables. Without columns all of a table are taken. A
-file ``NAME.json`` in the place of a table is what an audit of the model NAME wrote: all of them become the table
-``audit``. `docs/generate.py` writes the file into the page of the study, as the parts ``study`` (what ran), ``table``
-(one of its tables), ``orders`` (the paper beside it) and ``numbers`` (number by number, where the setting is the
-paper's).
+TABLE without columns means all of its columns. A file ``NAME.json`` instead of a table is what an audit of the model
+NAME wrote; all such files together become the table ``audit``. Further tracks of the same store follow after ``--``,
+each with its tables.
+
+`docs/generate.py` reads the output for the page of the study. Its kinds of generated parts are ``study`` (what ran),
+``table`` (one table), ``orders`` (whether the entries have the same order as in the paper) and ``numbers`` (published
+numbers beside ours, where the setting is the paper's).
 """
 
 import json
@@ -29,49 +31,59 @@ MINUTE = 60
 
 
 def numbers(leaderboard: Leaderboard) -> list[dict[str, Any]]:
-    """Return the published numbers in whose setting the leaderboard was made, each with ours."""
+    """Return the published numbers whose setting the leaderboard repeats, each with our number and its interval."""
     view, _ = published_view(leaderboard)
-    every = [(comparison, series) for comparison in (view.compared if view else ()) for series in comparison.series]
-    return [
-        {
-            "table": comparison.table.address,
-            "quantity": series.label,
-            "entry": cell.entry,
-            "published": cell.published,
-            "value": cell.ours.value,
-            "low": low,
-            "high": high,
-            "n": cell.ours.n,
-            "verdict": cell.verdict,
-        }
-        for comparison, series in every
-        for cell in series.with_verdict(*JUDGED)
-        if cell.ours is not None
-        for low, high in [cell.within or (None, None)]
-    ]
+    facts = []
+    for comparison in view.compared if view else ():
+        for series in comparison.series:
+            for cell in series.with_verdict(*JUDGED):
+                if cell.ours is None:
+                    continue
+                low, high = cell.within or (None, None)
+                facts.append(
+                    {
+                        "table": comparison.table.address,
+                        "quantity": series.label,
+                        "entry": cell.entry,
+                        "published": cell.published,
+                        "value": cell.ours.value,
+                        "low": low,
+                        "high": high,
+                        "n": cell.ours.n,
+                        "verdict": cell.verdict,
+                    }
+                )
+    return facts
 
 
 def audited(files: Iterable[Path]) -> list[str]:
-    """Return what audits found, a line for each model: the attack that is most accurate on the shadow rows counts."""
+    """Return the results of audits as lines of a table, one for each model.
+
+    A line has the attack that is most accurate on the shadow rows, and its success on the rows of the model.
+    """
     lines = [
         "| model | right, members | right, others | strongest attack | balanced accuracy | AUC | TPR at 1 % FPR |",
         "|---|---|---|---|---|---|---|",
     ]
     for file in files:
         facts = json.loads(file.read_text())
-        worst = max(facts["findings"], key=lambda finding: finding["on_shadow"])
-        tasks = (_between(worst[name]) for name in ("accuracy", "auc", "tpr_at_1"))
-        right = (f"{facts[name]:.3f}" for name in ("train_accuracy", "test_accuracy"))
-        lines.append("| " + " | ".join([file.stem, *right, f"`{worst['evaluator']}`", *tasks]) + " |")
+        strongest = max(facts["findings"], key=lambda finding: finding["on_shadow"])
+        success = [_with_interval(strongest[name]) for name in ("accuracy", "auc", "tpr_at_1")]
+        model_accuracy = [f"{facts[name]:.3f}" for name in ("train_accuracy", "test_accuracy")]
+        cells = [file.stem, *model_accuracy, f"`{strongest['evaluator']}`", *success]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
-def _between(estimate: Mapping[str, float]) -> str:
+def _with_interval(estimate: Mapping[str, float]) -> str:
     return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
 
 
 def study(address: str, track: str, *tables: str) -> dict[str, Any]:
-    """Return what ran in a store, tables as lines of Markdown by id, and how they compare with the paper."""
+    """Return track -> what ran, its tables as lines of Markdown by id, and how its numbers compare with the paper.
+
+    `tables` are arguments of the command line: ``TABLE[:COLUMN;...]``, or the file of an audit.
+    """
     store = Store(address)
     leaderboard = store.leaderboard(f"harness/{track}")
     if leaderboard is None:
@@ -98,7 +110,7 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
 
 
 def shortened(sheet: Sheet) -> Sheet:
-    """Return a sheet with the first sentences of each tier, and how many there are."""
+    """Return a sheet with only the first sentences of each tier of its findings, and remarks on how many there are."""
     tiers = by_tier(sheet.findings)
     more = [
         f"{tier.capitalize()}: the first {LEADING} of {len(findings)} sentences. "
@@ -111,7 +123,7 @@ def shortened(sheet: Sheet) -> Sheet:
 
 
 def groups(arguments: Iterable[str]) -> list[list[str]]:
-    """Return the arguments of each track, which ``--`` parts."""
+    """Return the arguments of each track; ``--`` stands between two tracks."""
     batches: list[list[str]] = [[]]
     for argument in arguments:
         if argument == "--":

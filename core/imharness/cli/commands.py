@@ -237,8 +237,8 @@ def _commit_rows(
             device="external",
             versions={},
         )
-        part = f"{PART}{number}" if about else ""
-        imported[f"{IMPORTED}{name}{part}"] = store.commit(record, columns, {})
+        suffix = f"{PART}{number}" if about else ""
+        imported[f"{IMPORTED}{name}{suffix}"] = store.commit(record, columns, {})
     return imported
 
 
