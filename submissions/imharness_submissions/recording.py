@@ -15,7 +15,7 @@ from imharness.results.identity import digest
 from imharness.results.labels import id_of
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.tables import several
-from imharness.running.device import device_name
+from imharness.running.device import recorded_name
 from imharness.running.sweep import RunResult
 from imharness_submissions.copies import near_copies
 from imharness_submissions.ledger import Decision, Ledger
@@ -65,7 +65,7 @@ def report_of(run: Run, findings: Findings, leaderboards: Sequence[Leaderboard] 
         limit=run.limit,
         seed=run.seed,
         suite_seed=findings.suite_seed,
-        device=device_name(torch.device(run.device)),
+        device=recorded_name(torch.device(run.device)),
         versions=_versions(),
         entries=tuple(component.label for component in run.opened.components),
         import_s=package.import_s,

@@ -28,7 +28,7 @@ from imharness.results.labels import method_of
 from imharness.results.seasons import season_of
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
-from imharness.running.device import device_name
+from imharness.running.device import recorded_name
 from imharness.running.secret_split import seeds_of_task
 from imharness.running.session import Session
 from imharness_submissions.ledger import Decision, Ledger
@@ -114,7 +114,7 @@ def reproduce(
     reproduced = sum(result.holds for result in results)
     worst = max((r.difference for r in results if r.difference is not None), default=float("nan"))
     reason = f"{reproduced} of {len(results)} tasks within {tolerance:g}, largest difference {worst:.2g}, "
-    reason += f"of {len(records)} tasks, on {device_name(torch.device(device))}"
+    reason += f"of {len(records)} tasks, on {recorded_name(torch.device(device))}"
     decided: Decision = "reproduced" if reproduced == len(results) else "not reproduced"
     Ledger(store.address).append(ids[0] if running is None else name, ids, decided, reason)
     with store.alone():

@@ -29,7 +29,7 @@ from imharness.errors import HarnessError, StoreError
 from imharness.results.store import Store
 from imharness.results.tasks import Failure, TaskRecord, TaskSpec
 from imharness.results.version import __version__
-from imharness.running.device import device_name, synchronise
+from imharness.running.device import recorded_name, synchronise
 from imharness.running.memory import OUT_OF_MEMORY, in_batches, is_out_of_memory
 from imharness.running.secret_split import hidden, seeds_of_task
 from imharness.running.shards import ShardDone, Shards
@@ -233,7 +233,7 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
     """Compute a task and store its record, done or failed; return it, or None for a shard. Raises only `StoreError`."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     shards = Shards(cache.store, key, lambda: {"device": device, **versions(cache.registry, spec)})
-    failure, result, device = None, None, device_name(cache.device)
+    failure, result, device = None, None, recorded_name(cache.device)
     notes: Sequence[str] = ()
     context = None
     try:

@@ -36,6 +36,15 @@ def device_name(device: torch.device) -> str:
     return f"GPU of {chip}" if device.type == "mps" else chip
 
 
+def recorded_name(device: torch.device) -> str:
+    """Return what a record calls a device: its model and, of an accelerator, the generator of its image streams.
+
+    Rows that other generators drew are then of another device. Keys of results know none, so that such rows are used
+    again, but tables say that they are of two devices, and no task is joined from parts of both.
+    """
+    return device_name(device) if device.type == "cpu" else f"{device_name(device)} (streams: SplitMix64)"
+
+
 def synchronise(device: torch.device) -> None:
     """Wait until the device has finished its work."""
     if device.type == "cuda":

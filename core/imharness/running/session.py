@@ -29,7 +29,7 @@ from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.budget import keep_to_budget
-from imharness.running.device import device_name, resolve_devices
+from imharness.running.device import recorded_name, resolve_devices
 from imharness.running.executor import ON_THIS_MACHINE, Executor, open_executor
 from imharness.running.merging import merged_sweep, without_old_budget
 from imharness.running.pages import build_site
@@ -90,7 +90,7 @@ class Session:
     def times(self) -> Times:
         """How long tasks take where they are computed, as learnt from the results in the store."""
         elsewhere = on_cpu(self.devices, self._sharing(self.profile.tracks))
-        first, cpu = (device_name(torch.device(name)) for name in (resolve_devices(self.devices)[0], "cpu"))
+        first, cpu = (recorded_name(torch.device(name)) for name in (resolve_devices(self.devices)[0], "cpu"))
         return learnt_times(self.store, first, dict.fromkeys(elsewhere, cpu))
 
     def _sharing(self, tracks: Iterable[str]) -> dict[str, int]:

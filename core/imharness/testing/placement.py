@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from imharness.contracts.randomness import CounterRng
 from imharness.errors import ContractError, Unavailable
 
 CPU, ACCELERATOR, MAC = torch.device("cpu"), torch.device("cuda", 0), torch.device("mps", 0)
@@ -306,12 +307,15 @@ def _indexed(device: torch.device | str, accelerator: torch.device) -> torch.dev
 def _culprit() -> str:
     """Return the nearest line of code that is not PyTorch's, as ``file.py:12``.
 
-    Returns "" if that line is the suite's, or if a network is being moved or loaded, which happens once for each.
+    Returns "" if that line is the suite's, if a network is being moved or loaded, which happens once for each, or if
+    the streams of a batch start, for which nobody waits.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name == "torch.nn.modules.module" and frame.f_code.co_name in ("_apply", "_load_from_state_dict"):
+            return ""
+        if frame.f_code is CounterRng._started.__code__:
             return ""
         if name.partition(".")[0] != "torch" and name != __name__:
             internal = name.startswith("imharness.testing.")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from imharness.cli import cli
 from imharness.errors import UsageError
 from imharness.running import local
-from imharness.running.device import device_name, synchronise
+from imharness.running.device import device_name, recorded_name, synchronise
 from imharness.running.devices import GIB, free_bytes, with_room
 from imharness.running.executor import WorkerConfig, open_executor
 
@@ -106,6 +106,8 @@ def test_the_gpu_of_a_mac_is_used_where_it_is_named(started: list[WorkerConfig],
     assert devices(started, devices=["mps"]) == ["mps"]
     assert os.environ[local.FALLBACK] == "1"
     assert device_name(torch.device("mps")) == f"GPU of {device_name(torch.device('cpu'))}"
+    assert recorded_name(torch.device("mps")) == f"{device_name(torch.device('mps'))} (streams: SplitMix64)"
+    assert recorded_name(torch.device("cpu")) == device_name(torch.device("cpu"))
     waited: list[str] = []
     monkeypatch.setattr(torch.mps, "synchronize", lambda: waited.append("mps"))
     synchronise(torch.device("mps"))

@@ -30,6 +30,7 @@ from imharness.running.views import Nothing
 
 SMALL, LARGE = "acme/small", "acme/large"
 SHARING = {SMALL: 0, LARGE: 8}
+GPU = "ACME GPU (streams: SplitMix64)"
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_both_kinds_of_device_work_at_once_and_no_track_is_on_two(acted: None, t
     assert not outcome.failed
     records = [record for key in outcome.done if (record := run.store.record(key))]
     cpu = device.device_name(torch.device("cpu"))
-    assert {(record.spec.track, record.device) for record in records} == {(SMALL, cpu), (LARGE, "ACME GPU")}
+    assert {(record.spec.track, record.device) for record in records} == {(SMALL, cpu), (LARGE, GPU)}
     assert len(records) == 16
     processes = {track: set[float]() for track in SHARING}
     for record in records:
@@ -170,9 +171,9 @@ def test_both_kinds_of_device_work_at_once_and_no_track_is_on_two(acted: None, t
     assert bool(processes[SMALL] & processes[LARGE]) == (workers == 0)
     means = run.times.mean(Group(SMALL, "where", None)), run.times.mean(Group(LARGE, "where", None))
     assert all(means), "it learns from both devices"
-    remembered = learnt_times(run.store, "ACME GPU", {SMALL: cpu}).earlier
+    remembered = learnt_times(run.store, GPU, {SMALL: cpu}).earlier
     assert {group.track for group in remembered} == {SMALL, LARGE}
-    assert {group.track for group in learnt_times(run.store, "ACME GPU").earlier} == {LARGE}
+    assert {group.track for group in learnt_times(run.store, GPU).earlier} == {LARGE}
     assert run.processes(graphs) == (3 if workers else 2)
 
 
@@ -246,4 +247,4 @@ def test_workers_elsewhere_are_not_placed_and_what_they_took_is_learnt(gpus, tmp
     run = Session(Store(tmp_path), PROFILE, installed().joined(ENTRIES), executor="ray")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "get_device_name", lambda device: "ACME GPU")
-        assert run.times.device_of(SMALL) == run.times.device_of(LARGE) == "ACME GPU"
+        assert run.times.device_of(SMALL) == run.times.device_of(LARGE) == GPU
