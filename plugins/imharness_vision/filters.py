@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+ADDRESSED = 2**31
+"""As many numbers a GPU's kernels for channels apart can address; of more, each plane is an image of one channel."""
+
 
 def gaussian_line(size: int, sigma: float) -> torch.Tensor:
     """Return a Gaussian window ``(size,)``, float32 of sum 1, of an odd size and a standard deviation in px."""
@@ -41,9 +44,18 @@ class _Filtered(torch.autograd.Function):
 def _slid(images: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
     height, width = images.shape[-2:]
     if images.device.type != "cpu" or images.dtype not in (torch.float32, torch.float64):
-        columns = F.conv2d(images.reshape(-1, 1, height, width), line.to(images)[None, None, :, None])
-        return F.conv2d(columns, line.to(images)[None, None, None]).unflatten(0, images.shape[:-2])[..., 0, :, :]
+        return _convolved(images, line)
     margin, window = len(line) // 2, line.numpy()
     stacked = cv2.sepFilter2D(images.contiguous().view(-1, width).numpy(), -1, window, window)
     whole = torch.from_numpy(stacked).view(images.shape)
     return whole[..., margin : height - margin, margin : width - margin]
+
+
+def _convolved(images: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
+    """Return the same by two convolutions, in which each plane is a channel: a GPU has kernels for channels apart."""
+    channels = images[..., 0, 0].numel() if images.numel() < ADDRESSED else 1
+    window = line.to(images).expand(channels, 1, -1).contiguous()
+    planes = images.reshape(-1, channels, *images.shape[-2:])
+    down = F.conv2d(planes, window[..., None], groups=channels)
+    across = F.conv2d(down, window[:, :, None], groups=channels)
+    return across.view(*images.shape[:-2], *across.shape[-2:])

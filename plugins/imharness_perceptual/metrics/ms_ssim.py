@@ -34,9 +34,10 @@ class MsSsim(FullReferenceMetric):
                 raise UsageError(f"MS-SSIM needs images of at least {SMALLEST} px, got {tuple(images.shape[-2:])}")
             factors = []
             for _ in WEIGHTS[1:]:
-                factors.append(_maps(images, reference, line)[0].mean(dim=(2, 3)))
+                factors.append(_compared(images, reference, line)[0].mean(dim=(2, 3)))
                 images, reference = _halved(images), _halved(reference)
-            contrast, luminance = _maps(images, reference, line)
+            contrast, product, squares = _compared(images, reference, line)
+            luminance = (2 * product + C1) / (squares + C1)
             factors.append((contrast * luminance).mean(dim=(2, 3)))
             return (torch.stack(factors).relu() ** weights).prod(dim=0).mean(dim=1)
 
@@ -46,15 +47,20 @@ class MsSsim(FullReferenceMetric):
 def _halved(x: torch.Tensor) -> torch.Tensor:
     """Return means of 2x2 pixels, ``(N, C, ceil(H / 2), ceil(W / 2))``."""
     height, width = x.shape[-2:]
-    return F.avg_pool2d(F.pad(x, [0, width % 2, 0, height % 2], mode="replicate"), 2)
+    if height % 2 or width % 2:
+        x = F.pad(x, [0, width % 2, 0, height % 2], mode="replicate")
+    return F.avg_pool2d(x, 2)
 
 
-def _maps(x: torch.Tensor, y: torch.Tensor, line: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the comparison of contrast and structure at each place of the window, and that of luminance."""
+def _compared(x: torch.Tensor, y: torch.Tensor, line: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return three maps over the places of the window.
+
+    They are the comparison of contrast and structure, the product of the two means, and the sum of their squares.
+    """
     mean_x, mean_y, mean_xy, power = filtered(torch.stack([x, y, x * y, torch.addcmul(x * x, y, y)]), line)
     product, squares = mean_x * mean_y, torch.addcmul(mean_x * mean_x, mean_y, mean_y)
     contrast = (2 * (mean_xy - product) + C2) / (power - squares + C2)
-    return contrast, (2 * product + C1) / (squares + C1)
+    return contrast, product, squares
 
 
 @hookimpl
