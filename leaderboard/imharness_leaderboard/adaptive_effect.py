@@ -1,9 +1,10 @@
-"""The drawing of what knowledge does: one attack on a few entries, by attackers who do not know them and who do."""
+"""The drawing of what changes once the attacker knows an entry: one attack, without and with knowledge."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +18,29 @@ from imharness_leaderboard.names import display_name, spelled_measure
 from imharness_leaderboard.scores import Scores
 
 MOVED, HOLD = 3, 2
-"""How many entries are drawn because they move most, and because they hold best."""
+"""How many entries are drawn because knowledge moves them most, and how many because they hold best."""
 APART, LIFT, BESIDE = 17.0, 4.0, 74.0
-"""The least distance of labels, how far the middle of a text lies above its base line, and the room for numbers, px."""
+"""The least distance of two labels, the height of the middle of a text above its base line, and the room for numbers,
+px."""
 COSTS = ", costs too much"
 """What follows the name of an entry that holds and costs too much."""
 
 Pair = tuple[Interval, Interval]
+"""The mean under the attacker who does not know the entry, and under the attacker who does."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """An entry: its name, what it is drawn as, its numbers, and where its ends and labels stand, px.
+    """The line of an entry, from the attacker who does not know it to the attacker who does. Places in px.
 
-    `kind`: ``undefended``, ``moves``, ``holds`` or ``costs``, which holds and costs too much. `ends`: of the attacker
-    who does not know it, and of the one who does: place, low and high end of the interval. `shift`: how far the
-    intervals stand beside the ends, so that they do not cover each other.
+    Attributes:
+        name: what the entry is called.
+        kind: ``undefended``, ``moves``, ``holds``, or ``costs`` for an entry that holds and costs too much.
+        before: the number at the left end, as text.
+        after: the number at the right end, as text.
+        ends: of each end, the y of the mean, and of the low and the high end of its interval.
+        labels: the y of the texts at both ends.
+        shift: how far the intervals are drawn beside the ends of the line, so that those of entries do not overlap.
     """
 
     name: str
@@ -46,7 +54,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Slope:
-    """A drawing in px. `x`: where the two attackers stand; `data`: its numbers, column by column."""
+    """The drawing, in px.
+
+    `x`: of the two attackers. `top`, `bottom`: y of the frame. `lines`: the entries. `ticks`: y of the lines of the
+    grid. `title` says what is seen, `summary` says it with all numbers for readers who do not see the drawing. `data`:
+    its numbers, column by column.
+    """
 
     width: float
     height: float
@@ -64,21 +77,31 @@ class Slope:
 
 
 @dataclass(frozen=True)
-class Known:
-    """One attack like for like: label -> its means under the attacker who does not know it and who does."""
+class Effect:
+    """What knowledge changes for one attack: the same settings without and with knowledge of the entry.
+
+    `pairs`: label -> the means under both attackers, for no defense and all entries that are no controls.
+    """
 
     attack: str
     pairs: Mapping[str, Pair]
     lines: Sequence[tuple[str, str]]
-    """Label and kind of what is drawn, in the order of the labels."""
-    of: int
-    """How many entries were measured."""
+    """Label and kind (see `Line`) of each entry that is drawn."""
+    measured: int
+    """How many entries were measured, without controls."""
 
 
-def known_of(scores: Scores, ranking: Ranking) -> Known | None:
-    """Return the attack that gains most by knowing the entries, with the entries to draw; None without such one."""
+class BothWays(NamedTuple):
+    """The positions of an attack's conditions, for settings that exist without and with knowledge of the entry."""
+
+    unaware: list[int]
+    aware: list[int]
+
+
+def effect_of(scores: Scores, ranking: Ranking) -> Effect | None:
+    """Return the effect of knowledge for the attack that gains most by it; None if no attack was run both ways."""
     both_ways = _both_ways(scores.comparison, ranking)
-    effects = [effect for attack, both in both_ways.items() if (effect := _of(scores, ranking, attack, both))]
+    effects = [effect for attack, both in both_ways.items() if (effect := _effect(scores, ranking, attack, both))]
     sign = _harm(scores.comparison)
     return max(
         effects,
@@ -88,47 +111,54 @@ def known_of(scores: Scores, ranking: Ranking) -> Known | None:
 
 
 def _harm(comparison: Comparison) -> int:
+    """Return the sign of a change of the score that is worse for the defender."""
     return 1 if comparison.better == "lower" else -1
 
 
-def _both_ways(comparison: Comparison, ranking: Ranking) -> dict[str, tuple[list[int], list[int]]]:
-    """Return of each attack the conditions with an attacker who does not know the entry and who does, like for like."""
+def _both_ways(comparison: Comparison, ranking: Ranking) -> dict[str, BothWays]:
+    """Return attack -> its conditions, where the same setting was run without and with knowledge of the entry.
+
+    Conditions with the same number in `Ranking.alike` differ in the attacker alone.
+    """
     aware = [condition.facets[ranking.attacker] != ranking.unaware for condition in comparison.conditions]
     kinds: dict[int, set[bool]] = {}
-    for same, knows in zip(ranking.alike, aware, strict=False):
-        kinds.setdefault(same, set()).add(knows)
-    pairs: dict[str, tuple[list[int], list[int]]] = {}
-    for c, (same, knows) in enumerate(zip(ranking.alike, aware, strict=False)):
-        if len(kinds[same]) == 2:
-            attack = comparison.conditions[c].facets[ranking.attack]
-            pairs.setdefault(attack, ([], []))[knows].append(c)
-    return pairs
+    for setting, is_aware in zip(ranking.alike, aware, strict=False):
+        kinds.setdefault(setting, set()).add(is_aware)
+    both_ways: dict[str, BothWays] = {}
+    for c, (setting, is_aware) in enumerate(zip(ranking.alike, aware, strict=False)):
+        if len(kinds[setting]) == 2:
+            both = both_ways.setdefault(comparison.conditions[c].facets[ranking.attack], BothWays([], []))
+            (both.aware if is_aware else both.unaware).append(c)
+    return both_ways
 
 
-def _of(scores: Scores, ranking: Ranking, attack: str, both: tuple[list[int], list[int]]) -> Known | None:
+def _effect(scores: Scores, ranking: Ranking, attack: str, both: BothWays) -> Effect | None:
+    """Return the effect of knowledge for an attack; None without numbers of no defense and of an entry."""
     comparison, sign = scores.comparison, _harm(scores.comparison)
     clusters = places(comparison)[2]
-    ends = [mean_intervals(_unit_means(comparison, scores.vectors, cs), clusters) for cs in both]
+    unaware, aware = (
+        mean_intervals(_unit_means(comparison, scores.vectors, conditions), clusters) for conditions in both
+    )
     pairs = {
-        label: (a, b)
-        for label, a, b in zip(comparison.entries, *ends, strict=True)
-        if a is not None and b is not None and label in ranking.places and ranking.places[label].complete
+        label: (before, after)
+        for label, before, after in zip(comparison.entries, unaware, aware, strict=True)
+        if before is not None and after is not None and label in ranking.places and ranking.places[label].complete
     }
-    able = [label for label in pairs if not ranking.places[label].control]
-    moved = sorted(able, key=lambda e: (-sign * (pairs[e][1].value - pairs[e][0].value), e))[:MOVED]
-    sound = [label for label in able if label not in moved and not ranking.places[label].flags]
+    entries = [label for label in pairs if not ranking.places[label].control]
+    moved = sorted(entries, key=lambda e: (-sign * (pairs[e][1].value - pairs[e][0].value), e))[:MOVED]
+    sound = [label for label in entries if label not in moved and not ranking.places[label].flags]
     hold = sorted(sound, key=lambda e: (sign * pairs[e][1].value, e))[:HOLD]
-    if not able or ranking.undefended not in pairs:
+    if not entries or ranking.undefended not in pairs:
         return None
     drawn = [(ranking.undefended, "undefended"), *((e, "moves") for e in moved)]
     drawn += [(e, "holds" if ranking.places[e].able else "costs") for e in hold]
-    return Known(attack, {label: pairs[label] for label in [ranking.undefended, *able]}, drawn, len(able))
+    return Effect(attack, {label: pairs[label] for label in [ranking.undefended, *entries]}, drawn, len(entries))
 
 
 def _unit_means(
     comparison: Comparison, vectors: npt.NDArray[np.float32], wanted: Sequence[int]
 ) -> npt.NDArray[np.float64]:
-    """Return the mean of each unit over some conditions, ``(entries, units)``, NaN where there is none."""
+    """Return the mean of each unit over the conditions `wanted`, ``(entries, units)``, NaN where there is none."""
     starts, (sets, names, _) = comparison.starts(), places(comparison)
     total, count = np.zeros((2, len(vectors), len(names)))
     for c in wanted:
@@ -139,7 +169,7 @@ def _unit_means(
 
 
 def slope_of(
-    effect: Known, comparison: Comparison, names: Mapping[str, str], entry: str, width: float, height: float
+    effect: Effect, comparison: Comparison, names: Mapping[str, str], entry: str, width: float, height: float
 ) -> Slope:
     """Return the drawing of an attack; `names`: label -> what it is called."""
     narrow = width < 500
@@ -149,11 +179,11 @@ def slope_of(
     widest = max(width_of(called[label], bold=kind == "holds") for label, kind, _ in rows)
     right = BESIDE + widest + (0.0 if narrow else width_of(COSTS))
     numbers = [
-        n
+        number
         for _, _, pair in rows
         for interval in pair
-        for n in (interval.value, interval.low, interval.high)
-        if np.isfinite(n)
+        for number in (interval.value, interval.low, interval.high)
+        if np.isfinite(number)
     ]
     y = scale_of(numbers, height - bottom, top, 0.05)
     text = f"{{:z.{comparison.decimals}f}}"
@@ -192,6 +222,7 @@ def slope_of(
 
 
 def _end(y: Scale, interval: Interval) -> tuple[float, float, float]:
+    """Return the y of a mean, and of the low and the high end of its interval, which is the mean where it has none."""
     ends = [y(n) if np.isfinite(n) else y(interval.value) for n in (interval.low, interval.high)]
     return y(interval.value), ends[0], ends[1]
 
@@ -206,19 +237,19 @@ def _title(lines: Sequence[Line], attack: str, measure: str) -> str:
     return f"{moved.name}: {what}, {description}; {without} without a defense"
 
 
-def _source(effect: Known, comparison: Comparison, entry: str) -> str:
+def _source(effect: Effect, comparison: Comparison, entry: str) -> str:
     one = next(iter(effect.pairs.values()))[1]
     unit = comparison.cluster_unit or comparison.unit
     size = one.n if one.clusters is None else one.clusters
     drawn = len(effect.lines) - 1
     return (
-        f"Means over {size} {unit}s with 95% intervals, the same attack on both sides. {drawn} of {effect.of} "
+        f"Means over {size} {unit}s with 95% intervals, the same attack on both sides. {drawn} of {effect.measured} "
         f"{entry}s: "
         f"those that move most, and those that hold best."
     )
 
 
-def _data(effect: Known, comparison: Comparison, entry: str) -> dict[str, Sequence[object]]:
+def _data(effect: Effect, comparison: Comparison, entry: str) -> dict[str, Sequence[object]]:
     columns: dict[str, Sequence[object]] = {entry: list(effect.pairs), "attack": [effect.attack] * len(effect.pairs)}
     for end, words in enumerate(("does not know it", "knows it")):
         for field in ("value", "low", "high"):
@@ -228,9 +259,13 @@ def _data(effect: Known, comparison: Comparison, entry: str) -> dict[str, Sequen
 
 
 def _spread(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Return places at least `APART` from each other, within the frame, each as near as can be to the wanted one."""
+    """Return the y of labels: at least `APART` from each other, within the frame, and near the wanted ones.
+
+    From top to bottom, labels that would overlap join a group. A group stands where the distances of its members from
+    their wanted places cancel out; groups that would overlap join, too.
+    """
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    groups: list[list[float]] = []  # each: the sum of the places that members want for the first of them, and how many
+    groups: list[list[float]] = []  # of each: the sum of the y that its members want for label 0, and their number
     for rank, i in enumerate(order):
         groups.append([wanted[i] - rank * APART, 1])
         while len(groups) > 1 and groups[-2][0] / groups[-2][1] > groups[-1][0] / groups[-1][1]:

@@ -1,4 +1,4 @@
-"""What each attack does to each entry: a table with coloured cells, the stronger the more the attack achieves."""
+"""What each attack does to each entry: a heat map, in stronger colours where the attack achieves more."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cell(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """The map: `rows` are the label and the cells of each entry; `title` says what is seen."""
+    """The heat map. `title` says what is seen; `rows`: the label and the cells of each entry."""
 
     title: str
     columns: Sequence[Column]
@@ -63,15 +63,14 @@ def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat 
     low, high = (float((sign * finite).min()), float((sign * finite).max())) if finite.size else (0.0, 1.0)
     called = attack_names(list(dict.fromkeys(attack for attack, _ in keys)))
     columns = [Column(called[attack], aware) for attack, aware in keys]
-    cells = [
-        [
-            Cell("", 0)
-            if np.isnan(v)
-            else Cell(f"{v:z.{min(comparison.decimals, 2)}f}", round(10 * (sign * v - low) / max(high - low, 1e-12)))
-            for v in line.tolist()
-        ]
-        for line in values
-    ]
+    decimals = min(comparison.decimals, 2)
+
+    def cell(value: float) -> Cell:
+        if np.isnan(value):
+            return Cell("", 0)
+        return Cell(f"{value:z.{decimals}f}", round(10 * (sign * value - low) / max(high - low, 1e-12)))
+
+    cells = [[cell(value) for value in line] for line in values.tolist()]
     both = len({attack for attack, _ in keys}) < len(keys)
     worst = _worst(columns, sign * values, both)
     return Heat(
@@ -79,20 +78,22 @@ def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat 
         columns,
         list(zip(entries, cells, strict=True)),
         both,
-        {
-            "entry": entries,
-            **{
-                f"{column.name}, {'knows it' if column.aware else 'does not know it'}" if both else column.name: [
-                    None if np.isnan(v) else v for v in values[:, j].tolist()
-                ]
-                for j, column in enumerate(columns)
-            },
-        },
+        _data(entries, columns, values, both),
         len(present) - len(entries),
     )
 
 
+def _data(entries: Sequence[str], columns: Sequence[Column], values: Floats, both: bool) -> dict[str, Sequence[object]]:
+    """Return the numbers of the map, column by column."""
+    data: dict[str, Sequence[object]] = {"entry": entries}
+    for column, numbers in zip(columns, values.T.tolist(), strict=True):
+        knowledge = f", {'knows it' if column.aware else 'does not know it'}" if both else ""
+        data[f"{column.name}{knowledge}"] = [None if np.isnan(number) else number for number in numbers]
+    return data
+
+
 def _mean(block: Floats) -> Floats:
+    """Return the mean of the numbers of each row ``(rows,)``, NaN where there is none."""
     finite = ~np.isnan(block)
     total = np.where(finite, block, 0.0).sum(axis=1)
     means: Floats = np.divide(total, finite.sum(axis=1), out=np.full(len(block), np.nan), where=finite.any(axis=1))
@@ -100,6 +101,7 @@ def _mean(block: Floats) -> Floats:
 
 
 def _worst(columns: Sequence[Column], harm: Floats, both: bool) -> str:
+    """Return in words the attack that does most on average, over the entries that all attacks were run on, if any."""
     whole = ~np.isnan(harm).any(axis=1)
     complete = harm[whole] if whole.any() else harm
     means = np.where(np.isnan(complete), -np.inf, complete).mean(axis=0)

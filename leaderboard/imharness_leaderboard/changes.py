@@ -132,7 +132,7 @@ def summary(leaderboard: Leaderboard) -> LeaderboardSummary:
 
 
 def _broke(decision: Standing, label: str) -> bool:
-    """Say whether a decision is evidence against this component, and not against one with other parameters."""
+    """Return whether a decision is evidence against this component, not against one with other parameters."""
     return decision.decision == EVIDENCE and decision.reason.startswith(f"{label}: ")
 
 
@@ -155,8 +155,8 @@ def releases_json(releases: Sequence[Release]) -> str:
 def history(releases: Sequence[Release], unpublished: Mapping[str, LeaderboardSummary] | None) -> list[ReleaseChanges]:
     """Return the changes of each release against the one before it, the newest first.
 
-    `releases` are given oldest first. `unpublished` is a newer state that has no release yet, or None; without any
-    release all of it is new.
+    `releases`: the oldest first. `unpublished`: a newer state that is not a release yet, or None. In the first
+    state everything is new.
     """
     release_changes = []
     before: Mapping[str, LeaderboardSummary] = {}
@@ -197,6 +197,7 @@ def _first(new: LeaderboardSummary) -> str:
 
 
 def _changed_entries(old: LeaderboardSummary, new: LeaderboardSummary) -> Iterator[Change]:
+    """Yield the components that were added, removed, or got another version."""
     for name in sorted({*old.entries, *new.entries}):
         before, after = old.entries.get(name), new.entries.get(name)
         kind, label = name.split(" ", 1)
@@ -217,6 +218,7 @@ def _changed_entries(old: LeaderboardSummary, new: LeaderboardSummary) -> Iterat
 
 
 def _changed_places(old: LeaderboardSummary, new: LeaderboardSummary) -> Iterator[Change]:
+    """Yield the entries of the main table whose score or rank changed."""
     for label in sorted({*old.places} & {*new.places}, key=lambda label: new.places[label].rank):
         before, after = old.places[label], new.places[label]
         phrases = []
@@ -232,7 +234,7 @@ def _changed_places(old: LeaderboardSummary, new: LeaderboardSummary) -> Iterato
 
 
 def _reason(label: str, old: LeaderboardSummary, new: LeaderboardSummary) -> str:
-    """Return why an entry's score or rank changed: the first cause that fits, the entry's own first."""
+    """Return why an entry's score or rank changed: the first cause that fits, beginning with causes in the entry."""
     components = label.split(" + ")
     component_names = [name for name in new.entries if name.split(" ", 1)[1] in components]
     raised = [name for name in component_names if name in old.entries and old.entries[name] != new.entries[name]]

@@ -53,11 +53,20 @@ def chart_pictures(leaderboard: Leaderboard, chart: Chart) -> Iterator[Picture]:
     yield Picture(picture_base(leaderboard, chart.id), title, caption, source, draw, (WIDTH, height), data)
 
 
-def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns, str] | None:
-    """Return how a chart is drawn, its height in inches, its numbers, and what is seen, if that can be said."""
+class Drawing(NamedTuple):
+    """How a chart is drawn, its height in inches, its numbers, and what is seen, "" if that cannot be said."""
+
+    draw: Draw
+    height: float
+    data: Columns
+    seen: str
+
+
+def _drawing(chart: Chart, table: Table | None) -> Drawing | None:
+    """Return the drawing of a chart; None where there is nothing to draw."""
     if chart.kind == "curves" and chart.series:
         seen = title_of_curves(chart.series, chart.y_label)
-        return lambda axes, style: _draw_curves(axes, style, chart), HEIGHT, _curve_data(chart), seen
+        return Drawing(lambda axes, style: _draw_curves(axes, style, chart), HEIGHT, _curve_data(chart), seen)
     if chart.kind == "scatter" and (points := _points(table, chart)):
         front = _front(chart, table, points)
         data = {
@@ -67,7 +76,7 @@ def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns, s
             "front": front.astype(int).tolist(),
         }
         seen = _seen_in_points(chart, table, points, front)
-        return lambda axes, style: _draw_scatter(axes, style, chart, table, points, front), HEIGHT, data, seen
+        return Drawing(lambda axes, style: _draw_scatter(axes, style, chart, table, points, front), HEIGHT, data, seen)
     if chart.kind == "dots" and table is not None and (column := column_named(table, chart.x)) is not None:
         rows = [row for row in table.rows if _known(row.values.get(chart.x))]
         values = [row.values[chart.x] for row in rows]
@@ -78,7 +87,7 @@ def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns, s
             "high": [value.high for value in values],
         }
         seen = title_of_dots(rows, column)
-        return lambda axes, style: _draw_dots(axes, style, rows, column), rows_high(len(rows)), data, seen
+        return Drawing(lambda axes, style: _draw_dots(axes, style, rows, column), rows_high(len(rows)), data, seen)
     return None
 
 
@@ -243,7 +252,7 @@ def title_of_front(labels: Sequence[str], front: npt.NDArray[np.bool_], *, all_c
 def title_of_pairs(x: npt.ArrayLike, y: npt.ArrayLike, names: tuple[str, str], what: str) -> str:
     """Return whether two numbers go together, by Kendall's tau-b; empty for few points, or a number that is constant.
 
-    `names`: those of the numbers. `what`: the kind of thing that has them, such as "defense".
+    `names`: those of the numbers. `what`: what has them, such as "defense".
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(x) < FEWEST or np.isnan(tau := float(kendall_rows(x, y)[0])):

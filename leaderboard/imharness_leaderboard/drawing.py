@@ -101,36 +101,38 @@ def place_labels(
 ) -> list[Label]:
     """Return labels that cover neither each other nor a mark, each nearest to its own mark.
 
-    Those without room are left out. `first`: positions of the marks that are labelled before all others, in order, or
-    alone unless `all` are. `frame`: left, top, right and bottom end of the region for labels, px.
+    Labels without room are left out. `first`: positions of the marks that are labelled first, in order; `all`: whether
+    the other marks are labelled, too. `frame`: left, top, right and bottom end of the region for labels, px.
     """
     taken = [(m.x - 6, m.y - 6, m.x + 6, m.y + 6) for m in marks]
     labels = []
     for i in [*first, *(i for i in range(len(marks)) if all and i not in set(first))]:
         mark = marks[i]
-        long = width_of(mark.name, bold=mark.kind == "winner")
-        middle = min(max(mark.x, frame[0] + long / 2), frame[2] - long / 2)
+        width = width_of(mark.name, bold=mark.kind == "winner")
+        middle = min(max(mark.x, frame[0] + width / 2), frame[2] - width / 2)
         for gap in (9.0, 20.0, 34.0):
-            places = [(mark.x + 9, mark.y + 4 + up, "start") for up in (0.0, gap - 9, 9 - gap)]
-            places += [(mark.x - 9, mark.y + 4 + up, "end") for up in (0.0, gap - 9, 9 - gap)]
+            shifts = (0.0, gap - 9, 9 - gap)  # down from the middle of the mark
+            places = [(mark.x + 9, mark.y + 4 + down, "start") for down in shifts]
+            places += [(mark.x - 9, mark.y + 4 + down, "end") for down in shifts]
             places += [(middle, mark.y - gap, "middle"), (middle, mark.y + gap + 8, "middle")]
-            boxes = [(position, _box(*position, long)) for position in places]
+            boxes = [(position, _box(*position, width)) for position in places]
             free = [position for position, box in boxes if _fits(box, taken, frame) and _nearest(box, marks, mark)]
             if free:
                 x, y, anchor = free[0]
-                taken.append(_box(x, y, anchor, long))
+                taken.append(_box(x, y, anchor, width))
                 labels.append(Label(round(x, 1), round(y, 1), mark.name, anchor, mark.kind))
                 break
     return labels
 
 
-def _box(x: float, y: float, anchor: str, long: float) -> tuple[float, float, float, float]:
-    left_edge = x - {"start": 0.0, "middle": long / 2, "end": long}[anchor]
-    return left_edge, y - LINE + 3, left_edge + long, y + 3
+def _box(x: float, y: float, anchor: str, width: float) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom end of a label that is anchored at a place."""
+    left_edge = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+    return left_edge, y - LINE + 3, left_edge + width, y + 3
 
 
 def _nearest(box: tuple[float, float, float, float], marks: Sequence[Mark], target: Mark) -> bool:
-    """Return whether no other mark is as near to a label as its own one."""
+    """Return whether no other mark is as near to a label as its mark, `target`."""
 
     def far(mark: Mark) -> float:
         return max(box[0] - mark.x, mark.x - box[2], 0.0) + max(box[1] - mark.y, mark.y - box[3], 0.0)
@@ -143,7 +145,11 @@ def _fits(
     taken: Sequence[tuple[float, float, float, float]],
     frame: tuple[float, float, float, float],
 ) -> bool:
+    """Return whether a box is within the frame and overlaps none that is taken."""
     left_edge, top, right, bottom = box
     if left_edge < frame[0] or top < frame[1] or right > frame[2] or bottom > frame[3]:
         return False
-    return not any(left_edge < r and a < right and top < b and c < bottom for a, c, r, b in taken)
+    return not any(
+        left_edge < other_right and other_left < right and top < other_bottom and other_top < bottom
+        for other_left, other_top, other_right, other_bottom in taken
+    )

@@ -1,7 +1,7 @@
 """The drawings of a page as files: the same shapes with a title above, and with their notes and source below.
 
-A file needs no other one: its style is that of the pages, in the colours of the light theme on white paper. It has no
-custom properties, which programs that make papers do not know.
+A file needs no other file. Its style is that of the pages, in the colours of the light theme on white paper. It uses no
+custom properties of CSS, which programs for writing papers do not know.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A file in px: `heading` stands above the drawing, whose upper end is at `top`, and `notes` stand below."""
+    """A file, in px: the lines of its `heading`, the drawing, whose upper end is at `top`, and the `notes` below it."""
 
     width: float
     height: float
@@ -93,7 +93,10 @@ def cut(text: str, width: float = NAME) -> str:
 
 
 class Placed(NamedTuple):
-    """A row of a ranking and the y of its upper end, px; `title` is that of a group, which has no row."""
+    """A row of a ranking, or the title of a group, and the y of its upper end, px.
+
+    `title`: that of a group, or ""; `row`: None for a group. `name`, `numbers`, `beside`: the texts of a row.
+    """
 
     y: float
     title: str
@@ -155,7 +158,11 @@ def _placed(view: RankingView) -> Iterator[Placed]:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A map of attacks in px: the width of names at the left, the height of those above, and the size of a cell."""
+    """A heat map of attacks, in px.
+
+    `beside`: the width of the names of rows at the left; `above`: the height of the names of columns above; `cell`: the
+    width and the height of a cell.
+    """
 
     beside: float
     above: float
@@ -169,7 +176,7 @@ class Matrix:
 CELL = (52.0, 22.0)
 """The size of a cell of a map, px."""
 SLOPES = 500.0
-"""The width of a drawing of places, px."""
+"""The width of a drawing of ranks, published and ours, px."""
 
 
 def matrix_of(heat: Heat, names: Sequence[str]) -> Matrix:
@@ -197,7 +204,7 @@ Files = tuple[str, str]
 
 
 def drawings_of(view: RankingView) -> Mapping[str, Files]:
-    """Return the files of each drawing of a ranking, those that there are: ``chart``, ``front`` and ``heat``."""
+    """Return the files of the drawings of a ranking: ``chart``, and ``front`` and ``heat`` where it has them."""
     base, numbers = picture_base(view.leaderboard, view.table.id), data_file(view.leaderboard, view.table.id, "csv")
     by_attack = data_file(view.leaderboard, f"{view.table.id}-by-attack", "csv")
     every = {
@@ -233,7 +240,7 @@ def front_title(view: RankingView) -> str:
 
 
 def front_note(view: RankingView) -> str:
-    """Return what the marks of that drawing are."""
+    """Return what the marks of the drawing of protection against utility mean."""
     shade = (
         f"; entries in the shaded region lose more than {100 * view.ranking.share:.0f}% of utility, and the band at "
         "its edge is the interval of that gate"
@@ -245,7 +252,7 @@ def front_note(view: RankingView) -> str:
 
 
 def heat_note(view: RankingView) -> str:
-    """Return what the numbers of the map of attacks are."""
+    """Return what the numbers of the heat map of attacks are."""
     measure = brief(view.comparison.measure) if view.comparison else ""
     knows = f" Knows: the attacker knows the {view.table.entry}." if view.heat and view.heat.both else ""
     return (
@@ -255,7 +262,7 @@ def heat_note(view: RankingView) -> str:
 
 
 def chart_note(view: RankingView) -> str:
-    """Return what the marks of the rows are."""
+    """Return what the marks of the chart of a ranking mean."""
     hollow = f" Hollow dot: {view.hollow}." if view.hollow else ""
     plain = f", the solid one {view.ranking.baseline_name}" if view.lanes.plain is not None else ""
     return (

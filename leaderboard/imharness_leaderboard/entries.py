@@ -33,7 +33,7 @@ class Result:
 
     @property
     def rank(self) -> str:
-        """The place in words, with its interval, as in "2 (1 to 4) of 6"."""
+        """The rank in words, with its interval, as in "2 (1 to 4) of 6"; or why there is none."""
         rank = self.row.values.get("rank")
         if rank is None or rank.value is None:
             return why(rank)
@@ -47,7 +47,7 @@ class Result:
 
     @property
     def headline(self) -> str:
-        """What the ranking says of the entry first of all, with its numbers; empty for controls."""
+        """The most important sentences of the ranking on the entry, with numbers; empty for controls."""
         return in_names(" ".join(self.place.headline), display_names([row.label for row in self.table.rows]))
 
     @property
@@ -98,7 +98,7 @@ def barred_words(position: Place) -> str:
 
 
 def kept_words(answer: Kept) -> str:
-    """Return what is asked of an entry and how far from it the entry is, in words."""
+    """Return a gate in words: its name, its threshold, and how far the entry is from it."""
     if answer.value is None:
         return f"{answer.label}, {answer.least}: not measured on every unit, or not defined without one"
     far = f"{answer.value:+z.{answer.decimals}f}"
@@ -108,10 +108,10 @@ def kept_words(answer: Kept) -> str:
 
 @dataclass
 class Appearance:
-    """What a track's tables and gallery hold about an entry.
+    """What a track's tables and gallery show of an entry.
 
-    `results` are its places in rankings, `columns` the columns that are named after it, `rivals` its wins and losses
-    against each other entry.
+    `results`: its places in rankings. `rows`, `conditions`: its rows in tables, and in tables of every condition.
+    `columns`: the columns that are named after it. `rivals`: its wins and losses against each other entry.
     """
 
     leaderboard: Leaderboard
@@ -141,14 +141,14 @@ class EntryView:
 
     @property
     def made_of(self) -> list[tuple[str, str]]:
-        """Kind and label of the components with which its tasks are found; empty where a part is not a component."""
+        """Kind and label of the components that make the entry; empty if one of its parts is not a component."""
         if self.facts is not None:
             return [(self.kind, self.label)]
         return self.parts if len(self.parts) == len(self.label.split(" + ")) else []
 
 
 def ranked_variants(leaderboard: Leaderboard, view: EntryView) -> list[str]:
-    """Return the labels under which a component with other parameters is ranked on a leaderboard."""
+    """Return the labels of the entry's component with other parameters, as far as a leaderboard ranks them."""
     id = view.facts.id if view.facts is not None else ""
     labels = dict.fromkeys(label for ranking in leaderboard.rankings for label in ranking.places)
     return [label for label in labels if id and label != view.label and id_of(label) == id]

@@ -47,7 +47,7 @@ COMPILED = Compiled()
 
 
 def environment(**shared: object) -> jinja2.Environment:
-    """Return the templates; `shared` is what all pages of a build have in common."""
+    """Return the templates; `shared` are variables that every template of a build can use."""
     templates = jinja2.Environment(
         loader=jinja2.PackageLoader("imharness_leaderboard"),
         autoescape=True,
@@ -58,7 +58,7 @@ def environment(**shared: object) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     templates.filters["code"] = wording.with_code
-    for module, offered in (
+    for module, functions in (
         (
             addresses,
             (
@@ -75,7 +75,6 @@ def environment(**shared: object) -> jinja2.Environment:
         (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
         (rankings, ("interval_text", "worst_words")),
         (ranking_script, ("script_facts",)),
-        (ranking_script, ("script_facts",)),
         (drawing_files, ("drawings_of", "front_note", "front_title", "source_line")),
         (citations, ("compute_again",)),
         (
@@ -86,7 +85,7 @@ def environment(**shared: object) -> jinja2.Environment:
         (wording, ("breaking", "facet_text", "moment", "partial")),
         (marks, ("places_of", "proxies_of")),
     ):
-        templates.globals.update({name: getattr(module, name) for name in offered})
+        templates.globals.update({name: getattr(module, name) for name in functions})
     templates.globals.update(published.NAMES)
     templates.globals.update(
         themes=list(THEMES),

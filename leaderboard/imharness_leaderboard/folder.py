@@ -1,6 +1,6 @@
 """The folder of a site: each file is written whole, and only when its content changed.
 
-The files of a build wait in a folder of their own and move to their places together at its end, so that anybody who
+A build writes its files into a separate folder and moves all of them to their places at its end, so that anybody who
 reads the site meanwhile sees the previous build. Files that an earlier build wrote and this one does not are removed;
 files that no build wrote stay.
 """
@@ -18,9 +18,9 @@ from imharness.errors import StoreError
 from imharness.results.disk import UNFINISHED, below, remove_remains, write_whole
 
 MANIFEST = ".made.json"
-"""Lists the files of the last build, each with the digest of its source where it is slow to make."""
+"""The file that lists the files of the last build; with the digest of its source for a file that is slow to make."""
 ORIGIN = ".origin.json"
-"""What all files of the last build follow from, as a digest, and the digest of these files."""
+"""The file with the digest of everything that the last build was made from, and the digest of the files it wrote."""
 
 
 def json_text(value: object) -> str:
@@ -29,7 +29,7 @@ def json_text(value: object) -> str:
 
 
 class SiteFolder:
-    """Writes the files of one build below `root`. `files`: the name of each -> the `source` of `make`, or ""."""
+    """Writes the files of one build below `root`. `files`: name -> the digest of its source, see `make`, or ""."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -67,7 +67,7 @@ class SiteFolder:
         return (new if new.is_file() else self.root / name).stat().st_size
 
     def built_from(self, origin: str) -> list[str]:
-        """Return the files of the last build if it was made from the same origin and they are as it wrote them."""
+        """Return the files of the last build, if it was made from `origin` and nobody changed them; else none."""
         last = _read(self.root / ORIGIN)
         whole = bool(origin) and last == {"origin": origin, "files": self._digest(self._before)}
         return list(self._before) if whole else []
@@ -86,7 +86,7 @@ class SiteFolder:
     def finish(self, origin: str = "") -> None:
         """Put every file in its place, remove those that only earlier builds wrote, and list those of this build.
 
-        `origin`: the digest of what they follow from, or "" where a later build has to write them again.
+        `origin`: the digest of everything that they were made from, or "" if a later build has to write them again.
         """
         listed = dict(sorted(self.files.items()))
         self.write(MANIFEST, json.dumps(listed, indent=0))

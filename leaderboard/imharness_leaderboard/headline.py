@@ -1,10 +1,10 @@
-"""The title of the whole site: what one of its leaderboards shows before all. Headlines of rankings are the core's own.
+"""The title of the whole site, which comes from one of its leaderboards. The core makes the headlines of rankings.
 
 The findings of a leaderboard are sorted by what a reader must know first. The first rule that applies leads:
 
-1. fails: of the entries that are shown to be better than no defense while the attacker does not know them, at least
-   two, and at least half, are shown to do worse once the attacker knows them, and to keep less than half of that
-   advantage against the worst attack;
+1. fails: entries look strong, but fail. Strong are those that are shown to be better than no defense while the
+   attacker does not know them. At least two of these, and at least half, are shown to do worse once the attacker knows
+   them, and to keep less than half of their advantage against the worst attack;
 2. wins: one entry wins;
 3. moves: at least half of the entries are shown to do worse once the attacker knows them;
 4. costs: at least half of the entries are shown to cost too much;
@@ -45,15 +45,18 @@ def lead_of(ranking: Ranking, entry: str, names: Mapping[str, str]) -> Lead:
 
 
 class _Leaderboard:
+    """A ranking, with its entries that are no controls."""
+
     def __init__(self, ranking: Ranking, entry: str, names: Mapping[str, str]) -> None:
         self.ranking, self.names, self.entry = ranking, names, entry
         self.entries = [label for label, position in ranking.places.items() if not position.control]
 
     def of(self, kind: str, tier: str) -> list[Finding]:
+        """Return the findings of a kind in a tier."""
         return [finding for finding in self.ranking.findings if (finding.kind, finding.tier) == (kind, tier)]
 
     def fails(self) -> tuple[list[str], list[str]]:
-        """Return the entries that look strong, and those of them that are shown to move and to be broken."""
+        """Return the entries that look strong, and those of them that fail; see rule 1."""
         strong = [
             label
             for label in self.entries
@@ -65,18 +68,18 @@ class _Leaderboard:
 
 
 def _leads(leaderboard: _Leaderboard) -> Iterator[Lead]:
+    """Yield what applies to a leaderboard, in the order of the rules."""
     entry, entries, plain = leaderboard.entry, f"{leaderboard.entry}s", leaderboard.ranking.baseline_name
     strong, failed = leaderboard.fails()
-    n, of = len(failed), len(strong)
-    if n >= 2 and 2 * n >= of:
+    if len(failed) >= 2 and 2 * len(failed) >= len(strong):
         title = f"{entries.capitalize()} that look strong often fail once the attacker knows them"
-        yield Lead("fails", n, title)
+        yield Lead("fails", len(failed), title)
     if leaderboard.ranking.winner:
         title = f"{leaderboard.names[leaderboard.ranking.winner]} holds, even against attackers who know it"
         yield Lead("wins", 1, title)
     moves = leaderboard.of("moves", "shown")
-    both = [label for label in leaderboard.entries if leaderboard.ranking.places[label].moved is not None]
-    if moves and 2 * len(moves) >= len(both):
+    tested_both_ways = [label for label in leaderboard.entries if leaderboard.ranking.places[label].moved is not None]
+    if moves and 2 * len(moves) >= len(tested_both_ways):
         yield Lead("moves", len(moves), f"Most {entries} do worse once the attacker knows them")
     costs = list(dict.fromkeys(finding.entry for finding in leaderboard.of("costs", "ruled out")))
     if costs and 2 * len(costs) >= len(leaderboard.entries):

@@ -11,7 +11,7 @@ from imharness.exports.marks import proxies_of
 from imharness.results.findings import Tier, by_tier
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.rankings import Outcome, Ranking
-from imharness_leaderboard.adaptive_effect import Slope, known_of, slope_of
+from imharness_leaderboard.adaptive_effect import Slope, effect_of, slope_of
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder
 from imharness_leaderboard.headline import Lead, first_of
@@ -25,10 +25,19 @@ ROWS = 3
 
 @dataclass(frozen=True)
 class Asked:
-    """A leaderboard on the home page: its question, what it found, its first rows, and how many findings a tier has.
+    """A leaderboard on the home page, with the question that it answers.
 
-    `view` is the ranking that says most, and `others` are the further ones: a winner is shown wherever it is. `lead` is
-    the strongest of all of them. It is None, and `others`, `rows` and `tiers` are empty, without a ranking.
+    Attributes:
+        leaderboard: the leaderboard.
+        view: its ranking with the strongest outcome, such as a winner; None without a ranking.
+        question: the question.
+        others: its further rankings.
+        rows: the first rows of `view`.
+        lead: the strongest lead of all its rankings; None without a ranking.
+        tiers: the number of findings of each tier, over all its rankings.
+        pair: what the two entries to compare are called: the first that may win, and the one that all are compared
+            with; empty without them.
+        compare: the address of the page that compares the two.
     """
 
     leaderboard: Leaderboard
@@ -39,7 +48,6 @@ class Asked:
     lead: Lead | None
     tiers: Mapping[Tier, int]
     pair: tuple[str, ...]
-    """What the two entries to compare are called: the first that may win, and the one that all are compared with."""
     compare: str
 
     @property
@@ -50,7 +58,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Home:
-    """What the home page says. `hero` are the drawings for a broad and for a narrow screen, empty without scores."""
+    """What the home page says.
+
+    `first`: the leaderboard that gives the page its title. `hero`: the drawing, for a broad and for a narrow screen;
+    empty without scores.
+    """
 
     title: str
     first: Asked | None
@@ -70,10 +82,10 @@ class Home:
 def home_of(leaderboards: Sequence[Leaderboard], views: Mapping[str, Sequence[RankingView]]) -> Home:
     """Return what the home page says of all leaderboards."""
     questions = [_asked(leaderboard, views.get(leaderboard.track, ())) for leaderboard in leaderboards]
-    led = [question for question in questions if question.lead is not None]
-    first = led[first_of([question.lead for question in led if question.lead is not None])] if led else None
-    ahead = [first, *led] if first is not None else []
-    drawings = ((question, hero) for question in ahead for view in question.views if (hero := _hero(view)))
+    ranked = [question for question in questions if question.lead is not None]
+    first = ranked[first_of([question.lead for question in ranked if question.lead is not None])] if ranked else None
+    in_order = [first, *ranked] if first is not None else []
+    drawings = ((question, hero) for question in in_order for view in question.views if (hero := _hero(view)))
     pictured, hero = next(drawings, (None, list[Slope]()))
     return Home(
         first.lead.title if first is not None and first.lead is not None else NO_TITLE,
@@ -128,7 +140,7 @@ def first_rows(view: RankingView) -> list[RankedRow]:
 
 
 def _hero(view: RankingView) -> list[Slope]:
-    effect = known_of(view.scores, view.ranking) if view.scores is not None else None
+    effect = effect_of(view.scores, view.ranking) if view.scores is not None else None
     if effect is None or view.scores is None:
         return []
     comparison, entry = view.scores.comparison, view.table.entry
@@ -140,9 +152,9 @@ def _hero(view: RankingView) -> list[Slope]:
 
 def _counts(leaderboards: Sequence[Leaderboard]) -> str:
     entries = {
-        (b.track, row)
-        for b in leaderboards
-        for ranking in b.rankings
+        (leaderboard.track, row)
+        for leaderboard in leaderboards
+        for ranking in leaderboard.rankings
         for row, position in ranking.places.items()
         if not position.control
     }

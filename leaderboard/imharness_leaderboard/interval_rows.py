@@ -1,6 +1,7 @@
-"""The ranking as a chart: each row has a lane, with a dot, its interval, and a hollow dot, all on one scale.
+"""The ranking as a chart: each row has a lane, all lanes have one scale.
 
-Small drawings show the same by a facet of the settings: the dots alone, in the order of the ranking.
+A lane shows the number under the worst attack as a dot, its interval as a line, and the number under attacks without
+knowledge as a hollow dot. Small drawings show the dots alone: one for each value of a facet, such as the metric.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ WIDTH, HEIGHT = 320.0, 28.0
 
 
 class Lane(NamedTuple):
-    """Where a row's number under the worst attack, its interval, and its number if no attacker knows it are, px."""
+    """The x of a row's number under the worst attack, `at`, of its interval, and of its number if no attacker knows it.
+
+    In px; None where there is no number.
+    """
 
     low: float | None
     at: float | None
@@ -33,8 +37,8 @@ class Lane(NamedTuple):
 class Lanes:
     """What all lanes of a ranking share.
 
-    `controls`: the lines of the controls, px and whether it is the one that entries are compared with. `plain`: the
-    place of the one that they are compared with, None where it has no number. `ticks`: the numbers above.
+    `controls`: the x of the line of each control, and whether entries are compared with this control. `plain`: the x of
+    that one; None where it has no number. `ticks`: the numbers above the lanes.
     """
 
     def __init__(self, scale: Scale, controls: Sequence[tuple[float, bool]]) -> None:
@@ -71,7 +75,7 @@ class Small(NamedTuple):
 
 
 def smalls_of(scores: Scores, ranking: Ranking, table: Table, names: Mapping[str, str], facet: str) -> list[Small]:
-    """Return a drawing of the worst case for each value of a facet, all on one scale."""
+    """Return a drawing for each value of a facet, all on one scale, of the numbers under the worst attack."""
     comparison = scores.comparison
     values = [condition.facets[facet] for condition in comparison.conditions]
     means = {

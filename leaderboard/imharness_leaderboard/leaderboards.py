@@ -1,6 +1,6 @@
 """The leaderboards of a store that a site shows.
 
-Those that are missing, damaged or outdated are made again first. Entries that are shown to lose more than a tenth of
+Tables that are missing, damaged or outdated are made again first. Entries that are shown to lose more than a tenth of
 their advantage over no defense on a secret split of the same images are flagged (`imharness.statistics.splits`).
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +94,18 @@ def origin_of_site(leaderboards: Sequence[Leaderboard], hidden: Sequence[str]) -
     return digest([[leaderboard.model_dump(mode="json") for leaderboard in leaderboards], list(hidden), texts, code])
 
 
-Blocks = dict[tuple[tuple[str, str], ...], tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]
+class Advantages(NamedTuple):
+    """The advantages of entries over no defense under one condition, more is better.
+
+    `positions` ``(u,)``: of its units among all units. `numbers` ``(entries, u)``: NaN where not measured.
+    """
+
+    positions: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.float64]
+
+
+Blocks = dict[tuple[tuple[str, str], ...], Advantages]
+"""The advantages under each condition, by the sorted facets of the condition."""
 
 
 def against_secret(
@@ -169,19 +181,24 @@ def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> 
 
 
 def _tested(ranking: Ranking, public: Scores, secret: Scores) -> dict[str, float]:
-    """Return the corrected p of losing its advantage, of each entry in both leaderboards that is no control."""
+    """Return label -> corrected p that the entry loses its advantage over no defense on the secret split.
+
+    Advantages are means over the conditions and units that both leaderboards have. Controls are not tested.
+    """
     both = set(public.comparison.entries) & set(secret.comparison.entries)
     labels = sorted(label for label in both & set(ranking.places) if not ranking.places[label].control)
     if ranking.undefended not in both or not labels:
         return {}
     _, names, clusters = places(public.comparison)
     index = {name: i for i, name in enumerate(names)}
-    public_blocks, other = (_advantages(scores, [ranking.undefended, *labels], index) for scores in (public, secret))
+    public_blocks, secret_blocks = (
+        _advantages(scores, [ranking.undefended, *labels], index) for scores in (public, secret)
+    )
     sums, count = np.zeros((2, len(labels), len(names))), np.zeros((len(labels), len(names)))
-    for facets in public_blocks.keys() & other.keys():
-        (at, first), (places_of_other, second) = public_blocks[facets], other[facets]
-        shared, i, j = np.intersect1d(at, places_of_other, return_indices=True)
-        pair = np.stack([first[:, i], second[:, j]])
+    for facets in public_blocks.keys() & secret_blocks.keys():
+        in_public, in_secret = public_blocks[facets], secret_blocks[facets]
+        shared, i, j = np.intersect1d(in_public.positions, in_secret.positions, return_indices=True)
+        pair = np.stack([in_public.numbers[:, i], in_secret.numbers[:, j]])  # (2, entries, shared units)
         finite = ~np.isnan(pair).any(axis=0)
         sums[:, :, shared] += np.where(finite, pair, 0)
         count[:, shared] += finite
@@ -191,7 +208,10 @@ def _tested(ranking: Ranking, public: Scores, secret: Scores) -> dict[str, float
 
 
 def _advantages(scores: Scores, labels: Sequence[str], index: Mapping[str, int]) -> Blocks:
-    """Return for each condition the places of its units, and how much better than the first label the others are."""
+    """Return by condition how much better than the first label the others are; `index`: name of a unit -> position.
+
+    Units that are not in `index` are left out.
+    """
     comparison, starts = scores.comparison, scores.comparison.starts()
     rows = [comparison.entries.index(label) for label in labels]
     numbers = (1 if comparison.better == "higher" else -1) * scores.vectors[rows].astype(np.float64)
@@ -199,5 +219,5 @@ def _advantages(scores: Scores, labels: Sequence[str], index: Mapping[str, int])
     for i, condition in enumerate(comparison.conditions):
         at = np.array([index.get(name, -1) for name in comparison.unit_sets[condition.units]], dtype=np.int64)
         block = numbers[1:, starts[i] : starts[i + 1]] - numbers[:1, starts[i] : starts[i + 1]]
-        blocks[tuple(sorted(condition.facets.items()))] = at[at >= 0], block[:, at >= 0]
+        blocks[tuple(sorted(condition.facets.items()))] = Advantages(at[at >= 0], block[:, at >= 0])
     return blocks

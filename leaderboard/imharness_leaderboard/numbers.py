@@ -46,7 +46,7 @@ def forms_of(table: Table) -> dict[str, str]:
 
 
 def write_tables(site: SiteFolder, leaderboard: Leaderboard) -> None:
-    """Write each table of a leaderboard in its forms, each with what its numbers do not say (`standing_in`)."""
+    """Write each table of a leaderboard in its forms, with columns on flags, controls and the like (`standing_in`)."""
     for table in leaderboard.tables:
         standing = {**standing_in(table, leaderboard), **_stand_ins(table)}
         columns = {**columns_of(table), **standing}
@@ -125,10 +125,10 @@ def write_comparisons(site: SiteFolder, leaderboard: Leaderboard, compared: Sequ
 
 
 def _needed_beside(leaderboard: Leaderboard, comparison: Comparison) -> dict[str, object]:
-    """Return what readers must know beside the scores.
+    """Return what the compare page must know besides the scores.
 
-    That is names, what is a control, flagged or too costly, proxies, who may win, and the pair that is compared first:
-    the first that may win, and the one that all are compared with.
+    These are names, which entries are controls, flagged or too costly (`standing`), proxies, which entries may win, and
+    the pair that is compared at first (`opened`): the first that may win, and the one that all are compared with.
     """
     facets = {value: facet_text(name, value) for c in comparison.conditions for name, value in c.facets.items()}
     ranked = [
@@ -151,8 +151,8 @@ def _needed_beside(leaderboard: Leaderboard, comparison: Comparison) -> dict[str
 def _index(scores: Scores, pool: str, files: list[str], fields: dict[str, object]) -> bytes:
     """Return the index of a comparison as JSON; `fields`: what `_needed_beside` returns.
 
-    ``alphas[k]`` is the share that the interval of a mean over k units or clusters cuts off on each side, None where
-    they are too few; with more than `ENOUGH` it is (1 - LEVEL) / 2.
+    ``alphas[k]`` is the share of resamples that the interval of a mean over k units or clusters cuts off on each side;
+    None where k is too small. Beyond the end of the list, from more than `ENOUGH` on, it is (1 - LEVEL) / 2.
     """
     comparison = scores.comparison
     where = places(comparison)

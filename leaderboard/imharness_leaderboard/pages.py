@@ -62,7 +62,7 @@ STATIC = Path(__file__).parent / "static"
 LARGE = 120
 """A table with more rows than this is shown on its own page only."""
 PICTURES = 5
-"""The most pictures on the page of a track, with those of the worst case; the others stand with the study tables."""
+"""The most pictures on the page of a track, with images of the worst attack; others are with the study tables."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ def build_site(
 ) -> Built:
     """Write all pages; raises `StoreError` when the store has no tables that can be read.
 
-    A site that was built from the same is left as it is. `releases` are the published ones, the oldest first. `release`
-    is the name under which this state is published, empty when it is not. `secret` is the store of a secret split:
-    entries that do worse on it are flagged.
+    If the folder has a site that was built from the same results and code, nothing is written. `releases`: those that
+    are published, the oldest first. `release`: the name under which this state is published, "" if it is not. `secret`:
+    the store of a secret split; entries that do worse on it are flagged.
     """
     store = Store(address)
     leaderboards, problems = current_leaderboards(address)
@@ -174,7 +174,7 @@ class _Build:
     def write_all(self, releases: Sequence[Release], origin: str) -> None:
         """Write every file of the site, and remove those of earlier builds that are not part of it any more.
 
-        `origin`: the digest of what they follow from, or "" where that is not known.
+        `origin`: the digest of everything that the site is made from, or "" where that is not known.
         """
         for path in sorted(STATIC.iterdir()):
             self.site.write(path.name, path.read_bytes())
@@ -380,7 +380,7 @@ class _Build:
 
     @contextmanager
     def _apart(self, leaderboard: Leaderboard) -> Iterator[None]:
-        """Let a picture that cannot be drawn be a problem of its own: the site is built without it."""
+        """Turn the error of a picture that cannot be drawn into a problem: the site is built without the picture."""
         try:
             yield
         except StoreError:  # the site cannot be written
@@ -431,7 +431,7 @@ class _Build:
     def _link(self, label: str, kind: str = "") -> str:
         """Return the address of an entry's page, or an empty string; without a kind the label decides.
 
-        An attack that a table names without its strength has a page for each of them; the first one is meant.
+        A table may name an attack without its strength; then this is the page of its first strength.
         """
         exact_view = self.views.get((kind, label)) or self._by_label.get(label)
         view = exact_view or self._by_id.get((kind, id_of(label)))

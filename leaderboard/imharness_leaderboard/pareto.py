@@ -17,9 +17,9 @@ from imharness_leaderboard.tables import column_named, shown
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 40.0
 """Room around the drawing for its axes, px."""
 FEW = 12
-"""Of at most so many entries all are labelled, where there is room."""
+"""If there are at most so many entries, all of them are labelled, where there is room."""
 MOST = 100
-"""At most so many entries have a mark of their own, with a name and an interval; the others are dots."""
+"""The most entries with a mark of their own, a name and an interval; the others are dots."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,25 @@ class Bar:
 
 @dataclass(frozen=True)
 class Front:
-    """A drawing in px.
+    """The drawing, in px.
 
-    `entries`: the entry of each mark. `rest`: the dots of all further entries in SVG's notation. `shade`: x and width
-    of the region that does not pass the gate, and `doubt` of the interval of the gate; None where there is none.
-    `line`: the points of the front in SVG's notation. `frame`: x, y, width and height of the region of the marks.
-    With these a script moves the marks: `scale`, the numbers of protection at the bottom and at the top, and `across`,
-    the lowest and the highest number of utility and the x of both; where less is better, the lowest is at the right.
+    Attributes:
+        width, height: of the drawing.
+        entries: the entry of each mark.
+        marks: the points of entries with a mark of their own.
+        rest: the dots of all further entries, in SVG's notation of paths.
+        labels: the names beside marks.
+        x_ticks, y_ticks: the lines of the grid.
+        x_label, y_label: the names of the axes.
+        shade: x and width of the region that does not pass the gate; None without a gate.
+        doubt: x and width of the interval of the gate; None where it has none.
+        line: the points of the Pareto front, in SVG's notation of points.
+        bars: the intervals of protection.
+        frame: x, y, width and height of the region of the marks.
+        scale: the numbers of protection at the bottom and at the top, with which a script moves the marks.
+        across: the lowest and the highest number of utility, and the x of both, for the script; where less is better,
+            the lowest number is at the right.
+        summary: what the drawing shows, in words.
     """
 
     width: float
@@ -142,7 +154,7 @@ def _with_marks(rows: Sequence[Row], ranking: Ranking, visible: Sequence[str]) -
 
 
 def _best(rows: Sequence[Row], ranking: Ranking) -> str:
-    """Return the first entry that is complete, may win by the gate and is no control; empty if there is none."""
+    """Return the first entry that is complete, passes the gates and is no control; "" if there is none."""
     able = [
         row
         for row in rows
@@ -193,7 +205,10 @@ def _shade(x: Scale, gate: float | None) -> tuple[float, float] | None:
 
 
 def _doubt(x: Scale, table: Table, ranking: Ranking) -> tuple[float, float] | None:
-    """Return where the gate lies with the interval of the undefended entry's utility, of which it is a share."""
+    """Return x and width of the interval of the gate.
+
+    The gate is a share of the undefended entry's utility, so its interval is that share of this utility's interval.
+    """
     plain = next((row.values.get("utility") for row in table.rows if row.label == ranking.undefended), None)
     if ranking.gate is None or plain is None or not plain.value or plain.low is None or plain.high is None:
         return None

@@ -1,8 +1,8 @@
 """One picture of the site: an SVG for the light and one for the dark theme.
 
-Matplotlib draws it without a display, and the same numbers give the same bytes. It draws the light one; the dark one is
-the same file in other colours. Labels of a scatter plot stand beside their points, where they cover nothing; points
-that matter have one. Only who draws imports Matplotlib: a site that has not changed draws nothing.
+Matplotlib draws the light one without a display, and the same numbers give the same bytes; the dark one is the same
+file in other colours. In a scatter plot, the points that matter have a label, which stands where it covers nothing.
+Matplotlib is imported when a picture is drawn: building a site that has not changed does not need it.
 """
 
 from __future__ import annotations
@@ -169,10 +169,10 @@ SIZE = 8.0
 NEAR, FAR = (6.0, 12.0, 20.0), tuple(np.arange(30.0, 270.0, 13.0).tolist())
 """Distances of a label from its point, px (100 an inch); the far ones are only for labels that are needed."""
 POINTS = 0.72
-"""The points of a px."""
+"""The size of a px, points."""
 _BESIDE = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _BETWEEN = ((2, 1), (-2, 1), (2, -1), (-2, -1), (1, 2), (-1, 2), (1, -2), (-1, -2))
-"""Directions in which room is sought; those between the others only far from a point."""
+"""Directions from a point in which room for its label is sought; `_BETWEEN` only at large distances."""
 _SIDES = {-1: "right", 0: "center", 1: "left"}
 _HEIGHTS = {-1: "top", 0: "center", 1: "bottom"}
 
@@ -193,7 +193,11 @@ class Box(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A place of a label; `far`: so far from its point that a line joins them. `offset` from the point, px."""
+    """A possible place of a label.
+
+    `towards`: on which side of the point it is, -1, 0 or 1 across and up; `offset`: how far from the point, px; `far`:
+    whether it is so far that a line joins it to the point.
+    """
 
     box: Box
     towards: tuple[int, int]
@@ -201,7 +205,7 @@ class _Place(NamedTuple):
     far: bool
 
     def joint(self, at: tuple[float, float]) -> list[Box]:
-        """Return the boxes that the line to a point at `at` covers, without its end there; none for a near place."""
+        """Return boxes along the line to the point at `at`, without its end at the point; none for a near place."""
         dx, dy = self.offset
         ends = [(at[0] + 0.4 * dx, at[1] + 0.4 * dy), (at[0] + dx, at[1] + dy)]
         return list(_along(ends)) if self.far else []
@@ -262,9 +266,10 @@ def _joint(style: Style) -> dict[str, object]:
 def _free(
     at: tuple[float, float], label: str, frame: Box, taken: Sequence[Box], line: Sequence[Box], *, must: bool
 ) -> _Place | None:
-    """Return a free place for a label, or None: one off the line, or else one on it.
+    """Return a place for the label of a point at `at`, or None if none is free.
 
-    `taken` are markers and labels. A label that must be there gets the place that overlaps them least if none is free.
+    `taken`: the boxes of markers and labels, which a free place does not overlap. `line`: boxes along lines; a free
+    place off these is better. With `must`, a label without a free place gets the one that overlaps `taken` least.
     """
     width, height = _width(label), 14.0
     places = list(_places(at, width, height, (*NEAR, *FAR) if must else NEAR))

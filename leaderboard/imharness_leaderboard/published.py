@@ -26,7 +26,10 @@ DRAWN = 12
 
 @dataclass(frozen=True)
 class PublishedView:
-    """What the page of one track shows. `without` are the tables for which no number of ours is the same quantity."""
+    """What the page of one track shows.
+
+    `compared`: published tables beside our numbers; `without`: published tables of whose quantities we have none.
+    """
 
     compared: tuple[Comparison, ...]
     without: tuple[PublishedTable, ...]
@@ -73,7 +76,7 @@ class PublishedView:
 
     @property
     def drawn(self) -> list[Slopes]:
-        """Rank against rank: the quantities by which papers say what is better; without any of these, the others."""
+        """The drawings: of the quantities by which papers say what is better, or of the others if there are none."""
         every = [
             (comparison, series) for comparison in self.compared for series in comparison.series if series.order.n > 1
         ]
@@ -194,30 +197,35 @@ def slopes(comparison: Comparison, series: Series) -> Slopes | None:
     if len(cells) < 2 or len(ours) != len(cells):
         return None
     sign = 1 if _better(comparison, series) == "lower" else -1
-    first, second = (_places(sign * np.array(values)) for values in ([cell.published for cell in cells], ours))
-    heights = [_heights(places, [cell.entry for cell in cells]) for places in (first, second)]
+    names = [cell.entry for cell in cells]
+    published_ranks, our_ranks = (
+        _places(sign * np.array(values)) for values in ([cell.published for cell in cells], ours)
+    )
+    published_heights, our_heights = _heights(published_ranks, names), _heights(our_ranks, names)
     lines = [
         Slope(
-            a,
-            b,
-            _kind(p, q),
-            f"{cell.entry}: {cell.text} published, {value:.4g} here; rank {p:g}, {q:g} here",
+            published_heights[i],
+            our_heights[i],
+            _kind(published_ranks[i], our_ranks[i]),
+            f"{cell.entry}: {cell.text} published, {ours[i]:.4g} here; rank {published_ranks[i]:g}, "
+            f"{our_ranks[i]:g} here",
             cell.entry,
             cell.published,
-            value,
-            (p, q),
+            ours[i],
+            (published_ranks[i], our_ranks[i]),
         )
-        for cell, value, a, b, p, q in zip(cells, ours, *heights, first, second, strict=True)
+        for i, cell in enumerate(cells)
     ]
-    left_side, right = (
-        tuple(Side(_name(cell.entry, rank), y) for cell, rank, y in zip(cells, places, at, strict=True))
-        for places, at in zip((first, second), heights, strict=True)
+    left_side, right_side = (
+        tuple(Side(_name(name, rank), height) for name, rank, height in zip(names, ranks, heights, strict=True))
+        for ranks, heights in ((published_ranks, published_heights), (our_ranks, our_heights))
     )
-    return Slopes(_title(comparison, series, len(cells)), TOP + LINE * len(cells) + 6, left_side, right, tuple(lines))
+    title, height = _title(comparison, series, len(cells)), TOP + LINE * len(cells) + 6
+    return Slopes(title, height, left_side, right_side, tuple(lines))
 
 
 def _better(comparison: Comparison, series: Series) -> str:
-    """Return which numbers are better; where columns are the entries, that is the same for all of them."""
+    """Return which numbers of a quantity are better; if columns are the entries, all columns agree on it."""
     columns = comparison.table.columns
     wanted = (
         [line for line in columns if line.label == series.quantity] if comparison.table.entries == "rows" else columns

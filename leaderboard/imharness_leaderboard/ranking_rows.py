@@ -1,8 +1,8 @@
-"""What stands in and around the rows of a ranking: groups, remarks, choices above, and pages for many rows.
+"""What is in and around the rows of a ranking: groups, remarks, choices above, and pages for many rows.
 
-The first part of the rows stands in the page of the track, the others on pages of their own. A reader without scripts
-goes from page to page. The script of the track's page knows all rows by an index, which it fetches when it sorts,
-filters or turns a page first. It takes rows from the pages that show them.
+The first rows are in the page of the track, the others on further pages. A reader without scripts goes from page to
+page. The script of the track's page has an index of all rows, which it fetches when a reader first sorts, filters or
+turns a page. It takes the rows themselves from the pages that show them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUPS: Mapping[Group, str] = {
     "barred": "Cannot win",
     "control": "Controls: for reference, never win",
 }
-"""The groups of rows in their order, with what is above each."""
+"""The groups of rows in their order, with the title of each."""
 _YEAR = re.compile(r"\((\d{4})\)")
 
 SHOWN = 50
@@ -71,15 +71,15 @@ def badges_of(ranking: Ranking, label: str, attack_names: Mapping[str, str]) -> 
 
 
 def group_titles(ranking: Ranking) -> dict[Group, str]:
-    """Return the groups in their order, with what is above each."""
+    """Return the groups in their order, with the title of each."""
     return {group: title.format(baseline=ranking.baseline_name) for group, title in GROUPS.items()}
 
 
 def groups_of(table: Table, ranking: Ranking) -> dict[str, Group]:
     """Return the group of each row, such that ranks run 1, 2, 3 down the page.
 
-    Entries that are shown to be worse than what all are compared with have a group of their own where all that rank
-    below them are.
+    Entries that are shown to be worse than the baseline have a separate group, if all entries that rank below them are
+    shown to be worse, too.
     """
     labels = [row.label for row in table.rows if row.label in ranking.places]
     ranked = [label for label in labels if ranking.places[label].eligible]
@@ -100,7 +100,7 @@ def _shown_worse(position: Place) -> bool:
 
 
 def unseparated(ranking: Ranking) -> tuple[str, ...]:
-    """Return the first entry and those that may win and are not separated from it."""
+    """Return the first entry, and the entries that may win and are not separated from it; empty without a first one."""
     others = [label for label in ranking.not_behind if ranking.places[label].eligible]
     return (ranking.first, *others) if ranking.first else ()
 

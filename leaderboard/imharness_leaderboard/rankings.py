@@ -169,7 +169,7 @@ class RankingView:
 
     @cached_property
     def lead(self) -> Lead:
-        """What the ranking found before all."""
+        """The finding of the ranking that would give the site its title."""
         return lead_of(self.ranking, self.table.entry, self.names)
 
     @cached_property
@@ -218,12 +218,12 @@ class RankingView:
 
     @cached_property
     def findings(self) -> list[TierView]:
-        """What is shown, ruled out and open, in a few sentences."""
+        """The most important findings: what is shown, ruled out and open."""
         return tiers_of(self.ranking, {**self.attack_names, **self.names})
 
     @property
     def all_findings(self) -> list[TierView]:
-        """The same in all sentences."""
+        """All findings, in the same form."""
         return tiers_of(self.ranking, {**self.attack_names, **self.names}, None)
 
     @property
@@ -334,6 +334,7 @@ def worst_words(attack: str, share: float) -> str:
 
 
 def _further(scores: Scores, ranking: Ranking) -> Further:
+    """Return a secondary measure: the mean of each entry under the worst attack."""
     comparison = scores.comparison
     means = worst_case(comparison, scores.vectors, ranking, range(len(comparison.conditions)))
     texts = {
@@ -351,7 +352,7 @@ def interval_text(value: Value | None, column: ColumnSpec) -> str:
 
 
 def _needed(row: Row, standing: Place) -> int | None:
-    """Return how many units, or clusters, would tell a row from the first one; None if it has as many, or unknown."""
+    """Return how many units, or clusters, would separate a row from the first one; None if it has them, or unknown."""
     worst = row.values.get("worst")
     if worst is None or standing.needed is None:
         return None

@@ -1,6 +1,6 @@
-"""The scores behind a comparison, and what is computed from them once and shown in several places.
+"""The scores behind a comparison, and numbers that are computed from them for several pages.
 
-That is the worst case of each entry, over all settings or some of them, and every condition as a row of a table.
+These are the mean of each entry under the worst attack, in all settings or in some, and the means in every condition.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from imharness.statistics.differences import Differences
 class Scores:
     """A comparison of a leaderboard with its scores.
 
-    `vectors` are ``(entries, total)``: the scores of each entry, condition after condition, NaN where there is none; of
-    float32, or of float64 where that is too coarse. `source` is a digest of both.
+    `vectors` ``(entries, total)``: the scores of each entry, condition after condition, NaN where there is none; in
+    float32, or in float64 where float32 is too coarse. `source`: a digest of the comparison and its scores.
     """
 
     def __init__(self, leaderboard: Leaderboard, comparison: Comparison, vectors: npt.NDArray[np.floating]) -> None:
@@ -38,7 +38,7 @@ class Scores:
 
     @cached_property
     def differences(self) -> Differences:
-        """The differences of all pairs of entries, with intervals that hold at once."""
+        """The differences of all pairs of entries, with simultaneous intervals."""
         return pairwise_intervals(self.comparison, self.vectors)
 
     @cached_property
@@ -114,7 +114,10 @@ CONDITIONS = "conditions-"
 
 
 def with_conditions(leaderboard: Leaderboard, scores: Sequence[Scores]) -> Leaderboard:
-    """Return the leaderboard with a further table for each kind and set of facets: a row per entry and condition."""
+    """Return the leaderboard with further tables that have a row for each entry and condition.
+
+    There is a table for each kind of entry and each set of facets.
+    """
     groups: dict[tuple[str, tuple[str, ...]], list[Scores]] = {}
     for score_set in scores:
         if score_set.comparison.conditions:

@@ -13,7 +13,7 @@ from imharness_leaderboard.methods import statistics
 from imharness_leaderboard.texts import CLAIMS, ON_SITE, STUDIES, glossary, sections, studies
 
 Found = list[str]
-"""Text, what it is, the address of its page, and further words by which it is found."""
+"""An item: its text, its kind, the address of its page, and further words by which it is found."""
 
 
 PAGES = (

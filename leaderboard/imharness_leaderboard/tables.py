@@ -43,12 +43,14 @@ def with_order(leaderboard: Leaderboard) -> Leaderboard:
     def place(label: str) -> tuple[int, str]:
         return order.get(label, order.get(id_of(label), len(order))), label
 
-    def turned(table: Table) -> Table:
+    def sorted_matrix(table: Table) -> Table:
         rows, columns = sorted(table.rows, key=lambda row: place(row.label)), table.columns
         named = sorted(columns, key=lambda column: place(column.label))
         return table.model_copy(update={"rows": tuple(rows), "columns": tuple(named)})
 
-    ordered_tables = [turned(table) if table.shading and not table.ranked_by else table for table in leaderboard.tables]
+    ordered_tables = [
+        sorted_matrix(table) if table.shading and not table.ranked_by else table for table in leaderboard.tables
+    ]
     return leaderboard.model_copy(update={"tables": tuple(ordered_tables)})
 
 
@@ -104,7 +106,7 @@ def why(value: Value | None) -> str:
 def headline(leaderboard: Leaderboard) -> dict[str, str] | None:
     """Return the first row of a track's main table with a sentence about its score, or None where it has no score.
 
-    Keys: ``label`` of the row, ``entry`` (the kind of thing that is ranked) and ``text``. While tasks are waiting,
+    Keys: ``label`` of the row, ``entry`` (what is ranked, such as "defense") and ``text``. While tasks are waiting,
     nothing is called the first.
     """
     main = leaderboard.tables[0] if leaderboard.tables and not leaderboard.waiting else None
@@ -137,7 +139,7 @@ def _rivals(table: Table, tied: list[str]) -> str:
 
 
 def legend(leaderboard: Leaderboard, table: Table) -> list[str]:
-    """Return how the marks of a table were found: a sentence for each kind of unit, and one on untested columns."""
+    """Return sentences on how numbers are marked: one for each kind of unit, and one on columns that are not tested."""
     tests = [_tested(comparison) for key, comparison in _behind(leaderboard, table).items() if key in table.not_worse]
     marks = marks_of(leaderboard, table)
     apart = marks.untested(table.columns)
@@ -147,6 +149,7 @@ def legend(leaderboard: Leaderboard, table: Table) -> list[str]:
 
 
 def _behind(leaderboard: Leaderboard, table: Table) -> dict[str, Comparison]:
+    """Return key of a column -> the comparison behind its numbers."""
     return {c.column: c for c in leaderboard.comparisons if c.table == table.id}
 
 
@@ -159,7 +162,7 @@ def _tested(comparison: Comparison) -> str:
 
 
 def _too_few(comparison: Comparison) -> str:
-    """Return why no difference can be told, however large; empty where one can be."""
+    """Return why no two rows can be separated, however large their difference; empty where they can be."""
     sources = comparison.clusters or comparison.unit_sets
     what = (comparison.cluster_unit or "source") if comparison.clusters else comparison.unit
     size = len({name for names in sources for name in names})

@@ -1,7 +1,7 @@
-"""The pages of the documentation that the site shows, from the Markdown that the docs have.
+"""Shows some pages of the documentation on the site, from their Markdown.
 
-They are who wins, the glossary, what the papers claim, and the studies on real data. A link to another page of the
-documentation stays where the site has that page, and is plain text elsewhere.
+They are the rules of rankings, the glossary, what the papers claim, and the studies on real data. A link to another
+page of the documentation stays if the site has that page; else its text stays without a link.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ ORDINARY = {
     "unit",
     "utility",
 }
-"""Terms that pages use so often, and so nearly as everybody does, that no link helps."""
+"""Terms that get no link: pages use them often, and nearly in their ordinary sense."""
 _UNSEEN = re.compile(r"^(?:<!--.*?-->|```\{toctree\}.*?^```)[ \t]*\n|<!--.*?-->", re.DOTALL | re.MULTILINE)
-"""What generates parts of a page, where numbers are from, and what builds the menu of the documentation."""
+"""Text of a page that readers do not see: comments, and the menu of the documentation."""
 _TERM = re.compile(r"\*\*(?P<name>[^*]+?)\.\*\*\s*(?P<text>.+)", re.DOTALL)
 
 
@@ -128,9 +128,10 @@ def _anchor(title: str) -> str:
 
 
 def _html(tokens: list[Token], page: str, title: str = "") -> Markup:
-    """Return tokens as HTML, with links that lead to pages of the site alone, and with tables that can be scrolled.
+    """Return tokens as HTML, with links to pages of the site alone, and with tables that can be scrolled.
 
-    `title` is the heading above them. Of HTML only superscripts are taken over.
+    `page`: the page of the documentation; `title`: the heading above the tokens. HTML within the Markdown is shown as
+    text, except for superscripts and parts that can be folded.
     """
     for token in tokens:
         token.children = list(_linked(token.children or [], page)) if token.type == "inline" else token.children
@@ -179,7 +180,7 @@ def _linked(tokens: list[Token], page: str) -> Iterator[Token]:
 
 
 def _on_site(address: str, page: str) -> str:
-    """Return where a link of the documentation leads on the site; empty where the site does not have that page."""
+    """Return the address on the site of a link of the documentation; "" where the site does not have that page."""
     if address.startswith("https://"):
         return address
     file, _, fragment = address.partition("#")
@@ -191,12 +192,13 @@ def _on_site(address: str, page: str) -> str:
 _TAG = re.compile(r"(<(?:[^>\"']+|\"[^\"]*\"|'[^']*')*+>)")
 _NAME = re.compile(r"</?([a-z0-9]*)")
 _OPEN, _SHUT, _PLAIN = range(3)
+"""Elements of running text; elements in which nothing is linked; and elements whose text stays as it is."""
 _ROLES = {
     **dict.fromkeys(("p", "li", "dd", "figcaption"), _OPEN),
     **dict.fromkeys(("a", "button", "h1", "h2", "h3", "h4", "label", "nav", "summary"), _SHUT),
     **dict.fromkeys(("code", "option", "pre", "script", "svg", "title"), _PLAIN),
 }
-"""Elements of running text; those in which nothing is linked; and those whose text stays as it is."""
+"""Name of an element -> its role."""
 
 
 @cache
@@ -231,7 +233,7 @@ def finished(page: str, root: str) -> str:
         seen.add(term.name)
         return f'<a class="term" href="{root}glossary.html#{term.anchor}">{match[0]}</a>'
 
-    out, depth = [], [0, 0, 0]
+    out, depth = [], [0, 0, 0]  # how many elements of each role are open
     for piece in _TAG.split(main):
         if piece.startswith("<"):
             tag_match = _NAME.match(piece)

@@ -62,8 +62,15 @@ class Foolbox(LibraryAttack):
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             attack = kind(**settings)
-            attack.get_random_start = lambda x0, radius: PyTorchTensor(x0.raw + self._start(images, rng))
-            attack.get_loss_fn = lambda model, labels: lambda x: PyTorchTensor(target(x.raw).sum())
+
+            def random_start(x0: PyTorchTensor, radius: float) -> PyTorchTensor:
+                return PyTorchTensor(x0.raw + self._start(images, rng))
+
+            def score(x: PyTorchTensor) -> PyTorchTensor:
+                return PyTorchTensor(target(x.raw).sum())
+
+            attack.get_random_start = random_start
+            attack.get_loss_fn = lambda model, labels: score
             placeholder_labels = Misclassification(PyTorchTensor(torch.zeros(len(images), device=images.device)))
             return attack.run(model, PyTorchTensor(images), placeholder_labels, epsilon=self.radius).raw.detach()
 
@@ -73,8 +80,9 @@ class Foolbox(LibraryAttack):
         """Return a random change of each image, uniform in the ball."""
         if self.info.norm == "linf":
             return self.radius * (2 * rng.uniform(*images.shape[1:]) - 1)
-        way, size = rng.normal(*images.shape[1:]), rng.uniform(1, 1, 1) ** (1 / images[0].numel())
-        return self.radius * size * way / torch.linalg.vector_norm(way.flatten(1), dim=1).view(-1, 1, 1, 1)
+        direction, length = rng.normal(*images.shape[1:]), rng.uniform(1, 1, 1) ** (1 / images[0].numel())
+        norm = torch.linalg.vector_norm(direction.flatten(1), dim=1).view(-1, 1, 1, 1)
+        return self.radius * length * direction / norm
 
 
 @hookimpl

@@ -41,9 +41,9 @@ INFOS = attack_infos(
 class TwoLogits(nn.Module):
     """A metric as a classifier of images ``(N, 3, H, W)``: logits ``(N, 2)`` of "low score" and "high score".
 
-    With the score s, in units of its range from -1/2 to 1/2, the logits are -s and s. The cross-entropy of class 0 is
-    log(1 + exp(2 s)), which grows with the score alone, and its gradient is the score's times a number in (1/4, 3/4)
-    within the range: it does not vanish, as it would with logits of a size.
+    With the score s, scaled such that its range is from -1/2 to 1/2, the logits are -s and s. The cross-entropy of
+    class 0 is log(1 + exp(2 s)), which rises with s. Its gradient is that of s times 2 / (1 + exp(-2 s)), between 0.5
+    and 1.5 within the range; it cannot vanish, as it would with large logits.
     """
 
     def __init__(self, target: Target, device: torch.device) -> None:

@@ -1,4 +1,4 @@
 """Data that ships inside scikit-image and scikit-learn: no download, no network."""
 
 PLUGIN_MODULES = ("cnn_pairs", "digits", "folder_ladder", "pairs", "photographs")
-"""The modules with plugins; every module of a package is one."""
+"""The modules with plugins."""

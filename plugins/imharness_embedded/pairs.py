@@ -1,4 +1,4 @@
-"""Forced choices of known order on the photographs that ship with the packages that are required."""
+"""Forced choices whose order is known, on photographs that ship with required packages."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -122,31 +122,38 @@ class CrossedPairs(ImageDataset):
         versions = [images, *(self._distorted(images, stems, family, end) for family in KINDS for end in ENDS)]
         families = ["", *(family for family in KINDS for _ in ENDS)]
         groups = [f"{stem}-{family}" if family else "" for stem in stems for family in families]
-        ends, n = ["", *list(ENDS) * len(KINDS)], len(stems)
-        of = [stem for stem in stems for _ in families]
+        ends, count = ["", *list(ENDS) * len(KINDS)], len(stems)
+        photographs = [stem for stem in stems for _ in families]
         columns = {
-            "reference": of,
-            "photograph": of,
-            "family": families * n,
+            "reference": photographs,
+            "photograph": photographs,
+            "family": families * count,
             "group": groups,
-            "choice": [-1, *[0, 1] * len(KINDS)] * n,
-            "judge": [float("nan"), *[0.0, 0.0] * len(KINDS)] * n,
-            "judges": [0] * len(of),
+            "choice": [-1, *[0, 1] * len(KINDS)] * count,
+            "judge": [float("nan"), *[0.0, 0.0] * len(KINDS)] * count,
+            "judges": [0] * len(photographs),
         }
-        names = [f"{group}-{end}" if end else stem for stem, group, end in zip(of, groups, ends * n, strict=True)]
+        names = [
+            f"{group}-{end}" if end else stem
+            for stem, group, end in zip(photographs, groups, ends * count, strict=True)
+        ]
         return image_set(names, _in_turn(versions), columns, PROXY)
 
     def _distorted(self, images: Images, stems: list[str], family: str, end: str) -> Images:
-        """Return every image after one distortion of a family, milder or stronger as `end` says."""
+        """Return every image after one distortion of a family, milder or stronger as `end` says.
+
+        The mild distortions go round the family, image by image. The strong one is 1 to n - 1 places further in the
+        family of n; how many changes after each round, so that every pair of distortions occurs.
+        """
         kinds, (low, high) = KINDS[family], self.mild if end == "mild" else self.strong
-        turn = 0 if end == "mild" else 1
+        count = len(kinds)
+        chosen = []  # the number of each image's distortion
+        for i in range(len(stems)):
+            further = 1 + i // count % (count - 1) if end == "strong" else 0
+            chosen.append((i + further) % count)
         out = images.clone()
         for number, kind in enumerate(kinds):
-            rows = [
-                i
-                for i in range(len(stems))
-                if (i + turn * (1 + i // len(kinds) % (len(kinds) - 1))) % len(kinds) == number
-            ]
+            rows = [i for i, other in enumerate(chosen) if other == number]
             streams = ImageRng([derive_seed("crossed-pairs", stems[i], family, end, self.size) for i in rows])
             severity = low + (high - low) * streams.uniform(1)[:, 0]
             out[rows] = DISTORTIONS[kind](images[rows], severity, streams).clamp(0, 1)
@@ -154,7 +161,7 @@ class CrossedPairs(ImageDataset):
 
 
 def _in_turn(versions: Iterable[Images]) -> np.ndarray:
-    """Return the images of several batches in turn, the first of each, then the second, uint8 ``(n, h, w, 3)``."""
+    """Return the first image of each batch, then the second image of each, and so on, uint8 ``(n, h, w, 3)``."""
     pixels = [version.mul(255).round().byte().permute(0, 2, 3, 1) for version in versions]
     return torch.stack(pixels, dim=1).flatten(0, 1).numpy()
 

@@ -5,7 +5,8 @@ of the distortion. The ladder follows KADID-10k (Lin et al., QoMEX 2019): five s
 
 No shipped weights were trained on the test photographs. Astronaut, chelsea, rocket (scikit-image), china (scikit-learn)
 and grace_hopper (matplotlib) are in colour; clock_motion (blurred by motion), moon, page (of a book) and text
-(handwriting), of scikit-image, are grey. Its task and microaneurysms are left out: most of their crops show nothing.
+(handwriting), of scikit-image, are grey. Its images cell and microaneurysms are left out, as most crops of them show
+nothing.
 """
 
 import functools
@@ -79,7 +80,7 @@ def sources_in(folder: str) -> tuple[str, ...]:
 
 
 def titles(sources: Sequence[str]) -> list[str]:
-    """Return a name of its own for each photograph: its file's, without the ending unless another one has it, too."""
+    """Return a distinct name for each photograph: the name of its file, or its path where two files share a name."""
     stems = [Path(source).stem for source in sources]
     base = os.path.commonpath([str(Path(source).parent) for source in sources]) if len(set(stems)) < len(stems) else ""
     return [os.path.relpath(source, base) if base else stem for source, stem in zip(sources, stems, strict=True)]
@@ -178,7 +179,7 @@ class SeverityLadder(ImageDataset):
         return held_out(self.size) if self.split == "test" else (*TRAIN, *TEXTURES)
 
     def rungs(self, crop: int) -> list[tuple[str, int]]:
-        """Return the distortion and the severity of each image made of a crop, counted from 0; severity 0 is clean."""
+        """Return (distortion, severity) of each image made of the crop with this number; severity 0 is clean."""
         names = list(FAMILIES)
         if self.rotating:
             return [("clean", 0), *((names[(crop + turn) % len(names)], s) for turn, s in enumerate(self.severities))]
@@ -225,7 +226,10 @@ class Pictures(SeverityLadder):
         return tuple(str(path) for path in sorted(PICTURES.glob("*.jpg")))
 
     def rungs(self, crop: int) -> list[tuple[str, int]]:
-        """Return the one distortion of a crop: severities change with every crop, distortions after all severities."""
+        """Return (distortion, severity) of each image that is made of the crop with this number: one, or all if graded.
+
+        The severity changes from crop to crop; the distortion changes once every severity has had its turn.
+        """
         severities = (0, *self.severities)
         family = list(FAMILIES)[crop // len(severities) % len(FAMILIES)]
         turns = len(severities) if self.graded else 1

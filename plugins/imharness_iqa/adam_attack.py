@@ -16,6 +16,7 @@ STRENGTHS = {
 
 
 Loss = Callable[[Images, Target], Callable[[Images], torch.Tensor]]
+"""Clean images and the target -> a function that returns the loss of images ``(N, 3, H, W)``, ``(N,)``."""
 
 
 class AdamAttack(Attack):
@@ -31,10 +32,10 @@ class AdamAttack(Attack):
         return Budget(queries=self.iterations)
 
     def descend(self, loss: Loss, mask: Callable[[Images], torch.Tensor] | None = None) -> Perturb:
-        """Return the attack that minimises ``loss(images, target)``, a function ``(N, 3, H, W)`` -> ``(N,)``.
+        """Return the attack that minimises the function ``loss(images, target)``, from the clean images on.
 
-        `mask`: images -> the factor by which the gradient is multiplied before Adam sees it. NaN in a gradient counts
-        as zero.
+        `mask`: clean images -> the factor by which gradients are multiplied before Adam sees them, ``(N, 1 or 3, H,
+        W)``; without it, 1. NaN in a gradient counts as zero.
         """
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:

@@ -39,7 +39,11 @@ NUMBERS = {"score", "mos"}
 
 
 class Attacked(NamedTuple):
-    """Attacked images of one task: facts by column, the originals, a function that loads by position, and scores."""
+    """The attacked images of one task.
+
+    `facts`: what all of them have in common, by column of `COLUMNS`. `images`: the originals. `load` returns attacked
+    images by position; `scores`: their scores.
+    """
 
     facts: Mapping[str, str]
     images: ImageSet
@@ -75,7 +79,7 @@ def write(out: Path, tasks: Iterable[Attacked], licence: str) -> int:
 
 
 def _facts_of(images: ImageSet, position: int) -> dict[str, str]:
-    """Return what is known of an original."""
+    """Return the facts about an original: opinion score, photograph and proxy."""
     score = float(images.columns["mos"][position])
     photograph = photographs_of(images)[position]
     return {"mos": "" if math.isnan(score) else repr(score), "photograph": photograph, "proxy": images.proxy}
@@ -141,7 +145,7 @@ def _save(path: Path, image: torch.Tensor) -> str:
 
 
 def _slug(text: str) -> str:
-    """Return a part of a file name; a digest separates texts that differ in other signs alone."""
+    """Return a text as a part of a file name; if signs are replaced, a digest keeps different texts apart."""
     plain = re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")
     return plain if plain == text else f"{plain[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

@@ -1,5 +1,7 @@
-"""Attacked images that exist, in a folder with an index: as `harness iqa export` writes it, or as the authors of
-Guardians of Image Quality keep theirs, ``[PRESET/]ATTACK/METRIC/IMAGE.png`` with the originals elsewhere.
+"""A folder of attacked images that exist already, and its index.
+
+The folder is one that `harness iqa export` wrote, or is laid out as the images of the authors of Guardians of Image
+Quality are: ``[PRESET/]ATTACK/METRIC/IMAGE.png``, with the originals in another folder.
 """
 
 import csv
@@ -19,16 +21,19 @@ from imharness_iqa.folders import read_scores
 
 NEEDED = ("file", "original", "name", "metric", "attack", "strength")
 OPTIONAL = ("dataset", "knows", "mos", "photograph", "proxy")
+"""The columns of an index."""
 NAMES, SCORES = ("image_name", "image", "name", "filename"), ("MOS", "mos", "score")
+"""What the columns of a table of opinion scores may be called."""
 HOW = "harness iqa import-images FOLDER"
 JPEG = b"\xff\xd8\xff"
+"""The first bytes of a JPEG file."""
 PUBLISHED = {"koncept": "koncept512"}
 """Folders of metrics in the layout of Guardians of Image Quality that have another name than the metric has here."""
 Value = TypeVar("Value")
 
 
 class Condition(NamedTuple):
-    """What images were attacked for and with: the label of a metric, an attack, and a strength, as the index has it."""
+    """The metric (its label) that images were attacked on, the attack, and its strength as the index names it."""
 
     metric: str
     attack: str
@@ -37,9 +42,10 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class AttackedFolder:
-    """`originals`: file -> its facts by column; `attacked`: condition -> original file -> attacked file.
+    """The content of an index.
 
-    `knowing`: how many images were attacked with knowledge of a defense; they are left out.
+    `originals`: file -> its facts by column; `attacked`: condition -> original file -> attacked file. `knowing`: how
+    many images were attacked with knowledge of a defense; these are in neither of the two.
     """
 
     originals: Mapping[str, Mapping[str, str]]
@@ -48,16 +54,16 @@ class AttackedFolder:
 
     @property
     def sets(self) -> list[list[str]]:
-        """The sets of originals that conditions have, the largest first: attacks may have seen only some of them."""
+        """The different sets of originals, the largest first: each condition has one, as an attack may lack images."""
         distinct = {tuple(sorted(files)) for files in self.attacked.values()}
         return [list(files) for files in sorted(distinct, key=lambda files: (-len(files), files))]
 
     def set_of(self, condition: Condition) -> int:
-        """Return the number of the set of originals that a condition has."""
+        """Return the number of a condition's set of originals in `sets`."""
         return self.sets.index(sorted(self.attacked[condition]))
 
     def strengths(self, metric: str, attack: str, number: int) -> list[str]:
-        """Return the strengths at which an attack on a metric has the originals of a set, as the index orders them."""
+        """Return the strengths of an attack on a metric that have the set of originals with this number, in order."""
         return [
             condition.strength
             for condition in self.attacked
@@ -66,12 +72,12 @@ class AttackedFolder:
 
 
 def attack_name(label: str) -> str:
-    """Return the name of an attack as a setting of a label can have it: with parentheses in place of brackets."""
+    """Return the name of an attack with parentheses in place of brackets, which the settings of a label cannot have."""
     return label.replace("[", "(").replace("]", ")")
 
 
 def attacked_folder(folder: Path) -> AttackedFolder:
-    """Return what an index lists; raises `Unavailable` without an index, `UsageError` that names a line."""
+    """Return the content of a folder's index; raises `Unavailable` without one, `UsageError` for a wrong line."""
     index = folder / INDEX
     if not index.is_file():
         raise Unavailable(f"{folder} has no {INDEX}", HOW)
@@ -81,6 +87,7 @@ def attacked_folder(folder: Path) -> AttackedFolder:
 
 @functools.lru_cache(maxsize=8)
 def _read(index: Path, size: int, modified: int) -> AttackedFolder:
+    """Return the content of an index; a file of another size or time is read again."""
     table = read_csv(index)
     if missing := [name for name in NEEDED if not table.column(name)]:
         raise UsageError(f"{index} has no column {missing[0]}; it needs {', '.join(NEEDED)}.")
@@ -113,7 +120,7 @@ def _read(index: Path, size: int, modified: int) -> AttackedFolder:
 
 
 def _with_unique_names(originals: Mapping[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-    """Return the originals; those of several data sets that share a name get that of their data set before it."""
+    """Return the originals; where several have one name, the name of the data set is put before it."""
     counts: dict[str, int] = {}
     for facts in originals.values():
         counts[facts["name"]] = counts.get(facts["name"], 0) + 1
@@ -155,7 +162,7 @@ def index_of(folder: Path, originals: Path, scores: Path | None, metrics: Mappin
 
 
 def _by_stem(where: Path, values: Iterable[tuple[Path, Value]]) -> dict[str, Value]:
-    """Return name without its extension -> value; raises `UsageError` for two files of one name."""
+    """Return the values by the file name without extension; raises `UsageError` where two files share that name."""
     stems: dict[str, Path] = {}
     by_stem: dict[str, Value] = {}
     for path, value in values:
@@ -184,7 +191,10 @@ def _laid_out(folder: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
 
 
 def lossy_files(folder: Path, listed: AttackedFolder) -> list[str]:
-    """Return the attacked files that are JPEG by their first bytes, whatever they are called; raises `UsageError`."""
+    """Return the attacked files that are JPEG by their first bytes, whatever their names say.
+
+    Raises `UsageError` for a file that cannot be read.
+    """
     files = dict.fromkeys(file for attacked in listed.attacked.values() for file in attacked.values())
     lossy = []
     for file in files:
@@ -217,11 +227,12 @@ def indexed(
     renamed: Sequence[str],
     installed: Callable[[str, str], Component],
 ) -> AttackedFolder:
-    """Return what a folder holds; one without an index gets one, see `index_of`.
+    """Return the content of a folder's index, and write the index first if there is none, see `index_of`.
 
-    `renamed`: ``folder=metric``. `installed` finds metrics and says which are near where there is none.
+    `renamed`: texts ``FOLDER=METRIC``, for folders that are not called like their metric. `installed`: finds a
+    component by kind and name, and raises an error with similar names where there is none.
     """
-    options = {"--originals": originals, "--mos": scores, "--metric": renamed}
+    options = {"--originals": originals, "--mos": scores, "--metric-name": renamed}
     unused = [option for option, value in options.items() if value]
     if unused and (folder / INDEX).is_file():
         raise UsageError(
@@ -235,7 +246,7 @@ def indexed(
         for pair in renamed:
             name, equals, metric = pair.partition("=")
             if not (name and equals and metric):
-                raise UsageError(f"cannot read --metric {pair!r}; write FOLDER=NAME.")
+                raise UsageError(f"cannot read --metric-name {pair!r}; write FOLDER=NAME.")
             named[name] = metric
         folders = {metric for _, (_, _, metric) in _laid_out(folder)}
         labels = {name: installed("metric", named.get(name, name)).label for name in sorted(folders)}
@@ -244,7 +255,7 @@ def indexed(
 
 
 def profile(folder: Path, listed: AttackedFolder, defenses: Sequence[str]) -> str:
-    """Return the profile of a run that evaluates defenses on the images of a folder, all of them without any named."""
+    """Return the profile of a run that evaluates `defenses`, or else all of them, on the images of a folder."""
     metrics = dict.fromkeys(condition.metric for condition in listed.attacked)
     attacks = dict.fromkeys(condition.attack for condition in listed.attacked)
     select = {

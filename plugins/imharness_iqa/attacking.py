@@ -30,7 +30,7 @@ ALONE, AGAINST = (attack, evaluate), (attack_compared, evaluate_compared)
 
 
 class AttackOptions(Protocol):
-    """What the track's options say of attacks."""
+    """The options of the track that the planning of attacks reads; see `IqaTrack`."""
 
     adaptive: tuple[str, ...]
     adaptive_defenses: tuple[str, ...]
@@ -48,12 +48,14 @@ class PlannedAttack:
     """The tasks of one attack at one strength, on one metric.
 
     Args:
-        track: what the track's options say of attacks.
+        track: the track's options on attacks.
         condition: plans tasks with the roles dataset and metric.
-        attack, metric, strength: what attacks what, and how strongly.
+        attack: the attack.
+        metric: the metric that it attacks.
+        strength: the name of its strength.
         presets: calibrated strengths, by the ids of an attack and a metric.
         distances: the measures of the change of an image, by name.
-        tested: the data sets of the run, with which those that train an attack must share no photograph.
+        tested: the data sets of the run; images that an attack is trained on must not share photographs with them.
         cleaned: label of a defense -> the task of the step `purify`.
     """
 
@@ -84,9 +86,11 @@ class PlannedAttack:
         self.names = {"method": attack.label, "strength": strength}
 
     def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
-        """Plan the images that are attacked once for all defenses, and through each defense; return the former.
+        """Plan the attacks; return the task of the images that are attacked once for all defenses, without any.
 
-        `present`: the defenses that are on this machine, behind which the step `transfer` scores all of the latter.
+        These images are scored behind each of `defenses`. An adaptive attack is made again through each defense.
+        `present`: the defenses that are on this machine; the step `transfer` scores images that were attacked through
+        one of them behind all of them.
         """
         shared, through = self._images(), {}
         for defense in defenses:
@@ -107,9 +111,10 @@ class PlannedAttack:
         return shared
 
     def plan_around(self, around: Sequence[Mapping[str, Component]], shared: Planned) -> None:
-        """Plan attacks that do not know a metric which was trained or whose scores are mapped, and attacks that do.
+        """Plan the scores by defended metrics: those that a training defense trained, or whose scores a control maps.
 
-        `around`: the roles of each such defense, which leaves images as they are.
+        Images are attacked without knowledge of the defense (`shared`), and with it. `around`: the roles of each such
+        defense, which leaves images as they are.
         """
         for roles in around:
             self._score(shared, adaptive=False, **roles)
@@ -136,7 +141,7 @@ class PlannedAttack:
         return stand_in(self.condition, defense) if self.attack.info.access == "white_box" else {}
 
     def _images(self, samples: int = 1, **through: Component) -> Planned:
-        """Plan the attack on the metric, or through the defense that is given."""
+        """Plan the attack on the metric; `through`: the roles of a defense that it knows, if any."""
         options = self._options(samples, through)
         needs = self._fitted(options, through)
         if not self.strength_known:
@@ -155,7 +160,7 @@ class PlannedAttack:
         return {"fitted": self.condition.task(fit, roles, options=fitting, measures=measures)}
 
     def _calibrated(self) -> Planned:
-        """Plan the measurement of all strengths of the attack on the metric alone: it serves all data sets."""
+        """Plan the calibration: one task finds all strengths of the attack on the metric, for all data sets."""
         options = self._options(1, {})
         training_set = training_split(self.condition.component("dataset", self.track.calibration_dataset))
         measured = {name: self.measures["distance"][name] for name in ("linf", self.attack.info.distortion)}
@@ -165,7 +170,7 @@ class PlannedAttack:
         )
 
     def _tested(self, training_set: Component) -> dict[str, Component]:
-        """Return the tested data sets that may share photographs with a data set, by role."""
+        """Return the tested data sets of the kind of a training set, by role: they may share photographs with it."""
         alike = [dataset for dataset in self.tested if dataset.info.id == training_set.info.id]
         return {str(number): dataset for number, dataset in enumerate(alike)}
 
@@ -182,9 +187,9 @@ class PlannedAttack:
 
 
 def stand_in(planner: Planner, defense: Purification) -> dict[str, Component]:
-    """Return the purification whose gradient white-box attacks use instead of the defense's, by role, if any.
+    """Return the purification whose gradient white-box attacks use in place of the defense's, by role, if any.
 
-    A field that both have gets the defense's value.
+    It gets the values of the fields that it shares with the defense, such as the quality of JPEG.
     """
     if defense.info.differentiable or not defense.info.stand_in:
         return {}
@@ -196,7 +201,7 @@ def stand_in(planner: Planner, defense: Purification) -> dict[str, Component]:
 def strengths_of(
     attack: BaseAttack, dataset: ImageDataset, metric: NoReferenceMetric | FullReferenceMetric, strengths: Sequence[str]
 ) -> Sequence[str]:
-    """Return the strengths to plan: `strengths`, or those of images that exist for the data set and the metric."""
+    """Return the strengths to plan: `strengths`, or those of images that exist already for the data set and metric."""
     if not isinstance(attack, Recorded):
         return strengths
     if not isinstance(dataset, AttackedOriginals) or dataset.path != attack.path or not attack.is_here():
@@ -205,11 +210,11 @@ def strengths_of(
 
 
 def _may_know(attack: BaseAttack, adaptive: Sequence[str]) -> bool:
-    """Return whether an attack is also made with knowledge of defenses; images that exist are what they are."""
+    """Return whether an attack is also made with knowledge of defenses; images that exist already are not."""
     return named(attack, adaptive) and not isinstance(attack, Recorded)
 
 
 def named(component: Component, names: Sequence[str]) -> bool:
-    """Return whether names, of which ``*`` is all and ``!name`` an exception, select a component, by id or label."""
+    """Return whether `names` select a component by id or label; ``*`` selects all, ``!name`` excludes one."""
     identifiers = {component.info.id, component.label}
     return bool(({"*"} | identifiers) & set(names)) and not {f"!{name}" for name in identifiers} & set(names)

@@ -1,17 +1,24 @@
-"""Audits the gradients of defenses: attacks of which one must not do better than another are compared by image.
+"""Audits the gradients of defenses: a stronger attack must gain at least as much as a weaker one, image by image.
+
+Each check has two numbers for each image: the `gain` of the stronger attack, and the `floor`, which is the gain of the
+weaker one. A check fails where the gain stays below the floor: the gradient then misleads attacks.
 
 After Athalye, Carlini & Wagner, "Obfuscated Gradients Give a False Sense of Security" (ICML 2018), section 3.1, and
-Carlini et al., "On Evaluating Adversarial Robustness" (2019), section 5. A white-box attack through the defense is
-compared with attacks that must not do better: one with half its steps, one by queries alone, one made without the
-defense, and one with the gradient of the identity instead of the defense's own. An attack that goes on from there
-without a bound must gain at least as much as pasting another image of the set. If the defense is random, twice the
-draws must not do better. Scores beyond the metric's bounds count as the bound. A query is one draw of a random defense.
+Carlini et al., "On Evaluating Adversarial Robustness" (2019), section 5. The stronger attack is a white-box attack
+through the defense. The weaker ones are the same attack with half its steps, an attack by queries alone, an attack made
+without the defense, and an attack with the gradient of the identity instead of the defense's own. Two checks are
+different: an attack that goes on from there without a bound must reach the highest clean score of the set, as pasting
+that image would; and for a random defense, twice the draws must not gain more. Scores beyond the metric's bounds count
+as the bound. A query is one draw of a random defense.
 
-A purification's gradient is also compared with the purification itself, at random projections
-(`imharness.tracks.follow` says what that costs and finds), on clean images and where an attack along it has led: the
-lesser cosine is the gain, and the least cosine of an honest gradient the floor. What keeps its output although the
-image changes has looked it up, unless it does so where it cannot know the image, too, as a codec does; and so has what
-shows detail that did not come with the image. The gain is 1 for an image of which neither holds, and the floor is 1.
+Two more checks ask a purification itself:
+
+- Random projections: does its gradient say what the purification does? The gain is the cosine of the two
+  (`imharness.tracks.follow` says what that costs and finds), the smaller one of that at the clean image and that at the
+  attacked image. The floor is the least cosine of an honest gradient.
+- Look-up: does it answer with stored pictures? It does if its output stays although the image changes, or if it shows
+  detail that did not come with the image. A codec keeps its output, too, but also for an image that it cannot know;
+  that does not count. The gain is 0 for an image that was looked up and 1 for another one, and the floor is 1.
 """
 
 from collections.abc import Callable
@@ -37,10 +44,11 @@ from imharness_iqa.steps import (
 )
 
 SEARCH, IDENTITY = "search", "identity"
-"""The roles of the black-box attack and of the purification that does nothing."""
+"""The roles of the black-box attack, and of the purification that does nothing."""
 MARGIN = 0.02
 """The smallest difference of gains that counts, as a share of the metric's range."""
 PARTS = ("floor", "gain")
+"""The two numbers of a check."""
 UNBOUNDED, PROJECTIONS, LOOK_UP = "unbounded radius", "random projections", "look-up"
 
 
@@ -61,13 +69,14 @@ def unaware(context: StepContext) -> StepResult:
 @step(version="10", shared=True, doing="auditing the gradient of {defense}")
 def audit(context: StepContext) -> StepResult:
     """Return for each check and image an attack's gain and the floor for it, as shares of the metric's range."""
-    images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
-    few, search, metric = (context.component(role) for role in ("attack", SEARCH, "metric"))
+    images, many_steps, samples = _audited(context), _longer(context), int(context.options["samples"])
+    few_steps, search, metric = (context.component(role) for role in ("attack", SEARCH, "metric"))
     transferred = stored_images(images, context.need("unaware"))
     purifies, whose = TUNED not in context.roles, gradient(context)
     lower, upper = metric.bounds
 
     def scored(positions: list[int], batch: torch.Tensor) -> torch.Tensor:
+        """Return the defended scores ``(N,)``, higher is better, in units of the metric's range."""
         score = context.build(scorer(context))(purified(context, images, positions, batch))
         return metric.closeness * score.clamp(lower, upper) / (upper - lower)
 
@@ -77,36 +86,41 @@ def audit(context: StepContext) -> StepResult:
         options = {"stand_in": STAND_IN if STAND_IN in context.roles else None, "samples": samples, **defended}
 
         def attacked(start: torch.Tensor, attack: BaseAttack, metric: str, role: str = "attack", **through):
+            """Return attacked images; `metric`, `role`: the roles of metric and attack, `through`: see `target`."""
             target = context.target(metric, names, attack=role, counted=False, **through)
             perturbed = context.build(attack)(start, target, context.rng(names, "attack", attack.label))
             return perturbed.mul(255).round() / 255
 
         def gain(*attack, **through) -> torch.Tensor:
+            """Return how much an attack on the clean images raises the defended scores ``(N,)``."""
             return scored(positions, attacked(batch, *attack, **through)) - clean
 
         role = scorer(context)
-        near = attacked(batch, many, role, **options)
-        far = attacked(near, many.with_parameters(radius=1.0), role, **options)
-        weak, strong = gain(few, role, **options), scored(positions, near) - clean
-        check_pairs = {
+        near = attacked(batch, many_steps, role, **options)
+        far = attacked(near, many_steps.with_parameters(radius=1.0), role, **options)
+        weak, strong = gain(few_steps, role, **options), scored(positions, near) - clean
+        by_queries = gain(search, role, SEARCH, **{**options, "samples": 1})
+        check_pairs = {  # check -> floor and gain
             "more steps": (weak, strong),
-            "black box": (gain(search, role, SEARCH, **{**options, "samples": 1}), strong),
+            "black box": (by_queries, strong),
             "transferred images": (scored(positions, transferred(positions).to(batch.device)) - clean, strong),
             UNBOUNDED: (clean, scored(positions, far) - clean),
         }
         if purifies:
             check_pairs |= _projected(context, names, batch, near)
         if purifies and whose != "identity":
-            check_pairs["identity gradient"] = (gain(few, role, **{**options, "stand_in": IDENTITY}), strong)
+            check_pairs["identity gradient"] = (gain(few_steps, role, **{**options, "stand_in": IDENTITY}), strong)
         if purifies and context.component("defense").info.random:
-            check_pairs["more samples"] = (gain(few, role, **{**options, "samples": 2 * samples}), weak)
+            check_pairs["more samples"] = (gain(few_steps, role, **{**options, "samples": 2 * samples}), weak)
         return {
-            f"{check}/{column}": n for check, pair in check_pairs.items() for column, n in zip(PARTS, pair, strict=True)
+            f"{check}/{column}": numbers
+            for check, pair in check_pairs.items()
+            for column, numbers in zip(PARTS, pair, strict=True)
         }
 
     results = context.map(images, measure)
-    floor = results[f"{UNBOUNDED}/{PARTS[0]}"]
-    floor[:] = floor.max() - floor  # an attack without a radius must reach at least the highest clean score
+    clean_scores = results[f"{UNBOUNDED}/{PARTS[0]}"]  # until here; now what reaching the highest of them would gain
+    clean_scores[:] = clean_scores.max() - clean_scores
     checks = list(dict.fromkeys(name.partition("/")[0] for name in results))
     facts = {
         "name": list(images.names) * len(checks),
@@ -125,41 +139,48 @@ def audit(context: StepContext) -> StepResult:
 def _projected(
     context: StepContext, names: list[str], batch: torch.Tensor, attacked: torch.Tensor
 ) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Follow changes of images through the defense: the floors and gains of two checks."""
-    through = context.as_attacked("defense", stand_in=STAND_IN if STAND_IN in context.roles else None)
+    """Return floor and gain of the checks that ask the purification itself, each ``(N,)``, by check.
+
+    Both the defense and a second build of it draw the same random numbers at each call; the second build has not seen
+    the images that the first one was asked about.
+    """
+    defense = context.component("defense")
+    as_attacked = context.as_attacked("defense", stand_in=STAND_IN if STAND_IN in context.roles else None)
+    second_build, differentiable = defense.build(context.device), defense.info.differentiable
 
     def shown(images: torch.Tensor) -> torch.Tensor:
-        return through(images, context.rng(names, "target"))
+        return as_attacked(images, context.rng(names, "target"))
 
     def fresh(images: torch.Tensor) -> torch.Tensor:
-        return anew(images, context.rng(names, "target"))
+        return second_build(images, context.rng(names, "target"))
 
-    defense = context.component("defense")
-    anew, differentiable = defense.build(context.device), defense.info.differentiable
-    clean, moved_on = (
+    at_clean, at_attacked = (
         follow(shown, shown, images, context.rng(names, purpose), own_gradient=differentiable, fresh=fresh)
         for images, purpose in ((batch, "changes"), (attacked, "changes of attacked images"))
     )
-    misled = torch.maximum(clean.misled, moved_on.misled)
+    misled = torch.maximum(at_clean.misled, at_attacked.misled)  # floor minus cosine, the worse of both
     with torch.no_grad():
-        moved, other = ((b != a).flatten(1).any(dim=1) for a, b in ((batch, attacked), (shown(batch), shown(attacked))))
-    unanswered = moved & ~other
+        clean_output, attacked_output = shown(batch), shown(attacked)
+        input_changed = (attacked != batch).flatten(1).any(dim=1)
+        output_changed = (attacked_output != clean_output).flatten(1).any(dim=1)
+    unanswered = input_changed & ~output_changed
     if unanswered.any():
-        taken_back = elsewhere(shown, fresh, batch, attacked, context.rng(names, "elsewhere")) > TAKEN_BACK
-        unanswered &= taken_back.to(unanswered.device)
-    stored = remembered(*(_moved_back(context, f, names) for f in (shown, fresh)), batch, context.rng(names, "detail"))
-    answered = ~clean.looked_up & ~moved_on.looked_up & ~unanswered.to(clean.answer.device)
-    answered &= (stored <= REMEMBERED).to(answered.device)
+        let_through = elsewhere(shown, fresh, batch, attacked, context.rng(names, "elsewhere")) > TAKEN_BACK
+        unanswered &= let_through.to(unanswered.device)  # takes the change back only where it knows the image
+    builds = (_moved_back(context, build, names) for build in (shown, fresh))
+    stored_detail = remembered(*builds, batch, context.rng(names, "detail"))
+    answered = ~at_clean.looked_up & ~at_attacked.looked_up & ~unanswered.to(at_clean.answer.device)
+    answered &= (stored_detail <= REMEMBERED).to(answered.device)
     return {
-        PROJECTIONS: (clean.least, clean.least - misled),
-        LOOK_UP: (torch.ones_like(clean.answer), answered.double()),
+        PROJECTIONS: (at_clean.least, at_clean.least - misled),
+        LOOK_UP: (torch.ones_like(at_clean.answer), answered.double()),
     }
 
 
 def _moved_back(
     context: StepContext, defense: Callable[[torch.Tensor], torch.Tensor], names: list[str]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a defense that shows pixels where they were."""
+    """Return a defense followed by its inverse, such as the rotation back; as it is if it declares no inverse."""
     undo = context.build("defense", method="inverse")
     if undo is None:
         return defense
@@ -179,12 +200,11 @@ def _longer(context: StepContext) -> BaseAttack:
 
 
 def flags(query: Query) -> dict[str, tuple[str, ...]]:
-    """Return the checks that each defense fails, by its label; its numbers are upper bounds of its robustness.
+    """Return the checks that each defense fails, by the label of the defense; its robustness is then an upper bound.
 
-    A control is not a look-up, whatever it answers.
-
-    A check fails when its attack gains less than the floor: by more than `MARGIN` on average over photographs, and
-    significantly so by the signed-rank test over photographs at `ALPHA`, which needs at least `FEWEST` of them.
+    A check fails when the gain is below the floor: by more than `MARGIN` on average over photographs, and significantly
+    so by the signed-rank test over photographs at `ALPHA`, which needs at least `FEWEST` of them. Controls, such as a
+    flat image, never fail the check for look-ups.
     """
     if "audit" not in query.steps:
         return {}

@@ -17,15 +17,16 @@ import torch
 from imharness.images import Images, Scores
 
 ALPHA, RISING = 0.75, 0.75
+"""The weight of the new step against momentum, and the share of steps that must raise the loss."""
 
 
 def checkpoints(steps: int) -> list[int]:
-    """Return the steps after which step sizes are reconsidered: first at 0.22 of all, then at shrinking gaps."""
-    places, previous, fraction = [], 0.0, 0.22
+    """Return the numbers of the steps after which step sizes are reconsidered: at 0.22 of all, then ever more often."""
+    marks, previous, fraction = [], 0.0, 0.22
     while fraction <= 1:
-        places.append(-(-round(1e6 * fraction * steps) // 1_000_000))  # rounded up, after noise of floats is cut
+        marks.append(-(-round(1e6 * fraction * steps) // 1_000_000))  # rounded up, after noise of floats is cut
         previous, fraction = fraction, fraction + max(fraction - previous - 0.03, 0.06)
-    return sorted(set(places))
+    return sorted(set(marks))
 
 
 def auto_pgd(
@@ -42,11 +43,12 @@ def auto_pgd(
     low, high = (images - radius).clamp(min=0), (images + radius).clamp(max=1)
     shape = (-1, 1, 1, 1)
     step = torch.full((len(images),), first_step * radius, device=images.device)
-    before, now = images, images
+    before, now = images, images  # x_(k-1) and x_k
     value, gradient = _with_gradient(loss, now)
     best, best_value, best_gradient = now, value, gradient
-    checked_value, halved = value, torch.ones_like(value, dtype=torch.bool)  # nothing is stuck at the first checkpoint
-    risen, last_mark = torch.zeros_like(value), 0
+    # of the last checkpoint: its number, the best loss then, and whether the step was halved; `risen` counts since then
+    last_mark, checked_value, risen = 0, value, torch.zeros_like(value)
+    halved = torch.ones_like(value, dtype=torch.bool)  # so that no image is stuck at the first checkpoint
     marks = set(checkpoints(steps))
     for number in range(1, steps + 1):
         z = torch.clamp(now + step.view(shape) * gradient.sign(), low, high)
@@ -68,7 +70,7 @@ def auto_pgd(
             back = halved.view(shape)
             now, gradient = torch.where(back, best, now), torch.where(back, best_gradient, gradient)
             value = torch.where(halved, best_value, value)
-            checked_value, risen, last_mark = best_value, torch.zeros_like(risen), number
+            last_mark, checked_value, risen = number, best_value, torch.zeros_like(risen)
     return best
 
 

@@ -58,9 +58,9 @@ def varied(attack: BaseAttack) -> str:
 
 
 def values(attack: BaseAttack) -> list[float]:
-    """Return ten values of the varied field, evenly spaced in their logarithm, without those that it refuses.
+    """Return the values of the varied field that are tried first: ten, evenly spaced in their logarithm.
 
-    For an integer field they are rounded, to 1 or more, and each stands once, so that there may be fewer.
+    Values that the field refuses are left out. For an integer field they are rounded, to 1 or more, without duplicates.
     """
     field = varied(attack)
     first, last = (float(attack.info.strengths[s][field]) for s in ("weak", "strong"))
@@ -80,7 +80,10 @@ def _accepted(attack: BaseAttack, field: str, value: float) -> bool:
 
 
 def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float], metric: str) -> Preset:
-    """Return the strengths of an attack, given a function that measures its mean distortion."""
+    """Return the strengths of an attack on a metric (its id).
+
+    `distortion_at`: attack with some parameters -> its mean distortion.
+    """
     field, kind = varied(attack), attack.info.distortion
 
     def measured(value: float) -> tuple[float, float]:
@@ -113,28 +116,37 @@ def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float],
 
 
 def _beyond(attack: BaseAttack, tried: Sequence[tuple[float, float]], targets: Sequence[float]) -> float | None:
-    """Return a value past the end that is nearest to a target out of reach; None if there is no such value."""
-    tried_values, tried = {v for v, _ in tried}, _finite(tried)
-    if not tried:
+    """Return a value to try next, if all distortions so far miss a target: one beyond the values that were tried.
+
+    It lies beyond that end whose distortion is nearer to the target. None if no target is missed, or if the attack
+    refuses the value.
+
+    `tried`: pairs of value and mean distortion, by value.
+    """
+    tried_values, measured = {value for value, _ in tried}, _finite(tried)
+    if not measured:
         return None
-    low, high = (pick(distortion for _, distortion in tried) for pick in (min, max))
-    target = next((t for t in targets if not low <= t <= high), None)
+    distortions = [distortion for _, distortion in measured]
+    target = next((t for t in targets if not min(distortions) <= t <= max(distortions)), None)
     if target is None:
         return None
-    value, _ = min(tried[0], tried[-1], key=lambda pair: abs(pair[1] - target))
-    value = value * REACH if value == tried[-1][0] else value / REACH
+    first, last = measured[0], measured[-1]
+    value, _ = min(first, last, key=lambda pair: abs(pair[1] - target))
+    value = value * REACH if value == last[0] else value / REACH
     if isinstance(attack.info.strengths["weak"][varied(attack)], int):
         value = max(1, round(value))
     return value if value not in tried_values and _accepted(attack, varied(attack), value) else None
 
 
 def _finite(tried: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the points with a finite distortion; where no image was changed, the PSNR is infinite."""
+    """Return the pairs of value and distortion whose distortion is finite; the PSNR is not if no image was changed."""
     return [pair for pair in tried if math.isfinite(pair[1])]
 
 
 def mean_distortion(distances: Mapping[str, npt.ArrayLike], kind: str) -> float:
-    """Return the mean over images of the distortion `kind`; `distances` holds it by its name, and `linf`.
+    """Return the mean over images of the distortion `kind`, such as psnr.
+
+    `distances`: each kind of distance by its name, with `linf` among them; one number for each image.
 
     PSNR is averaged over changed images only; it is infinite where no image was changed.
     """
@@ -146,8 +158,7 @@ def mean_distortion(distances: Mapping[str, npt.ArrayLike], kind: str) -> float:
 def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
     """Return the first value at which the line through the measured points meets the target.
 
-    A target that lies beyond all measured distortions, or beside values that changed no image, gets the value that came
-    nearest.
+    If it meets it nowhere, because all distortions miss the target, this is the value whose distortion is nearest.
     """
     for (v0, d0), (v1, d1) in pairwise(_finite(tried)):
         if d0 != d1 and min(d0, d1) <= target <= max(d0, d1):
@@ -165,7 +176,7 @@ def read_presets(path: Path) -> list[Preset]:
 
 
 def write_presets(path: Path, presets: Sequence[Preset]) -> None:
-    """Write presets; those of the same attack and metric are replaced."""
+    """Add presets to a file; they replace those of the same attack and metric."""
     old = {(p.attack, p.metric): p for p in (read_presets(path) if path.is_file() else [])}
     old |= {(p.attack, p.metric): p for p in presets}
     path.write_text(
@@ -174,7 +185,7 @@ def write_presets(path: Path, presets: Sequence[Preset]) -> None:
 
 
 def located(name: str) -> Path:
-    """Return the file of the presets that ship under a name, such as "embedded", or else the path itself."""
+    """Return the file of presets that ship under a name, such as "embedded"; another name is the path of a file."""
     shipped = Path(str(files("imharness_iqa.presets") / f"{name}.json"))
     return shipped if shipped.is_file() else Path(name)
 
@@ -186,7 +197,7 @@ def published() -> Mapping[tuple[str, str], Preset]:
 
 
 def at(attack: BaseAttack, metric: str, strength: str, presets: Mapping[tuple[str, str], Preset]) -> BaseAttack:
-    """Return an attack at a strength: the one of a preset for this metric, or else the one that the attack declares."""
+    """Return an attack at a strength, as a preset for this metric has it, or else as the attack declares it."""
     preset = presets.get((attack.info.id, metric))
     if preset is None or strength not in preset.strengths:
         return attack.at(strength)

@@ -26,15 +26,16 @@ def plan_certificates(
 ) -> list[tuple[Certification, Planned]]:
     """Plan certificates of `count` clean or attacked images; certifications with the same noise share a noisy pass.
 
-    `steps`: the noisy pass and the certificates, `smooth` and `certify` if nothing else is said.
+    `attacked`: the task of the attacked images, None for clean ones; `names`: options that name the attack. `steps`:
+    the steps of the noisy pass and of the certificates, by default `smooth` and `certify`.
     """
-    passes, promises = steps or (smooth, certify)
+    smooth_step, certify_step = steps or (smooth, certify)
     options = {"attacked": attacked is not None, "images": count, **(names or {})}
     needs = {"attacked": attacked} if attacked is not None else {}
     plans = []
     for certification in certifications:
-        noisy = condition.task(passes, {"defense": certification.noisy()}, options=options, needs=needs)
-        planned = condition.task(promises, {"defense": certification}, options=options, needs={"noisy": noisy})
+        noisy = condition.task(smooth_step, {"defense": certification.noisy()}, options=options, needs=needs)
+        planned = condition.task(certify_step, {"defense": certification}, options=options, needs={"noisy": noisy})
         plans.append((certification, planned))
     return plans
 
@@ -46,9 +47,10 @@ def plan_inside(
     attacked: Planned,
     names: Mapping[str, str],
 ) -> None:
-    """Plan scores of `count` attacked images inside each image's certified radius.
+    """Plan scores of `count` attacked images that are pulled back into the certified radius of their originals.
 
-    For each defense only the variant whose grid is the default is tried.
+    `promised`: certifications with the tasks of their certificates. Of each defense only the variant with default
+    values is taken. `names`: options that name the attack.
     """
     options = {"images": count, **names}
     for certification, planned in promised:
@@ -128,7 +130,7 @@ def smooth_compared(context: StepContext) -> StepResult:
 
 @step(version="1", doing="certifying scores[ of {metric}][ with {defense}]")
 def certify_compared(context: StepContext) -> StepResult:
-    """Certify scores against references as the step `certify` does: x' may be anywhere near, the reference stays."""
+    """Certify scores against references as the step `certify` does: for all x' near x, and the same reference."""
     certificate, (images, _) = certify(context), _certified(context)
     metric = context.component("metric")
     columns = {
@@ -145,9 +147,9 @@ COMPARED = (smooth_compared, certify_compared)
 
 @step(version="1", shared=True, doing="certifying attacked images[ with {defense}]")
 def inside(context: StepContext) -> StepResult:
-    """Certify attacked images that were pulled back into the radius of each image's own certificate.
+    """Certify attacked images, pulled back towards the original until they are within its certified radius.
 
-    `distance`: Euclidean, from the image; NaN where the certificate has no radius.
+    `distance`: the Euclidean distance that is left; NaN where the certificate has no radius.
     """
     every = context.images()
     images, places = _certified(context)
@@ -181,7 +183,7 @@ def reach(component: Certification, certificate: Certificate) -> torch.Tensor:
 
 
 def _certified(context: StepContext) -> tuple[ImageSet, list[int]]:
-    """Return the images that certified defenses see, and their positions: equally many of each photograph."""
+    """Return the images that certified defenses see, equally many of each photograph, and their positions among all."""
     images = context.images()
     places = spread_over(photographs_of(images), images.names, int(context.options["images"]))
     return images.at(places), places

@@ -65,7 +65,9 @@ def convolutional(backbone: Backbone, sigma: float, device: torch.device) -> Den
 
 
 def diffusion(backbone: Backbone, sigma: float, steps: int, device: torch.device) -> Denoise:
-    """Return a diffusion model that starts at the step whose noise is `sigma` and reaches the image in `steps` steps.
+    """Return a denoiser by a diffusion model: from the step whose noise is `sigma` back to the image in `steps` steps.
+
+    The chain has only these steps of the schedule (it is respaced), evenly spread.
 
     One step: Carlini et al., "(Certified!!) Adversarial Robustness for Free!" (ICLR 2023). Several: Xiao et al.,
     "DensePure: Understanding Diffusion Models for Adversarial Robustness" (ICLR 2023), by a respaced chain.
@@ -75,18 +77,18 @@ def diffusion(backbone: Backbone, sigma: float, steps: int, device: torch.device
     start = int(
         torch.searchsorted((1 - whole.alpha_bar) / whole.alpha_bar, torch.tensor((2 * sigma) ** 2, dtype=torch.float64))
     )
-    places = torch.linspace(0, start, steps + 1).round().long()[1:].unique()
-    retained, there = whole.alpha_bar[places], places.to(device)
-    before = torch.cat([retained.new_ones(1), retained[:-1]])
-    schedule = Schedule(1 - retained / before)
+    chosen_steps = torch.linspace(0, start, steps + 1).round().long()[1:].unique()  # numbers in the whole schedule
+    retained, step_numbers = whole.alpha_bar[chosen_steps], chosen_steps.to(device)
+    retained_before = torch.cat([retained.new_ones(1), retained[:-1]])
+    schedule = Schedule(1 - retained / retained_before)
 
     def at(x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
-        return network(x, there[step])
+        return network(x, step_numbers[step])
 
     def denoise(noisy: Images, rng: ImageRng) -> Images:
         x = float(retained[-1].sqrt()) * (2 * padded(noisy, network.unit) - 1)
         shape = x.shape[1:]
-        for step in reversed(range(len(places))):
+        for step in reversed(range(len(chosen_steps))):
             x = schedule.back(at, x, step, lambda: rng.normal(*shape))
         return (x[:, :, : noisy.shape[2], : noisy.shape[3]] / 2 + 0.5).clamp(0, 1)
 

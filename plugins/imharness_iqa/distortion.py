@@ -27,10 +27,10 @@ def meter(
 ) -> Callable[[BaseAttack], float]:
     """Return a function: attack with other parameters -> mean distortion over some images of a data set.
 
-    There are equally many images of each photograph, and none of a photograph of `tested`. The distortion is of the
-    kind that the attack declares; PSNR leaves unchanged images out. An attack that has to be trained is trained once,
-    on the first `fit_images` of `fit`, or else of the data set, without tested photographs either. Raises `UsageError`
-    where there are fewer images.
+    The images are equally many of each photograph, and no photograph of the data sets `tested` is among them. The
+    distortion is of the kind that the attack declares; for PSNR, unchanged images are left out. An attack that has to
+    be trained is trained once, on the first `fit_images` images of `fit`, or else of the data set; tested photographs
+    are left out there, too. Raises `UsageError` if the data set has fewer than `images` images.
     """
     roles = {"dataset": dataset, "metric": metric, "attack": attack}
     roles |= {f"tested.{number}": other for number, other in enumerate(tested)}

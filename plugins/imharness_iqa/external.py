@@ -14,15 +14,16 @@ from imharness_iqa.opinions import said_of_opinions
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
 SHOWN, LONGEST = 20, 300
+"""The most columns that a message lists, and the most characters of a name."""
 OWN = "harness/"
-"""What names of the harness's own defenses begin with: measured by others, they are not its own."""
+"""The prefix of the names of the harness's defenses, which imported rows lose: others measured them."""
 APART = 0.01
-"""How far clean scores of an image may be apart, as those of two machines are, as a share of the metric's range."""
+"""The largest difference of two clean scores of an image, as machines differ, as a share of the metric's range."""
 MEASURED = ("name", "metric", "method", "strength", "defense", "adaptive", "score", "source", "attacked", "defended")
-"""The columns of rows in which those of a copy agree, whatever else it says."""
+"""The columns that show that a table is a copy of an earlier one: rows that agree in all of them are the same."""
 FEWEST, MOST_WORSE = 5, 0.75
-"""From how many attacked scores on, and from which share of them that are worse than the clean ones, a metric is named:
-the attacks of the tables raise scores."""
+"""A warning names a metric with at least `FEWEST` attacked scores if a share of `MOST_WORSE` of them is worse than the
+clean ones: attacks usually raise scores."""
 OPTIONAL = ("mos", "adaptive", "reference")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
 
@@ -30,17 +31,25 @@ TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed"
 def read_external(
     path: Path, renamed: Sequence[str], bounds: Sequence[str], installed: Callable[[str, str], Component]
 ) -> dict[str, list]:
-    """Return columns of one length: name, photograph, dataset, metric, method, strength, defense, adaptive, the scores,
-    the range, and the sign: +1 where a higher score is better, else -1.
+    """Return the rows of a file as columns of the track's imported scores, all of one length.
 
-    `renamed`: ``column=name in the file``. `bounds`: ``metric=worst:best`` for metrics that are not installed;
-    `installed` finds the others by kind and name. A clean score must lie within the range; attacked and defended
-    ones may lie outside. Raises `UsageError` that names the column or the line.
+    They are name, photograph, dataset, metric, method, strength, defense, adaptive, the scores, the range of the
+    metric, and the sign: +1 where a higher score is better, else -1. A clean score must lie within the range; attacked
+    and defended ones may lie outside.
+
+    Args:
+        path: a CSV file with the columns `NAMES`, `SCORES` and, if they are there, `OPTIONAL`.
+        renamed: texts ``COLUMN=NAME``, for columns that have another name in the file.
+        bounds: texts ``METRIC=WORST:BEST``, for metrics that are not installed.
+        installed: finds a component by kind and name.
+
+    Raises:
+        UsageError: the file cannot be read; the message names the column or the line.
     """
     names = _renamed(path, renamed)
     metric_bounds = dict(_bounds(text) for text in bounds)
     values_by_column: dict[str, list] = {column: [] for column in (*NAMES, *SCORES, *OPTIONAL)}
-    lines: dict[tuple, int] = {}  # by the identity of a row, in the order of rows
+    lines: dict[tuple, int] = {}  # what identifies a row -> its line, in the order of rows
     table = read_csv(path)
     columns = {column: table.column(name) for column, name in names.items()}
     for column, name in names.items():
@@ -103,10 +112,10 @@ def _refuse_other_facts(
     path: Path, lines: Sequence[int], columns: Mapping[str, list], bounds: Mapping[str, tuple[float, float]]
 ) -> None:
     """Raise `UsageError` if an image has another clean score, opinion score or reference in a later line."""
-    before: dict[tuple[str, ...], tuple[int, float | str]] = {}
+    before: dict[tuple[str, ...], tuple[int, float | str]] = {}  # column and names -> line and value seen first
     for i, line in enumerate(lines):
         image, metric = columns["image"][i], columns["metric"][i]
-        room = APART * (max(bounds[metric]) - min(bounds[metric]))
+        tolerance = APART * (max(bounds[metric]) - min(bounds[metric]))
         for key, value in (
             (("clear", image, metric), columns["clear"][i]),
             (("mos", image), columns["mos"][i]),
@@ -116,7 +125,7 @@ def _refuse_other_facts(
             if isinstance(value, str) or isinstance(other, str):
                 differs = value != other
             else:
-                differs = abs(value - other) > room * (key[0] == "clear")
+                differs = abs(value - other) > (tolerance if key[0] == "clear" else 0)
             if differs:
                 raise UsageError(
                     f"{path}, line {line}: {key[0]} of {', '.join(key[1:])} is {value} here and {other} in line "
@@ -175,7 +184,7 @@ def _said_of_opinions(path: Path, columns: Mapping[str, list], bounds: Mapping[s
 
 
 def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list], lines: dict[tuple, int]) -> None:
-    """Check one line and append it."""
+    """Check one line of the file, and append its values to `columns` and its number to `lines`."""
     for column in (*NAMES, "reference"):
         if not read[column] and column != "reference":
             raise UsageError(f"{path}, line {line}: {column} is empty.")
@@ -202,6 +211,7 @@ def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list],
 
 
 def _renamed(path: Path, renamed: Sequence[str]) -> dict[str, str]:
+    """Return column -> its name in the file."""
     names = {column: column for column in (*NAMES, *SCORES, *OPTIONAL)}
     for pair in renamed:
         column, equals, name = pair.partition("=")

@@ -27,15 +27,17 @@ from imharness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_i
 from imharness_vision.image_files import remembered
 
 SHOWN = 5
+"""The most names that a message lists."""
 NO_LABELS = "nobody judged these images"
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The files that a data set should hold: names below `folder`, and columns with one value for each file.
+    """The files that a data set should have, and what is known of each.
 
-    A column ``photograph`` may be empty for images of which nobody said what they were made from: those are told by
-    their looks.
+    `names`: files below `folder`. `columns`: name of a column -> one value for each file. The column ``photograph`` is
+    "" for an image of which nobody said what it was made from; images that look alike then count as one photograph.
+    `proxy`: what stands in for opinions of people; "" for nothing.
     """
 
     folder: Path
@@ -45,9 +47,10 @@ class Listing:
 
 
 class Scores(NamedTuple):
-    """The rows of a table of scores: names of files, their scores and, if columns have them, what they were made of.
+    """The rows of a table of scores: a name of a file and its score in each.
 
-    `photographs` says which images are not independent, `references` names files of undistorted images.
+    If the table has such columns, `photographs` names the photograph that each image was made from, and `references`
+    the file of the undistorted image; else they are empty.
     """
 
     names: list[str]
@@ -98,7 +101,8 @@ class FolderDataset(ImageDataset):
     def build(self, device: torch.device) -> ImageSet:
         """Return the images, grouped by size; raises `ContractError` for missing files.
 
-        Within a size one image of each photograph comes first, so that a limit takes as many photographs as it can.
+        Within a size, one image of each photograph comes first, then a second one of each, and so on: a run that is
+        limited to some images then has as many photographs as possible.
         """
         listing = self.listing()
         sizes, lost = _sizes(listing)
@@ -141,7 +145,7 @@ class FolderDataset(ImageDataset):
 
 
 def _loading(paths: Sequence[Path], sizes: Sequence[tuple[int, int]]) -> Callable[[Sequence[int]], Images]:
-    """Return what loads files, each of the size that it must have."""
+    """Return a function that loads images by position; a file must have the size (height, width) that is given here."""
 
     def load(positions: Sequence[int]) -> Images:
         stack = np.stack([_decoded(paths[p], sizes[p]) for p in positions])
@@ -151,7 +155,7 @@ def _loading(paths: Sequence[Path], sizes: Sequence[tuple[int, int]]) -> Callabl
 
 
 def _sizes(listing: Listing) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
-    """Return name -> (height, width) from the header of each file, and name -> why it is no image."""
+    """Return name -> (height, width) by the header of the file, and name -> reason for files that are no images."""
     sizes, lost = {}, {}
     for name in listing.names:
         try:
@@ -169,9 +173,8 @@ def _decoded(path: Path, size: tuple[int, int]) -> np.ndarray:
     if pixels.shape[:2] != size:
         size_text = "x".join(map(str, pixels.shape[1::-1]))
         raise ContractError(
-            f"{path} has {size_text} px once it is read, which is not the size that its header or the image made "
-            "from it "
-            "has; replace it"
+            f"{path} has {size_text} px once it is read, which is not the size that its header or the image made from "
+            "it has; replace it"
         )
     return pixels
 
@@ -192,14 +195,17 @@ def _features(listing: Listing, positions: Sequence[int]) -> np.ndarray:
 def _cached(
     what: str, listing: Listing, positions: Sequence[int], find: Callable[[Iterable[torch.Tensor]], np.ndarray]
 ) -> np.ndarray:
-    """Return what is found in images ``(1, 3, H, W)`` in [0, 1], kept for as long as no file changes."""
+    """Return what `find` returns for the images ``(1, 3, H, W)`` in [0, 1] at some positions; the result is cached.
+
+    `what` names the cache; a result is used again until a file changes.
+    """
     paths = [listing.folder / listing.names[i] for i in positions]
     images = (torch.tensor(_decoded(path, image_shape(path))).permute(2, 0, 1)[None].float() / 255 for path in paths)
     return remembered(what, files_digest(listing.folder, paths), images, find)
 
 
 def _with_sources(listing: Listing, positions: Sequence[int]) -> Listing:
-    """Return a listing that says which images look as if they were made from one photograph, where nobody said it."""
+    """Return the listing with a photograph for every image at `positions`: by looks where nobody named one."""
     sources = list(listing.columns.get("photograph", ()))
     unknown = [i for i in positions if sources and sources[i] == ""]
     if not unknown:
@@ -218,11 +224,11 @@ def _with_sources(listing: Listing, positions: Sequence[int]) -> Listing:
 
 
 def _spread(listing: Listing, positions: Sequence[int], sizes: Mapping[str, tuple[int, int]]) -> list[int]:
-    """Return the positions by size, and within a size first one image of each photograph, then a second of each."""
+    """Return the positions by size, and within a size in turns, one image of each photograph in each turn."""
     if "photograph" not in listing.columns:
         return list(positions)
-    seen: dict[tuple[object, object], int] = {}
-    turn = []
+    seen: dict[tuple[object, object], int] = {}  # size and photograph -> how many images came before, from 0
+    turn = []  # of each position, the number of its image among those of its size and photograph
     for i in positions:
         group = (sizes[listing.names[i]], listing.columns["photograph"][i])
         seen[group] = seen.get(group, -1) + 1
@@ -239,26 +245,36 @@ def read_scores(
     photograph: Sequence[str] = (),
     reference: Sequence[str] = (),
 ) -> Scores:
-    """Return the rows of a table, each fact from the first of the given column names that the table has.
+    """Return the rows of a table of scores.
 
-    `only`: column -> the value that a row must have there. `photograph` and `reference` need not be there. Raises
-    `UsageError` that names the column or the line.
+    Args:
+        path: a CSV file.
+        name: what the column of file names may be called; of several that the table has, the first is taken.
+        score: the same for the column of scores.
+        only: column -> the value that a row must have there; other rows are left out.
+        photograph: what the column of photographs may be called, which the table need not have.
+        reference: what the column of undistorted files may be called, which the table need not have.
+
+    Raises:
+        UsageError: the message names the column or the line.
     """
     table, only = read_csv(path), only or {}
     have = ", ".join(map(repr, table.columns[:20])) or "none"
-    columns = [table.column(*wanted) for wanted in (name, score, photograph, reference)]
-    for wanted, column in [*zip((name, score), columns[:2], strict=True), *(((key,), key) for key in only)]:
+    name_column, score_column, photograph_column, reference_column = (
+        table.column(*wanted) for wanted in (name, score, photograph, reference)
+    )
+    for wanted, column in [(name, name_column), (score, score_column), *(((key,), key) for key in only)]:
         if not column or column not in table.columns:
             raise UsageError(f"{path} has no column {' or '.join(wanted)}; it has: {have}.")
     result = Scores([], [], [], [])
     for line, row in table.rows():
         if all(row[column] == value for column, value in only.items()):
-            result.names.append(named_file(path, line, row[columns[0]]))
-            result.scores.append(number(row[columns[1]], f"{path}, line {line}: {columns[1]}"))
-            if columns[2]:
-                result.photographs.append(row[columns[2]].strip())
-            if columns[3]:
-                result.references.append(named_file(path, line, row[columns[3]]))
+            result.names.append(named_file(path, line, row[name_column]))
+            result.scores.append(number(row[score_column], f"{path}, line {line}: {score_column}"))
+            if photograph_column:
+                result.photographs.append(row[photograph_column].strip())
+            if reference_column:
+                result.references.append(named_file(path, line, row[reference_column]))
     names = result.names
     doubles = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
     if doubles:
@@ -267,9 +283,9 @@ def read_scores(
 
 
 def named_file(path: Path, line: int, name: str) -> str:
-    """Return the one name of a file below a data set's folder: ``./a//b.png`` and ``a\\b.png`` are ``a/b.png``.
+    """Return the normalised name of a file below a data set's folder: ``./a//b.png`` and ``a\\b.png`` are ``a/b.png``.
 
-    Raises `UsageError` where it leads elsewhere.
+    Raises `UsageError` for a name that leads out of the folder of `path`.
     """
     file = PurePosixPath(name.replace("\\", "/"))
     wrong = not file.name or file.is_absolute() or ".." in file.parts or PureWindowsPath(name).drive

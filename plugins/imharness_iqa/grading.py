@@ -1,7 +1,8 @@
-"""The clean images on which it is tested whether a defense keeps their order: every severity of each photograph.
+"""More clean images for the test whether a defense keeps their order of quality: every severity of each photograph.
 
-One image of each of 36 photographs says little about a correlation: a defense that equals no defense was shown to keep
-it in 2 % of studies. Clean images cost no attack, so a data set that has more of each photograph shows them all here.
+The test compares correlations with the quality labels. With one image of each of 36 photographs it has hardly any
+power: a defense that changes nothing passed it in 2 % of simulated studies. Clean images need no attack and so are
+cheap. If a data set has further severities of each photograph, all of them are scored here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,14 @@ def graded(context: StepContext) -> StepResult:
 
 @dataclass(frozen=True)
 class Grading:
-    """The plan of these scores for one attacked data set; `dataset` is None where it has no further severities."""
+    """Plans the scores of every severity for one attacked data set.
+
+    Attributes:
+        planner: adds the tasks.
+        attacked: label of the data set that is attacked.
+        dataset: the same data set with every severity; None where it has no further severities.
+        purified: label of a purification -> it, and the task of its images.
+    """
 
     planner: Planner
     attacked: str

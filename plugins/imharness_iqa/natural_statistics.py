@@ -36,7 +36,7 @@ def _ratios(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, tor
 
 
 def _shape(ratio: torch.Tensor) -> torch.Tensor:
-    """Return the shape a for a ratio, linear between the points of the grid, so that gradients pass."""
+    """Return the shape a with a ratio, see `_ratios`; linear between the points of the grid, so that gradients pass."""
     grid, shapes = _ratios(ratio.dtype, ratio.device)
     right = torch.searchsorted(grid, ratio.detach()).clamp(1, len(grid) - 1)
     low, high = grid[right - 1], grid[right]
@@ -45,18 +45,18 @@ def _shape(ratio: torch.Tensor) -> torch.Tensor:
 
 
 def asymmetric_fit(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return shape, left and right deviation of an asymmetric generalised Gaussian over the last dimension."""
+    """Return shape, left and right deviation of an asymmetric generalised Gaussian, fitted over the last dimension."""
     below, above = x.clamp(max=0), x.clamp(min=0)
     left_spread = (below.square().sum(-1) / (x < 0).sum(-1).clamp(min=1) + TINY).sqrt()
-    right = (above.square().sum(-1) / (x > 0).sum(-1).clamp(min=1) + TINY).sqrt()
-    gamma = left_spread / right
+    right_spread = (above.square().sum(-1) / (x > 0).sum(-1).clamp(min=1) + TINY).sqrt()
+    gamma = left_spread / right_spread
     peaked = x.abs().mean(-1).square() / (x.square().mean(-1) + TINY)
     ratio = peaked * (gamma**3 + 1) * (gamma + 1) / (gamma.square() + 1).square()
-    return _shape(ratio), left_spread, right
+    return _shape(ratio), left_spread, right_spread
 
 
-def log_gamma_ratio(shape: torch.Tensor, top: float, bottom: float) -> torch.Tensor:
-    """Return G(top / shape) / G(bottom / shape)."""
+def gamma_ratio(shape: torch.Tensor, top: float, bottom: float) -> torch.Tensor:
+    """Return G(top / shape) / G(bottom / shape), with the gamma function G."""
     return (torch.lgamma(top / shape) - torch.lgamma(bottom / shape)).exp()
 
 

@@ -133,7 +133,10 @@ def _initialise(network: nn.Module) -> None:
 
 
 class _Detail(torch.autograd.Function):
-    """The detail that a 5x5 box filter over mirrored borders removes, amplified, and the adjoint of that map."""
+    """The detail that a 5x5 box filter removes, times 8, with its gradient; borders are mirrored.
+
+    The map is linear, so its gradient is its adjoint, which adds up what the mirrored border got.
+    """
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, images: torch.Tensor) -> torch.Tensor:
@@ -147,7 +150,10 @@ class _Detail(torch.autograd.Function):
 
 
 def _box_sums(images: torch.Tensor) -> torch.Tensor:
-    """Return the sums of all 5x5 windows: ``(N, C, H, W)`` -> ``(N, C, H - 4, W - 4)``, from sums of pairs."""
+    """Return the sums of all 5x5 windows: ``(N, C, H, W)`` -> ``(N, C, H - 4, W - 4)``.
+
+    A sum of five neighbours is that of two pairs and one more.
+    """
     height, width = images.shape[2] - 4, images.shape[3] - 4
     two = images[:, :, :-1] + images[:, :, 1:]
     rows = (two[:, :, :height] + two[:, :, 2 : height + 2]).add_(images[:, :, 4:])

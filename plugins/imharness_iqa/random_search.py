@@ -5,5 +5,7 @@ HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 
 
 def share(initial: float, query: int, queries: int) -> float:
-    """Return the share of pixels that changes at a query; the schedule is stretched to the query budget."""
-    return initial / 2 ** sum(10_000 * query / queries > after for after in HALVINGS)
+    """Return the share of pixels that changes at a query; the schedule is stretched to the budget of `queries`."""
+    scaled_query = 10_000 * query / queries
+    halvings = sum(scaled_query > after for after in HALVINGS)
+    return initial / 2**halvings

@@ -4,14 +4,14 @@ The reference of an image x is the undistorted image that it was made from, if t
 x' and the defended ones, D(x) and D(x'), are compared with the same reference, which nobody attacks or defends: whoever
 compares holds it. If the defense changes the size, its result is resized to the reference's first.
 
-An attack moves the score the only way that deceives anybody:
+The direction in which an attack moves the score depends on the data set:
 
-- A distorted image passes for `CLOSER` to its reference than it is: the attack improves the score. This is how codecs
-  and enhancers gain on a metric without a better image (Siniukov et al., "Hacking VMAF and VMAF NEG: Vulnerability to
-  Different Preprocessing Methods", AICCC 2021), and the direction of the track's other attacks.
-- Without an undistorted image, x is its own reference. Its score is the best there is, so the attack worsens it: a
-  change that is hard to see makes the metric call x' `FARTHER` from x (Ghildyal & Liu, "Attacking Perceptual Similarity
-  Metrics", TMLR 2023).
+- If x has an undistorted reference, x' is to pass for `CLOSER` to it than it is: the attack improves the score. This
+  is how codecs and enhancers gain on a metric without a better image (Siniukov et al., "Hacking VMAF and VMAF NEG:
+  Vulnerability to Different Preprocessing Methods", AICCC 2021), and the direction of the track's other attacks.
+- If not, x is its own reference. Its score is the best that there is, so the attack worsens it: a change that is hard
+  to see makes the metric call x' `FARTHER` from x (Ghildyal & Liu, "Attacking Perceptual Similarity Metrics", TMLR
+  2023).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ from imharness.images import FullReferenceMetric, Images, Scores
 from imharness.tracks import StepContext, as_large
 
 CLOSER, FARTHER = "closer to its reference", "farther from itself"
-"""What an attacked image passes for."""
+"""What an attacked image is to pass for."""
 Scored = Callable[[Sequence[int], Images], Scores]
-"""Positions in an image set, and one image for each, changed in any way -> scores ``(n,)``."""
+"""Positions in an image set, and for each a version of the image at it -> scores of these versions ``(n,)``."""
 
 
 def compares(context: StepContext) -> bool:
@@ -36,7 +36,7 @@ def compares(context: StepContext) -> bool:
 
 
 def threat(images: ImageSet) -> str:
-    """Return what attacked images of a set pass for."""
+    """Return what attacked images of a set are to pass for."""
     return FARTHER if images.originals is None else CLOSER
 
 
@@ -47,7 +47,7 @@ def references(images: ImageSet, positions: Sequence[int], device: torch.device)
 
 
 def scored(context: StepContext, images: ImageSet, role: str = "metric") -> Scored:
-    """Return what scores images of a set, against their references if the metric compares."""
+    """Return the function that scores images of a set, against their references if the metric compares."""
     score = context.build(role)
     if not compares(context):
         return lambda positions, batch: score(batch)
@@ -60,7 +60,7 @@ def scored(context: StepContext, images: ImageSet, role: str = "metric") -> Scor
 
 
 def attacked_with(context: StepContext, images: ImageSet, positions: Sequence[int]) -> dict[str, Any]:
-    """Return what the target of an attack has to know besides the metric: references and direction, if it compares."""
+    """Return further arguments of `StepContext.target`: references and direction, if the metric compares."""
     if not compares(context):
         return {}
     return {
@@ -70,7 +70,10 @@ def attacked_with(context: StepContext, images: ImageSet, positions: Sequence[in
 
 
 def check_alike(context: StepContext, images: ImageSet, trained: Sequence[str]) -> None:
-    """Raise `UsageError` if a part of an attack was trained for another threat than that of a set of images."""
+    """Raise `UsageError` if an attack was trained for another threat than that of a set of images.
+
+    `trained`: what the training images were to pass for.
+    """
     if compares(context) and set(trained) != {threat(images)}:
         raise UsageError(
             f"{context.component('attack').label} was trained to make images pass for {trained[0]}, and the tested "

@@ -1,4 +1,4 @@
-"""Controls that leave images alone and map the scores: every order, and every attack on it, stays what it was."""
+"""Controls that map scores and leave images as they are: neither the order of scores nor attacks on it change."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from imharness.tracks import Component
 class Rescaling(Component):
     """A strictly increasing map of a metric's scores, in the place of a defense.
 
-    It protects nobody: a measure that it makes small is one that anybody can make small for nothing.
+    It does not protect. If it makes a measure of protection small, anybody can make that measure small without effect.
     """
 
     kind: ClassVar[str] = "defense"
@@ -24,7 +24,10 @@ class Rescaling(Component):
 
 
 class RescaledTarget:
-    """A target whose scores are mapped before an attack sees them. `sign`: -1 for a metric of which less is better."""
+    """A target whose scores are mapped before an attack sees them.
+
+    `bounds`: of the metric. `sign`: -1 if the target's scores are the negative ones of the metric, else 1.
+    """
 
     def __init__(self, target: Target, rescaling: Rescaling, bounds: tuple[float, float], sign: int) -> None:
         self._target, self._rescaling, self._bounds, self._sign = target, rescaling, bounds, sign

@@ -119,11 +119,14 @@ class LocalImplicit(nn.Module):
     """EDSR features of 3x3 neighbourhoods, from which a perceptron predicts the colour at a place.
 
     Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022), the network of LIIF.
-    Only the centres of the image's own pixels are evaluated. There the blend of the four nearest features has all its
-    weight on the pixel's own, so the offset is 0 and the task 2 in both directions; but in the last row and column,
-    where no weight is left, the published code takes the mean with a pixel beside, which is not done here. With
-    `residual` the perceptron predicts the change of the colour, which keeps detail that a small network cannot redraw;
-    the published one does not.
+    The perceptron reads the features and four more numbers: how far the place is from the centre of a pixel, down and
+    across, and the height and width of the cell to be coloured. Only the centres of the image's own pixels are coloured
+    here. The blend of the four nearest features then has all its weight on the pixel's own, the distances are 0, and
+    the cell is a pixel, whose height and width are 2 in LIIF's units. In the last row and column the published blend
+    has no weight left, and its code takes the mean with a pixel beside; this is not done here.
+
+    With `residual` the perceptron predicts the change of the colour, which keeps detail that a small network cannot
+    redraw. The published network predicts the colour itself.
     """
 
     def __init__(
@@ -140,9 +143,8 @@ class LocalImplicit(nn.Module):
         first, *others = (layer for layer in self.imnet.layers if isinstance(layer, nn.Linear))
         near, position_weights = first.weight[:, :-4], first.weight[:, -4:]
         kernel = near.reshape(len(near), -1, 3, 3)  # a perceptron of 3x3 features is a convolution
-        x = F.conv2d(
-            self.encoder(2 * images - 1), kernel, first.bias + 2 * position_weights[:, 2:].sum(dim=1), padding=1
-        )
+        of_cell = 2 * position_weights[:, 2:].sum(dim=1)  # the distances, the first two numbers, are 0
+        x = F.conv2d(self.encoder(2 * images - 1), kernel, first.bias + of_cell, padding=1)
         for layer in others:
             x = F.conv2d(F.relu(x), layer.weight[:, :, None, None], layer.bias)
         return images + x / 2 if self.residual else x / 2 + 0.5

@@ -1,4 +1,4 @@
-"""Subsets of a data set that keep its spread: clusters of spatial information, colourfulness and opinion score.
+"""Draws subsets of a data set with its variety: from clusters by spatial information, colourfulness and opinion score.
 
 Guardians of Image Quality, appendix A.3.1; the two features as in KonIQ-10k (Hosu et al., IEEE TIP 2020).
 """
@@ -55,10 +55,11 @@ def clusters_of(features: np.ndarray) -> np.ndarray:
 
 
 def disjoint(cluster: np.ndarray, per_cluster: int, draws: int) -> list[np.ndarray]:
-    """Return positions, sorted, of up to `draws` subsets that share no image and have equally many of each cluster.
+    """Return the sorted positions of the images of up to `draws` subsets that share no image.
 
-    A subset has `per_cluster` images of a cluster, or fewer where the cluster is too small to give that many to each.
-    There are at most as many subsets as hold `per_cluster` images of every cluster on average.
+    `cluster` ``(N,)``: the cluster of each image. All subsets have the same number of images of a cluster:
+    `per_cluster`, or fewer where the cluster has too few for all subsets. The number of subsets is at most N divided by
+    the size of a full subset.
     """
     count = max(1, min(draws, len(cluster) // (per_cluster * len(np.unique(cluster)))))
     rng = np.random.default_rng(derive_seed("disjoint subsets"))
@@ -70,9 +71,13 @@ def disjoint(cluster: np.ndarray, per_cluster: int, draws: int) -> list[np.ndarr
 
 
 def spread_over(groups: Sequence[str], names: Sequence[str], count: int) -> list[int]:
-    """Return `count` sorted positions, or all: equally many of each group while it lasts, chosen by hashes of names."""
+    """Return the sorted positions of `count` of the images, or of all: one of each group in turn.
+
+    `groups`: the group of each image, such as its photograph. Hashes of names decide which of a group come first, so
+    that the choice does not depend on the order of images.
+    """
     order = sorted(range(len(names)), key=lambda i: _hash(names[i]))
-    turn, seen = {}, dict[str, int]()
+    turn, seen = {}, dict[str, int]()  # position -> its number in its group, from 0; group -> the last number
     for i in order:
         turn[i] = seen[groups[i]] = seen.get(groups[i], -1) + 1
     return sorted(sorted(order, key=lambda i: (turn[i], _hash(groups[i])))[:count])

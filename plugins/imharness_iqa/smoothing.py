@@ -19,9 +19,9 @@ from imharness.images import Certificate, Certification, Certify, ImageRng, Imag
 ALPHA = 0.001
 """One minus the confidence level of a radius."""
 DRAWN = 16
-"""Copies of each image that are drawn at once, whatever the batch, so that it changes no result."""
+"""The number of copies of an image that are drawn at once. It does not depend on the batch, so that results do not."""
 SCORED = {"cpu": 64}
-"""Copies that are scored at once on a kind of device; a GPU takes `SCORED_ELSEWHERE`."""
+"""The number of copies that are scored at once, by kind of device; other devices have `SCORED_ELSEWHERE`."""
 SCORED_ELSEWHERE = 256
 Denoise = Callable[[Images, ImageRng], Images]
 
@@ -49,13 +49,13 @@ class GaussianPass(Certification):
         draws = [min(DRAWN, total - first) for first in range(0, total, DRAWN)]
 
         def smooth(score: Callable[[Images], Scores], images: Images, rng: ImageRng) -> torch.Tensor:
-            together = 1 if denoise is not None else max(1, scored // (DRAWN * len(images)))
+            draws_at_once = 1 if denoise is not None else max(1, scored // (DRAWN * len(images)))
             score_blocks = []
-            for first in range(0, len(draws), together):
-                drawn = [rng.normal(count, *images.shape[1:]) for count in draws[first : first + together]]
+            for first in range(0, len(draws), draws_at_once):
+                drawn = [rng.normal(size, *images.shape[1:]) for size in draws[first : first + draws_at_once]]
                 noise = torch.cat(drawn, dim=1)
                 noisy = noise.mul_(self.sigma).add_(images[:, None])
-                count = noisy.shape[1]
+                count = noisy.shape[1]  # copies of each image
                 noisy = noisy.flatten(0, 1)
                 streams = rng.repeated(count) if denoise is not None else rng
                 chunks = [
@@ -70,7 +70,7 @@ class GaussianPass(Certification):
     def _votes(
         self, score: Callable[[Images], Scores], denoise: Denoise | None, noisy: Images, rng: ImageRng
     ) -> torch.Tensor:
-        """Return ``(n, votes)``; without a denoiser all votes are the same."""
+        """Return the scores of noisy copies ``(n, votes)``; without a denoiser all votes are the same."""
         if denoise is None:
             return score(noisy.clamp(0, 1))[:, None].expand(-1, self.votes)
         return torch.stack([score(denoise(noisy, rng)) for _ in range(self.votes)], dim=1)
@@ -140,7 +140,10 @@ class MedianSmoothing(GaussianPass):
 
 
 def classes_of(scores: torch.Tensor, bounds: tuple[float, float], classes: int) -> torch.Tensor:
-    """Return 0 below the bounds, 1 to `classes` inside them, `classes` + 1 from the upper bound on; int64."""
+    """Return the class of each score, int64: 0 below the bounds, 1 to `classes` inside, `classes` + 1 above them.
+
+    The upper bound itself counts as above.
+    """
     lower, upper = bounds
     class_index = ((scores - lower) / (upper - lower) * classes).floor().long() + 1
     return class_index.clamp(0, classes + 1)
@@ -154,10 +157,10 @@ def lower_confidence(hits: np.ndarray, samples: int, alpha: float = ALPHA) -> np
 
 
 def order_statistics(samples: int, sigma: float, epsilon: float, confidence: float) -> tuple[int, int]:
-    """Return the places, counted from 1, of the sorted scores that enclose the median within the radius.
+    """Return which two of the sorted scores, counted from 1, enclose the median of every image within the radius.
 
-    With p = Phi(epsilon / sigma), the upper one is the first k for which fewer than k of the scores lie below the
-    p-quantile with the confidence asked for; the lower one is its mirror image. Raises `UsageError` if there is none.
+    With p = Phi(epsilon / sigma), the upper one is the smallest k such that, with the confidence, fewer than k of the
+    scores lie below the p-quantile; the lower one is its mirror image. Raises `UsageError` if no k is small enough.
     """
     p = scipy.stats.norm.cdf(epsilon / sigma)
     high = int(scipy.stats.binom.ppf(confidence, samples, p)) + 1

@@ -1,7 +1,7 @@
 """The steps of the track: what its tasks compute for each image."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from imharness_iqa.rescaling import RescaledTarget, Rescaling
 from imharness_iqa.sampling import colourfulness, spatial_information
 
 CALIBRATED = "calibrated"
-"""The need and option of attacks whose strength the step `calibrate` found."""
+"""The name of the need, and of the option, of attacks whose strength the step `calibrate` finds."""
 TUNED = "tuned"
 """The role of the metric with the weights of a training defense."""
 STACK = "images-"
@@ -70,7 +70,7 @@ def defended(context: StepContext) -> StepResult:
 
 @step(version="5", doing="passing {count}photographs through {defense}")
 def purify(context: StepContext) -> StepResult:
-    """Keep the defended clean images, D(x); measure their distances from x (`_compared`), and how long D takes."""
+    """Store the defended clean images, D(x); measure their distances from x (`_compared`), and how long D takes."""
     images, defense = context.images(), context.build("defense")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -153,8 +153,8 @@ def built(context: StepContext, component: BaseAttack, images: ImageSet) -> Pert
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x).
 
-    `elsewhere`: where D takes the change of x back, D(x') being nearly D(x), how much of that change it lets through in
-    an image that it cannot know (`imharness.tracks.elsewhere`); NaN for other images.
+    `elsewhere`: for images on which D takes the attack back, so that D(x') is nearly D(x), how much of the same change
+    it lets through in an image that it cannot know (`imharness.tracks.elsewhere`); NaN for other images.
     """
     images = context.images()
     score, attacked_output = scoring(context, images), context.need("attacked")
@@ -308,7 +308,7 @@ def gallery(context: StepContext) -> StepResult:
 
 
 def target_of(context: StepContext, names: Sequence[str], **further: Any) -> Target:
-    """Return what an attack works on: the metric, or the metric behind a defense that it knows.
+    """Return the target of an attack: the metric, or the metric behind a defense that the attack knows.
 
     `further`: other arguments of `StepContext.target`, such as those of `attacked_with`.
     """
@@ -331,7 +331,7 @@ def target_of(context: StepContext, names: Sequence[str], **further: Any) -> Tar
 
 
 def scoring(context: StepContext, images: ImageSet) -> Scored:
-    """Return what scores defended images of a set."""
+    """Return the function that scores defended images of a set."""
     score, defense = scored(context, images, scorer(context)), context.component("defense")
     if not isinstance(defense, Rescaling):
         return score
@@ -340,8 +340,10 @@ def scoring(context: StepContext, images: ImageSet) -> Scored:
 
 
 def gradient(context: StepContext, role: str = "attack") -> str:
-    """Return whose gradient an attack uses: "none" for a black-box attack, "own", or, through a defense without a
-    gradient, "identity" or the label of its stand-in."""
+    """Return whose gradient an attack uses: "none" for a black-box attack, else "own" where there is a gradient.
+
+    Through a defense without a gradient it is "identity", or the label of the stand-in that the defense declares.
+    """
     if context.component(role).info.access == "black_box":
         return "none"
     if not context.options["adaptive"] or TUNED in context.roles or context.component("defense").info.differentiable:
@@ -350,11 +352,12 @@ def gradient(context: StepContext, role: str = "attack") -> str:
 
 
 def scorer(context: StepContext) -> str:
-    """Return the role that scores defended images: a training defense puts other weights into the metric."""
+    """Return the role of the metric that scores defended images: with other weights if a training defense is tested."""
     return TUNED if TUNED in context.roles else "metric"
 
 
 def names_of(images: ImageSet, positions: Sequence[int]) -> list[str]:
+    """Return the names of the images at some positions."""
     return [images.names[p] for p in positions]
 
 
@@ -375,9 +378,10 @@ def _draws(context: StepContext, images: ImageSet, positions: list[int], role: s
 def _compared(
     context: StepContext, images: ImageSet, positions: list[int], cleaned: torch.Tensor, batch: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Return the distances of defended images from the originals; ``<distance>_undone``: after the defense's inverse.
+    """Return the distances of defended images from the originals, as they are and with the geometry undone.
 
-    A defense without an inverse, unlike a rotation or a crop, has the same distances twice.
+    The latter are called ``<distance>_undone``: the inverse that the defense declares, such as the rotation back, is
+    applied first. They are equal to the former for a defense without an inverse.
     """
     raw = distances_of(context, "", as_large(cleaned, batch), batch)
     defense: Purification = context.component("defense")
@@ -389,31 +393,36 @@ def _compared(
 
 
 def distances_of(context: StepContext, prefix: str, images: torch.Tensor, reference: torch.Tensor) -> dict:
+    """Return ``<prefix><distance>`` -> distances ``(N,)`` of images from their references, by the task's measures."""
     measures = context.measures("distance").items()
     return {prefix + name: context.build(role)(images, reference) for name, role in measures}
 
 
 def stack_name(size: Sequence[int]) -> str:
+    """Return the name of the array with all images of a size (height, width)."""
     return f"{STACK}{size[0]}x{size[1]}"
 
 
 def _apart_from_stacks(measured: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return the columns, and the stacks of images."""
+    """Return measured arrays in two parts: the columns of numbers, and the stacks of images."""
     stacks = {name: values for name, values in measured.items() if name.startswith(STACK)}
     return {name: values for name, values in measured.items() if name not in stacks}, stacks
 
 
-def _clean(context: StepContext, images: ImageSet):
-    """Return a function: positions and images -> D(x), which the step `purify` kept."""
+def _clean(context: StepContext, images: ImageSet) -> Callable[[list[int], torch.Tensor], torch.Tensor]:
+    """Return a function: positions and the images at them -> D(x), which the step `purify` stored."""
     if not isinstance(context.component("defense"), Purification):
         return lambda positions, batch: batch
     purified_images = stored_images(images, context.need("purified"))
     return lambda positions, batch: purified_images(positions).to(batch.device)
 
 
-def stored_images(images: ImageSet, output: Output):
-    """Return a function that loads attacked or defended images by position; those of each size are one stack."""
-    indices, counts = [], {}
+def stored_images(images: ImageSet, output: Output) -> Callable[[list[int]], torch.Tensor]:
+    """Return a function that loads attacked or defended images by positions in `images`, all of one size.
+
+    The images of each size are one array of the output, in the order of `images`.
+    """
+    indices, counts = [], {}  # the position of each image in the array of its size; size -> images so far
     for size in images.shapes:
         name = stack_name(size)
         indices.append(counts.get(name, 0))

@@ -63,7 +63,7 @@ DISTANCES = {
     "linf": "harness/linf",
 }
 AUDITING = {"attack": "harness/apgd[radius=0.0314,steps=10]", SEARCH: "harness/square[eps=0.0314,queries=100]"}
-"""The attacks that audit gradients, by role; both stay within 8/255."""
+"""The attacks that audit gradients, by role; both change a value by at most 8/255."""
 NAMING = {
     "adaptive": "attack",
     "adaptive_defenses": "defense",
@@ -74,7 +74,7 @@ NAMING = {
     "samples_of": "defense",
     "shown": "attack",
 }
-"""The options that name components, with the kind of component."""
+"""Option of the track that names components -> the kind of component."""
 
 
 class IqaTrack(Track):
@@ -210,13 +210,14 @@ class IqaTrack(Track):
         if self.audited:
             self._audit(planner, selection)
         for dataset, attacks in self._by_dataset(selection):
+            # label of a purification -> the task of its clean images
             cleaned = {
                 d.label: planner.task(purify, {"dataset": dataset, "defense": d}, measures={"distance": distances})
                 for d in defenses
             }
             grading = Grading.of(planner, dataset, defenses)
             metrics = selection.of(NoReferenceMetric)
-            here = [m for m in metrics if planner.within(dataset=dataset, metric=m).task(clean).available]
+            available = [m for m in metrics if planner.within(dataset=dataset, metric=m).task(clean).available]
             for metric in metrics:
                 condition = planner.within(dataset=dataset, metric=metric)
                 present = [
@@ -224,31 +225,32 @@ class IqaTrack(Track):
                     for d in defenses
                     if condition.task(defended, {"defense": d}, needs={"purified": cleaned[d.label]}).available
                 ]
+                # the roles of each defense that leaves images as they are: training defenses and maps of scores
                 around = self._trained(condition, metric, selection.of(TrainingDefense))
                 around += [{"defense": r} for r in rescalings if condition.task(defended, {"defense": r}).available]
                 grading.plan(metric, around)
-                promised = plan_certificates(condition, certifications, self.certified_images)
+                clean_certificates = plan_certificates(condition, certifications, self.certified_images)
                 for attacker in attacks:
                     for strength in strengths_of(attacker, dataset, metric, self.strengths):
                         attacked = PlannedAttack(
                             self, condition, attacker, metric, strength, presets, distances, tested, cleaned
                         )
                         shared = attacked.plan(defenses, present)
-                        attacked.show_to([m for m in here if m is not metric], shared)
+                        attacked.show_to([m for m in available if m is not metric], shared)
                         if metric in first and strength == self.strengths[-1] and named(attacker, self.shown):
                             attacked.show(shared, defenses)
                         attacked.plan_around(around, shared)
                         if named(attacker, self.certified):
                             images, names = self.certified_images, attacked.names
                             plan_certificates(attacked.condition, certifications, images, shared, names)
-                            plan_inside(attacked.condition, promised, images, shared, names)
-            for compares in selection.of(FullReferenceMetric):
-                condition = planner.within(dataset=dataset, metric=compares)
+                            plan_inside(attacked.condition, clean_certificates, images, shared, names)
+            for full_reference in selection.of(FullReferenceMetric):
+                condition = planner.within(dataset=dataset, metric=full_reference)
                 plan_certificates(condition, certifications, self.certified_images, steps=COMPARED)
                 for attacker in (a for a in attacks if named(a, self.compared)):
-                    for strength in strengths_of(attacker, dataset, compares, self.strengths):
+                    for strength in strengths_of(attacker, dataset, full_reference, self.strengths):
                         attacked = PlannedAttack(
-                            self, condition, attacker, compares, strength, presets, distances, tested, cleaned
+                            self, condition, attacker, full_reference, strength, presets, distances, tested, cleaned
                         )
                         shared = attacked.plan(defenses, ())
                         attacked.plan_around([{"defense": r} for r in rescalings], shared)
@@ -257,7 +259,7 @@ class IqaTrack(Track):
                             plan_certificates(attacked.condition, certifications, images, shared, names, COMPARED)
 
     def _audit(self, planner: Planner, selection: Selection) -> None:
-        """Plan the audit of each defense's gradients on one metric; for training defenses, on its new weights."""
+        """Plan the audits on one metric: of each purification's gradient, and of the metric after each training."""
         attacks = {name: planner.component("attack", label) for name, label in AUDITING.items()}
         options = {"adaptive": True, "images": self.audited}
         for dataset in selection.of(ImageDataset):
@@ -292,7 +294,10 @@ class IqaTrack(Track):
     def _trained(
         self, condition: Planner, metric: NoReferenceMetric, trainings: Sequence[TrainingDefense]
     ) -> list[dict[str, Component]]:
-        """Plan the scores of the metric with the weights of each training; return those whose weights are here."""
+        """Plan the scores of the metric with the weights of each training.
+
+        Returns the roles of the trainings whose weights are on this machine.
+        """
         if not isinstance(metric, TrainableMetric) or not named(metric, self.trained):
             return []
         choices: list[dict[str, Component]] = [{"defense": t, TUNED: metric.trained_by(t.label)} for t in trainings]
@@ -308,7 +313,7 @@ class IqaTrack(Track):
 
 
 def _first_own(metrics: Sequence[NoReferenceMetric]) -> list[NoReferenceMetric]:
-    """Return the metric by which all defenses are audited and shown: the first of the harness's own, if any is."""
+    """Return, in a list, the metric of audits and of the gallery: the first of the harness's own, or else the first."""
     labels = own_among(metric.label for metric in metrics)
     return [metric for metric in metrics if metric.label == labels[0]]
 

@@ -20,6 +20,7 @@ from imharness.training import TrainableMetric, Trained, TrainingContext, Traini
 from imharness_iqa.auto_pgd import auto_pgd
 
 RADII = (2, 4, 8)
+"""The radii of attacks in adversarial training, in units of 1/255."""
 Loss = Callable[[torch.nn.Module, Images, torch.Tensor], torch.Tensor]
 """Network, images and labels -> loss, one number."""
 
@@ -46,9 +47,10 @@ def tuned(
 ) -> Trained:
     """Train the metric's network on `loss` with AdamW and a cosine schedule; a checkpoint ends each epoch.
 
-    `scale_free`: whether a linear map of the scores leaves the loss as it is. The line that fits the labels of the
-    training images best is then applied afterwards, as the authors of such a loss do (Li et al., ACM MM 2020).
-    The weights are rounded to float16, in which they are stored, before the numbers of the card are measured.
+    `scale_free`: whether the loss stays the same under a linear map of the scores. If so, the scores are mapped to the
+    labels afterwards, by the line that fits those of the training images best, as the authors of such a loss do (Li et
+    al., ACM MM 2020). The weights are rounded to float16, in which they are stored, before the numbers of the card are
+    measured.
     """
     images = context.data["train"]
     labels = torch.from_numpy(np.asarray(images.columns["mos"], dtype=np.float32))
@@ -144,7 +146,7 @@ class ApgdTraining(TrainingDefense):
                 network.train()
                 with torch.no_grad():
                     far = distance(attacked, images)
-                far = 1 - far if metric_between.closeness > 0 else far
+                far = 1 - far if metric_between.closeness > 0 else far  # SSIM is 1 for equal images
                 lowered = corrected(labels, far, low, high)
                 scores = network(torch.cat([images, attacked]))
                 return error_of(scores, torch.cat([labels, lowered]), high - low).mean()

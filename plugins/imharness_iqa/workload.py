@@ -2,8 +2,8 @@
 
 Operations of a network are those of one pass over one image of 384x512 px, the size of KonIQ-10k and KADID-10k: two for
 each multiplication with its addition, counted by torch's `FlopCounterMode` on the published architecture. A gradient
-has twice as many; it counts as three passes, for an H100 took 2.2 to 4.3 times as long as for a pass. Networks that
-were measured count as long as they took: `MEASURED`. Filters, codecs and searches on the CPU are not counted.
+counts as three passes: an H100 took 2.2 to 4.3 times as long as for a pass. Networks of which the time was measured
+count by that time (`MEASURED`). Filters, codecs and searches on the CPU are not counted.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from imharness_iqa.calibration import TARGETS, VALUES
 
 GIGA = 1e9
 GRADIENT = 3
-"""The cost of a gradient in forward passes: one forward, and two for the backward pass."""
+"""The cost of a gradient in forward passes: the pass itself, and two for the way back."""
 LINE_SEARCH = 20
 """The most evaluations that torch makes in one step of L-BFGS."""
 METRICS = {
@@ -36,13 +36,16 @@ HELPERS = {"zhang-dists": 481.5, "zhang-lpips": 61.0, "cadv": 454.5}
 
 
 IMAGE = 3 * 384 * 512
-"""Values of an image. Attacked ones are kept with 8 bits, purified ones as float32, which compresses to nine tenths."""
+"""The values of an image. Attacked ones are stored with 8 bits, purified ones as float32 compressed to nine tenths."""
 PER_ROW = 200
 """Bytes of a row, measured on the demo leaderboard: 40 to 330."""
 
 
 class Cost(NamedTuple):
-    """What a network costs, in giga operations of the GPU that hours are stated for: a pass, and a gradient."""
+    """What a network costs for an image: a pass, and a gradient.
+
+    Both are in giga operations of the GPU for which plans state hours, see `GIGA_A_MS`.
+    """
 
     forward: float
     gradient: float
@@ -51,32 +54,49 @@ class Cost(NamedTuple):
         return Cost(self.forward + other.forward, self.gradient + other.gradient)
 
     def times(self, number: float) -> "Cost":
-        """Return the cost of so many."""
+        """Return the cost of so many passes or gradients."""
         return Cost(self.forward * number, self.gradient * number)
 
 
 NOTHING = Cost(0.0, 0.0)
 GIGA_A_MS = 20.0
 """Giga operations of that GPU in a millisecond."""
+
+
+class Times(NamedTuple):
+    """How long a network took for an image of 384x512 px, ms.
+
+    A pass and a gradient in float32, and both with factors rounded to 10 bits (TF32).
+    """
+
+    forward: float
+    gradient: float
+    rounded_forward: float
+    rounded_gradient: float
+
+
 MEASURED = {
-    "koncept512": (3.23, 7.16, 1.01, 2.89),
-    "linearity": (6.10, 17.23, 1.76, 5.46),
-    "fcn": (0.96, 1.95, 0.42, 1.09),
-    "disco": (25.1, 79.7, 10.4, 17.0),
-    "real-esrgan": (19.4, 55.1, 6.25, 14.8),
-    "mprnet": (165.2, 702.5, 38.9, 83.5),
-    "diffpure": (121.4, 332.7, 24.6, 72.4),
+    "koncept512": Times(3.23, 7.16, 1.01, 2.89),
+    "linearity": Times(6.10, 17.23, 1.76, 5.46),
+    "fcn": Times(0.96, 1.95, 0.42, 1.09),
+    "disco": Times(25.1, 79.7, 10.4, 17.0),
+    "real-esrgan": Times(19.4, 55.1, 6.25, 14.8),
+    "mprnet": Times(165.2, 702.5, 38.9, 83.5),
+    "diffpure": Times(121.4, 332.7, 24.6, 72.4),
 }
-"""What an H100 (80 GB, HBM3; torch 2.11) took for an image of 384x512 px, ms: a pass and a gradient in float32, and
-both with factors of 10 bits (TF32). DiffPure's are of one step, whose gradient computes it again."""
+"""What an H100 (80 GB, HBM3; torch 2.11) took. DiffPure's times are of one step, which its gradient computes again."""
 FASTER = 3.0
-"""How many times as fast networks are with such factors that were not measured: between 2.5 and 8.4 for the others."""
+"""How many times as fast TF32 makes networks that were not measured; it was 2.5 to 8.4 times for those that were."""
 
 
 def cost_of(name: str, giga: float, rounded: bool = False) -> Cost:
-    """Return the cost of a network, by its name if it was measured, else from its operations."""
+    """Return the cost of a network: from its time if it was measured, else from its giga operations.
+
+    `rounded`: whether factors are rounded to 10 bits (TF32).
+    """
     if name in MEASURED:
-        measured = MEASURED[name][2:] if rounded else MEASURED[name][:2]
+        times = MEASURED[name]
+        measured = (times.rounded_forward, times.rounded_gradient) if rounded else (times.forward, times.gradient)
         return Cost(*measured).times(GIGA_A_MS)
     return Cost(giga, GRADIENT * giga).times(1 / FASTER if rounded else 1)
 
@@ -92,6 +112,7 @@ def workload_of(spec: TaskSpec, units: int) -> Workload | None:
 
 
 def _computed(spec: TaskSpec, units: int) -> Workload:
+    """Return rows and operations of a task."""
     rounded = spec.options.get("precision") == "tf32"
     metric, defense = _metric(spec), _defense(spec)
     image_count = int(spec.options.get("images", units))
@@ -157,21 +178,24 @@ def _purified(defense, rounded: bool = False) -> Cost:  # a ComponentRef
 
 
 def _through(spec: TaskSpec, rounded: bool) -> Cost:
-    """Return the cost of the metric, behind the defense if the attack knows it, as often as it is drawn."""
+    """Return the cost of one score or gradient that an attack asks for.
+
+    It is that of the metric, and, if the attack knows the defense, of all draws of the defense.
+    """
     if not spec.options["adaptive"]:
         return _metric(spec, rounded)
     return _metric(spec, rounded) + _defense(spec, rounded).times(int(spec.options["samples"]))
 
 
 def _denoised(spec: TaskSpec) -> float:
-    """Return the operations of a certified defense before the metric: none, a denoiser's, or steps of diffusion."""
+    """Return the giga operations of a certified defense before the metric: 0, a denoiser's, or those of diffusion."""
     component = spec.components["defense"]
     steps = int(component.parameters.get("steps", 1)) * int(component.parameters.get("votes", 1))
     return {"drs": DENOISER, "dms": DENOISER, "ddrs": DIFFUSION, "dp": DIFFUSION * steps}.get(_name(component.id), 0.0)
 
 
 def _attacked(spec: TaskSpec, rounded: bool) -> float:
-    """Return the operations for one image: the number of scores or gradients, times the cost of each."""
+    """Return the operations of an attack on one image: the number of scores or gradients, times the cost of each."""
     component = spec.components["attack"]
     fields, name = component.parameters, _name(component.id)
     through = _through(spec, rounded)

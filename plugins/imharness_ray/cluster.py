@@ -19,10 +19,13 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
-"""Variables that stop Ray's usage reports and its output amid the lines of the harness. The last two keep workers in
-this environment: Ray neither hides GPUs from workers that need none nor starts them by `uv run`. Read at its import."""
+"""Environment variables that Ray reads when it is imported.
+
+The first two stop its usage reports, and its output between the lines of the harness. The last two keep workers in this
+environment: Ray then does not hide GPUs from workers that need none, and does not start workers by `uv run`.
+"""
 PATIENT = {
-    "RAY_prestart_worker_first_driver": "0",  # no worker could use these processes, and each is started anew
+    "RAY_prestart_worker_first_driver": "0",  # each worker has its own environment: it could not use these
     "RAY_gcs_server_port_wait_time_s": "300",
     "RAY_agent_register_timeout_ms": "300000",
     "RAY_worker_register_timeout_seconds": "300",
@@ -60,7 +63,10 @@ class Node:
 
 
 class Cluster:
-    """A connection to a Ray cluster, or to one that it starts for this run. `grows`: nodes may be added later."""
+    """A connection to a Ray cluster: to an existing one, or to one on this machine that it starts for this run.
+
+    `grows`: whether nodes may be added later.
+    """
 
     def __init__(self, settings: RaySettings) -> None:
         self.grows = True
@@ -82,7 +88,7 @@ class Cluster:
 
     @property
     def needs(self) -> str:
-        """What a worker needs of a node, in words."""
+        """The resources of a node that a worker needs, in words."""
         gpus, memory = self._settings.gpus_per_worker, self._settings.memory_per_worker
         return "a core, " + (f"{gpus:g} GPU, " if gpus else "") + f"{memory:g} GB of memory"
 

@@ -49,14 +49,20 @@ PATIENCE_S, REMIND_S = 20.0, 600.0
 
 @dataclass(eq=False)
 class _Seat:
-    """A worker: its actor, its node once that is known, its tasks in order, and the components that it has built.
+    """A worker on the cluster.
 
-    `answer`: the key of the record by which it shows that its store is that of the run, until the record is removed.
-    `began`: when it wrote that record, by its own clock; older records are not of this run.
-    `since`: when it got its tasks, by this process's monotonic clock, s.
-    `spent`: how long it has worked on its tasks, as far as this process saw it, s.
-    `quick`: whether its last tasks took less than `AHEAD_S` each; then it gets several at once.
-    `built`: labels of components.
+    Attributes:
+        actor: Ray's handle of it.
+        answer: the key of a record that it writes into its store when it starts, to show that this is the store of the
+            run. "" once the record was seen and removed: then the worker is ready.
+        began: when it wrote that record, by its own clock; older records are not of this run.
+        node: the id of its node, "" until it is known.
+        host: the name of its node.
+        tasks: the tasks that it has, by key, in the order in which it computes them.
+        since: when it got these tasks, by this process's monotonic clock, s.
+        spent: how long it has worked on these tasks, as far as this process saw it, s.
+        quick: whether its last tasks took less than `AHEAD_S` each; then it gets several at once.
+        built: the labels of the components that it has built.
     """
 
     actor: Any
@@ -117,13 +123,13 @@ class RayWorkers:
 
     @property
     def idle(self) -> int:
-        """How many more tasks may wait here: as many as workers can get next, of which each gets those that suit it."""
+        """How many more tasks may be submitted: enough of them wait here for each worker to get those that suit it."""
         per_worker = 1 + (AT_ONCE if any(seat.quick for seat in self._seats) else 1)
         return max(0, per_worker * max(1, self._room) + 1 - len(self._tasks) - len(self._busy))
 
     @property
     def waiting(self) -> list[str]:
-        """Tasks that no worker has, and those that a worker has but not yet begun, as others come first."""
+        """The keys of the tasks that no worker has, and of those behind the first task of a worker."""
         return [*self._tasks, *(key for seat in self._seats for key in islice(seat.tasks, 1, None))]
 
     def submit(self, key: str, spec: TaskSpec) -> None:
@@ -150,13 +156,17 @@ class RayWorkers:
         self._cluster.close()
 
     def _happened(self, seconds: float) -> Iterator[tuple[_Seat, str, Future[Any]]]:
+        """Yield the answers of workers that are there, after waiting up to so many seconds for the first."""
         with suppress(Empty):
             yield self._events.get(timeout=seconds)
             while True:
                 yield self._events.get_nowait()
 
     def _taken(self, seat: _Seat, what: str, future: Future[Any]) -> Iterator[TaskResult]:
-        """Take in the answer to the call `what` ("where", "open" or "run"), or that a worker is gone; give it tasks."""
+        """Take the answer of a worker to the call `what` ("where", "open" or "run"), or its end, and give it tasks.
+
+        Yields the results of tasks.
+        """
         error, opened = future.exception(), not seat.answer
         if error is not None:
             if seat.tasks:
@@ -188,7 +198,11 @@ class RayWorkers:
         yield from results.values()
 
     def _interrupted(self, seat: _Seat, status: Literal["failed", "died"], line: str) -> Iterator[TaskResult]:
-        """Drop a worker amid its tasks: those before the first without a result have ended, those after it wait."""
+        """Drop a worker that ended or was too slow.
+
+        Its tasks with a record of this run have ended. The first one without a record was interrupted and gets `status`
+        and `line`; those behind it were not begun, and wait again.
+        """
         results = dict[str, TaskResult]()
         for key in seat.tasks:
             ended = self._ended(seat, key)
@@ -200,7 +214,7 @@ class RayWorkers:
         yield from results.values()
 
     def _ended(self, seat: _Seat, key: str) -> TaskResult | None:
-        """Return the result of a task from its record; None if this worker has written none."""
+        """Return the result of a task from its record in the store; None if this worker has written none."""
         with suppress(DamagedError):
             record = self._store.record(key)
             if record is not None and record.started >= seat.began:
@@ -208,7 +222,10 @@ class RayWorkers:
         return None
 
     def _opened(self, seat: _Seat, reason: str) -> None:
-        """Give a new worker tasks if this store has its record; leave its node out if not, or for its `reason`."""
+        """Take a new worker into use. `reason`: why it cannot work, "" if it can.
+
+        Its node is left out for that reason, or if this store does not have the record that the worker wrote.
+        """
         if not reason:
             record = self._store.record(seat.answer)
             if record is None:
@@ -240,6 +257,7 @@ class RayWorkers:
                 self._next(seat)
 
     def _give(self, seat: _Seat, keys: Sequence[str]) -> None:
+        """Send some of the waiting tasks to a free worker."""
         del self._free[seat]
         seat.since, seat.spent, seat.tasks = time.monotonic(), 0.0, {key: self._tasks.pop(key) for key in keys}
         for key, spec in seat.tasks.items():
@@ -255,6 +273,7 @@ class RayWorkers:
         self._tasks, seat.tasks = {**again, **self._tasks}, {}
 
     def _call(self, seat: _Seat, what: str, **arguments: Any) -> None:
+        """Call a method of a worker; its answer becomes an event."""
         then = lambda future: self._events.put((seat, what, future))  # noqa: E731
         self._cluster.call(getattr(seat.actor, what), then, **arguments)
 
@@ -292,6 +311,7 @@ class RayWorkers:
             self._call(seat, "where")
 
     def _too_late(self, passed: float) -> Iterator[TaskResult]:
+        """Drop workers whose tasks took longer than the time limit; `passed`: the time since the last look, s."""
         for seat in [seat for seat in self._seats if seat.tasks]:
             seat.spent += min(passed, time.monotonic() - seat.since)
             if seat.spent > self._limit + AHEAD_S:
@@ -305,6 +325,7 @@ class RayWorkers:
             console.warn(f"node {seat.host} ({seat.node[:8]}) is left out: {reason}")
 
     def _crashed(self, seat: _Seat, error: BaseException) -> None:
+        """Count that a worker ended before it was ready; after `TRIES` of them its node is left out."""
         self._crashes[seat.node] += 1
         if self._crashes[seat.node] < TRIES:
             return
@@ -315,11 +336,13 @@ class RayWorkers:
             self._leave_out(seat, reason)
 
     def _forget(self, seat: _Seat) -> None:
+        """Remove the record that a worker wrote when it started."""
         if seat.answer:
             self._store.forget(seat.answer)
             seat.answer = ""
 
     def _drop(self, seat: _Seat) -> None:
+        """End a worker."""
         self._seats.discard(seat)
         self._free.pop(seat, None)
         self._cluster.end(seat.actor)

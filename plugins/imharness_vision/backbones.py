@@ -98,7 +98,9 @@ def _built(backbone: str) -> nn.Module:
 
 
 class Stages(nn.Module):
-    """Maps ``(N, C, h, w)`` of a network: of named `layers`, or the last of each resolution below that of the image.
+    """A network that returns maps ``(N, C, h, w)``: of its `layers`, or else the last map of each resolution.
+
+    Maps as large as the image are left out.
 
     Raises `UsageError` for a layer that is not there, and without layers for a network without maps, such as a plain
     transformer.
@@ -118,6 +120,7 @@ class Stages(nn.Module):
             self._stages = self._last_maps()
 
     def _last_maps(self) -> list[nn.Module]:
+        """Return the last module of each resolution of maps, from a pass over a test image."""
         network = self.network
         last: dict[tuple[int, ...], nn.Module] = {}
         hooks = [
@@ -138,16 +141,22 @@ class Stages(nn.Module):
 
     @staticmethod
     def _note(last: dict[tuple[int, ...], nn.Module], module: nn.Module, output: object) -> None:
+        """Remember a module as the last one of its resolution, if its output is maps smaller than the image."""
         if isinstance(output, torch.Tensor) and output.ndim == 4 and 1 < output.shape[-1] < PROBED:
             last[tuple(output.shape[2:])] = module
 
     def forward(self, images: torch.Tensor) -> list[torch.Tensor]:
         features: dict[int, torch.Tensor] = {}
 
-        def keep(number: int):
-            return lambda module, inputs, output: features.__setitem__(number, output)
+        def recorder(number: int):
+            """Return a hook that records the output of a stage."""
 
-        hooks = [module.register_forward_hook(keep(number)) for number, module in enumerate(self._stages)]
+            def record(module: nn.Module, inputs: tuple, output: torch.Tensor) -> None:
+                features[number] = output
+
+            return record
+
+        hooks = [module.register_forward_hook(recorder(number)) for number, module in enumerate(self._stages)]
         try:
             self.network(images)
         finally:

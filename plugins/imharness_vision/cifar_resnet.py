@@ -10,7 +10,7 @@ from imharness.data import Asset, Images, generator, seeded_init
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import fill, frozen, state_dict
 
-DEPTHS = {
+DEPTHS = {  # name -> blocks of each stage, file of the published weights, and the first digits of its sha256
     "resnet20": (3, "resnet20-12fca82f.th", "12fca82f"),
     "resnet32": (5, "resnet32-d509ac18.th", "d509ac18"),
     "resnet56": (9, "resnet56-4bfd9763.th", "4bfd9763"),

@@ -1,4 +1,4 @@
-"""Images that somebody hands in as evidence: beside their originals, and how far they are from them."""
+"""Attacked images that somebody handed in as evidence, their originals, and the distances between them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ from imharness.tracks import StepContext
 
 @dataclass(frozen=True)
 class HandedIn:
-    """Handed-in images. `originals`: the images that they are of; `pixels`: uint8 ``(3, H, W)`` in the same order."""
+    """Images that somebody handed in as made by an attack.
+
+    `originals`: the images before the attack; `pixels`: the handed-in images, uint8 ``(3, H, W)``, in the same order.
+    """
 
     attack: BaseAttack
     originals: ImageSet
@@ -23,7 +26,7 @@ class HandedIn:
 
     @classmethod
     def of(cls, context: StepContext) -> "HandedIn":
-        """Return what a step needs as ``evidence``; raises `UsageError` for a name that the data set does not have."""
+        """Return the images that a step needs as ``evidence``; raises `UsageError` for an unknown name of an image."""
         handed, images = context.need("evidence"), context.images()
         positions, names = {name: position for position, name in enumerate(images.names)}, list(handed.rows["name"])
         for name in names:
@@ -48,11 +51,11 @@ class HandedIn:
 
     def facts(self) -> dict[str, list[object]]:
         """Return the rows ``name``, ``clean`` and ``allowed``, see `imharness.tracks.Track.evidence_steps`."""
-        many = range(len(self.originals))
+        positions = range(len(self.originals))
         return {
             "name": list(self.originals.names),
-            "clean": [clean_digest(self.originals.load([p])[0]) for p in many],
-            "allowed": [allowed(self.attack)] * len(many),
+            "clean": [clean_digest(self.originals.load([p])[0]) for p in positions],
+            "allowed": [allowed(self.attack)] * len(positions),
         }
 
 

@@ -1,8 +1,8 @@
 """Separable symmetric filters whose gradient is as fast as the filter.
 
 The gradient of a filter with a symmetric window is the same filter over the upstream gradient with zeros around it. On
-the CPU OpenCV computes both, in one call for all planes: they stand below each other, and the rows where two planes
-meet are left out.
+the CPU OpenCV computes both, in one call for all planes, which are stacked to one tall plane. Rows of the result that
+mix two planes are cut off, as borders are.
 """
 
 import cv2
@@ -29,6 +29,8 @@ def filtered(images: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
 
 
 class _Filtered(torch.autograd.Function):
+    """The filter with its gradient."""
+
     @staticmethod
     def forward(ctx: FunctionCtx, images: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(line)
@@ -42,6 +44,7 @@ class _Filtered(torch.autograd.Function):
 
 
 def _slid(images: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
+    """Return the filter's result, by OpenCV on the CPU and by torch elsewhere."""
     height, width = images.shape[-2:]
     if images.device.type != "cpu" or images.dtype not in (torch.float32, torch.float64):
         return _convolved(images, line)

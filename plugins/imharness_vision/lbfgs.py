@@ -11,7 +11,7 @@ import torch
 from imharness.images import Progress
 
 CURVATURE = 1e-10
-"""The least curvature of pairs that are used."""
+"""The least curvature s · y of a pair that is used."""
 PATIENCE, GAIN = 100, 0.01
 """A row that may stop does so when its value fell by less than `GAIN`, as a share, in `PATIENCE` steps."""
 
@@ -27,13 +27,14 @@ def minimise(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the best point ``(N, D)`` that each row met, from `start`, and its value ``(N,)``.
 
-    `objective`: ``(n, D)`` and the positions ``(n,)`` of these rows among the N -> ``(n,)``, each row by itself.
-    `rate`: factor on each step. `enough`: values ``(N,)`` at which rows stop; then a row also stops
-    when its value hardly falls any more. A row whose value or gradient stops being finite stays where it is.
+    `objective`: points ``(n, D)``, and the positions ``(n,)`` of these rows among the N -> values ``(n,)``; each value
+    depends on its row alone. `history`: the number of pairs of steps and changes of the gradient that are remembered.
+    `rate`: factor on each step. `enough`: values ``(N,)`` at which rows stop; if it is given, a row also stops when its
+    value hardly falls any more. A row whose value or gradient is no longer finite stays where it is.
     """
     rows = torch.arange(len(start), device=start.device)
     best, (lowest, gradient) = start.clone(), _value_and_gradient(objective, start, rows)
-    x, before = start, lowest.clone()
+    x, before = start, lowest.clone()  # before: the lowest values `PATIENCE` steps ago
     memory = _Memory(start, min(history, iterations))
     for done in range(iterations):
         step = rate * memory.direction(gradient)

@@ -11,7 +11,10 @@ from imharness.images import Attack, AttackInfo, Budget, Info, Paper
 
 
 class InfoFrom:
-    """`info` of a component whose facts follow from its parameters; of the class, those of its default parameters."""
+    """A descriptor for the attribute `info` of components whose facts follow from their parameters.
+
+    `facts`: component -> its facts. `default`: the facts of the class itself, as with default parameters.
+    """
 
     def __init__(self, default: Info, facts: Callable[[Any], Info]) -> None:
         self.default, self.facts = default, facts
@@ -49,8 +52,8 @@ def require_library(name: str) -> None:
 class LibraryAttack(Attack):
     """Attack of another library that raises a score within a radius, following gradients; `method` is its class there.
 
-    `library`: name of the package, and of the extra that installs it. `methods`: class -> scores of an image in each
-    step.
+    `library`: name of the package, and of the extra that installs it. `methods`: class -> how many scores of an image
+    it asks for in each step.
     """
 
     library: ClassVar[str]

@@ -29,7 +29,10 @@ BACKBONES: dict[str, tuple[Asset, str]] = {
 SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
 """ImageNet's mean and deviation for images in [-1, 1], as the package has them."""
 SECOND = ("lins.", "scaling_layer.")
-"""Begin the names under which the package's network has its heads a second time, and of its two constants."""
+"""What the names of weights begin with that are not read from a file of the package's network.
+
+They are a second copy of its heads, and its two constants.
+"""
 EPS = 1e-10
 EMBEDDED = (16, 32, 64)
 
@@ -132,7 +135,7 @@ def dropped(values: torch.Tensor, drop: tuple[float, torch.Generator] | None) ->
 
 
 def not_repeated(reference: Images) -> Images:
-    """Return the one row of a reference that was expanded to many rows, and others as they are."""
+    """Return the reference once if it is one image that was expanded to many rows; other references as they are."""
     return reference[:1] if len(reference) > 1 and reference.stride(0) == 0 else reference
 
 

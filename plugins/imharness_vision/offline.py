@@ -14,6 +14,7 @@ from imharness.errors import Unavailable
 WEIGHTS_ONLY = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
 """The setting with which torch runs no code in a file of weights."""
 _alone = threading.RLock()
+"""Held by the one thread that is in the block, because it patches what all threads share."""
 
 
 @contextmanager

@@ -46,7 +46,7 @@ DISTS_WEIGHTS = Asset(
     address="https://github.com/chaofengc/IQA-PyTorch/releases/download/v0.1-weights/DISTS_weights-f5e65c96.pth",
 )
 CLASSIFIER = ("classifier.",)
-"""Begins the names of the weights of torchvision's networks that features need not."""
+"""What the names of weights of torchvision's networks begin with that are not needed for features."""
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 

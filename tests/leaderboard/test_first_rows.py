@@ -130,7 +130,7 @@ def test_nothing_shows_between_the_bars_that_stay(page: Page, width: int) -> Non
 
 
 def test_flagged_entries_do_not_stand_for_those_that_hold() -> None:
-    from imharness_leaderboard.adaptive_effect import known_of
+    from imharness_leaderboard.adaptive_effect import effect_of
     from imharness_leaderboard.scores import Scores
 
     original = report()
@@ -141,7 +141,7 @@ def test_flagged_entries_do_not_stand_for_those_that_hold() -> None:
         label: position.model_copy(update={"flags": ()}) if label == NOISE else position
         for label, position in ranking.places.items()
     }
-    drawn = [known_of(scores, of) for of in (ranking, ranking.model_copy(update={"places": sound}))]
+    drawn = [effect_of(scores, of) for of in (ranking, ranking.model_copy(update={"places": sound}))]
     assert ranking.places[NOISE].flags
     assert [NOISE in dict(effect.lines) for effect in drawn if effect is not None] == [False, True]
 

@@ -15,7 +15,7 @@ from tests.conftest import few_resamples
 
 from imharness.leaderboard import Blocks
 from imharness.results.store import Store
-from imharness_leaderboard.adaptive_effect import APART, _spread, known_of, slope_of
+from imharness_leaderboard.adaptive_effect import APART, _spread, effect_of, slope_of
 from imharness_leaderboard.attack_heatmap import heat_of
 from imharness_leaderboard.drawing import width_of
 from imharness_leaderboard.headline import Lead, first_of, lead_of
@@ -105,7 +105,7 @@ class TestTheDrawing:
         original = report(scores)
         comparison, numbers = original.comparisons[0].stored()
         stored_scores = Scores(sample_leaderboard(), comparison, numbers)
-        facts = known_of(stored_scores, original.rankings[0])
+        facts = effect_of(stored_scores, original.rankings[0])
         assert facts is not None
 
         def mean(label: str, attack: str, attacker: str) -> float:

@@ -10,7 +10,7 @@ export function svg(name, facts, text = "") {
   return node;
 }
 
-/** A map from numbers to px with some room beside them, and round numbers within. */
+/** A scale: `at` maps numbers to px, from `start` to `end` with some room at both ends, and `ticks` are round numbers on it. */
 export function scaled(numbers, start, end, margin = 0.02) {
   const finite = numbers.filter(Number.isFinite);
   const least = finite.length ? Math.min(...finite) : 0, most = finite.length ? Math.max(...finite) : 1;
@@ -27,7 +27,7 @@ export function linesOf(at, controls) {
   return controls.map(({ value, plain }) => svg("line", { class: plain ? "plain" : "reference", x1: at(value), x2: at(value), y1: -40, y2: 68 }));
 }
 
-/** What a lane shows besides: the interval, a hollow dot for the attacker who does not know the entry, and a dot. */
+/** What a row shows in its lane: the interval, a hollow dot for the attacker who does not know the entry, and a dot. `at`: number -> px. */
 export function lane(at, row) {
   const nodes = [], { worst, unaware } = row ?? {};
   if (worst && Number.isFinite(worst.low ?? NaN)) nodes.push(svg("line", { class: "whisker", x1: at(worst.low), x2: at(worst.high), y1: 14, y2: 14 }));
@@ -36,7 +36,7 @@ export function lane(at, row) {
   return nodes;
 }
 
-/** The numbers above the lanes, and what the solid line is. */
+/** The head of the lanes: their numbers, and what the solid line of a control is. */
 export function axis(scale, lines, baseline) {
   const plain = lines.find((line) => line.plain);
   const ticks = svg("g", { class: "ticks" });
@@ -44,7 +44,7 @@ export function axis(scale, lines, baseline) {
   return [ticks, ...(plain ? [svg("text", { class: "plain", x: Math.min(Math.max(scale.at(plain.value), 40), WIDTH - 40), y: 12, "text-anchor": "middle" }, baseline)] : [])];
 }
 
-/** Protection against utility: marks move up and down with the numbers of a choice, and stay where they are across. */
+/** The drawing of protection against utility. When a reader chooses settings, marks move up or down to the new protection; utility stays. */
 export class Front {
   constructor(figure, lower) {
     this.drawn = figure.querySelector("svg.front");
@@ -58,6 +58,7 @@ export class Front {
 
   mark(label) { return [...this.drawn.querySelectorAll("[data-label]")].filter((one) => one.dataset.label === label); }
 
+  /** Emphasise the marks of an entry, or stop. */
   light(label, on) { for (const one of this.mark(label)) one.classList.toggle("on", on); }
 
   reset() {
@@ -67,8 +68,8 @@ export class Front {
   }
 
   /**
-   * `rows`: label -> {value, low, high}; marks without a number vanish, and so does the line of the front. `utility`
-   * returns that of a label, which places the entries that have no marks of their own.
+   * Show other numbers of protection. `rows`: label -> {value, low, high, text}; marks without a number vanish, and so does the
+   * line of the front. `utility`: label -> the utility of an entry, for those that have no mark of their own.
    */
   show(rows, title, utility) {
     this.reset();
@@ -96,6 +97,7 @@ export class Front {
     this.labels(moved);
   }
 
+  /** Draw the entries that have no mark of their own, as dots. */
   rest(rows, at, utility) {
     const drawn = this.drawn.querySelector(".rest"), [low, high, start, end] = this.drawn.dataset.across.split(" ").map(Number);
     if (!drawn) return;

@@ -25,12 +25,14 @@ async function json(name) {
   return answer.json();
 }
 
+/** The scores of an entry, fetched once. */
 async function vector(label) {
   const name = `${file.slice(0, file.lastIndexOf("/") + 1)}${index.files[index.entries.indexOf(label)]}`;
   if (!vectors.has(name)) vectors.set(name, fetch(name).then((a) => a.arrayBuffer()).then((b) => numbersOf(name, b)));
   return vectors.get(name);
 }
 
+/** Write the choice into the address. */
 function remember() {
   const words = new URLSearchParams({ c: file });
   for (const label of picked) words.append("e", label);
@@ -39,12 +41,14 @@ function remember() {
   if (address !== location.hash) history.pushState(null, "", address); // so that Back takes back a choice
 }
 
+/** A box to tick with its text; `change` is called with its new state. */
 function check(text, checked, change) {
   const box = element("input", { type: "checkbox", checked });
   box.addEventListener("change", () => { change(box.checked); remember(); filter(); show(); });
   return element("label", {}, box, ` ${text}`);
 }
 
+/** The section with all measures of the picked entries, from their table; empty without one. */
 async function sideBySide(labels) {
   const choice = choices.find((candidate) => candidate.file === file);
   if (!choice.table) return [];
@@ -66,6 +70,7 @@ async function sideBySide(labels) {
   return [element("h2", { textContent: "Side by side" }), element("p", { className: "small", textContent: `${table.title}, all conditions.` }), pane];
 }
 
+/** Load a comparison by the address of its index, and show its entries and conditions. */
 async function choose(name) {
   file = name;
   index = await json(name);
@@ -107,7 +112,7 @@ function filter() {
   counted.textContent = `${visible === boxes.children.length ? "" : `${visible} of `}${several(boxes.children.length, "entry", "entries")}, ${picked.size} picked`;
 }
 
-/** What all entries share of some conditions: for each condition with a common unit, the positions of these units. */
+/** What all entries have in common: each condition with a unit for which all have a score -> [unit, position of its scores] of these units. */
 function shared(scores, conditions) {
   return new Map(conditions.flatMap((c) => {
     const at = index.unit_sets[index.conditions[c].units].map((unit, i) => [unit, index.starts[c] + i]);
@@ -116,7 +121,7 @@ function shared(scores, conditions) {
   }));
 }
 
-/** Mean score of an entry over shared positions: the worst of each unit in a group of conditions, mean over groups; NaN without any. */
+/** The mean score of an entry over what `shared` returns: of each unit the worst in a group of conditions, mean over groups, then over units. */
 function mean(scores, common) {
   const sign = index.better === "higher" ? 1 : -1, total = new Map();
   for (const group of groupsOf(index, [...common.keys()])) {
@@ -127,6 +132,7 @@ function mean(scores, common) {
   return [...total.values()].reduce((all, [sum, count]) => all + sum / count, 0) / total.size;
 }
 
+/** The section on groups of entries that are not separated. `crossed[i][j]`: the pair of entries i and j, for i < j. */
 function tied(labels, scores, crossed, conditions) {
   const common = shared(scores, conditions);
   const units = new Set([...common.values()].flat().map(([unit]) => unit)).size;
@@ -144,6 +150,7 @@ function tied(labels, scores, crossed, conditions) {
   ];
 }
 
+/** Compute the picked pairs under the chosen conditions, and write the result. */
 async function show() {
   const mine = ++turn; // a later choice overtakes this one while scores are fetched
   const conditions = index.conditions.flatMap(({ facets: of }, i) => (Object.entries(of).every(([k, v]) => !excluded[k]?.has(v)) ? [i] : []));
@@ -174,6 +181,7 @@ const several = (n, what, more = `${what}s`) => `${n} ${n === 1 ? what : more}`;
 const source = () => (index.clusters.length ? index.cluster_unit || "source" : index.unit);
 const byCluster = () => (index.clusters.length ? ` ${index.unit}s of one ${source()} are not independent: tests and intervals take each ${source()} as one, and need at least ${FEWEST} of them.`.replace(/ ./, (start) => start.toUpperCase()) : "");
 
+/** The table of all pairs; `crossed` as in `tied`. */
 function table(labels, crossed) {
   const heads = ["First", "Second", `${index.measure}: advantage of the first`, "Effect size", "p, first better (corrected)", "p, second better (corrected)", `n (${index.unit}s)`, "Ahead in conditions"];
   const body = element("tbody");

@@ -4,7 +4,7 @@ import { Pairs, slices } from "./differences.js";
 import { FEWEST, groupsOf, hash, LEVEL, meanAlone, nestedInterval, percentile, RESAMPLES } from "./statistics.js";
 
 const draws = new Map();
-/** How often each of k clusters is drawn in each resample. */
+/** Resamples of k clusters: for each, how often each cluster is drawn. */
 function drawn(k) {
   if (!draws.has(k)) {
     const resamples = [];
@@ -25,6 +25,7 @@ function coded(names) {
   return { codes, size: positions.size };
 }
 
+/** The sum of the products of two lists. */
 const dot = (a, b) => { let sum = 0; for (let i = 0; i < a.length; i++) sum += a[i] * b[i]; return sum; };
 
 /**
@@ -68,29 +69,33 @@ export function conditionsOf(index, facts, picks) {
 }
 
 /**
- * The contest on some conditions. Where one attack was chosen for each entry, the index has its numbers alone, and nothing is
- * known of attackers that do not know it, nor of the attack that broke it. `vectors`: the scores of each entry of the index.
- * `others`: index, vectors and conditions of the secondary measures. Thousands of entries take seconds: `breath` is awaited
- * between parts of the work.
+ * The contest on some conditions. `vectors`: the scores of each entry of the index. `facts`: the rules, from ranking_script.py.
+ * `others`: index, vectors and conditions of the secondary measures. Where one attack was chosen for each entry
+ * (`facts.chosen`), the index has the numbers of that attack alone: nothing is known of attackers that do not know the entry,
+ * nor of the attack that broke it. Thousands of entries take seconds: `breath` is awaited between parts of the work.
+ *
+ * Names: e is the position of an entry, c that of a condition, i that of a unit in the condition, and u its position among the
+ * units of all settings (`names`).
  */
 export async function contest(index, vectors, facts, conditions, others = [], breath = slices()) {
   const sign = index.better === "higher" ? 1 : -1;
   const units = (c) => index.unit_sets[index.conditions[c].units];
   const score = (e, c, i) => vectors[e][index.starts[c] + i];
+  // where an entry met an attack that gave no number, such as one that did not converge: that does not make it incomplete
   const silent = index.entries.map((label) => new Set(facts.silent[label] ?? []));
   const met = (e, c, i) => Number.isFinite(score(e, c, i)) || silent[e].has(index.starts[c] + i);
   const any = (e, c, holds) => units(c).some((_, i) => holds(i));
   const present = index.entries.map((_, e) => e).filter((e) => conditions.some((c) => any(e, c, (i) => !Number.isNaN(score(e, c, i)) || met(e, c, i))));
   const ours = present.filter((e) => index.entries[e].split(" + ").every((id) => id.startsWith("harness/")));
-  const most = (among, c) => among.filter((e) => any(e, c, (i) => met(e, c, i))).length >= 0.5 * among.length;
-  const settings = conditions.filter((c) => most(ours.length ? ours : present, c));
+  const metByMost = (entries, c) => entries.filter((e) => any(e, c, (i) => met(e, c, i))).length >= 0.5 * entries.length;
+  const settings = conditions.filter((c) => metByMost(ours.length ? ours : present, c));
   const names = [...new Set(settings.flatMap(units))].sort((a, b) => a - b);
   const positions = new Map(names.map((unit, u) => [unit, u]));
   const at = new Map(settings.map((c) => [c, Int32Array.from(units(c), (unit) => positions.get(unit))]));
   const clusters = index.clusters.length ? names.map((unit) => index.clusters[unit]) : null;
   const groups = groupsOf(index, settings);
 
-  /** Worst score of each unit, mean over groups; `decided`: how often each attack was the worst. */
+  /** The worst score of entry e on each unit, mean over groups of conditions. Counts in `decided` how often each attack was the worst. */
   function worst(e, decided) {
     const total = new Float64Array(names.length), count = new Int32Array(names.length);
     for (const group of groups) {
@@ -115,7 +120,7 @@ export async function contest(index, vectors, facts, conditions, others = [], br
   const isAware = (c) => index.conditions[c].facets[facts.attacker] !== facts.unaware;
   const kinds = [...new Set(settings.map(isAware))];
 
-  /** Mean score of each unit under one kind of attacker, over the attacks that were run both ways. */
+  /** The mean score of entry e on each unit against attackers who know it (`aware`) or do not, over the attacks that were run both ways. */
   function against(e, aware) {
     const total = new Float64Array(names.length), count = new Int32Array(names.length);
     for (const attack of new Set(settings.map((c) => facts.alike[c]))) {
@@ -142,12 +147,12 @@ export async function contest(index, vectors, facts, conditions, others = [], br
   const complete = present.filter((e) => coverage.get(e) === 1 && worsts.get(e).some(Number.isFinite) && (!facts.chosen || facts.places[index.entries[e]].complete));
   const pairs = new Pairs(index, vectors, settings);
   const plain = index.entries.indexOf(facts.undefended), weights = index.weights.length ? names.map((unit) => index.weights[unit]) : null;
-  const bare = complete.includes(plain) ? against(plain, false) : null;
-  /** Is an entry shown to seem better than no defense, and the worst attack to leave less than half of that? */
+  const undefended = complete.includes(plain) ? against(plain, false) : null;
+  /** Is entry e shown to be better than no defense while attackers do not know it, and to keep less than half of that against the worst attack? */
   function broken(e) {
-    if (!bare) return false;
+    if (!undefended) return false;
     const unaware = against(e, false);
-    const seems = names.map((_, u) => sign * (unaware[u] - bare[u]));
+    const seems = names.map((_, u) => sign * (unaware[u] - undefended[u]));
     const rest = seems.map((s, u) => sign * (worsts.get(e)[u] - worsts.get(plain)[u]) - 0.5 * s);
     const ends = (numbers) => {
       const measured = [...numbers.keys()].filter((u) => Number.isFinite(numbers[u])), of = (all) => all && measured.map((u) => all[u]);
@@ -191,15 +196,19 @@ export async function contest(index, vectors, facts, conditions, others = [], br
   for (const e of present) { rows.push(rowOf(e)); await breath(); }
   const number = (value) => value?.value ?? Infinity;
   const group = (row) => (row.control ? 3 : !row.complete ? 2 : row.able && !row.flagged ? 0 : 1);
+  // rows are sorted by these, the first that differs decides
   const key = (row) => [group(row), !row.rank, number(row.rank), !row.worst, row.worst ? -sign * row.worst.value : 0, row.label];
-  rows.sort((a, b) => { const [x, y] = [key(a), key(b)]; const i = x.findIndex((v, j) => v !== y[j]); return i < 0 ? 0 : x[i] < y[i] ? -1 : 1; });
+  rows.sort((a, b) => {
+    const first = key(a), second = key(b), at = first.findIndex((value, j) => value !== second[j]);
+    return at < 0 ? 0 : first[at] < second[at] ? -1 : 1;
+  });
   const measures = [pairs, ...others.map((other) => new Pairs(other.index, other.vectors, other.conditions))];
   const outcome = await standing(rows, facts, measures, breath);
   if (outcome.winner) for (const row of rows) crowned(row, outcome.winner);
   return { rows, ...outcome, units: names.length, clusters: clusters && sampled };
 }
 
-/** A winner is shown to be better than each other entry that may win: so are ranks, and how far others are behind. */
+/** Where there is a winner, make the intervals agree: it has rank 1, the others rank 2 or more, and they are behind it by 0 or more. */
 function crowned(row, winner) {
   if (row.rank && row.rank.low !== null) Object.assign(row.rank, row.label === winner ? { low: 1, high: 1 } : { low: Math.max(row.rank.low, 2) });
   if (row.behind?.label === winner && row.behind.low !== null) row.behind.low = Math.max(row.behind.low, 0);
@@ -215,7 +224,7 @@ function gainOver(pairs, e, base, facts, sign) {
 
 const finite = (x) => (Number.isFinite(x) ? x : null);
 
-/** How entries compare by one measure, by their labels: NaN where one of them is not in it. */
+/** Compares two entries by one measure, by their labels; NaN where the measure does not have one of them. */
 class Judge {
   constructor(pairs) {
     this.pairs = pairs;
@@ -231,8 +240,10 @@ class Judge {
 }
 
 /**
- * Who may win, as imharness.ranking.standing has it: `first` is ahead, `near` are those that it is not shown to be better
- * than, `disagrees` is the measure by which another one is, `better` says whether it is better than no defense.
+ * Who may win, as in imharness.ranking.standing. `first`: the entry that is ahead. `winner`: the same if it wins, else "". `near`:
+ * the entries and controls that the first is not shown to be better than. `disagrees`: a secondary measure by which another
+ * entry is shown to be better than the first, and that entry. `better`: whether the first is shown to be better than no defense.
+ * `may`: the entries that may be the best.
  */
 async function standing(rows, facts, measures, breath) {
   const [main, ...further] = measures.map((pairs) => new Judge(pairs));

@@ -18,7 +18,7 @@ export function slices(wanted = () => true) {
 
 export class Stopped extends Error {}
 
-/** The differences of all pairs of entries of a comparison over some conditions, each computed when it is asked for first. */
+/** The differences of all pairs of entries of a comparison over some conditions; each is computed when it is first asked for. */
 export class Pairs {
   constructor(index, vectors, conditions) {
     Object.assign(this, { index, vectors, size: index.units.length, groups: groupsOf(index, conditions), worsts: new Map() });
@@ -28,12 +28,15 @@ export class Pairs {
       if (!positions.has(name)) positions.set(name, positions.size);
       return positions.get(name);
     });
-    [this.sums, this.sizes] = [0, 1].map(() => new Float64Array(positions.size)); // of the pair that is computed
-    [this.values, this.halves] = [0, 1].map(() => new Float64Array(n * (n - 1) / 2));
+    [this.sums, this.sizes] = [0, 1].map(() => new Float64Array(positions.size)); // by cluster, of the pair that `gather` saw last
+    [this.values, this.halves] = [0, 1].map(() => new Float64Array(n * (n - 1) / 2)); // mean and half width of the interval of each pair
     this.computed = new Uint8Array(this.values.length);
   }
 
-  /** Worst gain of each unit in each group of conditions, one group after the other; NaN where an entry has none. */
+  /**
+   * The worst score of entry e on each unit, higher is better: for all units in the first group of conditions, then in the next
+   * group, and so on. NaN where it has none.
+   */
   worst(e) {
     if (!this.worsts.has(e)) {
       const gains = new Float64Array(this.groups.length * this.size).fill(NaN), { index } = this, sign = index.better === "higher" ? 1 : -1;
@@ -48,7 +51,7 @@ export class Pairs {
     return this.worsts.get(e);
   }
 
-  /** Advantage of entry a over entry b with its simultaneous interval; NaN where they share no unit. */
+  /** The advantage of entry a over entry b with its interval; NaN where they share no unit. Intervals at the default level hold for all pairs at once, and are kept. */
   interval(a, b, alpha = this.index.pairwise_alpha) {
     if (alpha !== this.index.pairwise_alpha) return this.compute(a, b, alpha);
     const [i, j] = a < b ? [a, b] : [b, a], at = j * (j - 1) / 2 + i;
@@ -61,15 +64,18 @@ export class Pairs {
     return within(a < b ? this.values[at] : -this.values[at], this.halves[at], this.index.limit);
   }
 
-  /** The same with its interval. */
+  /** The advantage of entry a over entry b with an interval of two-sided level alpha, computed anew. */
   compute(a, b, alpha) {
     return this.gather(a, b) ? around(this.sums, this.sizes, { alpha, value_range: this.index.value_range, limit: this.index.limit }) : NONE;
   }
 
-  /** Is entry a shown to be better than entry b, by itself? See imharness.statistics.against_one. */
+  /** Is entry a shown to be better than entry b, if no other pair is tested? See imharness.statistics.against_one. */
   alone(a, b) { return this.gather(a, b) && shownAlone(this.sums, this.sizes, this.index.value_range); }
 
-  /** Put together, by cluster, the mean over groups of the difference of worst gains on each unit that both have. */
+  /**
+   * Fill `sums` and `sizes`, by cluster, with the weighted advantages of entry a over entry b and with the weights, and return
+   * whether the two share a unit. The advantage on a unit is the mean over groups of the difference of their worst scores.
+   */
   gather(a, b) {
     const first = this.worst(a), other = this.worst(b), { size, codes, index, sums, sizes } = this;
     sums.fill(0);
@@ -77,8 +83,8 @@ export class Pairs {
     for (let unit = 0; unit < size; unit++) {
       let total = 0, count = 0;
       for (let at = unit; at < first.length; at += size) {
-        const d = first[at] - other[at];
-        if (d === d) { total += d; count++; } // NaN equals nothing
+        const difference = first[at] - other[at];
+        if (!Number.isNaN(difference)) { total += difference; count++; }
       }
       if (!count) continue;
       const weight = index.weights.length ? index.weights[unit] : 1;

@@ -1,4 +1,4 @@
-// The drawing of a pair on the compare page: how far the first entry is ahead of the second on each unit that counts once.
+// The drawing of a pair on the compare page: how far the first entry is ahead of the second, a dot for each independent unit.
 import { clusterMeans } from "./statistics.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -15,7 +15,7 @@ function svg(name, facts, ...children) {
 const fixed = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]*$)/, ""); // never "-0.00"
 const several = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-/** The independent units of a pooled pair: the name and the advantage of each, 0 where rounding may have moved it from 0. */
+/** The independent units of a pair, from `pooled`: name and advantage of each; an advantage that may be 0 but for rounding is 0. */
 function pointsOf(index, { values, names, units, nearest }) {
   const means = clusterMeans(values, names).map((value) => (Math.abs(value) > nearest ? value : 0));
   if (!names) return means.map((value, i) => ({ name: index.units[units[i]], value }));

@@ -1,6 +1,6 @@
-// The ranking of a track: the reader picks attacker, attack, metric and data set, and the chart is computed again here.
-// Rows are sorted, filtered, picked for Compare, opened, and shown in pages. The address keeps all of it. Rows that are not
-// in the page yet count as much as those that are: rows.js brings them.
+// The ranking of a track: the reader picks attacker, attack, metric and data set, and the ranking is computed again here.
+// A reader can also sort and filter rows, pick them for Compare, open them, and turn pages. The address has all these choices.
+// All rows of the ranking take part, also those that are not in the page yet: rows.js fetches them.
 import { axis, Front, lane, linesOf, scaled, WIDTH } from "./charts.js";
 import { conditionsOf, contest } from "./contest.js";
 import { slices, Stopped } from "./differences.js";
@@ -39,6 +39,7 @@ class Ranking {
     this.show();
   }
 
+  /** Connect the controls around the table. */
   tools() {
     this.picksBy = [...this.root.querySelectorAll("[data-pick]")];
     for (const one of this.picksBy) one.addEventListener("change", () => { this.remember(true); this.show(); });
@@ -56,7 +57,7 @@ class Ranking {
     this.linked = [...this.pages.childNodes];
   }
 
-  /** Give a row that is here its buttons, and the numbers of the present choice. */
+  /** Give a row that came into the page its buttons, and the numbers of the present choice. */
   enter(entry) {
     const { row, label } = entry, link = row.querySelector("a.open");
     link.setAttribute("role", "button");
@@ -88,6 +89,7 @@ class Ranking {
     this.chips();
   }
 
+  /** The present choice: facet -> value, "" for all. */
   picks() {
     const picks = {};
     for (const one of this.picksBy) if (one.type !== "radio" || one.checked) picks[one.dataset.pick] = one.value;
@@ -108,6 +110,7 @@ class Ranking {
     history[step ? "pushState" : "replaceState"](null, "", `${location.pathname}${words.size ? `?${words}` : ""}${location.hash}`);
   }
 
+  /** Take the choices from the address. */
   recall() {
     const words = new URLSearchParams(location.search), get = (key) => words.get(this.prefix + key) ?? "";
     for (const one of this.picksBy) {
@@ -159,6 +162,7 @@ class Ranking {
     }
   }
 
+  /** The scores of the ranking and of its secondary measures, {index, vectors} of each, fetched once. */
   async load() {
     this.loaded ??= (async () => {
       const get = async (name, as) => { const answer = await fetch(name); if (!answer.ok) throw new Error(`${name}: ${answer.status}`); return answer[as](); };
@@ -174,6 +178,7 @@ class Ranking {
     return this.loaded;
   }
 
+  /** Rank under the present choice, or show the ranking under all settings without one. A later call overtakes this one. */
   async show() {
     const picks = this.picks(), mine = this.turn = (this.turn ?? 0) + 1;
     delete this.table.dataset.result;
@@ -195,6 +200,7 @@ class Ranking {
     }
   }
 
+  /** Show the ranking under all settings, as the page was written. */
   reset() {
     this.numbers = this.result = null;
     for (const entry of this.rows.all) entry.group = entry.firstGroup;
@@ -206,6 +212,7 @@ class Ranking {
     this.arrange();
   }
 
+  /** Write the numbers under all settings into a row. */
   undress(entry) {
     entry.cells.forEach((cell, i) => { cell.innerHTML = entry.html[i]; });
     entry.row.querySelector(".notes").innerHTML = entry.notes;
@@ -222,6 +229,7 @@ class Ranking {
     return new Map(result.rows.map((entry) => [entry.label, group(entry)]));
   }
 
+  /** Show the result of the contest under a choice. */
   fill(result, picks) {
     const by = new Map(result.rows.map((entry, i) => [entry.label, { ...entry, order: i }]));
     const lines = result.rows.filter((entry) => entry.control && entry.worst).map((entry) => ({ value: entry.worst.value, plain: entry.label === this.facts.baseline }));
@@ -261,6 +269,7 @@ class Ranking {
 
   worst(attack, share) { return attack === "none" ? `${share} survive` : `${this.facts.attackNames[attack] ?? brief(attack)}, ${share}`; }
 
+  /** The title of the drawing of protection against utility. */
   traded(result) {
     const useful = "those that are not shown to cost too much";
     if (result.winner) return `${this.name(result.winner)} leads ${useful}`;
@@ -277,6 +286,7 @@ class Ranking {
     return [...new_, ...lasting].flatMap((one) => [one, " "]);
   }
 
+  /** The verdict under a choice, in a sentence. `by`: label -> row of the result. */
   sentence(result, by, picks) {
     const chosen = Object.entries(picks).filter(([, v]) => v).map(([key, v]) => (key === "attacker" ? (v === "aware" ? "an attacker who knows the defense" : "an attacker who does not know the defense") : `${key} ${this.facts.attackNames[v] ?? brief(v)}`)).join(", ");
     if (!result.rows.some(({ worst }) => worst)) return `With ${chosen}: no such attack was run. Choose another one.`;
@@ -304,6 +314,7 @@ class Ranking {
     fetched().then(() => { if (turn === this.arranged) this.put(); }, (error) => { if (turn === this.arranged) this.missed(error); });
   }
 
+  /** Does the present state need rows or facts that only the index of all rows has? */
   needsAll() { return !this.rows.knowsAll && Boolean(this.page || this.sorted || this.numbers || this.filter.value || [...this.ticked].some((label) => !this.rows.byLabel.has(label))); }
 
   /** All rows that the filter leaves, in order. */
@@ -327,6 +338,7 @@ class Ranking {
     return rows.slice(this.page * PAGE, (this.page + 1) * PAGE);
   }
 
+  /** Put the rows of the page into the table, in order, with the heads of their groups. */
   put() {
     const page = this.visible(), visible = new Set(page), others = new Set([...this.matching(), ...this.rows.all]);
     let group = "";
@@ -357,6 +369,7 @@ class Ranking {
     this.pages.replaceChildren(message, ...this.linked);
   }
 
+  /** The row that is the head of a group; it is made if the page has none. */
   head(group) {
     if (!this.groups.has(group)) {
       const cell = element("th", { colSpan: this.columns, scope: "rowgroup", textContent: this.titles.get(group) });
@@ -367,6 +380,7 @@ class Ranking {
     return this.groups.get(group);
   }
 
+  /** Write the buttons that turn pages. */
   paging(count) {
     const last = Math.ceil(count / PAGE) - 1;
     this.pages.hidden = last < 1;
@@ -390,6 +404,7 @@ class Ranking {
     }), ...(labels.length > 1 ? [element("a", { className: "button", href: this.comparison(labels), textContent: `Compare ${labels.length}` })] : labels.length ? ["pick another one to compare"] : []));
   }
 
+  /** The address of the compare page with these entries under the present choice. */
   comparison(labels) {
     const words = new URLSearchParams({ c: this.root.dataset.index }), values = {}, picks = this.picks();
     for (const label of labels) words.append("e", label);

@@ -1,5 +1,6 @@
-// The rows of a ranking. Those of its first part stand in the page. Of a long ranking an index is fetched once, when it is
-// sorted, filtered or paged first; its rows are taken, when they are shown first, from the pages that readers without scripts see.
+// The rows of a ranking. The first rows are in the page. Of a long ranking, an index of all rows is fetched when a reader first
+// sorts, filters or turns a page. Further rows are fetched when they are first shown, from the pages that readers without
+// scripts see.
 export const PAGE = 50; // rows
 export const brief = (label) => label.replaceAll("harness/", "");
 

@@ -68,10 +68,13 @@ export function studentQuantile(share, freedom) {
   return (low + high) / 2;
 }
 
-/** How near two differences of scores as stored are that may be equal: what rounding to 32 or 64 bits parts. */
+/** The distance up to which two differences of stored scores may be equal: rounding to 32 or 64 bits separates them that far. */
 export function resolution(type, largest) { return (type === Float32Array ? 1e-6 : 1e-14) * largest; }
 
-/** Magnitudes of the differences that are not 0, in order, as groups of ties: {count, won, rank}; `nearest` as above. */
+/**
+ * The differences that are not 0, by size, in groups of equal sizes: how many (`count`), how many of them are positive (`won`),
+ * and their mean rank. Sizes that are at most `nearest` apart are equal, see `resolution`.
+ */
 function ranked(differences, nearest) {
   const order = [...differences].filter((d) => Math.abs(d) > nearest).sort((a, b) => Math.abs(a) - Math.abs(b));
   const groups = [];
@@ -85,6 +88,7 @@ function ranked(differences, nearest) {
 }
 
 const rankSums = new Map();
+/** Of n ranks without ties: for each w, the probability that those with a positive sign sum to w or more. */
 function survival(n) {
   if (!rankSums.has(n)) {
     const ways = new Float64Array(n * (n + 1) / 2 + 1);
@@ -120,7 +124,7 @@ export function wilcoxonGreater(differences, nearest = 0) {
   return normalTail((plus - mean) / Math.sqrt(variance));
 }
 
-/** Values of each cluster, in the order of first appearance; without names, each value by itself. */
+/** The positions of the values of each cluster, in the order of first appearance; without names, each value is a cluster. */
 function grouped(values, names) {
   const positions = new Map();
   values.forEach((value, i) => { const name = names ? names[i] : i; if (!positions.has(name)) positions.set(name, []); positions.get(name).push(i); });
@@ -150,12 +154,14 @@ export function rankBiserial(differences, nearest = 0) {
   return total ? signed / total : 0;
 }
 
+/** A hash of 32 bits of a whole number. */
 export function hash(x) {
   x = Math.imul(x ^ x >>> 16, 0x7feb352d);
   x = Math.imul(x ^ x >>> 15, 0x846ca68b);
   return (x ^ x >>> 16) >>> 0;
 }
 
+/** The quantile of sorted numbers, linear between them. */
 export function percentile(sorted, share) {
   const position = share * (sorted.length - 1), below = Math.floor(position);
   return sorted[below] + (position - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
@@ -163,11 +169,11 @@ export function percentile(sorted, share) {
 
 /** Weighted sums of the values of each cluster, in the order of first appearance, and the sums of their weights. */
 function summed(values, names, weights) {
-  const groups = grouped(values, names), of = (i) => (weights ? weights[i] : 1);
-  return [groups.map((members) => sum(members.map((i) => of(i) * values[i]))), groups.map((members) => sum(members.map(of)))];
+  const groups = grouped(values, names), weightOf = (i) => (weights ? weights[i] : 1);
+  return [groups.map((members) => sum(members.map((i) => weightOf(i) * values[i]))), groups.map((members) => sum(members.map(weightOf)))];
 }
 
-/** What each cluster with a weight adds to the weighted mean; the mean of these is that mean. */
+/** What each cluster with a weight adds to the weighted mean: numbers of which it is the plain mean. */
 function contributions(sums, sizes) {
   const whole = sum(sizes), all = sum(sums) / whole;
   let k = 0, next = 0;
@@ -185,7 +191,7 @@ function quantile(share, freedom) {
   return quantiles.get(key);
 }
 
-/** An interval of a mean that can nowhere exceed `limit` in size, null where it can be any number. */
+/** The interval value ± half, cut at ± `limit`, which the mean cannot exceed; null where it can be any number. */
 export function within(value, half, limit) { return { value, half, low: Math.max(value - half, -(limit ?? Infinity)), high: Math.min(value + half, limit ?? Infinity) }; }
 
 /** The mean of clusters, from sums and weights of each, with the interval of two-sided level alpha; ends are NaN with fewer than FEWEST clusters. */
@@ -203,7 +209,7 @@ export function around(sums, sizes, { alpha, value_range, limit }) {
   return { ...within(value, half, limit), clusters: k };
 }
 
-/** A mean of values with that interval. */
+/** The mean of values with the interval of `around`. */
 export function interval(values, names, weights, facts) { return around(...summed(values, names, weights), facts); }
 
 /** A mean of one entry by itself with the interval of imharness.statistics.means: the farther end of t and of skewness-corrected t. */
@@ -214,12 +220,16 @@ export function meanAlone(values, names, weights, facts) {
   return { ...plain, low: Math.min(plain.low, end(reached)), high: Math.max(plain.high, end(-reached)) };
 }
 
-/** The mean of units that are nested in groups, these in strata, with the interval of imharness.statistics.nested; ends are NaN where there is none. */
+/**
+ * The mean of units that are nested in groups, and groups in strata, with the interval of imharness.statistics.nested; ends are
+ * NaN where there is none. `groups`, `strata`: those of each value. The error of the mean has a variance between groups
+ * (`among`) and one within them (`inside`); where groups differ no more than units, both are estimated as one.
+ */
 export function nestedInterval(values, groups, strata) {
   const average = (units) => mean(units.map((i) => values[i])), all = grouped(values, strata), n = values.length, value = mean(values);
   const stratum = new Map(all.flatMap((units) => { const facts = { size: units.length, mean: average(units) }; return units.map((i) => [i, facts]); }));
   const nests = grouped(values, groups).map((units) => ({ units, size: units.length, mean: average(units), stratum: stratum.get(units[0]) }));
-  const free = nests.length - all.length, most = n - all.length;
+  const free = nests.length - all.length, most = n - all.length; // degrees of freedom between groups, and of all units
   const ends = (error, freedom) => { const half = studentQuantile((1 - LEVEL) / 2, freedom) * error; return { value, low: value - half, high: value + half }; };
   if (free < FEWEST_FREE) return { value, low: NaN, high: NaN };
   const between = sum(nests.map((nest) => nest.size * (nest.mean - nest.stratum.mean) ** 2));
@@ -235,7 +245,7 @@ export function nestedInterval(values, groups, strata) {
 const momentOf = (terms, value, power) => mean(terms.map((x) => (x - value) ** power));
 const varies = (terms, value) => Math.sqrt(momentOf(terms, value, 2)) > 1e-9 * Math.max(...terms.map(Math.abs));
 
-/** The end of Hall's interval of a mean at a transformed t; `sure`: only skewness beyond its standard error counts. */
+/** A function: t -> the end of Hall's interval of a mean, which corrects for skewness. `sure`: only skewness beyond its standard error counts. */
 function skewedEnd(terms, value, sure = false) {
   const k = terms.length, spread = Math.sqrt(momentOf(terms, value, 2)), raw = momentOf(terms, value, 3) / spread ** 3;
   const skew = sure ? Math.sign(raw) * Math.max(0, Math.abs(raw) - Math.sqrt(6 * (k - 2) / ((k + 1) * (k + 3)))) : raw;
@@ -245,14 +255,14 @@ function skewedEnd(terms, value, sure = false) {
   };
 }
 
-/** Is a mean shown to be above 0 by itself, at the two-sided level of 5 %? As imharness.statistics.against_one has it. */
+/** Is a mean shown to be above 0 at the two-sided level of 5 %, if nothing else is tested? As in imharness.statistics.against_one. */
 export function shownAlone(sums, sizes, value_range) {
   const plain = around(sums, sizes, { alpha: 1 - LEVEL, value_range }), terms = contributions(sums, sizes);
   if (!(plain.low > 0)) return false;
   return !varies(terms, plain.value) || skewedEnd(terms, plain.value, true)(quantile((1 - LEVEL) / 2, terms.length - 1)) > 0;
 }
 
-/** Conditions that differ in the facets of which the worst counts, together; without such facets each by itself. */
+/** Groups of conditions of which the worst one counts: those that differ in the facets `index.over` alone; without such facets, each condition is a group. */
 export function groupsOf(index, conditions) {
   const groups = new Map();
   for (const c of conditions) {
@@ -264,10 +274,11 @@ export function groupsOf(index, conditions) {
 }
 
 /**
- * Advantage of one entry over another on each unit that both have: of each the worst score of a group of conditions, and
- * the mean over groups. `names`: the cluster of each unit, null without clusters; `weights`: null where all weigh the same.
- * Where an entry is incomplete, only what both met counts. `ahead`: in how many of how many conditions the first is ahead.
- * `nearest`: how near two of the advantages are that may be equal.
+ * The advantage of the first entry over the second (`values`) on each unit that both have (`units`): the difference of their
+ * worst scores in a group of conditions, mean over groups. `names`: the cluster of each unit, null without clusters.
+ * `weights`: null where all units weigh the same. `ahead` of `met`: in how many of the conditions that both have the first one
+ * is ahead. `nearest`: up to which distance two advantages may be equal. `alike`: whether only scores count that both have,
+ * as where an entry is incomplete.
  */
 export function pooled(index, first, second, conditions, alike = false) {
   const sign = index.better === "higher" ? 1 : -1, size = index.units.length;
@@ -282,7 +293,7 @@ export function pooled(index, first, second, conditions, alike = false) {
       index.unit_sets[index.conditions[c].units].forEach((unit, i) => {
         const [a, b] = [first, second].map((vector) => sign * vector[index.starts[c] + i]), both = Number.isFinite(a) && Number.isFinite(b);
         if (both) { difference += a - b; shared++; }
-        if (Number.isFinite(a) && (both || !alike) && !(a >= worst[0][unit])) worst[0][unit] = a;
+        if (Number.isFinite(a) && (both || !alike) && !(a >= worst[0][unit])) worst[0][unit] = a; // also where none is there yet, NaN
         if (Number.isFinite(b) && (both || !alike) && !(b >= worst[1][unit])) worst[1][unit] = b;
       });
       met += shared > 0;
@@ -309,7 +320,7 @@ export function headToHead(index, first, second, conditions, alike = false) {
   };
 }
 
-/** Groups of entries: the first holds the best and all that it does not beat, then the same of the rest. */
+/** Groups of entries: the first one has the best entry and all that it does not beat; then the same of the rest. */
 export function tieGroups(order, beats) {
   let rest = [...order];
   const groups = [];

@@ -82,7 +82,7 @@ class View {
     this.bar.append(this.count);
   }
 
-  /** Value of a facet -> the text that the table shows for it. */
+  /** For a facet: value -> the text that the table shows for it. */
   texts(name) {
     const at = Math.max(0, this.heads.findIndex((head) => head.dataset.facet === name));
     const text = (row) => (row.cells[at].querySelector("a") ?? row.cells[at]).textContent.trim();
@@ -101,6 +101,7 @@ class View {
     return element("details", {}, element("summary", { textContent: "Columns" }), menu);
   }
 
+  /** Show or hide a column. */
   column(i, on) {
     if (on) this.hidden.delete(i); else this.hidden.add(i);
     this.boxes[i - 1].checked = on;
@@ -110,6 +111,7 @@ class View {
 
   rememberColumns() { remember(this.key("hide"), [...this.hidden].sort((a, b) => a - b).join(".")); }
 
+  /** Show or hide the intervals. */
   intervals(on) {
     this.table.classList.toggle("details", on);
     this.details.setAttribute("aria-pressed", String(on));
@@ -131,6 +133,7 @@ class View {
     return element("details", {}, element("summary", { textContent: "Copy" }), menu);
   }
 
+  /** The visible rows and columns as CSV, Markdown or LaTeX. */
   text(form) {
     const chosen = this.heads.map((_, i) => i).filter((i) => !this.hidden.has(i));
     const plain = (cell) => {
@@ -184,6 +187,7 @@ class View {
     ].join("\n");
   }
 
+  /** Give each row a box to tick, and the page a link that compares the ticked rows. */
   comparing() {
     const link = element("a", { textContent: "Compare", hidden: true });
     const show = () => {
@@ -210,6 +214,7 @@ class View {
     this.update();
   }
 
+  /** Take the view from the address. */
   restore() {
     const get = (name) => state.get(this.key(name)) ?? "";
     if (this.search) {
@@ -228,6 +233,7 @@ class View {
     }
   }
 
+  /** Filter and sort the rows, and show them. */
   update() {
     const words = this.query.toLowerCase().split(/\s+/).filter(Boolean);
     const wanted = Object.entries(this.chosen).filter(([, value]) => value);
@@ -247,6 +253,7 @@ class View {
     if (this.pad) { this.pane.scrollTop = 0; this.position(); } else this.body.replaceChildren(...visible.map(({ row }) => row));
   }
 
+  /** Prepare a long table, of which only the rows in sight are in the page: two empty rows stand for the others. */
   window() {
     const pad = () => element("tr", { className: "pad" }, element("td", { colSpan: this.heads.length }));
     const widths = this.heads.map((head) => head.offsetWidth);
@@ -259,6 +266,7 @@ class View {
     addEventListener("afterprint", () => this.position());
   }
 
+  /** Put the rows in sight into the page, and size the empty rows above and below. */
   position() {
     if (!this.height) {
       this.body.replaceChildren(...this.visible.slice(0, 1).map(({ row }) => row));

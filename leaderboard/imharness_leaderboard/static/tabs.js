@@ -11,7 +11,7 @@ function show(chosen) {
   });
 }
 
-/** Show the panel that the address names, or that holds what it names; without one, that of the address stays. */
+/** Show the panel that the address names, or the panel that contains what it names; without a name, the first. */
 function follow() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const chosen = target ? panels.findIndex((panel) => panel.contains(target)) : 0;

@@ -78,21 +78,25 @@ class CAdv(Attack):
 def _hints(
     network: torch.nn.Module, lightness: torch.Tensor, colours: torch.Tensor, rng: ImageRng
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return hints ``(N, 2, H, W)`` and mask ``(N, 1, H, W)``: random pixels of the clusters with the least entropy."""
+    """Return colour hints ``(N, 2, H, W)`` and their mask ``(N, 1, H, W)``, 1 where there is a hint.
+
+    Pixels are clustered by smoothed colour. Hints are at random pixels of the `SURE_CLUSTERS` clusters of which the
+    network, without hints, predicts the colours with the least entropy.
+    """
     from kornia.filters import gaussian_blur2d
 
     empty = torch.zeros_like(lightness)
     logits, _ = network(torch.cat([lightness, torch.zeros_like(colours), empty], dim=1))
     entropy = torch.distributions.Categorical(logits=logits.movedim(1, -1)).entropy()[:, None]
     entropy = F.interpolate(entropy, lightness.shape[2:], mode="nearest").flatten(1)
-    reach = 2 * (min(8, min(lightness.shape[2:]) - 1) // 2) + 1
-    smooth = gaussian_blur2d(colours, (reach, reach), (3.0, 3.0)).flatten(2).movedim(1, 2)
+    window = 2 * (min(8, min(lightness.shape[2:]) - 1) // 2) + 1  # odd, 9 px or what fits into the image
+    smooth = gaussian_blur2d(colours, (window, window), (3.0, 3.0)).flatten(2).movedim(1, 2)
     member = F.one_hot(clusters(smooth, CLUSTERS), CLUSTERS).float()
     sizes = member.sum(dim=1)
-    doubt = (member * entropy[:, :, None]).sum(dim=1) / sizes.clamp(min=1)
-    sure = doubt.masked_fill(sizes == 0, torch.inf).argsort(dim=1)[:, :SURE_CLUSTERS]
+    mean_entropy = (member * entropy[:, :, None]).sum(dim=1) / sizes.clamp(min=1)  # of each cluster
+    sure = mean_entropy.masked_fill(sizes == 0, torch.inf).argsort(dim=1)[:, :SURE_CLUSTERS]
     eligible = member.gather(2, sure[:, None].expand(-1, member.shape[1], -1)).any(dim=2)
-    keys = rng.uniform(eligible.shape[1]) + 2 * ~eligible
+    keys = rng.uniform(eligible.shape[1]) + 2 * ~eligible  # eligible pixels first, in a random order
     chosen = keys.argsort(dim=1)[:, :HINTS]
     mask = torch.zeros_like(entropy).scatter(1, chosen, 1.0) * eligible
     mask = mask.view_as(lightness)
@@ -100,7 +104,10 @@ def _hints(
 
 
 def clusters(points: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the cluster ``(N, P)`` of the points ``(N, P, D)``: Lloyd's k-means from farthest-point centres."""
+    """Return the cluster ``(N, P)``, 0 to count - 1, of each of the points ``(N, P, D)``, by Lloyd's k-means.
+
+    The first centre is the mean; each further one starts at the point that is farthest from the centres before it.
+    """
     centres = points.mean(dim=1, keepdim=True)
     for _ in range(count - 1):
         far = torch.cdist(points, centres).amin(dim=2).argmax(dim=1)

@@ -6,10 +6,12 @@ magnitude of the gradient. As in that code, the score is divided by its range an
 small, the gradient comes near Adam's epsilon of 1e-8, and the steps shrink with it.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 
-from imharness.images import Attack, AttackInfo, Images, Perturb, hookimpl
+from imharness.images import Attack, AttackInfo, Images, Perturb, Target, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 from imharness_vision.constants import constant
 
@@ -43,9 +45,14 @@ class Korhonen(AdamAttack):
 
     def build(self, device: torch.device) -> Perturb:
         """Return the attack: minus the score over its range, masked by the activity map of each image."""
-        return self.descend(
-            lambda images, target: lambda x: -relative(target(x), target), lambda images: activity(images) / GREY_LEVELS
-        )
+
+        def loss(images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
+            return lambda x: -relative(target(x), target)
+
+        def mask(images: Images) -> torch.Tensor:
+            return activity(images) / GREY_LEVELS
+
+        return self.descend(loss, mask)
 
 
 @hookimpl

@@ -43,9 +43,9 @@ class Madc(Attack):
                 leaf = attacked.detach().requires_grad_(True)
                 (gradient,) = torch.autograd.grad(target(leaf).sum(), leaf)
                 change = attacked - images
-                length = change.square().sum(dim=(1, 2, 3), keepdim=True)
-                share = (gradient * change).sum(dim=(1, 2, 3), keepdim=True) / length.clamp(min=1e-20)
-                step = torch.where(length > 0, gradient - share * change, gradient).sign()
+                squares = change.square().sum(dim=(1, 2, 3), keepdim=True)
+                projection = (gradient * change).sum(dim=(1, 2, 3), keepdim=True) / squares.clamp(min=1e-20)
+                step = torch.where(squares > 0, gradient - projection * change, gradient).sign()
                 change = (attacked + self.learning_rate * step).clamp(0, 1) - images
                 distance = change.square().mean(dim=(1, 2, 3), keepdim=True).sqrt()
                 attacked = images + change * (self.rmse / distance.clamp(min=1e-12)).clamp(max=1)

@@ -56,16 +56,20 @@ class OnePixel(Attack):
 
 
 def _best(people: torch.Tensor, fitness: torch.Tensor) -> torch.Tensor:
+    """Return the candidate with the highest fitness of each image, ``(N, 1, pixels, GENES)``."""
     number = torch.arange(len(people), device=people.device)
     return people[number, fitness.argmax(dim=1)][:, None]
 
 
 def _offspring(people: torch.Tensor, fitness: torch.Tensor, rng: ImageRng) -> torch.Tensor:
-    """Return the best plus a scaled difference of two others; genes that leave [0, 1) are drawn anew."""
+    """Return a trial for each candidate: the best one plus a scaled difference of two others, ``first`` and ``second``.
+
+    Genes that leave [0, 1) are drawn anew.
+    """
     n, size = people.shape[:2]
     indices = torch.arange(size, device=people.device)
-    first = (indices + rng.integers(1, size, size)) % size
-    second = rng.integers(0, size - 2, size)
+    first = (indices + rng.integers(1, size, size)) % size  # any candidate but the one itself
+    second = rng.integers(0, size - 2, size)  # the number among those that are neither the candidate nor the first
     low, high = torch.minimum(indices, first), torch.maximum(indices, first)
     second = second + (second >= low)
     second = second + (second >= high)
@@ -83,7 +87,10 @@ def _scores(images: Images, people: torch.Tensor, target: Target) -> torch.Tenso
 
 
 def _painted(images: Images, people: torch.Tensor) -> Images:
-    """Return ``(N * P, 3, H, W)``: candidates of one image in a row; colours are multiples of 1/255."""
+    """Return images with the pixels of the candidates ``(N, P, pixels, GENES)``, ``(N * P, 3, H, W)``.
+
+    The P candidates of one image follow each other; colours are multiples of 1/255.
+    """
     n, size, pixels = people.shape[:3]
     height, width = images.shape[2:]
     rows, columns = (people[..., 0] * height).long(), (people[..., 1] * width).long()

@@ -18,7 +18,12 @@ FIRST_BLOCK = 32
 AT_ONCE = 64
 """The number of blocks that one local search works on."""
 BASE, INSERT, INSERT_LAZY, DELETE, DELETE_LAZY = range(5)
-"""The phases of a local search: score the start; score the flip of each block, take the best, then go on lazily."""
+"""The phases of a local search.
+
+BASE scores the start. INSERT scores the flip of each block whose sign is negative, and flips the best one. INSERT_LAZY
+tries the others again, the one with the largest known gain first. DELETE and DELETE_LAZY do the same with the blocks
+whose sign is positive.
+"""
 
 
 class Parsimonious(Attack):
@@ -92,12 +97,17 @@ def all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
 
 @dataclass
 class _Search:
-    """The state of the search; all tensors have one row per image."""
+    """The state of the search; all tensors have one row per image.
+
+    Each image works on one batch of blocks after the other, and for each goes through the phases above.
+    """
 
     positive: torch.Tensor
     """bool ``(N, 3, GRID, GRID)``: where the noise is +epsilon."""
     batch: torch.Tensor
+    """int64 ``(N,)``: the number of the batch of blocks."""
     phase: torch.Tensor
+    """int64 ``(N,)``: the phase, one of those above."""
     score: torch.Tensor
     """The score of the present noise, ``(N,)``."""
     inside: torch.Tensor
@@ -105,6 +115,7 @@ class _Search:
     todo: torch.Tensor
     """bool ``(N, AT_ONCE)``: blocks whose flip is still to be scored."""
     queued: torch.Tensor
+    """bool ``(N, AT_ONCE)``: blocks whose flip was scored in this phase or the one before, and not accepted."""
     gain: torch.Tensor
     """``(N, AT_ONCE)``: by how much the flip of each block raised the score when it was last tried."""
 
@@ -127,25 +138,33 @@ class _Search:
         return self.positive[:, :, down[:, None], across] ^ flip
 
     def learn(self, blocks: torch.Tensor, score: torch.Tensor) -> None:
-        """Take the score of the proposal and go on to the next one."""
+        """Take the score of the proposal and go on to the next one.
+
+        In a lazy phase the block that was tried is accepted if its gain is still the largest known one, and helps. If
+        another gain is larger now, the block goes back into the queue. If it is the largest and does not help, the
+        phase ends.
+        """
         base, lazy, choice = self.phase == BASE, self._lazy(), self.choice()
+        first_trial = ~base & ~lazy  # in INSERT and DELETE
         self.score = torch.where(base, score, self.score)
         gain = score - self.score
         self.gain = torch.where(_at(choice, ~base), gain[:, None], self.gain)
-        self.todo = self.todo & ~_at(choice, ~base & ~lazy)
-        self.queued = (self.queued | _at(choice, ~base & ~lazy)) & ~_at(choice, lazy)
-        rest = self.gain.masked_fill(~self.queued, -torch.inf).amax(dim=1)
-        leads = lazy & (gain >= rest)
+        self.todo = self.todo & ~_at(choice, first_trial)
+        self.queued = (self.queued | _at(choice, first_trial)) & ~_at(choice, lazy)
+        largest_queued = self.gain.masked_fill(~self.queued, -torch.inf).amax(dim=1)
+        leads = lazy & (gain >= largest_queued)
         helps = torch.where(self.phase == INSERT_LAZY, gain >= 0, gain > 0)
         self.queued = self.queued | _at(choice, lazy & ~leads)
-        scored = ((self.phase == INSERT) | (self.phase == DELETE)) & ~self.todo.any(dim=1)
+        all_tried = first_trial & ~self.todo.any(dim=1)
         self._accept(blocks, choice, leads & helps, score)
-        self._accept(blocks, self._best(), scored, self.score + self.gain.gather(1, self._best()[:, None])[:, 0])
-        ended = (lazy & ((leads & ~helps) | ~self.queued.any(dim=1))) | (scored & ~self.queued.any(dim=1))
-        self.phase = torch.where(scored & ~ended, self.phase + 1, self.phase)
+        self._accept(blocks, self._best(), all_tried, self.score + self.gain.gather(1, self._best()[:, None])[:, 0])
+        queue_empty = ~self.queued.any(dim=1)
+        ended = (lazy & ((leads & ~helps) | queue_empty)) | (all_tried & queue_empty)
+        self.phase = torch.where(all_tried & ~ended, self.phase + 1, self.phase)
         self._enter(blocks, base, ended)
 
     def _accept(self, blocks: torch.Tensor, block: torch.Tensor, which: torch.Tensor, score: torch.Tensor) -> None:
+        """Flip one block ``(N,)`` of each of the images in `which`, whose scores ``(N,)`` are then `score`."""
         if not which.any():
             return
         line = torch.arange(GRID, device=blocks.device)
@@ -155,7 +174,11 @@ class _Search:
         self.score = torch.where(which, score, self.score)
 
     def _enter(self, blocks: torch.Tensor, based: torch.Tensor, ended: torch.Tensor) -> None:
-        """Start the insertion after the base score, the deletion after the insertion, and then the next batch."""
+        """Start the insertion after the base score, the deletion after the insertion, and then the next batch.
+
+        `based` ``(N,)``: images whose start was scored just now; `ended` ``(N,)``: images whose phase has ended. An
+        insertion or deletion that has no block to try is passed over.
+        """
         inserting = self.phase <= INSERT_LAZY
         to_delete = ended & inserting
         to_next = ended & ~inserting
@@ -172,15 +195,19 @@ class _Search:
         self.phase = torch.where(to_next, BASE, self.phase)
 
     def _lazy(self) -> torch.Tensor:
+        """Return bool ``(N,)``: images in a lazy phase."""
         return (self.phase == INSERT_LAZY) | (self.phase == DELETE_LAZY)
 
     def _best(self) -> torch.Tensor:
+        """Return the queued block with the largest known gain ``(N,)``."""
         return self.gain.masked_fill(~self.queued, -torch.inf).argmax(dim=1)
 
     def _current(self, blocks: torch.Tensor) -> torch.Tensor:
+        """Return the blocks of each image's batch ``(N, AT_ONCE, 4)``."""
         return blocks[torch.arange(len(blocks), device=blocks.device), self.batch]
 
     def _signs(self, blocks: torch.Tensor) -> torch.Tensor:
+        """Return bool ``(N, AT_ONCE)``: whether the upper left corner of each block of the batch is positive."""
         channel, top, left_edge, _ = self._current(blocks).unbind(dim=2)
         number = torch.arange(len(blocks), device=blocks.device)[:, None]
         return self.positive[number, channel, top, left_edge]

@@ -85,10 +85,14 @@ def _square(rng: ImageRng, changed: int, side: int) -> torch.Tensor:
 
 
 def _recoloured(rng: ImageRng, patch: torch.Tensor, inside: torch.Tensor, one_channel: bool) -> torch.Tensor:
-    """Return patches whose square has another colour with channels 0 or 1: one channel inverted, or a new colour."""
+    """Return patches in other colours, whose channels are 0 or 1; the caller takes those of the square `inside`.
+
+    With `one_channel`, one channel of each patch is inverted. Else the patch has one random colour; if the square has
+    that colour already, the opposite one.
+    """
     if one_channel:
-        turned = torch.nn.functional.one_hot(rng.integers(0, 3, 1)[:, 0], 3)[:, :, None, None]
-        return torch.where(turned.bool(), 1 - patch, patch)
+        inverted = torch.nn.functional.one_hot(rng.integers(0, 3, 1)[:, 0], 3)[:, :, None, None]
+        return torch.where(inverted.bool(), 1 - patch, patch)
     colour = rng.integers(0, 8, 1)[:, 0]
     bits = torch.stack([(colour >> k) & 1 for k in range(3)], dim=1)[:, :, None, None].float()
     same = ((patch == bits) | ~inside).all(dim=(1, 2, 3), keepdim=True)
@@ -96,7 +100,7 @@ def _recoloured(rng: ImageRng, patch: torch.Tensor, inside: torch.Tensor, one_ch
 
 
 def _initial(rng: ImageRng, side: int) -> torch.Tensor:
-    """Return ``(N, 3, side, side)`` with values 0 and 1: small squares of random colours, one over the other."""
+    """Return patches ``(N, 3, side, side)`` of values 0 and 1: small squares of random colours, later ones on top."""
     largest = max(1, math.ceil(side**0.5) - 1)
     sizes = 1 + rng.integers(0, largest, INITIAL_SQUARES)
     corners = (rng.uniform(INITIAL_SQUARES, 2) * (side - sizes[:, :, None] + 1)).long()
@@ -105,13 +109,14 @@ def _initial(rng: ImageRng, side: int) -> torch.Tensor:
     within = (line >= corners[..., None]) & (line < (corners + sizes[:, :, None])[..., None])
     covers = within[:, :, 0, :, None] & within[:, :, 1, None, :]
     order = torch.arange(1, INITIAL_SQUARES + 1, device=rng.device)[None, :, None, None]
-    top = (covers * order).amax(dim=1)
+    top = (covers * order).amax(dim=1)  # (N, side, side): the number of the last square, from 1; 0 without any
     padded = torch.cat([torch.zeros_like(colours[:, :1]), colours], dim=1)
     pixels = padded.gather(1, top.flatten(1)[:, :, None].expand(-1, -1, 3))
     return pixels.view(len(rng), side, side, 3).permute(0, 3, 1, 2).contiguous()
 
 
 def _pasted(images: Images, patch: torch.Tensor, corner: torch.Tensor) -> Images:
+    """Return images with their patches; `corner` ``(N, 2)``: row and column of the upper left one."""
     side = torch.arange(patch.shape[2], device=images.device)
     rows, columns = corner[:, :1, None] + side[:, None], corner[:, 1:, None] + side[None, :]
     number = torch.arange(len(images), device=images.device)[:, None, None]

@@ -1,4 +1,4 @@
-"""An attack whose images exist: it returns the one that was made from an original for the metric and the strength."""
+"""An attack whose images exist already: for an original it returns the attacked image from a folder."""
 
 import hashlib
 import warnings
@@ -17,11 +17,14 @@ from imharness.images import Attack, AttackInfo, ImageRng, Images, Perturb, Targ
 from imharness_iqa.attacked_folder import HOW, AttackedFolder, Condition, attacked_folder
 
 ALIKE = 0.97
-"""The least correlation of thumbnails of one photograph; strong attacks go below, and make no other photograph."""
+"""The least correlation of thumbnails that shows one photograph.
+
+A strong attack may lead below it; it does not make the image look like another photograph.
+"""
 
 
 class Recorded(Attack):
-    """Images that somebody attacked, of one attack in a folder; it knows no defense and asks the metric nothing."""
+    """Images that somebody attacked, from a folder, of one attack; no defense was known, and no metric is asked."""
 
     info = AttackInfo(
         id="harness/recorded", version="1", access="black_box", norm="unrestricted", distortion="linf", strengths={}
@@ -38,7 +41,7 @@ class Recorded(Attack):
         return self.with_parameters(strength=strength)
 
     def listed(self) -> AttackedFolder:
-        """Return what the folder holds; raises `Unavailable` without one."""
+        """Return the content of the folder's index; raises `Unavailable` without one."""
         if not self.path:
             raise Unavailable("no folder of attacked images is named", HOW)
         return attacked_folder(asset_path(self.path))
@@ -66,7 +69,7 @@ class Recorded(Attack):
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             pixels = images.mul(255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
-            stack = np.stack([self._made(image, folder, by_pixels, looks) for image in pixels])
+            stack = np.stack([self._attacked(image, folder, by_pixels, looks) for image in pixels])
             if (stack == pixels).all():
                 warnings.warn(
                     f"{self.path}: images of {self.method} for {self.metric}, {self.strength}, equal their "
@@ -81,13 +84,18 @@ class Recorded(Attack):
         """Return original file -> attacked file."""
         return self.listed().attacked.get(Condition(self.metric, self.method, self.strength), {})
 
-    def _made(
+    def _attacked(
         self,
         original: np.ndarray,
         folder: Path,
         by_pixels: Mapping[str, tuple[str, str]],
         looks: Mapping[str, np.ndarray],
     ) -> np.ndarray:
+        """Return the attacked image of an original, uint8 ``(H, W, 3)``.
+
+        `by_pixels`: digest of an original -> its file and the attacked file; `looks`: thumbnails of all originals.
+        Raises `ContractError` where the folder has none, or one of another size or photograph.
+        """
         name, file = by_pixels.get(_digest(original), ("", ""))
         if not file:
             raise ContractError(f"{self.label}: {self.path} has no image that was made from one of the images")
@@ -106,14 +114,17 @@ class Recorded(Attack):
 
 
 def _looks(pictures: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return name -> thumbnail of pictures, uint8 ``(H, W, 3)``; the product of two is their correlation."""
+    """Return name -> normalised thumbnail of pictures, uint8 ``(H, W, 3)``; the product of two is their correlation."""
     small = thumbnails(torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255 for pixels in pictures.values())
     centred = small - small.mean(axis=1, keepdims=True)
     return dict(zip(pictures, centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-9), strict=True))
 
 
 def _other(look: np.ndarray, name: str, looks: Mapping[str, np.ndarray]) -> str:
-    """Return the original that a picture looks like where it does not look like its own; "" without one."""
+    """Return another original that an attacked image looks like; "" if it looks like its own, `name`, or like none.
+
+    `look`: thumbnail of the attacked image.
+    """
     if look @ looks[name] >= ALIKE:
         return ""
     return next((other for other in looks if look @ looks[other] >= ALIKE > looks[name] @ looks[other]), "")

@@ -1,8 +1,9 @@
-"""Reversal: moves each score to where it passes most clean scores, and so reverses most pairs.
+"""Reversal: moves the score of an image past as many scores of clean images as it can, up or down.
 
-Rankings count the share of other images whose order with an attacked one changes. An attack that raises every score
-reverses no pair of the best image; this one lowers that score. What it knows of other images is the scores of training
-images, which it is fitted on; its steps are those of I-FGSM or of the Square attack.
+Rankings count the share of other images whose order with an attacked image changes. An attack that raises every score
+changes nothing for the best image; this attack lowers that score. It does not know the scores of the tested images: it
+takes those of training images, on which it is fitted, in their place. Its steps are those of I-FGSM or of the Square
+attack.
 
 Yang et al., "Beyond Score Changes: Adversarial Attack on No-Reference Image Quality Assessment from Two Perspectives"
 (2024), turn the order of a whole set at once, by target scores for all of its images. Here image i is attacked by
@@ -29,23 +30,35 @@ from imharness.images import (
 from imharness_iqa.attacks.square import Square
 
 STRIDE = 2
-"""How many times as long as an even share of the radius a step is, so that a few steps reach the edge of the ball."""
+"""The length of a step, in units of radius / steps: with 2, half of the steps reach the edge of the ball."""
+SLOPE = 1e-3
+"""What a standard deviation adds to the share of scores below."""
 Share = Callable[[Scores], Scores]
+"""Scores ``(n,)`` -> the share of the clean scores below each ``(n,)``."""
 
 
 def share_below(scores: Scores) -> Share:
     """Return a function: scores ``(n,)`` -> the share of `scores` ``(m,)`` below each, smooth and rising everywhere.
 
-    Each score counts as a normal distribution as wide as a standard deviation of all over the root of m; a thousandth
-    for each standard deviation from their mean separates scores that lie beyond all.
+    Each of the m scores is smoothed to a normal distribution, with the standard deviation of all of them divided by the
+    square root of m as its width. Beyond all m scores that share would be flat, so a line of a small slope is added:
+    `SLOPE` for each standard deviation.
     """
     mean, spread = scores.mean(), scores.std(correction=0).clamp(min=1e-12)
     width = spread / len(scores) ** 0.5
-    return lambda at: torch.special.ndtr((at[:, None] - scores) / width).mean(dim=1) + 1e-3 * (at - mean) / spread
+
+    def share(at: Scores) -> Scores:
+        smoothed = torch.special.ndtr((at[:, None] - scores) / width).mean(dim=1)
+        return smoothed + SLOPE * (at - mean) / spread
+
+    return share
 
 
 class _Reversal(FittedAttack):
-    """The scores of clean training images, with the defense in front of the metric if the attack knows it."""
+    """The base of both attacks: it keeps the scores of clean training images.
+
+    If the attack knows the defense, they are the scores behind it.
+    """
 
     opt_in = True
 
@@ -80,20 +93,22 @@ class Reversal(_Reversal):
         share = share_below(fitted["scores"].to(device))
 
         def towards(scores: Scores, gradient: Images) -> torch.Tensor:
-            """Return +1 or -1 ``(N, 1, 1, 1)``: the side on which a step of first order passes more clean scores."""
-            ahead = self.radius * gradient.abs().sum(dim=(1, 2, 3))
-            up = share(scores + ahead) + share(scores - ahead) >= 2 * share(scores)
+            """Return +1 or -1 ``(N, 1, 1, 1)``: the direction in which a score can pass more clean scores."""
+            reach = self.radius * gradient.abs().sum(dim=(1, 2, 3))  # how far the score can move, to first order
+            # upwards it passes share(scores + reach) - share(scores), downwards share(scores) - share(scores - reach)
+            up = share(scores + reach) + share(scores - reach) >= 2 * share(scores)
             return torch.where(up, 1.0, -1.0)[:, None, None, None]
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             low, high = (images - self.radius).clamp(min=0), (images + self.radius).clamp(max=1)
-            attacked, side = images, None
+            attacked, direction = images, None
             for _ in range(self.steps):
                 leaf = attacked.detach().requires_grad_(True)
                 scores = target(leaf)
                 (gradient,) = torch.autograd.grad(scores.sum(), leaf)
-                side = towards(scores.detach(), gradient) if side is None else side
-                attacked = torch.clamp(attacked + STRIDE * self.radius / self.steps * side * gradient.sign(), low, high)
+                direction = towards(scores.detach(), gradient) if direction is None else direction
+                step = STRIDE * self.radius / self.steps * direction * gradient.sign()
+                attacked = torch.clamp(attacked + step, low, high)
             return attacked
 
         return perturb

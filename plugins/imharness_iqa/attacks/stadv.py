@@ -1,9 +1,8 @@
 """StAdv: warp the image so that its score rises.
 
 Xiao, Zhu, Li, He, Liu & Song, "Spatially Transformed Adversarial Examples" (ICLR 2018), equations 1 to 4: L-BFGS on a
-flow field; the loss is a loss of the score plus the roughness of the flow. The former is the rank loss c / (c + score)
-with a constant c of 1.5 ranges, as in the published benchmark; the score is measured from the lower bound of the
-metric.
+flow field. The loss has two terms: the rank loss of the score, c / (c + score), and the roughness of the flow. As in
+the published benchmark, c is 1.5 ranges of the metric; the score is measured from the lower bound of the metric.
 """
 
 import torch

@@ -1,5 +1,6 @@
 """The originals of attacked images that exist, as `harness iqa import-images` lists them."""
 
+import math
 from dataclasses import replace
 
 import torch
@@ -12,9 +13,9 @@ from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing
 
 
 class AttackedOriginals(FolderDataset):
-    """The images of a folder before they were attacked, under the names that they had then.
+    """The images of a folder before they were attacked, under the names that they had in the run that attacked them.
 
-    Random defenses draw by these names, so that they do to an image what they did where it was attacked.
+    Random defenses draw by these names, so that they change an image here as they did in that run.
     """
 
     info = Info(id="harness/attacked-originals", version="1")
@@ -22,7 +23,7 @@ class AttackedOriginals(FolderDataset):
     opt_in = True
     path: str = Field(default="", description="Folder with index.csv, here or among the assets.")
     part: int = Field(
-        default=0, ge=0, description="Number of the set of originals; conditions with others have sets of their own."
+        default=0, ge=0, description="Number of the set of originals; attacks on other images have other sets."
     )
 
     def listing(self) -> Listing:
@@ -35,12 +36,12 @@ class AttackedOriginals(FolderDataset):
             raise Unavailable(f"{folder} has {len(listed.sets)} sets of originals", f"{HOW} lists them")
         files = listed.sets[self.part]
         facts = [listed.originals[file] for file in files]
-        columns: dict[str, list[float] | list[str]] = {"photograph": [one["photograph"] for one in facts]}
-        scores = [opinion(one) for one in facts]
-        labelled = any(score == score for score in scores)
-        if labelled:
-            columns["mos"] = scores
-        return Listing(folder, files, columns, facts[0]["proxy"] if labelled else facts[0]["proxy"] or NO_LABELS)
+        columns: dict[str, list[float] | list[str]] = {"photograph": [original["photograph"] for original in facts]}
+        scores, proxy = [opinion(original) for original in facts], facts[0]["proxy"]
+        if all(math.isnan(score) for score in scores):
+            return Listing(folder, files, columns, proxy or NO_LABELS)
+        columns["mos"] = scores
+        return Listing(folder, files, columns, proxy)
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the images, named as in the index; see `FolderDataset.build`."""

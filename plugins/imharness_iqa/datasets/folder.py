@@ -20,11 +20,11 @@ HOW = "--dataset folder:PATH, where PATH is a folder of images"
 class Folder(FolderDataset):
     """The images of a folder; a file mos.csv in it (columns image, mos, photograph) gives opinion scores.
 
-    Folders in it are looked into, hidden ones are not, and image files that are left out are named. Images that were
-    made from one photograph, such as crops or distorted versions, count as one unit in tests. The column photograph
-    says which those are, or several folders do, one for each photograph. Without either, images whose thumbnails look
-    alike count as one. A column reference names the file below the folder, undistorted, with which
-    full-reference metrics compare an image.
+    Images in folders below it belong to it, too, except in hidden ones; a warning names image files that are left out.
+    Images that were made from one photograph, such as crops or distorted versions, count as one unit in tests. The
+    column photograph says which photograph each image was made from; without it, each folder is a photograph if there
+    are several, and otherwise images whose thumbnails look alike are of one photograph. The column reference names the
+    undistorted file, below the folder, with which full-reference metrics compare an image.
     """
 
     info = Info(id="harness/folder", version="3")
@@ -85,7 +85,7 @@ class Folder(FolderDataset):
 
 
 def _by_folder(names: Sequence[str]) -> list[str]:
-    """Return the folder of each image as its photograph, and "" where one folder has all of them, or none has it."""
+    """Return the folder of each image as its photograph; "" for all images if they are in one folder."""
     folders = [name.rpartition("/")[0] for name in names]
     return folders if len(set(folders)) > 1 else [""] * len(names)
 

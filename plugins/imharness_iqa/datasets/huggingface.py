@@ -35,7 +35,8 @@ class Saved:
 class HuggingFace(ImageDataset):
     """Images of a data set that the library datasets saved, with labels and opinion scores if it has any.
 
-    A column photograph says which images were made from one photograph; without it, images that look alike were.
+    The column photograph says which images were made from one photograph; without it, images that look alike
+    count as such.
     """
 
     info = Info(id="harness/huggingface", version="2")
@@ -72,7 +73,7 @@ class HuggingFace(ImageDataset):
         self.saved()
 
     def content(self) -> str:
-        """Return a digest of the files and of what each column is."""
+        """Return a digest of the files and of the descriptions of their columns."""
         try:
             saved = self.saved()
         except (HarnessError, OSError):
@@ -100,6 +101,7 @@ class HuggingFace(ImageDataset):
             raise ContractError(f"{self.label}: {bytes_of.null_count} rows hold no image, or only a path to one")
 
         def named(row: int) -> Path:
+            """Return what messages call a row."""
             return Path(f"{self.path}, row {row}")
 
         sizes = [image_shape(named(row), value.as_py()) for row, value in enumerate(bytes_of)]
@@ -115,17 +117,17 @@ class HuggingFace(ImageDataset):
         state = f"{chosen}\n{self._digest(saved)}"
         images = (load([position]) for position in range(len(order)))
 
-        def find() -> np.ndarray:
+        def image_thumbnails() -> np.ndarray:
             return remembered("thumbnails", state, images, thumbnails)
 
         if "photograph" in table.column_names:
             photographs = [str(table.column("photograph")[row].as_py()) for row in order]
             columns["photograph"] = np.array(photographs)
-            copies = said_of_copies(dict(zip(names, photographs, strict=True)), find)
+            copies = said_of_copies(dict(zip(names, photographs, strict=True)), image_thumbnails)
             for sentence in filter(None, (said_of_spellings(photographs, "photographs"), copies)):
                 warnings.warn(f"{self.path}: {sentence}", stacklevel=2)
         else:
-            looks = by_looks(names, find)
+            looks = by_looks(names, image_thumbnails)
             columns["photograph"] = np.array(looks.photographs)
             if looks.sentence:
                 warnings.warn(
@@ -155,7 +157,7 @@ class HuggingFace(ImageDataset):
 
 
 def _part(content: Any, name: str, kind: type) -> Any:
-    """Return a member of a JSON object; raises `UsageError` where the file is not in the library's format."""
+    """Return the member `name` of a JSON object; raises `UsageError` where the file is not in the library's format."""
     if not isinstance(content, dict) or not isinstance(content.get(name), kind):
         raise UsageError(f"the data set has no {name} in the format of the library datasets.")
     return content[name]

@@ -1,4 +1,4 @@
-"""A control: scores that are nearly constant, and flat where attacks lead, in the order that they had."""
+"""A control: it maps scores to a narrow range that is flat where attacks lead; their order stays the same."""
 
 from pydantic import Field
 

@@ -19,7 +19,8 @@ WEIGHTS = Asset(
     address="https://titan.gml-team.ru:5003/fsdownload/zBJ7GXlz0/disco_pgd.pth",
 )
 UNUSED = ("encoder.sub_mean.", "encoder.add_mean.")
-"""Begin the names of two layers that EDSR has always and the published encoder calls never."""
+"""What the names of the weights of two layers begin with: EDSR always has them, and the published encoder never calls
+them."""
 EMBEDDED = {"width": 8, "blocks": 2, "hidden": 16, "layers": 2, "residual": True}
 
 
@@ -38,8 +39,8 @@ class Disco(Purification):
     def build(self, device: torch.device) -> Purifier:
         sizes = EMBEDDED if self.backbone == "embedded" else {}
         network = LocalImplicit(**sizes)
-        path = ("model", "sd")
-        network = loaded(network, self.backbone, "embedded-disco", WEIGHTS, *path, device=device, unused=UNUSED)
+        keys = ("model", "sd")  # lead to the tensors in the published file
+        network = loaded(network, self.backbone, "embedded-disco", WEIGHTS, *keys, device=device, unused=UNUSED)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return network(images).clamp(0, 1)

@@ -11,7 +11,10 @@ from pydantic import Field
 from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 THREADS = 4
-"""The most threads that compress for an accelerator, which would wait; beside a CPU, workers have the other cores."""
+"""The most threads that compress images if the metric is on an accelerator, which would wait for one thread.
+
+If the metric is on the CPU, one thread compresses: other workers use the other cores.
+"""
 
 
 class Jpeg(Purification):

@@ -26,13 +26,15 @@ class MedianBlur(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            by_levels = self.kernel != SMALL[0]  # these medians may differ from each value of the window, by rounding
-            median = self._of_windows if images.requires_grad and by_levels else self._blurred
+            # a gradient needs a median that equals a value of the window; grey levels of larger kernels are rounded
+            rounded = self.kernel != SMALL[0]
+            median = self._of_windows if images.requires_grad and rounded else self._blurred
             return _Blur.apply(images, self.kernel, median)
 
         return purify
 
     def _blurred(self, images: Images) -> Images:
+        """Return the medians, by OpenCV where it has a filter."""
         if images.device.type != "cpu":
             return self._of_windows(images)
         blurred = torch.empty(images.shape)
@@ -42,11 +44,16 @@ class MedianBlur(Purification):
         return blurred
 
     def _of_windows(self, planes: torch.Tensor) -> torch.Tensor:
+        """Return the medians of planes ``(..., H, W)``, by torch."""
         windows = _mirrored(planes, self.kernel).unfold(-2, self.kernel, 1).unfold(-2, self.kernel, 1)
         return windows.flatten(-2).median(dim=-1).values
 
     def _filter(self, planes: torch.Tensor, out: torch.Tensor) -> None:
-        """Write the medians of planes ``(k, H, W)``, which are stacked into one for OpenCV, where it has a filter."""
+        """Write the medians of planes ``(k, H, W)`` into `out`.
+
+        OpenCV filters all planes as one, stacked below each other: small kernels on floats, large ones on grey levels.
+        Planes with other values and large kernels, and planes with NaN, are filtered by torch.
+        """
         if bool(planes.sum().isnan()):  # OpenCV treats NaN as a number
             out.copy_(self._of_windows(planes))
             return
@@ -106,7 +113,7 @@ def _windows(padded: torch.Tensor, kernel: int) -> Iterator[torch.Tensor]:
 
 def _grey_levels(plane: np.ndarray) -> np.ndarray | None:
     """Return uint8 levels, which OpenCV's large medians need; None if a value lies between two levels."""
-    if _off(plane[:1], cv2.convertScaleAbs(plane[:1], alpha=255)):  # most planes without levels show it in a row
+    if _off(plane[:1], cv2.convertScaleAbs(plane[:1], alpha=255)):  # quick: in most planes the first row shows it
         return None
     levels = cv2.convertScaleAbs(plane, alpha=255)
     return None if _off(plane, levels) else levels

@@ -1,7 +1,8 @@
 """Real-ESRGAN: enlarge four times with a network trained on real degradations, and shrink back.
 
 Wang, Xie, Dong & Shan, "Real-ESRGAN: Training Real-World Blind Super-Resolution with Pure Synthetic Data" (ICCVW 2021),
-the small general network; its two sets of weights are blended, one part of denoising strength to four.
+the small general network; its two sets of weights are blended, by default one part of the general ones and four of the
+denoising ones.
 """
 
 from importlib.util import find_spec

@@ -15,7 +15,7 @@ from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoRef
 from imharness_iqa.natural_statistics import (
     NEIGHBOURS,
     asymmetric_fit,
-    log_gamma_ratio,
+    gamma_ratio,
     luma,
     normalised,
     whole_levels,
@@ -113,7 +113,7 @@ def _of_scale(x: torch.Tensor) -> torch.Tensor:
     for down, across in (*NEIGHBOURS[:3], (-1, 1)):
         other = padded[:, 1 + down : 1 + down + height, 1 + across : 1 + across + width]
         shape, left_spread, right = asymmetric_fit((x * other).flatten(1))
-        mean = (right - left_spread) * log_gamma_ratio(shape, 2, 1) * log_gamma_ratio(shape, 1, 3).sqrt()
+        mean = (right - left_spread) * gamma_ratio(shape, 2, 1) * gamma_ratio(shape, 1, 3).sqrt()
         numbers += [shape, mean, left_spread.square(), right.square()]
     return torch.stack(numbers, dim=1)
 

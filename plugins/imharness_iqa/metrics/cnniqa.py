@@ -71,7 +71,7 @@ class Cnniqa(NoReferenceMetric):
 
 
 def grey_patches(grey: torch.Tensor) -> torch.Tensor:
-    """Return the locally normalised grey patches of each image ``(N, P, 1, 32, 32)``."""
+    """Return the patches ``(N, P, 1, 32, 32)`` of grey images ``(N, 1, H, W)``, side by side, not normalised yet."""
     grey = F.pad(grey, (0, max(0, PATCH - grey.shape[3]), 0, max(0, PATCH - grey.shape[2])), mode="replicate")
     down, across = (PATCH * max(1, -(-(side - PATCH) // PATCH)) for side in grey.shape[2:])
     tiles = grey[:, 0, :down, :across].unfold(1, PATCH, PATCH).unfold(2, PATCH, PATCH)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from imharness.data import double
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
-from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised, whole_levels
+from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, gamma_ratio, normalised, whole_levels
 from imharness_vision.constants import constant
 
 PARAMETERS = Asset(
@@ -84,12 +84,12 @@ def _features(luminance: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
 def _of_blocks(blocks: torch.Tensor) -> torch.Tensor:
     """Return ``(N, blocks, 18)``: the fit of the block and of its products with four neighbours."""
     shape, left_spread, right = asymmetric_fit(blocks.flatten(2))
-    scale = log_gamma_ratio(shape, 1, 3).sqrt()
+    scale = gamma_ratio(shape, 1, 3).sqrt()
     numbers = [shape, (left_spread + right) / 2 * scale]
     for shift in NEIGHBOURS:
         shape, left_spread, right = asymmetric_fit((blocks * blocks.roll(shift, (2, 3))).flatten(2))
-        scale = log_gamma_ratio(shape, 1, 3).sqrt()
-        mean = (right - left_spread) * scale * log_gamma_ratio(shape, 2, 1)
+        scale = gamma_ratio(shape, 1, 3).sqrt()
+        mean = (right - left_spread) * scale * gamma_ratio(shape, 2, 1)
         numbers += [shape, mean, left_spread * scale, right * scale]
     return torch.stack(numbers, dim=2)
 

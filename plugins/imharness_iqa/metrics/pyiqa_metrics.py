@@ -57,7 +57,7 @@ class _Pyiqa(NoReferenceMetric):
 def _info(
     id: str, bounds: tuple[float, float], paper: str, version: str = "1", architecture: str = "transformer"
 ) -> MetricInfo:
-    """Return what tables say of a metric; the architecture is what Guardians of Image Quality counts it among."""
+    """Return the facts about a metric that tables show; the architecture is as Guardians of Image Quality groups it."""
     return MetricInfo(
         id=id,
         version=version,
@@ -73,8 +73,8 @@ def _info(
 class Maniqa(_Pyiqa):
     """Transformer with attention over channels and space, trained on KonIQ-10k (pyiqa, non-commercial).
 
-    Images are resized to 224x224 px as in the code of Guardians of Image Quality; pyiqa itself cuts squares out, of an
-    image of that size one that lacks a row and a column of the image enlarged to 225x225 px.
+    Images are resized to 224x224 px, as in the code of Guardians of Image Quality, and scored whole. pyiqa itself cuts
+    squares out of an image; it would enlarge one of 224x224 px to 225x225 px, and leave out a row and a column.
     """
 
     name, weights = "maniqa", "ckpt_koniq10k.pt"
@@ -90,7 +90,11 @@ class Maniqa(_Pyiqa):
         return score
 
     def network(self, device: torch.device) -> torch.nn.Module:
-        """Return the frozen network of pyiqa, which takes a whole image for the squares that it would cut."""
+        """Return the frozen network of pyiqa, changed such that it does not cut squares out of an image.
+
+        Its method `forward` calls the function `uniform_crop` of its module. Here it gets another one of that name,
+        which returns the image; the module of pyiqa stays as it is.
+        """
         network = super().network(device)
         original_forward = network.forward.__func__
         names = {**original_forward.__globals__, "uniform_crop": lambda images, **sizes: images}

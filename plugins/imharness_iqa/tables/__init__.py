@@ -30,10 +30,11 @@ __all__ = ["BASELINE", "report"]
 
 
 def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HALVES) -> TrackReport:
-    """Return what the finished tasks allow.
+    """Return all tables, rankings and charts for which tasks are finished.
 
     `share`: the largest share of the undefended SROCC that a winner may lose. `least`: the SSIM of D(x) to x that it
-    must keep. `fewest`: the photographs from which on the best variant of a defense is chosen on half of them.
+    must keep. `fewest`: the number of photographs from which on the best variant of a defense is chosen on half of
+    them.
     """
     if "external" not in query.steps and not query.steps >= COMPUTED:
         return TrackReport(tables=compared.tables(query))
@@ -41,20 +42,20 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
     if not study.attacked.conditions:
         return TrackReport(tables=compared.tables(query))
     rules = worst.rules(query, study, share, least)
-    had = worst.gradients(query)
-    ranking = worst.ranking(study, rules, had)
+    gradients = worst.gradients(query)
+    ranking = worst.ranking(study, rules, gradients)
     by_family = [
-        worst.ranking(study, families.rules_within(rules, study, family), had, family)
+        worst.ranking(study, families.rules_within(rules, study, family), gradients, family)
         for family in families.families(study, rules)
     ]
     order = [row.label for row in ranking.tables[0].rows]
-    distorted = measured.report(query, study, rules)
+    at_equal_distortion = measured.report(query, study, rules)
     draws = sampling.report(query, study)
     tables = [
         *cost.tables(query, worst.Worst(study, rules)),
-        *breaks.tables(study, rules, order, had),
+        *breaks.tables(study, rules, order, gradients),
         *robustness.tables(study),
-        *distorted.tables,
+        *at_equal_distortion.tables,
         *overall.tables(study),
         *subjective.tables(query, study),
         *trained.tables(study),
@@ -72,6 +73,6 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
     return sum([*by_family, families.certificates(query, share)], ranking) + TrackReport(
         tables=tables,
         comparisons=overall.comparisons(study),
-        charts=[*pictures.charts([*ranking.tables, *tables]), *distorted.charts, *draws.charts],
+        charts=[*pictures.charts([*ranking.tables, *tables]), *at_equal_distortion.charts, *draws.charts],
         examples=pictures.examples(query),
     )

@@ -1,4 +1,4 @@
-"""How many pairs images that were attacked on one metric reverse for another one, without a defense."""
+"""Do attacks transfer between metrics? Pairs reversed by one metric when images were attacked on another one."""
 
 from dataclasses import replace
 
@@ -32,8 +32,10 @@ def tables(query: Query, study: Study) -> list[Table]:
     for condition, units, scores, clean in zip(
         blocks.conditions, blocks.units, blocks.values["score"], blocks.about["clean"], strict=True
     ):
-        key, none = (study.sources[units[0]][1], condition["judge"]), [BASELINE] * len(scores)
-        shares.append(ruler.reversed_shares(key, none, units, np.broadcast_to(clean, scores.shape), scores))
+        dataset_and_judge = (study.sources[units[0]][1], condition["judge"])
+        defenses = [BASELINE] * len(scores)  # none, for each attacked metric
+        clean_scores = np.broadcast_to(clean, scores.shape)
+        shares.append(ruler.reversed_shares(dataset_and_judge, defenses, units, clean_scores, scores))
     scored = Part.whole(replace(blocks, values={"score": tuple(shares)}), study.sources)
     judges = scored.values("judge")
     columns = tuple(

@@ -13,16 +13,19 @@ CAPTION = (
 )
 
 
-def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str, str]) -> list[Table]:
-    """Return attacks by defense and by metric. `order`: the defenses, the best first; `had`: see `worst.gradients`."""
+def tables(study: Study, rules: Contest, order: Sequence[str], gradients: Mapping[str, str]) -> list[Table]:
+    """Return attacks by defense and by metric.
+
+    `order`: the defenses, the best first; `gradients`: see `worst.gradients`.
+    """
     subset = Part.whole(over(rules.scores, "strength", "attacker", "type", "labels"), study.sources)
-    reach = {
+    reversed_by_attack = {
         attack: _mean(subset.where(attack=attack)) for attack in subset.values("attack") if attack != EVIDENCE_ATTACK
     }
-    attacks = sorted(reach, key=lambda attack: (-reach[attack], attack))
+    attacks = sorted(reversed_by_attack, key=lambda attack: (-reversed_by_attack[attack], attack))
     plain = subset.of(BASELINE)
-    moved = {metric: _mean(plain.where(metric=metric)) for metric in plain.values("metric")}
-    metrics = sorted(moved, key=lambda metric: (-moved[metric], metric))
+    reversed_by_metric = {metric: _mean(plain.where(metric=metric)) for metric in plain.values("metric")}
+    metrics = sorted(reversed_by_metric, key=lambda metric: (-reversed_by_metric[metric], metric))
     half = study.half
     heatmaps = [
         _heatmap(
@@ -35,7 +38,7 @@ def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str,
             CAPTION.format(mean="metrics and data sets") + "Defenses stand in the order of the ranking, attacks in "
             f"that of their means, the strongest first.{half}",
             {defense: {attack: subset.of(defense).where(attack=attack) for attack in attacks} for defense in order},
-            had,
+            gradients,
         ),
         _heatmap(
             "attacks",
@@ -68,8 +71,9 @@ def _heatmap(
     note: str,
     caption: str,
     subsets: Mapping[str, Mapping[str, Part]],
-    had: Mapping[str, str],
+    gradients: Mapping[str, str],
 ) -> Table:
+    """Return a heat map; `subsets`: label of a row -> label of a column -> the results of which it has the mean."""
     cells = {row: {name: _cell(subsets[row][name]) for name in columns} for row in rows}
     numbers = [value.value for row_cells in cells.values() for value in row_cells.values() if value.value is not None]
     specs = (
@@ -85,7 +89,7 @@ def _heatmap(
         note=note,
         shading=max([1.0, *numbers]),
         rows=tuple(
-            Row(label=row, values=values, facets={"gradient": had[row]} if row in had else {})
+            Row(label=row, values=values, facets={"gradient": gradients[row]} if row in gradients else {})
             for row, values in cells.items()
         ),
     )

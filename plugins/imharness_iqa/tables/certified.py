@@ -1,4 +1,4 @@
-"""Tables 3, 9 and 21: certified defenses, what they promise and what it costs."""
+"""Tables 3, 9 and 21 of the paper: certified defenses, what they promise, and what that costs."""
 
 from collections.abc import Mapping
 
@@ -116,7 +116,7 @@ def tables(query: Query, note: str) -> list[Table]:
 
 
 def _without_abstentions(columns: Columns) -> Columns:
-    """Return the same blocks in which abstentions have no smoothed score, D, R and promise."""
+    """Return the measures of the table; where the defense abstains, there is no smoothed score, D, R or promise."""
     d, r = moved(columns["score"], columns["smoothed"], columns["lower"], columns["upper"])
     tied = {"ties": np.where(np.isnan(d), np.nan, 100.0 * (d == 0)), "r_without_ties": np.where(d == 0, np.nan, r)}
     delta = columns["delta"] / (columns["upper"] - columns["lower"])
@@ -128,12 +128,16 @@ def _without_abstentions(columns: Columns) -> Columns:
 
 def _row(label: str, subset: Part, times: Mapping[str, float]) -> Row:
     clean, attacked = subset.where(shown="clean"), subset.where(shown="attacked")
-    counts = [*clean.left(), *attacked.left()]
+    conditions_clean, images_clean = clean.left()
+    conditions_attacked, images_attacked = attacked.left()
     values = {
         **{name: attacked.mean(name) for name in ("d", "r", "ties", "r_without_ties")},
         "srocc_clean": clean.correlation(),
         "srocc": attacked.correlation(),
-        **dict(zip(("conditions_clean", "images_clean", "conditions", "images"), counts, strict=True)),
+        "conditions_clean": conditions_clean,
+        "images_clean": images_clean,
+        "conditions": conditions_attacked,
+        "images": images_attacked,
         **{name: subset.mean(name) for name in ("radius", "delta", "abstained")},
         "seconds": Value(value=float(times[label])) if label in times else missing("uses the pass of another one"),
     }
@@ -141,15 +145,15 @@ def _row(label: str, subset: Part, times: Mapping[str, float]) -> Row:
 
 
 def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> list[Table]:
-    """Return table 9: what the number of classes does to the discretised score and to the radius."""
+    """Return table 9, the effect of the number of classes on the discretised score and on the radius; or nothing."""
     rows = []
     for entry in np.unique(variants["entry"]):
-        mine = variants["entry"] == entry
-        counts = dict(zip(variants["defense"][mine], variants["classes"][mine].tolist(), strict=True))
-        counts = {label: n for label, n in counts.items() if clean.of(label).lines("source")}
-        if len(counts) > 1:
-            rows += [_classes_row(f"{entry}, {n}", clean, label, n) for label, n in counts.items()]
-            whole = clean.of(next(iter(counts))).correlation(measure="source")
+        of_entry = variants["entry"] == entry
+        classes = dict(zip(variants["defense"][of_entry], variants["classes"][of_entry].tolist(), strict=True))
+        classes = {label: count for label, count in classes.items() if clean.of(label).lines("source")}
+        if len(classes) > 1:
+            rows += [_classes_row(f"{entry}, {count}", clean, label, count) for label, count in classes.items()]
+            whole = clean.of(next(iter(classes))).correlation(measure="source")
             reason = missing("the score itself is not smoothed")
             values = {"srocc": whole, "srocc_smoothed": reason, "radius": reason}
             rows.append(Row(label=f"{entry}, no classes", values=values))
@@ -187,13 +191,13 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
 
 
 def _classes_row(title: str, clean: Part, label: str, classes: int) -> Row:
-    def place(columns: Columns) -> Columns:
+    def class_of_clean(columns: Columns) -> Columns:
         share = (columns["source"] - columns["lower"]) / (columns["upper"] - columns["lower"])
         return {"class": np.clip(np.floor(share * classes) + 1, 0, classes + 1)}
 
     subset = clean.of(label)
     values = {
-        "srocc": subset.of_blocks(computed(subset.blocks, place)).correlation(measure="class"),
+        "srocc": subset.of_blocks(computed(subset.blocks, class_of_clean)).correlation(measure="class"),
         "srocc_smoothed": subset.correlation(),
         "radius": subset.mean("any_radius"),
     }

@@ -1,8 +1,8 @@
 """Certified ranking: how many pairs of images keep their order, however both are changed within a radius.
 
-The smoothed score of every image within the radius lies in an interval. The interval has no width if the class stays,
-lies between two order statistics with median smoothing, and is unbounded if nothing is promised. Two images keep their
-order if their intervals do not meet.
+If an image is changed within the radius, its smoothed score stays in an interval. With smoothing by class, the interval
+is one number, as the class stays; with median smoothing, it lies between two order statistics; if nothing is promised,
+it is unbounded. Two images keep their order if their intervals do not meet.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,11 @@ from imharness_iqa.tables.formulas import Columns
 from imharness_iqa.tables.part import Part
 
 RADII = (0.0, 0.05, 0.1, 0.2)
-"""Euclidean, images in [0, 1]; 0.05 is that of median smoothing in the published runs."""
+"""Euclidean radii for images in [0, 1]; 0.05 is that of median smoothing in the published runs."""
 RANKED = 0.05
+"""The radius by which defenses are ranked."""
 RANKED_SHARE = f"r{RADII.index(RANKED)}"
-"""The measure of `shares` at this radius."""
+"""The measure of `shares` at this radius: measure ``rK`` is the share at ``RADII[K]``."""
 _ROWS = f"""
 SELECT dataset, metric, defense, {UNIT} AS unit, t.score, t.low, t.high, t.reach,
        CAST(t.abstained AS DOUBLE) AS abstained
@@ -36,8 +37,9 @@ JOIN (SELECT * FROM certify WHERE NOT attacked) t USING (dataset, metric, defens
 def kept(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return for each image the share ``(n,)`` of its pairs that keep their order, NaN where there is no other image.
 
-    `low`, `high` ``(n,)``: the ends of the scores that can be reached, infinite if nothing is promised.
+    `low`, `high` ``(n,)``: the ends of each image's interval, infinite if nothing is promised.
     """
+    # how many intervals lie wholly below that of an image, and how many wholly above it
     n = len(low)
     below = np.searchsorted(np.sort(high), low, side="left")
     above = n - np.searchsorted(np.sort(low), high, side="right")
@@ -45,7 +47,7 @@ def kept(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def tables(query: Query, note: str) -> list[Table]:
-    """Return the certified ranking, and what attacks inside the certified radius did beside what was promised."""
+    """Return the certified ranking, and the table of attacks inside the certified radius, which test its promises."""
     if not {"certify", "clean"} <= query.steps or "reach" not in query("SELECT * FROM certify LIMIT 0"):
         return []
     blocks = query.blocks(
@@ -97,7 +99,7 @@ def _label(radius: float) -> str:
 
 def shares(columns: Columns) -> Columns:
     """Return the share of each image's pairs that keep their order at each radius, %; NaN if not measured."""
-    seen = np.isfinite(columns["abstained"])
+    seen = np.isfinite(columns["abstained"])  # (defenses, images): whether the image was certified
     results: dict[str, np.ndarray] = {"score": columns["score"].astype(float)}
     for k, radius in enumerate(RADII):
         holds = seen & (columns["abstained"] == 0) & (columns["reach"] >= radius)
@@ -110,10 +112,10 @@ def shares(columns: Columns) -> Columns:
 
 
 def _mean(subset: Part, name: str) -> Value:
-    """Return the mean share, with an interval in which the distance of each image from the mean counts twice.
+    """Return the mean share over images, with an interval.
 
-    A pair counts for both of its images, so the variance of the mean is that of twice what an image adds (Hoeffding,
-    "A Class of Statistics with Asymptotically Normal Distribution", 1948).
+    A pair counts for both of its images, so what an image adds to the mean has twice the distance from it that its
+    share has (Hoeffding, "A Class of Statistics with Asymptotically Normal Distribution", 1948).
     """
     if not subset.lines(name):
         return missing("no pair of images")

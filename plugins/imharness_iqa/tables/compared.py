@@ -1,7 +1,7 @@
-"""Full-reference metrics under attack: a group of tables of its own, one for each thing that attacked images pass for.
+"""Full-reference metrics under attack: their own group of tables, one for each threat (`imharness_iqa.references`).
 
-None of these numbers enters any other table of the track: a score against a reference answers another question than
-the score of an image alone, and every table here is about one threat (`imharness_iqa.references`).
+These numbers are in no other table of the track: a score against a reference answers another question than the score of
+an image alone.
 """
 
 from imharness.leaderboard import ColumnSpec, Row, Table, Value, missing
@@ -60,6 +60,7 @@ def tables(query: Query) -> list[Table]:
 
 
 def _specs(threat: str) -> dict[str, tuple[str, str, int, str]]:
+    """Return measure -> label, which is better, decimals and description, as `image_column` takes them."""
     return {
         "gain": (
             "gain %",
@@ -109,11 +110,11 @@ def _defenses(subset: Part, threat: str, note: str) -> Table:
     columns, rows = _columns(subset, threat), []
     for label in subset.blocks.entries:
         entry_subset = subset.of(label)
-        halves = {kind: entry_subset.where(attacker=kind) for kind in KINDS}
+        by_attacker = {kind: entry_subset.where(attacker=kind) for kind in KINDS}
         if not entry_subset.lines():
             continue
-        values = {f"{kind}_{name}": half.mean(name) for kind, half in halves.items() for name in SHOWN}
-        fixed, condition_count = halves["fixed"], len(subset.where(attacker="fixed").conditions)
+        values = {f"{kind}_{name}": results.mean(name) for kind, results in by_attacker.items() for name in SHOWN}
+        fixed, condition_count = by_attacker["fixed"], len(subset.where(attacker="fixed").conditions)
         values |= {"cost": fixed.mean("cost"), "ssim": fixed.mean("ssim")}
         if threat == CLOSER:
             values |= {"clean_srocc": fixed.correlation(measure="defended"), "srocc": fixed.correlation()}

@@ -12,7 +12,10 @@ ROWS = {"spearman": spearman_rows, "pearson": pearson_rows}
 
 
 def correlations(scores: np.ndarray, labels: np.ndarray, method: str) -> np.ndarray:
-    """Return the correlation of each row of scores ``(k, n)`` with labels ``(n,)``, over its finite numbers, or NaN."""
+    """Return the correlation ``(k,)`` of each row of scores ``(k, n)`` with labels ``(n,)``, over its finite numbers.
+
+    NaN where a row has fewer than `FEWEST` of them, or equal ones alone. `method`: spearman or pearson.
+    """
     coefficients = np.full(len(scores), np.nan)
     masks, group = kinds(np.isfinite(scores))
     for i, mask in enumerate(masks):
@@ -22,10 +25,14 @@ def correlations(scores: np.ndarray, labels: np.ndarray, method: str) -> np.ndar
     return coefficients
 
 
-def joined(pairs: Sequence[tuple[int, Value]]) -> Value:
-    """Return the mean of the correlations of data sets, each weighted by the number of its conditions."""
-    weights = np.array([count for count, _ in pairs]) / sum(count for count, _ in pairs)
-    values = [v for _, v in pairs]
+def joined(by_dataset: Sequence[tuple[int, Value]]) -> Value:
+    """Return the mean of the correlations of data sets, weighted by how many correlations are behind each.
+
+    `by_dataset`: that number and the correlation of each data set. The interval is that of a mean of independent
+    numbers.
+    """
+    weights = np.array([count for count, _ in by_dataset]) / sum(count for count, _ in by_dataset)
+    values = [v for _, v in by_dataset]
     result = Value(value=float(np.dot(weights, [v.value for v in values])), n=sum(v.n or 0 for v in values))
     if values[0].clusters is None:
         return result

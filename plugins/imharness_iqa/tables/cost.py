@@ -1,4 +1,4 @@
-"""What a defense costs, and what else the worst attack does: the table beside the ranking."""
+"""The table beside the ranking: what a defense costs, and further measures of the worst attack."""
 
 from collections.abc import Collection
 
@@ -20,18 +20,19 @@ SAME = 159.0
 _UNDONE = " The change of geometry that the defense declares is undone first."
 
 
-def _left(key: str, name: str, label: str, text: str) -> ColumnSpec:
+def _fidelity_column(key: str, name: str, label: str, text: str) -> ColumnSpec:
+    """Return a column of how near the defended clean image is to the original, by the measure `name`."""
     description = f"Of the defended clean image to the original.{text}"
     return MEASURES[name].model_copy(update={"key": key, "label": label, "description": description})
 
 
 SHOWN = {
-    "psnr": _left("psnr", "psnr", "PSNR of D(x)", " Images that a defense does not change have none."),
-    "ssim": _left("ssim", "ssim", "SSIM of D(x)", ""),
-    "psnr_undone": _left("psnr_undone", "psnr", "PSNR, geometry undone", _UNDONE),
-    "ssim_undone": _left("ssim_undone", "ssim", "SSIM, geometry undone", _UNDONE),
+    "psnr": _fidelity_column("psnr", "psnr", "PSNR of D(x)", " Images that a defense does not change have none."),
+    "ssim": _fidelity_column("ssim", "ssim", "SSIM of D(x)", ""),
+    "psnr_undone": _fidelity_column("psnr_undone", "psnr", "PSNR, geometry undone", _UNDONE),
+    "ssim_undone": _fidelity_column("ssim_undone", "ssim", "SSIM, geometry undone", _UNDONE),
 }
-"""The columns that say how much of an image is left."""
+"""The columns on how near the defended clean image is to the original."""
 COLUMNS = (
     MEASURES["shift"].model_copy(
         update={
@@ -82,9 +83,9 @@ MS = ColumnSpec(key="ms", label="ms", better="lower", decimals=2, description="T
 
 
 def tables(query: Query, worst: Worst) -> list[Table]:
-    """Return the table, in the order of the pairs that the worst attack turns."""
+    """Return the table, in the order of the pairs that the worst attack reverses."""
     study, subset = worst.study, worst.part
-    purified, untouched = _kept(query, study), study.trained | _untouched(query)
+    purified, untouched = _fidelity(query, study), study.trained | _untouched(query)
     rows = []
     for label in subset.blocks.entries:
         entry_subset, attacked = subset.of(label), study.reported.of(label).where(attacker=KINDS)
@@ -106,7 +107,7 @@ def tables(query: Query, worst: Worst) -> list[Table]:
             id="cost",
             title="What defenses cost, and further measures of protection",
             caption="Over the same attacks and images as the ranking, best first by the pairs that the worst attack "
-            "turns. Each image counts once, with its mean over metrics and data sets. A defense that returns "
+            "reverses. Each image counts once, with its mean over metrics and data sets. A defense that returns "
             "c + eps f(x) makes D^D as small as it likes, but does not change the shift in spreads. A map that is flat "
             f"where attacks lead makes that smaller, too, but attacks reverse as many pairs.{study.half}",
             entry="defense",
@@ -126,10 +127,11 @@ def _of_order(subset: Part, measure: str) -> Value:
 
 
 def _both(subset: Part) -> Value:
-    """Return the mean share of an image's pairs, %.
+    """Return the mean over images of the share of pairs that can be reversed, %, with an interval.
 
-    As a pair has two images, each counts twice in the spread: these are the pseudo-values of the jackknife (Arvesen,
-    "Jackknifing U-statistics", Annals of Mathematical Statistics 1969).
+    A pair counts for both of its images. The interval is that of the jackknife's pseudo-values, which have twice the
+    distance from the mean that the shares have (Arvesen, "Jackknifing U-statistics", Annals of Mathematical Statistics
+    1969).
     """
     if not subset.lines("both"):
         return missing("no pair of images with different scores")
@@ -137,8 +139,8 @@ def _both(subset: Part) -> Value:
     return mean_value(2 * shares - shares.mean(), photographs)
 
 
-def _kept(query: Query, study: Study) -> Part | None:
-    """Return how much defenses leave of the reported images; None if that was not measured."""
+def _fidelity(query: Query, study: Study) -> Part | None:
+    """Return how near defended clean images are to the reported ones; None if that was not measured."""
     columns = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
     measures = [name for name in SHOWN if name in columns]
     if not measures:

@@ -1,12 +1,12 @@
-"""Finished tasks as blocks, with the scores of section 3.5 of Guardians of Image Quality, and what tasks are made of.
+"""The results of finished tasks, with the measures of section 3.5 of Guardians of Image Quality.
 
 With the range of a metric, upper - lower: D = 100 |f(x) - f(D(x'))| / range, and R = log10( max(upper - f(x), f(x) -
 lower) / range / (|f(x) - f(D(x'))| / range + eps) ). D^D and R^D have f(D(x)) in the place of f(x).
 
 upper and lower are the bounds of the metric (appendix A.3.2: its scores of DIV2K, of their JPEGs and of noise), in D
-and in R. Equation 5 takes for R the maximum and the minimum of the scores in the data set instead, which the paper does
-not print; its published code has no R. With the bounds, R of an image does not depend on the other images. eps is that
-of the ratios in its code, and keeps R finite where attack and defense leave a score as it was.
+and in R. Equation 5 of the paper has the maximum and the minimum of the scores in the data set for R. The paper does
+not print them, and its published code has no R. With the bounds, R of an image does not depend on other images. eps is
+that of the ratios in its code; it keeps R finite where a score does not change.
 
 Images that were made of one photograph are not independent of each other: intervals and tests are by photograph.
 """
@@ -22,7 +22,7 @@ from imharness.tracks import Query
 from imharness_iqa.opinions import said_of_opinions
 from imharness_iqa.tables.attackers import with_common
 from imharness_iqa.tables.choice import BOTH_HALVES, choose, said_of
-from imharness_iqa.tables.formulas import MADE, Columns
+from imharness_iqa.tables.formulas import FORMULAS, Columns
 from imharness_iqa.tables.part import Part, Sources
 
 BASELINE = "harness/none"
@@ -119,7 +119,7 @@ MEASURES = {
 
 
 def column(name: str, of: str, key: str = "", text: str = "") -> ColumnSpec:
-    """Return the column of a measure for one part of the study, such as a kind of attack; key ``<of>_<name>``."""
+    """Return the column of a measure for results `of` a kind, such as fixed attacks; its key is ``<of>_<name>``."""
     spec = MEASURES[name]
     changed = {"key": key or f"{of}_{name}", "label": f"{spec.label}, {of}", "description": text or spec.description}
     return spec.model_copy(update=changed)
@@ -135,7 +135,7 @@ class Study:
     """f(D(x)) of every defense, by data set and metric."""
     sources: Sources
     chosen: Sequence[str]
-    """Purifications, sorted, with one variant each; see `choose`."""
+    """Labels of purifications, sorted, one variant of each; see `choose`."""
     reported: Part
     """The attacked images on which no variant was chosen."""
     reported_clean: Part
@@ -185,12 +185,12 @@ def load(query: Query, fewest: int = BOTH_HALVES) -> Study:
     entries, groups, times = (
         dict(zip(defenses["defense"], defenses[name], strict=True)) for name in ("entry", "kind", "ms")
     )
-    through = attacked.where(attacker="adaptive")
-    gone_through = {through.blocks.entries[row] for _, row in through.lines("d")}
-    chosen, reserved = choose(attacked.where(attacker="fixed"), entries, trained, gone_through, fewest)
-    rest = set(attacked.photographs) | set(clean.photographs)
+    adaptive = attacked.where(attacker="adaptive")
+    attacked_adaptively = {adaptive.blocks.entries[row] for _, row in adaptive.lines("d")}
+    chosen, reserved = choose(attacked.where(attacker="fixed"), entries, trained, attacked_adaptively, fewest)
+    others = (set(attacked.photographs) | set(clean.photographs)) - reserved
     reported, reported_clean, graded = (
-        subset.on(rest - reserved) if reserved else subset for subset in (attacked, clean, graded)
+        subset.on(others) if reserved else subset for subset in (attacked, clean, graded)
     )
     return Study(
         attacked,
@@ -250,7 +250,7 @@ _GRADED = f"SELECT dataset, metric, defense, {UNIT} AS unit, score, mos, sign FR
 
 
 def _graded(query: Query, evaluated: bool, external: Sequence[str], sources: Sources) -> Part | None:
-    """Return the defended scores of clean images of every severity, and of data sets that have no further ones."""
+    """Return the defended scores of clean images, of every severity where a data set has more than are tested."""
     if not evaluated or "graded" not in query.steps:
         return None
     others = f"SELECT * FROM ({_CLEAN}) WHERE dataset NOT IN (SELECT attacked FROM graded)"
@@ -272,14 +272,14 @@ def _computed(query: Query) -> str:
 
 
 def read_sources(query: Query) -> Sources:
-    """Return what each image is made of; raises `UsageError` if clean scores are too old to say so."""
+    """Return photograph and data set of each image; raises `UsageError` if clean scores are too old to say them."""
     if "clean" in query.steps and "photograph" not in query("SELECT * FROM clean LIMIT 0"):
         raise UsageError("The clean scores do not say which photograph an image is made of: `harness run` them again.")
     return sources_in(query, ["SELECT * FROM clean"] * ("clean" in query.steps) + _external(query))
 
 
 def sources_in(query: Query, tables: Sequence[str]) -> Sources:
-    """Return what each image is made of, from tables with the columns dataset, name and photograph."""
+    """Return the photograph and the data set of each image, from tables with columns dataset, name and photograph."""
     queries = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})" for table in tables]
     rows = query(
         f"SELECT DISTINCT {UNIT} AS unit, {PHOTOGRAPH} AS photograph, {_SET} AS set "
@@ -289,7 +289,7 @@ def sources_in(query: Query, tables: Sequence[str]) -> Sources:
 
 
 def _external(query: Query) -> list[str]:
-    """Return a SELECT of imported rows, if there are any; old rows have neither direction nor photograph."""
+    """Return a list with a SELECT of the imported rows, if there are any; old rows lack sign and photograph."""
     if "external" not in query.steps:
         return []
     columns = query("SELECT * FROM external LIMIT 0")
@@ -321,7 +321,7 @@ def _measured(blocks: Blocks, clean: Blocks) -> Blocks:
         columns = {**blocks.about, **blocks.values, "defended": defended}
         return Lazy(len(blocks.conditions), lambda c: make({name: arrays[c] for name, arrays in columns.items()}))
 
-    derived = {name: lazily(make) for name, make in MADE.items()}
+    derived = {name: lazily(make) for name, make in FORMULAS.items()}
     return replace(blocks, values={**blocks.values, "defended": defended, **derived})
 
 

@@ -1,4 +1,4 @@
-"""What handed-in images do to the order of others: evidence for the contest, image by image."""
+"""What attacked images that somebody handed in do to the order of others: evidence for the contest, image by image."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from imharness_iqa.tables.data import UNIT, Study
 from imharness_iqa.tables.order import Key, Ruler
 
 LEVEL = 0.05
-"""How often some image of a piece of evidence against a random defense may count although it changes nothing."""
+"""How often a piece of evidence against a random defense may count by chance, although its images change nothing."""
 _ROWS = f"""
 SELECT e.dataset, e.metric, e.defense, e.evidence, c.unit, e.draw, e.score, c.score AS source, c.sign
 FROM evidence e JOIN (SELECT *, {UNIT} AS unit FROM clean) c USING (dataset, metric, name)
@@ -22,22 +22,24 @@ ORDER BY ALL
 def evidence_of(query: Query, study: Study, ruler: Ruler, spans: Mapping[str, float]) -> Iterator[Evidence]:
     """Yield what was handed in against each defense, on the images that are reported.
 
-    The pairs that an image reverses are the mean over the draws of a random defense. `Evidence.sure` is the one-sided
-    bound below which a single draw lies by Student's t, at `LEVEL` for all images together (Bonferroni); see `least`.
+    The numbers of an image are means over the draws of a random defense. `Evidence.sure` is what the draws prove, see
+    `least`. `spans`: the range of each metric.
     """
     if "evidence" not in query.steps:
         return
     rows = query(_ROWS)
-    of = list(zip(*(rows[name] for name in ("dataset", "metric", "defense", "evidence")), strict=True))
-    for dataset, metric, defense, piece in dict.fromkeys(of):
-        columns = {n: v[np.array([o == (dataset, metric, defense, piece) for o in of])] for n, v in rows.items()}
-        units, first, inverse = np.unique(columns["unit"].astype(str), return_index=True, return_inverse=True)
+    pieces = list(zip(*(rows[name] for name in ("dataset", "metric", "defense", "evidence")), strict=True))
+    for piece in dict.fromkeys(pieces):
+        _, metric, defense, _ = piece
+        of_piece = np.array([other == piece for other in pieces])
+        columns = {name: values[of_piece] for name, values in rows.items()}
+        units, first, unit_of_row = np.unique(columns["unit"].astype(str), return_index=True, return_inverse=True)
         key = study.sources[units[0]][1], metric
-        score = np.full((int(columns["draw"].max()) + 1, len(units)), np.nan)
-        score[columns["draw"], inverse] = columns["score"]
+        score = np.full((int(columns["draw"].max()) + 1, len(units)), np.nan)  # (draws, units)
+        score[columns["draw"], unit_of_row] = columns["score"]
         clean = _clean(study, key, defense, units)
-        many = [defense] * len(score)
-        share = ruler.reversed_shares(key, many, units.astype(object), np.broadcast_to(clean, score.shape), score)
+        labels = [defense] * len(score)
+        share = ruler.reversed_shares(key, labels, units.astype(object), np.broadcast_to(clean, score.shape), score)
         moved, span = score.mean(axis=0) - clean, spans[metric]
         spread = ruler.spreads(key, [defense], span)[0]
         yield Evidence(
@@ -58,10 +60,12 @@ def evidence_of(query: Query, study: Study, ruler: Ruler, spans: Mapping[str, fl
 
 
 def least(share: np.ndarray) -> np.ndarray:
-    """Return what draws ``(draws, n)`` prove for each image ``(n,)``; itself for one draw.
+    """Return how many pairs draws ``(draws, n)`` prove that each image reverses ``(n,)``, %.
 
-    What the store knows of an image behind a random defense is a draw, too. If nothing changed, it is one of the same
-    distribution, and it lies below this prediction bound with the probability ``LEVEL / n``.
+    The result of a defense that is not random has one draw, which is returned as it is. For a random defense it is the
+    mean minus a margin by Student's t, such that one further draw of the same distribution lies below it with
+    probability ``LEVEL / n``: what the store has of the image is one draw, too. By Bonferroni's inequality the level of
+    all n images together is then `LEVEL`.
     """
     draws, n = share.shape
     if draws == 1:
@@ -71,7 +75,7 @@ def least(share: np.ndarray) -> np.ndarray:
 
 
 def _clean(study: Study, key: Key, defense: str, units: np.ndarray) -> np.ndarray:
-    """Return f(D(x)) as the ranking has it ``(n,)``; NaN for images that are not reported."""
+    """Return the defended clean scores f(D(x)) that the ranking uses ``(n,)``; NaN for images that are not reported."""
     blocks, scores = study.reported_clean.blocks, np.full(len(units), np.nan)
     for c in study.reported_clean.conditions:
         names = blocks.units[c].astype(str)

@@ -37,7 +37,10 @@ FROM clean c SEMI JOIN (SELECT dataset, metric, name FROM certify WHERE NOT atta
 
 @dataclass(frozen=True)
 class Family:
-    """Defenses that are ranked among themselves. `metrics`: those that they exist for; empty: all."""
+    """Defenses that are ranked among themselves, by their labels.
+
+    `metrics`: the metrics that count, as these defenses exist for no others; empty for all.
+    """
 
     id: str
     title: str
@@ -47,7 +50,7 @@ class Family:
 
 
 def families(study: Study, rules: Contest) -> list[Family]:
-    """Return the families of a run that has several; of one alone the ranking over all settings is the only one."""
+    """Return the families, if a run has both purifications and training defenses; with one of them alone, none."""
     purifying, training = (
         [label for label in labels if label in rules.scores.entries and label not in rules.controls]
         for labels in (study.chosen, sorted(study.trained))
@@ -68,12 +71,15 @@ def families(study: Study, rules: Contest) -> list[Family]:
 
 
 def rules_within(rules: Contest, study: Study, family: Family) -> Contest:
-    """Return what a family is ranked by: as in the ranking over all settings, on its metrics."""
+    """Return the rules of a family's ranking: those of the ranking over all settings, on its metrics."""
     clean = study.graded.where(metric=family.metrics) if family.metrics else study.graded
-    order, *others = rules.gates
-    beside = lambda label: clean.correlations_beside(label, rules.undefended)  # noqa: E731
+    keeps_order, *other_gates = rules.gates
     wins = rules.protection.wins
     assert wins is not None
+
+    def beside(label: str) -> tuple[np.ndarray, np.ndarray] | None:
+        return clean.correlations_beside(label, rules.undefended)
+
     return replace(
         rules,
         scores=within(rules, family),
@@ -81,7 +87,7 @@ def rules_within(rules: Contest, study: Study, family: Family) -> Contest:
             rules.protection, wins=replace(wins, id=f"wins-{family.id}", title=f"{wins.title}: {family.title}")
         ),
         utility=replace(rules.utility, value=lambda label: clean.of(label).correlation(resampled=True)),
-        gates=(share_of(order.label, rules.undefended, rules.share, beside, jackknifed=True), *others),
+        gates=(share_of(keeps_order.label, rules.undefended, rules.share, beside, jackknifed=True), *other_gates),
     )
 
 
@@ -109,8 +115,8 @@ def within(rules: Contest, family: Family) -> Blocks:
 def certificates(query: Query, share: float) -> TrackReport:
     """Return the ranking of certified defenses by the order of pairs that they promise; nothing without any.
 
-    No defense promises nothing. A pair counts for both of its images, so that what each image adds to the mean is twice
-    its distance from it: differences of entries then hold their level.
+    The baseline, no defense, promises no pair. `promised` says how an image's share enters, such that the tests of
+    differences hold their level.
     """
     if not {"certify", "clean"} <= query.steps or "reach" not in query("SELECT * FROM certify LIMIT 0"):
         return TrackReport()
@@ -167,23 +173,29 @@ def certificates(query: Query, share: float) -> TrackReport:
         id="ranking-certified",
         title="Certified defenses by what they promise",
         caption="Certified defenses alone, on the clean images that were certified. Of all pairs of images the share "
-        "whose order no change of either image within the radius can turn: a promise, whatever the attack, so that "
+        "whose order no change of either image within the radius can reverse: a promise, whatever the attack, so that "
         "there is one number, and no attacker. No defense promises nothing.",
         entry="defense",
     )
 
 
 def promised(measured: Part) -> Blocks:
-    """Return what each image adds to the share of pairs that are promised, %, as the outcome of any attack."""
+    """Return what each image adds to the share of pairs that are promised, %, as the result of one adaptive attack.
+
+    A pair counts for both of its images; see `_contributions`.
+    """
     blocks = computed(measured.blocks, shares)
-    values = tuple(map(_parts, blocks.values[RANKED_SHARE]))
+    values = tuple(map(_contributions, blocks.values[RANKED_SHARE]))
     facets = {"attack": "any change within the radius", "attacker": "adaptive"}
     photographs = tuple(measured.photographs[places] for places in measured.places)
     conditions = tuple({**condition, **facets} for condition in blocks.conditions)
     return Blocks(blocks.entries, conditions, blocks.units, {"promised": values}, {"photograph": photographs})
 
 
-def _parts(shares: np.ndarray) -> np.ndarray:
-    """Return 2 x - mean(x) of each entry's shares ``(entries, images)``, whose mean is that of x; NaN stays."""
+def _contributions(shares: np.ndarray) -> np.ndarray:
+    """Return 2 x - mean(x) for the shares x of each entry ``(entries, images)``; NaN stays.
+
+    The mean is that of x, and the distances from it are doubled.
+    """
     counts = np.isfinite(shares).sum(axis=1, keepdims=True)
     return 2 * shares - np.nansum(shares, axis=1, keepdims=True) / np.maximum(counts, 1)

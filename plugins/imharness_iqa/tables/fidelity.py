@@ -1,7 +1,7 @@
-"""What defenses leave of clean images: the gate that keeps out defenses that return pictures of their own.
+"""The gate on fidelity: a winner must leave clean images similar to the originals, not return other pictures.
 
-An image counts up to a little more than the least that the mean must reach: one that is left as it is does not make up
-for another one that is replaced.
+The mean SSIM must reach a threshold. A single image counts with at most a little more than that threshold, so that
+images which stay as they are do not make up for others which are replaced.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from imharness_iqa.tables.part import Part
 MEASURE = "ssim_undone"
 """SSIM of D(x) to x after what a defense declares to do to the geometry of images was undone."""
 SPARE = 1.2
-"""Up to which SSIM an image counts, as a multiple of the least that the mean must reach."""
+"""The largest SSIM that an image counts with, as a multiple of the threshold."""
 _ROWS = f"""
 SELECT p.defense, dataset, {UNIT} AS unit, {MEASURE} AS score FROM purify p
 SEMI JOIN (SELECT dataset, name FROM clean) USING (dataset, name)
@@ -26,11 +26,10 @@ SEMI JOIN (SELECT dataset, name FROM clean) USING (dataset, name)
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How close defended clean images are to the originals, by defense, and what is asked of a winner.
+    """How similar defended clean images are to the originals, by defense, and what a winner must reach.
 
-    `least`: the mean SSIM, geometry undone, that a winner must keep, of images that count up to `SPARE` times as much.
-    `values`: what each photograph contributes to the mean ``(k,)``, for each purification that was measured; this
-    excludes imported entries and those that do not change images.
+    `least`: the threshold of the mean SSIM, geometry undone. `values`: what each photograph contributes to the mean
+    ``(k,)``, by the label of a purification; imported entries, and those that do not change images, have none.
     """
 
     least: float
@@ -38,7 +37,7 @@ class Fidelity:
 
     @classmethod
     def of(cls, query: Query, study: Study, least: float) -> "Fidelity":
-        """Return what was measured on the reported images; nothing is asked where `least` is 0."""
+        """Return the fidelity on the reported images; with a threshold `least` of 0, the gate is open for all."""
         columns = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
         if not least or MEASURE not in columns or "clean" not in query.steps:
             return cls(least, {})
@@ -58,7 +57,7 @@ class Fidelity:
 
     @property
     def gate(self) -> Gate:
-        """What a winner must keep of images, asked of those that change them."""
+        """The gate, which holds for purifications that were measured."""
         return Gate(
             "image fidelity (SSIM)",
             f"at least {self.least:g}; an image counts up to {SPARE * self.least:g}",
@@ -67,5 +66,6 @@ class Fidelity:
 
 
 def _by_photograph(subset: Part, most: float) -> np.ndarray:
+    """Return what each photograph contributes to the mean SSIM ``(k,)``; an image counts with at most `most`."""
     numbers, photographs = subset.by_image("score")
     return contributions(np.minimum(numbers, most)[None], photographs)[0]

@@ -21,21 +21,21 @@ BY = {
 STRENGTH_ORDER = ("weak", "medium", "strong")
 GROUP_COLUMNS = ("dd", "d", "rd", "r", "srocc", "psnr")
 FACETS = {"architecture": "metric"}
-"""The facet by which conditions are distinguished, where it is not the one of the same name."""
+"""The facet of conditions by which a grouping groups, where it has another name than the grouping."""
 OF_CLEAN = ("dataset", "metric")
-"""The facets of clean images, which no attack has changed."""
+"""The facets by which results of clean images can be grouped."""
 CLEAN = "clean, "
 OF_CLEAN_TEXT = "Spearman correlation of f(D(x)) with the quality labels."
 NO_GROUP, OTHER = "none", "other"
-"""No defense is alone in its group, so that its row is not a mean with controls such as a flat image."""
+"""The group "none" has no defense alone; controls of that group, such as a flat image, are in "other"."""
 Groups = Mapping[str, Collection[str]]
 """Group -> the values of its facet."""
 
 
 def tables(study: Study, architectures: Mapping[str, str] | None = None) -> list[Table]:
-    """Return a table for each grouping with at least two groups, for either half of the attacks.
+    """Return the tables: two for each grouping with at least two groups, for fixed and for adaptive attacks.
 
-    `architectures`: metric -> what its network is made of; metrics that are not in it are in no such group.
+    `architectures`: metric -> the kind of its network; metrics that are not in it are in no group by architecture.
     """
     results, subset = [], study.reported.of(*study.chosen)
     for facet in BY:
@@ -48,7 +48,7 @@ def tables(study: Study, architectures: Mapping[str, str] | None = None) -> list
 
 
 def architectures(query: Query) -> dict[str, str]:
-    """Return metric -> what its network is made of, where the metric says so."""
+    """Return metric -> the kind of its network, such as CNN, where the metric says so."""
     return facts_of(query, "architecture", "metric")
 
 
@@ -66,9 +66,11 @@ def _value(subset: Part, name: str) -> Value:
 
 
 def _by(study: Study, facet: str, groups: Groups, kind: str) -> Table:
+    """Return the table of one grouping for one kind of attacker."""
     title, measures = BY[facet]
-    half, by = study.reported.where(attacker=kind), FACETS.get(facet, facet)
-    subsets = {group: (half.where(**{by: names}), measures) for group, names in groups.items()}
+    attacked, by = study.reported.where(attacker=kind), FACETS.get(facet, facet)
+    # group -> its results, and the measures to show of them
+    subsets = {group: (attacked.where(**{by: names}), measures) for group, names in groups.items()}
     if by in OF_CLEAN:
         clean = study.reported_clean
         subsets |= {f"{CLEAN}{group}": (clean.where(**{by: names}), ("srocc",)) for group, names in groups.items()}
@@ -77,19 +79,19 @@ def _by(study: Study, facet: str, groups: Groups, kind: str) -> Table:
         subsets |= {f"fixed, {group}": (common.where(**{by: names}), ("d",)) for group, names in groups.items()}
     rows = []
     for defense in study.chosen:
-        if half.of(defense).lines():
+        if attacked.of(defense).lines():
             values = {
-                f"{group}_{name}": _value(p.of(defense), name)
-                for group, (p, names) in subsets.items()
+                f"{group}_{name}": _value(subset.of(defense), name)
+                for group, (subset, names) in subsets.items()
                 for name in names
             }
             rows.append(Row(label=defense, values=values))
-    of = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items()) if by != facet else ""
+    members = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items()) if by != facet else ""
     return Table(
         id=f"by-{facet}-{kind}",
         title=f"{title}, {kind} attacks",
         caption="Each image counts once, with its mean over the conditions of the group."
-        + (f" {of}." if of else "")
+        + (f" {members}." if members else "")
         + (" Fixed: the same attacks without knowledge of the defense." if kind == "adaptive" else "")
         + study.half,
         entry="defense",

@@ -1,10 +1,11 @@
 """Which defense holds at equal measured distortion: pairs reversed against how far an attack really moved the image.
 
 Strengths are nominal: an attack through one defense may move an image further than the same attack through another. So
-for each image and attack, lines from the origin through the strengths show pairs reversed against the measured
-1 - SSIM(x', x) or L-inf(x', x). Between two strengths the line counts; beyond the largest one its number counts, as an
-attacker may always do less. The worst attack at each distortion is the upper envelope; its area over a common range,
-divided by the width of that range, is the mean share of pairs that an attacker reverses there.
+distortion is measured, as 1 - SSIM(x', x) or L-inf(x', x). For each image and attack, a curve shows the pairs reversed
+up to each distortion: straight lines from the origin from strength to strength. The curve never falls, as an attacker
+may always do less, and beyond the largest strength it is flat. The worst attack at each distortion is the upper
+envelope of the curves of all attacks. The area below it over a common range, divided by the width of that range, is the
+mean share of pairs that an attacker reverses there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,8 +35,9 @@ from imharness_iqa.tables.worst import stacked
 WIDEST = {"loss": 0.25, "linf": 8 / 255}
 """The largest distortion that counts, by measure: that of strong attacks."""
 STEPS = 25
+"""The number of intervals of the grid of distortions on which areas are computed."""
 AT_ONCE = 2**11
-"""How many images of entries are interpolated together: their arrays fit into a processor's cache."""
+"""How many curves, one for each entry and image, are interpolated together: they fit into a processor's cache."""
 POINTS = (0.95, 0.9, 0.8)
 """The values of SSIM at which the table shows pairs reversed."""
 LINES = 8
@@ -51,10 +53,14 @@ SETTING = ("dataset", "metric", "attack", "attacker", "strength")
 
 @dataclass(frozen=True)
 class Tried:
-    """What attacks did, and at which distortion. `blocks`: pairs reversed as ``score``, and ``loss`` and ``linf``.
+    """What attacks did, and at which distortion.
 
-    `attacks`: for each data set and metric the settings of each attack and attacker; `units`, `photographs`: all images
-    and what they are made of. `naming`: looks their names up.
+    Attributes:
+        blocks: the measures ``score`` (pairs reversed, %), ``loss`` (1 - SSIM) and ``linf`` of each attacked image.
+        attacks: (data set, metric) -> (attack, attacker) -> the positions of its strengths among the conditions.
+        units: the names of all images, sorted.
+        photographs: the photograph that each of these images is made of.
+        naming: looks up names of images.
     """
 
     blocks: Blocks
@@ -66,17 +72,18 @@ class Tried:
     def curves(
         self, measure: str, grid: np.ndarray, *, attacker: str = "", attack: str = "", entry: str = ""
     ) -> np.ndarray:
-        """Return the most pairs reversed at each distortion ``(entries, units, grid)``, over metrics and data sets.
+        """Return the most pairs reversed up to each distortion ``(entries, units, grid)``, by the worst attack on each.
 
-        `attacker`, `attack`, `entry`: only these. NaN where nothing was tried.
+        Means over metrics and data sets. `measure`: ``loss`` or ``linf``; `grid`: the distortions. `attacker`, `attack`
+        and `entry`: if given, only these count. NaN where nothing was tried.
         """
         rows = [i for i, label in enumerate(self.blocks.entries) if not entry or entry == label]
         shape = (len(rows), len(self.units), len(grid))
         total, count = np.zeros(shape), np.zeros(shape[:2])
-        for tried in self.attacks.values():
+        for settings_by_attack in self.attacks.values():
             envelope = np.full(shape, np.nan)
-            for (name, knows), settings in tried.items():
-                if (not attacker or attacker == knows) and (not attack or attack == name):
+            for (name, kind), settings in settings_by_attack.items():
+                if (not attacker or attacker == kind) and (not attack or attack == name):
                     stacks = (self._stacked(m, settings, rows) for m in (measure, "score"))
                     np.fmax(envelope, joined(*stacks, grid), out=envelope)
             mask = ~np.isnan(envelope).all(axis=2)
@@ -88,14 +95,15 @@ class Tried:
     def reach(self, measure: str) -> np.ndarray:
         """Return the largest distortion of attacks that know the defense, median over images ``(entries,)``, or NaN.
 
-        An attacker of an undefended metric knows everything.
+        Every attack on the undefended metric counts: there is no defense to know.
         """
         reaches = np.full((len(self.blocks.entries), len(self.units)), np.nan)
         plain = np.array([label == BASELINE for label in self.blocks.entries])
-        for (_, knows), settings in (item for tried in self.attacks.values() for item in tried.items()):
-            largest = np.fmax.reduce(self._stacked(measure, settings, range(len(plain))))
-            aware = plain | (knows == "adaptive")
-            reaches[aware] = np.fmax(reaches[aware], largest[aware])
+        for settings_by_attack in self.attacks.values():
+            for (_, attacker), settings in settings_by_attack.items():
+                largest = np.fmax.reduce(self._stacked(measure, settings, range(len(plain))))
+                counts = plain | (attacker == "adaptive")
+                reaches[counts] = np.fmax(reaches[counts], largest[counts])
         return np.array(
             [
                 np.median(entry_reach[~np.isnan(entry_reach)]) if np.isfinite(entry_reach).any() else np.nan
@@ -104,44 +112,51 @@ class Tried:
         )
 
     def _stacked(self, name: str, settings: Sequence[int], rows: Sequence[int]) -> np.ndarray:
+        """Return a measure under some settings for some entries ``(settings, entries, units)``, NaN where missing."""
         values = self.blocks.values[name]
         some = values if len(rows) == len(self.blocks.entries) else Lazy(len(values), lambda c: values[c][rows])
         return stacked(self.blocks, some, settings, self.units, self.naming)
 
 
 def joined(distortion: np.ndarray, moved: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Return what an attack of several strengths reaches up to each distortion ``(entries, units, grid)``.
+    """Return the curve of an attack: the most that it reaches up to each distortion ``(entries, units, grid)``.
 
-    `distortion`, `moved`: ``(strengths, entries, units)``, NaN where a strength was not tried; NaN where none was.
+    `distortion` and `moved` ``(strengths, entries, units)``: how far each strength moved an image, and what it reached;
+    NaN where a strength was not tried. The result is NaN where no strength was tried.
     """
     mask = np.isfinite(distortion) & np.isfinite(moved)
     x = np.where(mask, distortion, np.inf)
-    order = x.argsort(axis=0)
+    order = x.argsort(axis=0)  # strengths by distortion, those that were not tried last
     x = np.take_along_axis(x, order, axis=0)
     y = np.maximum.accumulate(np.take_along_axis(np.where(mask, moved, 0.0), order, axis=0), axis=0)
-    ends = [array.reshape(len(array), -1) for array in (x, y)]
-    curves = np.zeros((ends[0].shape[1], len(grid)))
+    flat_x, flat_y = (array.reshape(len(array), -1) for array in (x, y))  # (strengths, entries * units)
+    curves = np.zeros((flat_x.shape[1], len(grid)))
     for start in range(0, len(curves), AT_ONCE):
-        _rise(curves[start : start + AT_ONCE], *(array[:, start : start + AT_ONCE] for array in ends), grid)
+        chunk = slice(start, start + AT_ONCE)
+        _add_rises(curves[chunk], flat_x[:, chunk], flat_y[:, chunk], grid)
     curves = curves.reshape(*x.shape[1:], len(grid))
     curves[~mask.any(axis=0)] = np.nan
     return curves
 
 
-def _rise(curves: np.ndarray, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> None:
-    """Add to `curves` ``(points, grid)`` the lines between the strengths, ``(strengths, points)``."""
-    before = [np.concatenate([np.zeros_like(array[:1]), array[:-1]]) for array in (x, y)]
-    for earlier, right, low, high in zip(before[0], x, before[1], y, strict=True):
-        rising = (high > low) & np.isfinite(right)
+def _add_rises(curves: np.ndarray, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> None:
+    """Add to `curves` ``(n, grid)`` what each of n curves rises from one strength to the next, up to each of `grid`.
+
+    `x`, `y` ``(strengths, n)``: distortion and height of each strength, both ascending. The first line starts at the
+    origin.
+    """
+    previous_x, previous_y = (np.concatenate([np.zeros_like(array[:1]), array[:-1]]) for array in (x, y))
+    for left_x, right_x, left_y, right_y in zip(previous_x, x, previous_y, y, strict=True):
+        rising = (right_y > left_y) & np.isfinite(right_x)
         rises = slice(None) if rising.all() else rising
-        start, end = earlier[rises][:, None], right[rises][:, None]
-        share = grid - start
+        start, end = left_x[rises][:, None], right_x[rises][:, None]
+        share = grid - start  # of the line, 0 before its start and 1 after its end
         with np.errstate(invalid="ignore", divide="ignore"):
             share /= end - start
         np.minimum(np.maximum(share, 0, out=share), 1, out=share)
-        steep = np.flatnonzero(end <= start)
-        share[steep] = grid >= end[steep]
-        share *= (high - low)[rises][:, None]
+        vertical = np.flatnonzero(end <= start)
+        share[vertical] = grid >= end[vertical]
+        share *= (right_y - left_y)[rises][:, None]
         curves[rises] += share
 
 
@@ -169,9 +184,10 @@ def tried(query: Query, study: Study, rules: Contest) -> Tried | None:
 
 
 def _beside(blocks: Blocks, measure: str, scores: Blocks, study: Study, naming: Naming) -> Lazy:
-    """Return what was measured on attacked images, for every score under a condition ``(entries, units)``, or NaN.
+    """Return a measure of attacked images beside every score: for each condition ``(entries, units)``, NaN if missing.
 
-    `blocks`: by the defense that was attacked through, "" for attacks that do not know it.
+    `blocks`: the measure by the defense that was attacked through, "" for attacks that do not know it; their images are
+    the same for all entries.
     """
     positions: dict[tuple[str, ...], list[int]] = {}
     for c, condition in enumerate(blocks.conditions):
@@ -186,13 +202,10 @@ def _beside(blocks: Blocks, measure: str, scores: Blocks, study: Study, naming: 
         score_condition, names = scores.conditions[c], naming.joined([scores.units[c]])
         filled = np.full((len(scores.entries), len(names)), np.nan)
         lines = positions.get(tuple(score_condition[name] for name in SETTING))
-        if lines and rows[score_condition["attacker"]]:
-            here, there = zip(
-                *((i, blocks.entries.index(label)) for i, label in rows[score_condition["attacker"]]), strict=True
-            )
-            filled[list(here)] = np.fmax.reduce(stacked(blocks, blocks.values[measure], lines, names, naming))[
-                list(there)
-            ]
+        pairs = rows[score_condition["attacker"]]
+        if lines and pairs:
+            measured = np.fmax.reduce(stacked(blocks, blocks.values[measure], lines, names, naming))
+            filled[[i for i, _ in pairs]] = measured[[blocks.entries.index(label) for _, label in pairs]]
         return filled
 
     return Lazy(len(scores.conditions), made)
@@ -268,13 +281,13 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
 
 
 def _end(reach: np.ndarray, widest: float) -> float:
-    """Return the largest distortion that all entries were attacked with, at most `widest`."""
+    """Return the end of the common range: the smallest of the entries' largest distortions, at most `widest`."""
     finite = reach[np.isfinite(reach)]
     return min([widest, *(finite[finite > 0].tolist())])
 
 
 def _area(curve: np.ndarray) -> np.ndarray:
-    """Return the mean height of curves ``(units, grid)`` over an even grid."""
+    """Return the mean height ``(units,)`` of curves ``(units, grid)`` over an even grid, by the trapezoidal rule."""
     return np.asarray((curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2)
 
 

@@ -1,29 +1,32 @@
-"""Names of units, compared once for each array of them, however many conditions share it."""
+"""Looks up names of units once for each array of names: many conditions share one array, and comparing text is slow."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 Where = tuple[np.ndarray, np.ndarray] | None
-"""Positions in an array of names of those that are among all, and their positions there; None if both are equal."""
+"""Of the names of one array that are in another one: positions in the first array, and positions in the second.
+
+None if both arrays are equal."""
 
 
 def apart(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
-    """Return the arrays; the same object only once."""
+    """Return the distinct arrays: one that is passed several times, as the same object, only once."""
     return list({id(array): array for array in arrays}.values())
 
 
 class Some:
-    """Chooses from arrays, and keeps each result, to return the same object for the same choice from the same array.
+    """Chooses elements of arrays; the same choice from the same array object gives the same object again.
 
-    Keys are ids of arrays; each array is kept beside its result, so that no other one gets its id.
+    Results are stored by the `id` of the array. The array is stored, too: as long as it exists, no other one has its
+    id.
     """
 
     def __init__(self) -> None:
         self._results: dict[tuple[int, bytes], tuple[np.ndarray, np.ndarray]] = {}
 
     def __call__(self, array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Return ``array[chosen]``, by a mask or positions ``(n,)``; the array itself where a mask keeps all of it."""
+        """Return ``array[chosen]``, by a mask or positions ``(n,)``; for a mask without False, the array itself."""
         if chosen.dtype == bool and chosen.all():
             return array
         key = id(array), chosen.tobytes()
@@ -33,14 +36,14 @@ class Some:
 
 
 class Naming:
-    """Looks names up, and keeps each pair of arrays with the result, as `Some` does."""
+    """Joins arrays of names, and looks names up in an array; results are stored by array object, as `Some` does."""
 
     def __init__(self) -> None:
         self._joined: dict[tuple[int, ...], tuple[Sequence[np.ndarray], np.ndarray]] = {}
         self._results: dict[tuple[int, int], tuple[np.ndarray, np.ndarray, Where]] = {}
 
     def joined(self, arrays: Iterable[np.ndarray]) -> np.ndarray:
-        """Return all names ``(n,)``, sorted, each once, as text."""
+        """Return all names of some arrays ``(n,)``, sorted, each once, as text."""
         distinct = apart(arrays)
         key = tuple(map(id, distinct))
         if key not in self._joined:
@@ -49,7 +52,7 @@ class Naming:
         return self._joined[key][1]
 
     def where(self, names: np.ndarray, units: np.ndarray) -> Where:
-        """Return where names ``(n,)`` stand among `units` ``(m,)``, which are text, sorted, each once."""
+        """Return at which positions of `units` ``(m,)`` names ``(n,)`` stand; `units` are text, sorted, each once."""
         key = id(names), id(units)
         if key not in self._results:
             self._results[key] = names, units, _where(names.astype(str), units)

@@ -1,10 +1,10 @@
 """How far an attack moves an image among the others, which no rescaling of the scores changes.
 
-D^D divides the movement of a score by the range of the metric. A defense that makes all scores small, by c + eps f(x),
-makes D^D small and protects nobody: images keep the same order, and the same attacks reverse it. This gains nothing in
-units of the spread of clean scores, but a map that is steep among clean scores and flat above them, where attacks lead,
-still does. So protection is measured by the share of the other images whose order with an attacked one the attack
-changes. It depends on comparisons of scores alone, which no strictly increasing map changes.
+D^D divides the movement of a score by the range of the metric. A defense that squeezes all scores, to c + eps f(x),
+makes D^D small without protecting: images keep the same order, and the same attacks reverse it. In units of the spread
+of clean scores it gains nothing; but a map that is steep among clean scores and flat above them, where attacks lead,
+gains there, too. So protection is measured by pairs: of the other images, the share whose order with the attacked image
+changes. This depends on comparisons of scores alone, which no strictly increasing map changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,10 @@ It is 80 steps of float32 or more, if no score is larger than the range is wide.
 
 @dataclass(frozen=True)
 class Others:
-    """Scores that stay where they are ``(m,)``, ascending, and the photograph of each as a number."""
+    """Scores of clean images ``(m,)``, ascending, which attacked images are compared with.
+
+    `photographs` ``(m,)``: the number of the photograph of each.
+    """
 
     scores: np.ndarray
     photographs: np.ndarray
@@ -46,17 +49,17 @@ class Others:
         return float(high - low)
 
     def passed(self, start: np.ndarray, end: np.ndarray, photographs: np.ndarray) -> np.ndarray:
-        """Return the share of these scores whose order with each score that moved has changed ``(n,)``.
+        """Return for each of n attacked images the share of these scores whose order with it has changed ``(n,)``.
 
-        `start`, `end` ``(n,)``: scores before and after; `photographs`: the photograph of each, with whose other scores
-        it is not compared. Scores that equal `start` or `end` count. NaN where a score is missing, or nothing is left
-        to compare it with.
+        `start`, `end` ``(n,)``: the scores of the images before and after the attack. `photographs` ``(n,)``: the
+        number of the photograph of each; scores of the same photograph are not compared. The order with a score that
+        equals `start` or `end` has changed. NaN where a score is missing, or there is nothing to compare it with.
         """
         m, kinds = len(self.scores), int(max([0, *self.photographs, *photographs])) + 1
         # the scores from start to end, both included, stand at first, ..., last - 1
         first = np.searchsorted(self.scores, np.minimum(start, end), side="left")
         last = np.searchsorted(self.scores, np.maximum(start, end), side="right")
-        # sorted by photograph, then by position, those of one photograph are counted by two look-ups as well
+        # how many of these are of the same photograph: the same among keys that sort by photograph, then by position
         by_photograph = np.sort(self.photographs * (m + 1) + np.arange(m))
         same_photograph = np.searchsorted(by_photograph, photographs * (m + 1) + last)
         same_photograph -= np.searchsorted(by_photograph, photographs * (m + 1) + first)
@@ -68,9 +71,9 @@ class Others:
 
 @dataclass(frozen=True)
 class Ruler:
-    """Scores of clean images behind each defense, f(D(x)), with which attacked images are compared.
+    """Measures how far attacks move images, by the scores of clean images behind each defense, f(D(x)).
 
-    Images of one photograph are not compared with each other: crops of it would count as others.
+    Images of one photograph, such as two crops, are not compared with each other.
     """
 
     units: Mapping[Key, np.ndarray]
@@ -123,8 +126,8 @@ class Ruler:
     ) -> np.ndarray:
         """Return the share of images of other photographs whose order with each image an attack on it changes, %.
 
-        `names` ``(units,)``; `clean`, `attacked`: scores behind each defense ``(entries, units)``; NaN where one is
-        missing. Of two scores one is larger, or both are equal: what becomes equal, or was, has changed its order too,
+        `names` ``(units,)``: the images. `clean`, `attacked`: their scores behind each defense ``(entries, units)``;
+        the result is NaN where one is missing. Two scores that are equal before or after the attack count as changed,
         so that an entry gains nothing by making scores equal.
         """
         shares = np.full(clean.shape, np.nan)

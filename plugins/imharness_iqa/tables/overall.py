@@ -1,4 +1,4 @@
-"""Table 2, tables 10 and 15 to 17 (who beats whom), table 20 (rank and linear correlation) and figure 11."""
+"""Of the paper: table 2, tables 10 and 15 to 17 (who beats whom), table 20 (two correlations), and figure 11."""
 
 from imharness.leaderboard import Column, ColumnSpec, PairedScores, Row, Table, Value, Wins, compared, missing, ranked
 from imharness_iqa.tables.attackers import COMMON
@@ -10,8 +10,8 @@ SHOWN = ("d", "r", "srocc", "psnr", "ssim", "mse", "linf", "identical", "ties", 
 COMPARED = ("d", "r", "srocc")
 """The measures that are also shown for fixed attacks under the conditions of the adaptive ones."""
 POOLED = ("dataset", "labels")
-"""Conditions of tables 10 and 15 to 17 do not carry the data set: their shares are multiples of 1/351, which is 13
-attacks at three strengths on 9 metrics. The labels belong to the data set."""
+"""The facets that conditions of tables 10 and 15 to 17 do not distinguish: shares in the paper are multiples of 1/351,
+which is 13 attacks at three strengths on 9 metrics. The labels belong to the data set."""
 SAME = "fixed, conditions of adaptive"
 REFERENCES = ("d", "dd", "r", "rd")
 """Measures against the clean score, each followed by the one against the score of the defended clean image."""
@@ -24,13 +24,14 @@ def tables(study: Study) -> list[Table]:
 
 
 def _main(study: Study) -> Table:
+    """Return table 2."""
     rows, columns = [], _columns()
-    halves = {kind: study.reported.where(attacker=kind) for kind in KINDS}
+    by_attacker = {kind: study.reported.where(attacker=kind) for kind in KINDS}
     common = study.reported.where(attacker=COMMON)
     for defense in study.chosen:
         values = {"srocc_clean": study.reported_clean.of(defense).correlation(resampled=True)}
-        for kind, half in halves.items():
-            figures = _figures(half.of(defense), len(half.conditions))
+        for kind, attacked in by_attacker.items():
+            figures = _figures(attacked.of(defense), len(attacked.conditions))
             values |= {f"{kind}_{name}": value for name, value in figures.items()}
         values |= {f"{COMMON}_{name}": _compared(common.of(defense), name) for name in COMPARED}
         values["ms"] = Value(value=float(study.times[defense])) if defense in study.times else missing("not timed")
@@ -65,6 +66,7 @@ def _columns() -> tuple[ColumnSpec, ...]:
 
 
 def _figures(subset: Part, conditions: int) -> dict[str, Value]:
+    """Return the columns of one defense under one kind of attacker; `conditions`: how many there are in all."""
     present = len(subset.lines())
     if not present:
         return dict.fromkeys(SHOWN, missing(NO_GRADIENT))
@@ -79,12 +81,14 @@ def _compared(subset: Part, name: str) -> Value:
 
 
 def _references(study: Study) -> Table:
-    halves = {kind: study.reported.where(attacker=kind) for kind in KINDS}
+    by_attacker = {kind: study.reported.where(attacker=kind) for kind in KINDS}
     rows = [
         Row(
             label=defense,
             values={
-                f"{k}_{name}": _compared(half.of(defense), name) for k, half in halves.items() for name in REFERENCES
+                f"{kind}_{name}": _compared(attacked.of(defense), name)
+                for kind, attacked in by_attacker.items()
+                for name in REFERENCES
             },
         )
         for defense in study.chosen
@@ -128,7 +132,8 @@ def comparisons(study: Study) -> list[PairedScores]:
 
 
 def _correlations(study: Study) -> Table:
-    halves = {
+    """Return table 20."""
+    groups = {  # results, and what of them is correlated with the labels
         "clean": (study.reported_clean, "f(D(x))"),
         "fixed": (study.reported.where(attacker="fixed"), "f(D(x')), fixed attacks"),
         COMMON: (
@@ -137,17 +142,17 @@ def _correlations(study: Study) -> Table:
         ),
         "adaptive": (study.reported.where(attacker="adaptive"), "f(D(x')), adaptive attacks"),
     }
-    half_names = {half: SAME if half == COMMON else half for half in halves}
+    group_names = {group: SAME if group == COMMON else group for group in groups}
     columns = [
         ColumnSpec(
-            key=f"{half}_{method}",
-            label=f"{name}, {half_names[half]}",
+            key=f"{group}_{method}",
+            label=f"{name}, {group_names[group]}",
             better="higher",
             description=f"{method.title()} correlation of {text} with the quality labels, mean over conditions.",
             unit="image",
         )
         for method, name in (("spearman", "SROCC"), ("pearson", "PLCC"))
-        for half, (_, text) in halves.items()
+        for group, (_, text) in groups.items()
     ]
     counted = {
         "conditions": (
@@ -157,17 +162,17 @@ def _correlations(study: Study) -> Table:
         "images": (1, "Images with a score in such a condition, mean over the conditions."),
     }
     columns += [
-        ColumnSpec(key=f"{half}_{key}", label=f"{key}, {half_names[half]}", decimals=decimals, description=text)
+        ColumnSpec(key=f"{group}_{key}", label=f"{key}, {group_names[group]}", decimals=decimals, description=text)
         for key, (decimals, text) in counted.items()
-        for half in halves
+        for group in groups
     ]
     rows = []
     for defense in study.chosen:
         values = {}
-        for half, (subset, _) in halves.items():
+        for group, (subset, _) in groups.items():
             entry_subset = subset.of(defense)
-            values |= {f"{half}_{method}": entry_subset.correlation(method) for method in ("spearman", "pearson")}
-            values |= {f"{half}_{key}": value for key, value in zip(counted, entry_subset.left(), strict=True)}
+            values |= {f"{group}_{method}": entry_subset.correlation(method) for method in ("spearman", "pearson")}
+            values |= {f"{group}_{key}": value for key, value in zip(counted, entry_subset.left(), strict=True)}
         rows.append(Row(label=defense, values=values))
     return Table(
         id="correlations",

@@ -9,14 +9,15 @@ from imharness_iqa.tables.data import MEASURES, Study
 
 
 def front(rows: Sequence[Mapping[str, Value]], columns: Sequence[ColumnSpec]) -> np.ndarray:
-    """Return bool ``(n,)``: the rows that no other row equals or beats in all columns while beating them in one.
+    """Return bool ``(n,)``: the rows on the Pareto front.
 
-    Each column says which direction is better. A row without a number is never on the front.
+    A row is on it if no other row is at least as good in all columns and better in one. Each column says which
+    direction is better. A row that lacks a number is never on the front.
     """
     sign = np.array([1 if column.better == "higher" else -1 for column in columns])
     numbers = [[np.nan if row[c.key].value is None else row[c.key].value for c in columns] for row in rows]
     points = sign * np.array(numbers, dtype=float).reshape(len(rows), len(columns))
-    no_worse = (points[:, None] >= points).all(axis=2)
+    no_worse = (points[:, None] >= points).all(axis=2)  # [i, j]: row i than row j
     better = (points[:, None] > points).any(axis=2)
     return ~(no_worse & better).any(axis=0) & np.isfinite(points).all(axis=1)
 

@@ -1,4 +1,4 @@
-"""Some defenses under some conditions, from which a cell of a table is computed."""
+"""Results of some defenses under some conditions, from which a number of a table is computed."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,12 +19,16 @@ SUMS = 64
 
 @dataclass(frozen=True)
 class Part:
-    """Some defenses under some conditions, from which a cell is computed.
+    """Results of some defenses under some conditions. A unit is an image.
 
-    `rows`, `conditions`: positions in the blocks, which have the measure ``score`` and the facts ``mos`` and ``sign``,
-    +1 where a higher score is better and -1 where a lower one is. ``places[c]``: the position of each unit of a
-    condition among all units, sorted by name. `photographs`, `datasets`: the photograph that each of all units is made
-    of, and its data set, without the subset.
+    Attributes:
+        blocks: the results of all defenses and conditions. They have the measure ``score``, and as facts of units
+            ``mos``, NaN if nobody judged the image, and ``sign``: +1 where a higher score is better, else -1.
+        rows: the positions of the defenses among the entries of the blocks.
+        conditions: the positions of the conditions in the blocks.
+        places: for each condition of the blocks, the position of each of its units among all units, which are sorted.
+        photographs: for each of all units, the photograph that it is made of.
+        datasets: for each of all units, its data set, without the fields that draw a subset.
     """
 
     blocks: Blocks
@@ -34,7 +38,7 @@ class Part:
     photographs: np.ndarray
     datasets: np.ndarray
     known: dict[Any, Any] = field(default_factory=dict, compare=False)
-    """What was computed from these blocks before; all their parts share it."""
+    """Intermediate results, by what they are of; every `Part` of the same blocks shares them."""
 
     @classmethod
     def whole(cls, blocks: Blocks, sources: Sources) -> "Part":
@@ -63,7 +67,7 @@ class Part:
         return replace(self, blocks=blocks, known={})
 
     def on(self, photographs: Collection[str]) -> "Part":
-        """Return the part of the images that were made of some photographs."""
+        """Return the part of the images that were made of some photographs, with blocks of these images alone."""
         wanted = np.isin(self.photographs.astype(str), list(photographs))
         masks = [wanted[places] for places in self.places]
         old_blocks, some = self.blocks, Some()
@@ -86,12 +90,12 @@ class Part:
         return sorted({self.blocks.conditions[c][facet] for c, _ in self.lines()})
 
     def lines(self, measure: str = "score") -> list[tuple[int, int]]:
-        """Return (condition, row) of every defense under every condition that has a number."""
+        """Return (condition, row) for every condition and defense that have a number of a measure."""
         had = self._had(measure)
         return [(self.conditions[i], self.rows[j]) for i, j in np.argwhere(had).tolist()]
 
     def _had(self, measure: str) -> np.ndarray:
-        """Return where a defense has a number under a condition ``(conditions, rows)``."""
+        """Return bool ``(conditions, rows)``: whether a defense has any number of a measure under a condition."""
         if ("had", measure) not in self.known:
             blocks = self.blocks.values[measure]
             had = np.array([~np.isnan(block).all(axis=1) for block in blocks], dtype=bool)
@@ -104,8 +108,8 @@ class Part:
         rows = [row for row, some in zip(self.rows, had.any(axis=0), strict=True) if some]
         conditions = [c for c, some in zip(self.conditions, had.any(axis=1), strict=True) if some]
         score = self.blocks.values["score"]
-        seen = [~np.isnan(score[c][rows]).all(axis=0) for c in conditions]
-        chosen, some = list(zip(conditions, seen, strict=True)), Some()
+        has_score = [~np.isnan(score[c][rows]).all(axis=0) for c in conditions]  # of each condition ``(units,)``
+        chosen, some = list(zip(conditions, has_score, strict=True)), Some()
 
         def part(name: str) -> Lazy:
             arrays = self.blocks.values[name]
@@ -172,19 +176,23 @@ class Part:
     def correlations_beside(self, label: str, other: str) -> tuple[np.ndarray, np.ndarray] | None:
         """Return what each photograph adds to the mean rank correlation of a defense and of another one, ``(k,)`` each.
 
-        Both are over the conditions and images that the first one has; None where it lacks a judged image that the
-        other one has in such a condition, or where there is no correlation, also without one photograph, as where all
-        other scores are the same. See `imharness.leaderboard.jackknife`.
+        Both correlations are over the conditions that the first defense has, and over the judged images that the other
+        one has there. None if the first one lacks such an image, or if a correlation is not defined, with all
+        photographs or with all but one, as where all scores are equal. See `imharness.leaderboard.jackknife`.
         """
-        label_rows, beside = ([row for row in self.rows if self.blocks.entries[row] == name] for name in (label, other))
+        label_rows, other_rows = (
+            [row for row in self.rows if self.blocks.entries[row] == name] for name in (label, other)
+        )
         met = [c for c, _ in replace(self, rows=label_rows).lines()]
-        scores = [self._scores("score", c)[[*label_rows, *beside]] for c in met] if label_rows and beside else []
+        both = [*label_rows, *other_rows]
+        scores = [self._scores("score", c)[both] for c in met] if label_rows and other_rows else []
         judged = [np.isfinite(block[1]) for block in scores]
         if not scores or any(np.isnan(block[0][mask]).any() for block, mask in zip(scores, judged, strict=True)):
             return None
         units = np.unique(np.concatenate([self.places[c][mask] for c, mask in zip(met, judged, strict=True)]))
 
         def mean(chosen: np.ndarray) -> np.ndarray:
+            """Return both mean correlations ``(2,)`` over some of the units."""
             remaining = np.zeros(len(self.photographs), dtype=bool)
             remaining[units[chosen]] = True
             coefficients = []
@@ -206,7 +214,7 @@ class Part:
         return Value(value=float(len(each))), Value(value=float(each.mean()))
 
     def _defined(self, method: str, measure: str) -> Iterator[tuple[int, np.ndarray, list[int]]]:
-        """Yield conditions with a correlation: position, correlations, and the rows of the defenses they are of."""
+        """Yield each condition with a correlation: its position, the correlations, and the rows of their defenses."""
         mos = self.blocks.about["mos"]
         for c in self.conditions:
             if (method, measure, c) not in self.known:
@@ -218,7 +226,7 @@ class Part:
                 yield c, each[defined], [row for row, flag in zip(self.rows, defined, strict=True) if flag]
 
     def _judged(self, measure: str, c: int) -> np.ndarray:
-        """Return for which judged images all defenses have a score ``(entries, units)``."""
+        """Return bool ``(entries, units)``: which judged images have a score."""
         if ("judged", measure, c) not in self.known:
             finite = np.isfinite(self._scores(measure, c))
             self.known["judged", measure, c] = np.broadcast_to(True, finite.shape) if finite.all() else finite
@@ -231,7 +239,8 @@ class Part:
 
     def _correlated(self, method: str, measure: str) -> list[tuple[int, Value]]:
         """Return for each data set how many correlations there are, and their mean."""
-        each, seen = dict[str, list[np.ndarray]](), dict[str, np.ndarray]()
+        each = dict[str, list[np.ndarray]]()  # data set -> correlations of each condition
+        seen = dict[str, np.ndarray]()  # data set -> mask of the units that take part
         for c, coefficients, rows in self._defined(method, measure):
             name = self.dataset(c)
             each.setdefault(name, []).append(coefficients)
@@ -243,8 +252,8 @@ class Part:
         ]
 
     def _resampled(self, measure: str) -> list[tuple[int, Value]]:
-        """Return the same of rank correlations with their intervals; equal scores are resampled once."""
-        datasets: dict[str, list[tuple[int, np.ndarray]]] = {}
+        """Return what `_correlated` does, for rank correlations, with intervals; equal scores are resampled once."""
+        datasets: dict[str, list[tuple[int, np.ndarray]]] = {}  # data set -> (condition, scores of the defenses)
         mos, sign = self.blocks.about["mos"], self.blocks.about["sign"]
         for c, _, rows in self._defined("spearman", measure):
             signed = sign[c] * self.blocks.values[measure][c][rows]

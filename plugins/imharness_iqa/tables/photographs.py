@@ -12,10 +12,11 @@ _SETTING = ("dataset", "metric", "strength")
 
 
 def photograph_means(query: Query, study: Study) -> dict[str, Columns]:
-    """Return for each data set the names of its photographs and their scores over the range of the metric, 1 the best.
+    """Return by data set the names of its photographs (``name``) and their four scores, ``(photographs,)`` each.
 
-    Each is the mean over fixed attacks, metrics, strengths, defenses and the images made of the photograph, where all
-    four scores are finite. Photographs without such scores are left out.
+    Scores are shares of the range of the metric, 1 the best. Each is the mean over fixed attacks, metrics, strengths,
+    defenses and the images made of the photograph, where all four scores are finite. Photographs without such scores
+    are left out.
     """
     attacked = query.blocks(_ATTACKED, entry="attack", by=_SETTING, unit="unit")
     positions = {tuple(setting.values()): c for c, setting in enumerate(attacked.conditions)}
@@ -32,13 +33,13 @@ def photograph_means(query: Query, study: Study) -> dict[str, Columns]:
         scores = {name: subset.blocks.values[name][c] for name in ("defended", "score")}
         scores |= {"source": facts["source"], "attacked": _placed(numbers, where, len(facts["source"]))}
         totals = sums.setdefault(condition["dataset"], {name: np.zeros(len(names)) for name in (*scores, "count")})
-        for name, own_sums in _sums(scores, facts).items():
-            totals[name] += np.bincount(codes[subset.places[c]], own_sums, len(names))
+        for name, unit_sums in _sums(scores, facts).items():
+            totals[name] += np.bincount(codes[subset.places[c]], unit_sums, len(names))
     return {dataset: _means(names, dataset_sums) for dataset, dataset_sums in sums.items()}
 
 
 def _placed(numbers: np.ndarray, where: Where, size: int) -> np.ndarray:
-    """Return the numbers of other units at their places among `size` units, NaN where there is none."""
+    """Return numbers in an array over `size` units, NaN where there is none; `where`: see `Where`."""
     if where is None:
         return numbers
     aligned = np.full(size, np.nan)
@@ -47,17 +48,20 @@ def _placed(numbers: np.ndarray, where: Where, size: int) -> np.ndarray:
 
 
 def _sums(scores: Columns, facts: Columns) -> Columns:
-    """Return the sum of each score over defenses ``(units,)`` where all are finite, and the count of such defenses.
+    """Return the sum of each score over the defenses ``(units,)``, and as ``count`` the number of these defenses.
 
-    `scores`: ``(units,)`` or ``(defenses, units)``; `facts`: bounds of the metric and the sign ``(units,)``.
+    A defense takes part where all four scores of a unit are finite. `scores`: ``(defenses, units)``, or ``(units,)`` if
+    they do not depend on the defense; `facts`: bounds of the metric and the sign ``(units,)``.
     """
     mask = np.logical_and.reduce(np.broadcast_arrays(*(np.isfinite(array) for array in scores.values())))
     count, span = mask.sum(axis=0), facts["upper"] - facts["lower"]
     sums: dict[str, np.ndarray] = {"count": count}
     for name, values in scores.items():
         share = 0.5 + facts["sign"] * ((values.astype(float) - facts["lower"]) / span - 0.5)
-        one = np.ndim(values) == 1
-        sums[name] = np.where(count > 0, share, 0) * count if one else np.where(mask, share, 0).sum(axis=0)
+        if np.ndim(values) == 1:
+            sums[name] = np.where(count > 0, share, 0) * count
+        else:
+            sums[name] = np.where(mask, share, 0).sum(axis=0)
     return sums
 
 

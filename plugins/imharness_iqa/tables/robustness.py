@@ -1,4 +1,4 @@
-"""How robust each metric itself is: what attackers gain without a defense, in units of its spread on clean images."""
+"""How robust each metric itself is: what attackers gain without a defense, in units of the spread of clean scores."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ UNIT = "interquartile range of the scores of clean images"
 NO_SPREAD = "its scores of clean images do not differ, or are of one photograph"
 SCORES = ("spread", "lowest", "highest", "lower", "upper")
 Numbers = dict[str, list[float]]
-"""Unit -> a number under each condition."""
+"""Name of an image -> its number under each condition."""
 
 
 def tables(study: Study) -> list[Table]:

@@ -1,16 +1,16 @@
 """Table 5: does it matter which subset is drawn? Disjoint clustered subsets, a Kruskal-Wallis test and a bound.
 
-Draws that share images, or images of one photograph, resemble each other, so the test would never reject. Hence
-photographs are drawn, each with the mean over its images, and none is in two draws. The test would not reject either if
-clusters differ, as every draw has the same share of each, so it sees scores minus the mean of their cluster (an aligned
-rank test: Hodges & Lehmann, "Rank methods for combination of independent experiments in analysis of variance", Annals
-of Mathematical Statistics 1962). As a test that does not reject proves nothing, the bound says how far another draw's
-mean may lie from the mean over draws.
+Two things would keep the test from ever rejecting. Draws that share images, or images of one photograph, resemble each
+other: hence photographs are drawn, each with the mean over its images, and none is in two draws. And every draw has the
+same share of each cluster, so differences between clusters hide those between draws: hence the test sees scores minus
+the mean of their cluster (an aligned rank test: Hodges & Lehmann, "Rank methods for combination of independent
+experiments in analysis of variance", Annals of Mathematical Statistics 1962). A test that does not reject proves
+nothing. So a bound says how far another draw's mean may lie from the mean over draws.
 
-A second table is as published (appendix A.3.1): four scores of each metric, black-box attack and purification in each
-draw, and the test over the draws of these. Its numbers are not independent, as each draw has the same cells, so its p
-is rather too large. The text has lost the names of the scores; their sizes and variances are those of D, SROCC, R and
-SSIM. A chart for each of the four shows their distribution in every draw, as figure 6 does.
+A second table is as published (appendix A.3.1). A cell is one metric, black-box attack, strength and purification. Each
+has four scores in each draw, and the test is over the draws. The numbers of a cell in different draws are not
+independent, so p is rather too large. The paper's text has lost the names of the scores; their sizes and variances are
+those of D, SROCC, R and SSIM. A chart for each of the four shows its distribution in every draw, as figure 6 does.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ def studies(query: Query, per_cluster: int) -> list[Table]:
 
 
 def _report(query: Query, study: Callable[[], Study], per_cluster: int, note: str) -> TrackReport:
-    """Return tables and charts; `study` is called, which takes long, only where a data set is large enough."""
+    """Return tables and charts. `study` loads the results, which takes long; it is called for large data sets only."""
     if not query.steps >= COMPUTED:
         return TrackReport()
     features, fewest = query(_FEATURES), 2 * per_cluster * CLUSTERS
@@ -123,7 +123,7 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
 
 
 def drawn(features: Columns, allowed: set[str], per_cluster: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Return the names of the photographs that are known, their clusters ``(n,)``, and the draws as positions."""
+    """Return the names of the allowed photographs ``(n,)``, their clusters ``(n,)``, and the positions in each draw."""
     positions = [i for i, name in enumerate(features["name"].astype(str)) if name in allowed]
     columns = [
         features[name].astype(float)[positions] for name in ("si", "cf", "mos") if np.isfinite(features[name]).all()
@@ -221,13 +221,16 @@ def _finite_means(numbers: np.ndarray) -> np.ndarray:
 
 
 def over_draws(scores: np.ndarray, cluster: np.ndarray, draws: list[np.ndarray]) -> dict[str, Value]:
-    """Return the row of one score ``(n,)``. `cluster`: ``(n,)``; `draws`: positions, no position in two draws."""
+    """Return the columns of the row of one score ``(n,)``, one number for each photograph.
+
+    `cluster` ``(n,)``: the cluster of each; `draws`: positions, no position in two draws.
+    """
     k, means = len(draws), np.array([scores[draw].mean() for draw in draws])
     spread = {"mean": Value(value=float(means.mean()), n=k), "variance": Value(value=float(means.var()), n=k)}
     if k < 2:
         alone = missing("too few images for two draws")
         return {**spread, "bound": alone, "p": alone}
-    half = scipy.stats.t.isf(0.025, k - 1) * means.std(ddof=1) * np.sqrt(1 + 1 / k)
+    bound = scipy.stats.t.isf(0.025, k - 1) * means.std(ddof=1) * np.sqrt(1 + 1 / k)
     drawn, size = np.concatenate(draws), cluster.max() + 1
     total, count = (np.bincount(cluster[drawn], weights, size) for weights in (scores[drawn], None))
     aligned = scores - (total / np.maximum(count, 1))[cluster]
@@ -235,4 +238,4 @@ def over_draws(scores: np.ndarray, cluster: np.ndarray, draws: list[np.ndarray])
         p = Value(value=kruskal_wallis([aligned[draw] for draw in draws]).p_value, n=len(drawn))
     except NotTestable as error:
         p = missing(error)
-    return {**spread, "bound": Value(value=float(half), n=k), "p": p}
+    return {**spread, "bound": Value(value=float(bound), n=k), "p": p}

@@ -14,8 +14,9 @@ from imharness.tracks import Query
 from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Study
 
 PLACE = ("dataset", "metric", "strength", "attack", "attacker")
+"""The facets of a condition."""
 FEWEST = 3
-"""Defenses from which on a rank correlation is shown."""
+"""The fewest defenses of which a rank correlation is shown."""
 
 
 def tables(query: Query, study: Study) -> list[Table]:
@@ -56,14 +57,15 @@ def tables(query: Query, study: Study) -> list[Table]:
         MEASURES["d"].model_copy(update={"key": "d", "description": "D on the same images under the same attacks."}),
         ColumnSpec(key="evaluations", label="evaluations", decimals=0, description="Images, attacks and metrics."),
     )
-    images = len({(*line[: len(PLACE)], line[-4], line[-3]) for line in lines})
+    evaluations = {(*setting, unit) for *setting, _, unit, _, _ in lines}
+    images = {(*setting, defense, unit) for *setting, defense, unit, _, _ in lines}
     return [
         Table(
             id="subjective",
             title="Defenses by what people choose, beside D",
             caption="Study table (figure 5): people chose the better of two defended images. "
-            f"{images} images in {len({(*line[: len(PLACE)], line[-3]) for line in lines})} evaluations, with at least "
-            f"{int(min(answers['votes']))} votes on each pair that count. Attackers: "
+            f"{len(images)} images in {len(evaluations)} evaluations, with at least {int(min(answers['votes']))} votes "
+            "on each pair that count. Attackers: "
             f"{', '.join(sorted(set(answers['attacker'])))}. {_agreement(rows)}",
             entry="defense",
             columns=columns,
@@ -80,12 +82,12 @@ def _units(study: Study) -> list[str]:
 
 
 def _asked(setting: Sequence[str], defense: str) -> tuple[str, ...]:
-    """Return the place and the defense; without a defense there is no attacker but the fixed one."""
+    """Return the condition and the defense; without a defense, the attacker is always called the fixed one."""
     return (*setting[:-1], "fixed" if defense == BASELINE else setting[-1], defense)
 
 
 def _objective(study: Study, wanted: Set[tuple[str, ...]]) -> Mapping[tuple[str, ...], float]:
-    """Return (place, defense, unit) -> D of single images, for some places and defenses."""
+    """Return (*condition, defense, unit) -> D of a single image, for the wanted conditions and defenses."""
     blocks, scores = study.attacked.blocks, {}
     for c, row in study.attacked.lines():
         setting = (*(blocks.conditions[c][fact] for fact in PLACE), blocks.entries[row])

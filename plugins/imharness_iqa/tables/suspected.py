@@ -7,10 +7,10 @@ import numpy as np
 from imharness.leaderboard import t_interval
 
 Beside = Callable[[str], tuple[np.ndarray, np.ndarray] | None]
-"""Label -> what each photograph adds to the SROCC of an entry and to that of the undefended one, ``(k,)`` each."""
+"""Label -> what each photograph adds to the SROCC of an entry, and to that of the undefended metric, ``(k,)`` each."""
 LEVEL = 0.998
-"""Of the interval of each entry alone: copies of an entry make nothing of it. Fifty honest ones are flagged in 5 % of
-leaderboards at most, if none is better than the metric alone."""
+"""The level of each entry's interval. It does not depend on the other entries, so that copies of an entry change
+nothing. With fifty honest entries, none of them better than the metric alone, at most 5 % of leaderboards flag one."""
 MARGIN = 0.05
 """The least gain that counts: unsharp masking, which is honest, gains .04 on the photographs that ship."""
 FEWEST = 14
@@ -18,9 +18,9 @@ FEWEST = 14
 
 
 def may_know_labels(entries: Iterable[str], beside: Beside) -> Iterator[tuple[str, str]]:
-    """Yield each entry whose SROCC on clean images is shown to be much higher than without a defense, and say so.
+    """Yield label and reason of each entry whose SROCC on clean images is shown to be much higher than without defense.
 
-    A defense seldom adds to what a metric sees. One that writes what it knows of a photograph does.
+    A defense can hardly make scores agree better with labels, unless it knows the labels of the photographs.
     """
     for label in entries:
         pair = beside(label)

@@ -1,4 +1,4 @@
-"""Defenses that answer several versions of an image with exactly one picture: looked up, or with nothing left of it."""
+"""Defenses that answer several versions of an image with one picture: a stored one, or one with nothing of it left."""
 
 import numpy as np
 
@@ -15,14 +15,14 @@ WHOLE = ("white-box, bounded", "white-box, unrestricted")
 
 
 def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
-    """Return for each defense that no attack moves on some photographs why its protection is an upper bound.
+    """Return defense -> why its protection is an upper bound, for defenses that no attack moves on some photographs.
 
-    The same attacked images, made without knowledge of any defense, are shown to all. A photograph stays where no such
-    attack moves the score of any of its versions by a single bit. On `FEWEST` photographs or more, these are scores of
-    pictures that the defense already had, or of some in which next to nothing of the image is left, such as its mean
-    colour: scores do not separate these. A codec or a quantiser that meets what it, or its like, has made takes small
-    changes back, too, but does so on any image: `imharness.running.look_ups` asks, and a photograph counts only if the
-    defense lets one of its changes through elsewhere, or nobody asked.
+    All defenses see the same attacked images, which were made without knowledge of any defense. A photograph is unmoved
+    if no such attack moves the score of any of its versions by a single bit. A defense with `FEWEST` unmoved
+    photographs or more shows pictures that it already had, or pictures with next to nothing of the image left, such as
+    its mean colour; scores do not separate the two. A codec or a quantiser takes small changes back, too, if an image
+    is already coded that way, but it does so on any image. Therefore a photograph counts only if the defense lets one
+    of these changes through in an image that it cannot know (`imharness.running.look_ups`), or if that was not asked.
     """
     photographs, counts = _staying(study.attacked.where(attacker="fixed", type=WHOLE))
     return {
@@ -37,9 +37,9 @@ def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
 
 
 def _staying(subset: Part) -> tuple[int, dict[str, int]]:
-    """Return how many photographs attacks move without a defense, and how many of them stay behind each defense.
+    """Return how many photographs attacks move without a defense, and how many of these are unmoved by defense.
 
-    Metrics that give two images the same score are left out: equal scores tell nothing there.
+    Metrics that give two clean images the same score are left out: an equal score then does not mean an equal picture.
     """
     labels, values = subset.blocks.entries, subset.blocks.values
     if BASELINE not in labels:
@@ -47,7 +47,8 @@ def _staying(subset: Part) -> tuple[int, dict[str, int]]:
     plain, shape = labels.index(BASELINE), (len(labels), len(subset.photographs))
     compared, moved, let_through = (np.zeros(shape, dtype=bool) for _ in range(3))
     for c in subset.conditions:
-        finite = values["defended"][c][plain][np.isfinite(values["defended"][c][plain])]
+        clean = values["defended"][c][plain]
+        finite = clean[np.isfinite(clean)]
         if len(np.unique(finite)) < len(finite):
             continue
         attacked = np.flatnonzero(values["dd"][c][plain] > MOVED)

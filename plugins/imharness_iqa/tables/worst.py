@@ -1,4 +1,4 @@
-"""Who wins: whose images the worst attack moves past fewest others, beside the order that is kept without an attack."""
+"""Who wins: the defense of which the worst attack reverses fewest pairs, among those that keep the order of quality."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,11 +33,11 @@ from imharness_iqa.tables.suspected import Beside, may_know_labels
 from imharness_iqa.tables.unmoved import looked_up
 
 OVER = ("attack", "attacker", "strength", "type")
-"""The facets over which an attacker takes the worst, image by image."""
+"""The facets of which the worst counts, image by image."""
 LARGEST = ("dd", "reversed", "shift", "d", "gain")
-"""The measures of which the largest that any attack reaches is shown."""
+"""The measures of which the largest number of any attack is shown."""
 GRADIENTS = {"own": "its own", "identity": "that of the identity in its place (BPDA)", "none": "queries alone"}
-"""How an attack had the gradient of a defense, as rows name it -> in words."""
+"""Whose gradient an attack used, as rows name it -> in words."""
 WORDS = Words(
     "holds best",
     lambda share: f"{share:.1f} %",
@@ -49,18 +49,21 @@ NO_ORDER = "not defined: the scores of clean images are nearly equal, or from fe
 
 @dataclass(frozen=True)
 class Worst:
-    """What attacks do to each defense at worst. `study`: the finished tasks; `rules`: what is ranked, and how."""
+    """What the worst attack does to each image, by defense.
+
+    `study`: the results; `rules`: what is ranked, and how.
+    """
 
     study: Study
     rules: Contest
 
     @cached_property
     def part(self) -> Part:
-        """The worst of each image, by data set and metric, over the settings that count in the ranking.
+        """The worst of each image over the settings that count in the ranking, by data set and metric.
 
-        ``reversed``, ``shift``, ``dd``, ``d`` and ``gain``: the largest of any attack. ``score``: what the attack with
-        the largest D^D leaves. ``both``: the share of the pairs that an image is in whose order attacks on one image
-        or on both can reverse, %.
+        Measures: ``reversed``, ``shift``, ``dd``, ``d`` and ``gain`` are the largest of any attack. ``score`` is the
+        score after the attack with the largest D^D. ``both`` is the share of an image's pairs whose order attacks can
+        reverse if they may change either image or both, %.
         """
         scores, clean = self.rules.scores, self.study.reported_clean.blocks
         rows = [clean.entries.index(label) for label in scores.entries]
@@ -83,7 +86,7 @@ class Worst:
 
 
 def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Contest:
-    """Return what the track ranks by.
+    """Return the rules of the ranking: its scores, gates, controls, flags and words.
 
     `share`: the largest share of the undefended SROCC that a winner may lose. `least`: the SSIM of D(x) to x that it
     must keep.
@@ -141,10 +144,12 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
     return with_evidence(rule_set, list(evidence_of(query, study, ruler, spans)))
 
 
-def ranking(study: Study, rule_set: Contest, had: Mapping[str, str], family: Family | None = None) -> TrackReport:
-    """Return a table with its ranking and the comparison behind it: the main one, or that of a family.
+def ranking(
+    study: Study, rule_set: Contest, gradients_used: Mapping[str, str], family: Family | None = None
+) -> TrackReport:
+    """Return a ranking with its table and the comparison behind it: the main one, or that of a family.
 
-    `had`: what `gradients` says.
+    `gradients_used`: what `gradients` returns.
     """
     groups = {**study.groups, **dict.fromkeys(study.trained, "training")}
     opening = "" if family is None else f"{family.caption} "
@@ -163,7 +168,7 @@ def ranking(study: Study, rule_set: Contest, had: Mapping[str, str], family: Fam
         entry="defense",
         note=study.note,
     )
-    facets = {"family": groups, "gradient": had}
+    facets = {"family": groups, "gradient": gradients_used}
     rows = tuple(
         row.model_copy(update={"facets": {name: by[row.label] for name, by in facets.items() if row.label in by}})
         for row in report.tables[0].rows
@@ -172,7 +177,7 @@ def ranking(study: Study, rule_set: Contest, had: Mapping[str, str], family: Fam
 
 
 def gradients(query: Query) -> dict[str, str]:
-    """Return in words how attacks that know a defense had its gradient, by the label of the defense."""
+    """Return label of a defense -> in words, whose gradient the attacks that know it used."""
     columns = query("SELECT * FROM attack LIMIT 0") if {"attack", "evaluate"} <= query.steps else {}
     if "defense" not in columns or "gradient" not in query("SELECT * FROM evaluate LIMIT 0"):
         return {}
@@ -189,9 +194,10 @@ def gradients(query: Query) -> dict[str, str]:
 
 
 def _flags(query: Query, study: Study, controls: Mapping[str, str], beside: Beside) -> dict[str, tuple[str, ...]]:
-    """Return why the protection of defenses is an upper bound; a control is no look-up, whatever it answers.
+    """Return label -> reasons why the protection of a defense is an upper bound.
 
-    A metric that was trained again may agree better with labels, and nobody knows those of a folder of one's own.
+    Controls are never flagged as look-ups. Whether entries know the labels is not asked of training defenses, which may
+    agree better with labels for good reasons, nor on folders of a user, whose labels nobody else knows.
     """
     reasons: dict[str, list[str]] = {}
     for label, failed in flags(query).items():
@@ -222,7 +228,10 @@ def _proxies(query: Query) -> tuple[str, ...]:
 
 
 def over(scores: Blocks, *facets: str) -> Blocks:
-    """Return the most pairs reversed for each image over some facets, as the measure ``score`` by the other facets."""
+    """Return the most pairs reversed of each image over all values of some facets, by the other facets.
+
+    The measure is called ``score``.
+    """
     naming = Naming()
     groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for c, condition in enumerate(scores.conditions):
@@ -244,17 +253,17 @@ def over(scores: Blocks, *facets: str) -> Blocks:
 def reversed_shares(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return for each image the share ``(n,)`` of its pairs whose order can be reversed; NaN where it has no pair.
 
-    `clean` ``(n,)``: scores without an attack; `low` and `high` ``(n,)``: the ends of the scores that can be reached,
-    ``low <= clean <= high``. A pair of equal clean scores has no order and does not count. One image of a pair, or
-    both, may be attacked: the order stays if the high end of the lower image does not pass the low end of the other.
+    `clean` ``(n,)``: scores without an attack; `low` and `high` ``(n,)``: the lowest and the highest score that attacks
+    reach, ``low <= clean <= high``. A pair of equal clean scores has no order and does not count. One image of a pair,
+    or both, may be attacked: the order stays if `high` of the lower image is at most `low` of the other.
     """
     mask = np.isfinite(clean) & np.isfinite(low) & np.isfinite(high)
     shares = np.full(len(clean), np.nan)
     c, low, high = clean[mask], low[mask], high[mask]
     _, inverse, equal = np.unique(c, return_inverse=True, return_counts=True)
-    # for each image, how many of its clean score, itself too, no attack lowers, and how many none raises
+    # for each image: of those with its clean score, itself too, how many no attack lowers, and how many none raises
     tied_low, tied_high = (np.bincount(inverse, end == c, len(equal))[inverse] for end in (low, high))
-    # it stays above those whose high end is at most its low end; equal clean scores, which are no pair, do not count
+    # it stays above the images with `high` at most its `low`; those with an equal clean score, no pairs, are taken off
     stays_above = np.searchsorted(np.sort(high), low, side="right") - (low == c) * tied_high
     stays_below = len(c) - np.searchsorted(np.sort(low), high, side="left") - (high == c) * tied_low
     pairs = len(c) - equal[inverse]
@@ -264,10 +273,9 @@ def reversed_shares(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.
 
 
 def _scores(study: Study) -> Blocks:
-    """Return what every attack did to each defense; the facet ``dataset`` is the data set, whatever was drawn of it.
+    """Return the measures of every attack on each defense; the facet ``dataset`` has no fields that draw a subset.
 
-    Imported scores take part only where nothing was computed: they are of other images, so that computed entries would
-    lack them.
+    Imported scores take part only if nothing was computed: they are of other images, which computed entries lack.
     """
     measures = ("dd", "d", "gain", "score", "defended")
     subset = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS)
@@ -300,14 +308,14 @@ def _spans(study: Study) -> dict[str, float]:
 
 
 def _without_order(scores: Blocks) -> dict[str, str]:
-    """Return why an entry has no number, for those that were attacked and whose clean scores have no order."""
+    """Return label -> reason for the entries without pairs reversed, because their clean scores have no order."""
     some = [~np.isnan(array).all(axis=1) for array in scores.values["reversed"]]
     flags = np.any(some, axis=0) if some else np.zeros(len(scores.entries), dtype=bool)
     return {label: NO_ORDER for label, ordered in zip(scores.entries, flags, strict=True) if not ordered}
 
 
 def _set_of(study: Study, blocks: Blocks, condition: int) -> str:
-    """Return the data set of a condition without its subset; its own name if nothing is left of it."""
+    """Return the data set of a condition without the fields that draw a subset; if it has no image, as it is named."""
     units = blocks.units[condition]
     return study.sources[units[0]][1] if len(units) else blocks.conditions[condition]["dataset"]
 
@@ -315,9 +323,10 @@ def _set_of(study: Study, blocks: Blocks, condition: int) -> str:
 def _worst(
     scores: Blocks, settings: Sequence[int], clean: Blocks, lines: Sequence[int], rows: Sequence[int], naming: Naming
 ) -> Blocks:
-    """Return the worst of each image under some settings, as one condition with the values of `Worst.part`.
+    """Return the worst of each image under some settings, as one condition with the measures of `Worst.part`.
 
-    `lines`: the conditions of the clean scores of the same data set and metric; `rows`: the places of entries there.
+    `lines`: the conditions of `clean` with the same data set and metric; `rows`: the positions of the entries in
+    `clean`.
     """
     units = naming.joined(scores.units[c] for c in settings)
     unattacked = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units, naming)[:, rows])
@@ -352,7 +361,10 @@ def _worst(
 def stacked(
     blocks: Blocks, values: Sequence[np.ndarray], conditions: Sequence[int], units: np.ndarray, naming: Naming
 ) -> np.ndarray:
-    """Return numbers under some conditions ``(conditions, rows, units)``, NaN where there is none."""
+    """Return a measure under some conditions, over the same units: ``(conditions, rows, units)``, NaN where missing.
+
+    `values`: the measure under each condition of the blocks, ``(rows, units of the condition)``.
+    """
     arrays = [values[c] for c in conditions]
     stack = np.full((len(conditions), len(arrays[0]), len(units)), np.nan)
     for layer, numbers, c in zip(stack, arrays, conditions, strict=True):

@@ -32,7 +32,7 @@ def bilateral(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     far = (line[:, None].square() + line[None].square()).flatten().view(1, -1, 1, 1) / (2 * RADIUS**2)
     spread = (COLOUR_SIGMA * severity).clamp(min=1e-3).view(-1, 1, 1, 1)
     out = torch.empty_like(images)
-    for i in range(len(images)):  # 147 times as large as its image is what a window of each pixel takes
+    for i in range(len(images)):  # one by one: the windows of all pixels are 49 times as large as the image
         for top in range(0, images.shape[2], BAND):
             band = (slice(i, i + 1), slice(None), slice(top, top + BAND))
             pixels = images[band]

@@ -49,6 +49,6 @@ def spectral_noise(white: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
 def checkerboard(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Add the checkerboard of pixels that transposed convolutions leave, with a random amplitude per colour."""
     height, width = images.shape[2:]
-    leaderboard = 1.0 - 2 * ((torch.arange(height)[:, None] + torch.arange(width)[None]) % 2).to(images)
+    signs = 1.0 - 2 * ((torch.arange(height)[:, None] + torch.arange(width)[None]) % 2).to(images)  # (H, W), 1 and -1
     amplitude = 0.5 + rng.uniform(3, 1, 1)
-    return _added(images, severity, amplitude * leaderboard / 3)
+    return _added(images, severity, amplitude * signs / 3)
