@@ -99,18 +99,18 @@ export async function contest(index, vectors, facts, conditions, others = [], br
   function worst(e, decided) {
     const total = new Float64Array(names.length), count = new Int32Array(names.length);
     for (const group of groups) {
-      const low = new Float64Array(names.length).fill(NaN), which = new Int32Array(names.length).fill(-1);
+      const lowest = new Float64Array(names.length).fill(NaN), conditionOf = new Int32Array(names.length).fill(-1);
       for (const c of group) at.get(c).forEach((u, i) => {
-        const g = sign * score(e, c, i);
-        if (!Number.isFinite(g) || g >= low[u]) return;
-        low[u] = g;
-        which[u] = c;
+        const gain = sign * score(e, c, i); // higher is better
+        if (!Number.isFinite(gain) || gain >= lowest[u]) return;
+        lowest[u] = gain;
+        conditionOf[u] = c;
       });
-      low.forEach((g, u) => {
-        if (Number.isNaN(g)) return;
-        total[u] += g;
+      lowest.forEach((gain, u) => {
+        if (Number.isNaN(gain)) return;
+        total[u] += gain;
         count[u]++;
-        const attack = index.conditions[which[u]].facets[facts.attack];
+        const attack = index.conditions[conditionOf[u]].facets[facts.attack];
         decided.set(attack, (decided.get(attack) ?? 0) + 1);
       });
     }
@@ -124,14 +124,15 @@ export async function contest(index, vectors, facts, conditions, others = [], br
   function against(e, aware) {
     const total = new Float64Array(names.length), count = new Int32Array(names.length);
     for (const attack of new Set(settings.map((c) => facts.alike[c]))) {
-      const sums = new Map(kinds.map((kind) => [kind, [new Float64Array(names.length), new Int32Array(names.length)]]));
+      // by kind of attacker: the sum of the scores of each unit, and how many there are
+      const byKind = new Map(kinds.map((kind) => [kind, { sums: new Float64Array(names.length), counts: new Int32Array(names.length) }]));
       for (const c of settings) if (facts.alike[c] === attack) {
-        const [sum, met] = sums.get(isAware(c));
-        at.get(c).forEach((u, i) => { const s = score(e, c, i); if (Number.isFinite(s)) { sum[u] += s; met[u]++; } });
+        const { sums, counts } = byKind.get(isAware(c));
+        at.get(c).forEach((u, i) => { const value = score(e, c, i); if (Number.isFinite(value)) { sums[u] += value; counts[u]++; } });
       }
-      if (!sums.has(aware)) continue;
-      const [sum, met] = sums.get(aware);
-      sum.forEach((s, u) => { if (kinds.every((kind) => sums.get(kind)[1][u])) { total[u] += s / met[u]; count[u]++; } });
+      if (!byKind.has(aware)) continue;
+      const { sums, counts } = byKind.get(aware);
+      sums.forEach((sum, u) => { if (kinds.every((kind) => byKind.get(kind).counts[u])) { total[u] += sum / counts[u]; count[u]++; } });
     }
     return total.map((sum, u) => (count[u] ? sum / count[u] : NaN));
   }

@@ -30,6 +30,7 @@ IMPORTED_BASELINES = ("none (external)", "harness/none (external)")
 """The undefended case as somebody else measured it."""
 PAPER = "Guardians of Image Quality"
 KINDS = ("fixed", "adaptive")
+"""The kinds of attackers: those that do not know the defense, and those that do."""
 EXTERNAL = "external"
 """The type of imported attacks, of which nothing else is known."""
 COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
@@ -134,23 +135,26 @@ class Study:
     clean: Part
     """f(D(x)) of every defense, by data set and metric."""
     sources: Sources
+    """The photograph and the data set of each image."""
     chosen: Sequence[str]
     """Labels of purifications, sorted, one variant of each; see `choose`."""
     reported: Part
     """The attacked images on which no variant was chosen."""
     reported_clean: Part
+    """The clean images on which no variant was chosen."""
     graded: Part
     """f(D(x)) of the clean images on which it is tested whether a defense keeps their order: those of every severity
     where a data set has them, else `reported_clean`."""
     half: str
-    """A sentence for captions that names the photographs of `reported`; empty if nothing was chosen."""
+    """A sentence for captions that names the photographs on which variants were chosen; "" if nothing was chosen."""
     groups: Mapping[str, str]
     """Label of a purification -> its group, such as compression."""
     times: Mapping[str, float]
     """Label of a purification -> ms for each image."""
     trained: frozenset[str]
-    """Training defenses, which exist for some metrics only and do not change images."""
+    """Labels of training defenses, which exist for some metrics only and do not change images."""
     note: str
+    """A note below tables: which metrics are not the published ones, and what stands in for quality labels."""
 
 
 def load(query: Query, fewest: int = BOTH_HALVES) -> Study:

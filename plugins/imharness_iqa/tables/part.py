@@ -259,20 +259,20 @@ class Part:
             signed = sign[c] * self.blocks.values[measure][c][rows]
             datasets.setdefault(self.dataset(c), []).append((c, np.where(np.isfinite(mos[c]), signed, np.nan)))
         results = []
-        for lines in datasets.values():
-            places = [self.places[c][np.isfinite(entry_scores).any(axis=0)] for c, entry_scores in lines]
-            units = np.unique(np.concatenate(places))
-            scores, labels = (
-                [np.full((len(entry_scores), len(units)), np.nan) for _, entry_scores in lines],
-                np.zeros(len(units)),
-            )
-            for block, (c, signed), mine in zip(scores, lines, places, strict=True):
-                mask, at = np.isin(self.places[c], mine), np.searchsorted(units, mine)
-                block[:, at], labels[at] = signed[:, mask], self.blocks.about["mos"][c][mask]
-            judged = np.concatenate(scores), labels, self.photographs[units]
-            key = "resampled", hashlib.sha256(judged[0].tobytes() + units.tobytes()).digest()
+        for of_dataset in datasets.values():
+            # of each condition the units with a score, then the scores of all conditions over all of these units
+            present = [self.places[c][np.isfinite(scores).any(axis=0)] for c, scores in of_dataset]
+            units = np.unique(np.concatenate(present))
+            blocks = [np.full((len(scores), len(units)), np.nan) for _, scores in of_dataset]
+            labels = np.zeros(len(units))
+            for block, (c, scores), places in zip(blocks, of_dataset, present, strict=True):
+                mask, at = np.isin(self.places[c], places), np.searchsorted(units, places)
+                block[:, at], labels[at] = scores[:, mask], mos[c][mask]
+            all_scores = np.concatenate(blocks)  # (correlations, units)
+            key = "resampled", hashlib.sha256(all_scores.tobytes() + units.tobytes()).digest()
             if key not in self.known:
-                self.known[key] = len(judged[0]), value_of(mean_spearman(*judged))
+                interval = mean_spearman(all_scores, labels, self.photographs[units])
+                self.known[key] = len(all_scores), value_of(interval)
             results.append(self.known[key])
         return results
 

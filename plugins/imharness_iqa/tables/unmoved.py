@@ -7,11 +7,11 @@ from imharness_iqa.tables.data import BASELINE, Study
 from imharness_iqa.tables.part import Part
 
 FEWEST = 3
-"""The number of photographs from which on scores that stay as they are cannot be an accident."""
+"""The fewest unmoved photographs that are no accident."""
 MOVED = 2.0
 """An attack counts where it moves the score without a defense by more than this, % of the metric's range."""
 WHOLE = ("white-box, bounded", "white-box, unrestricted")
-"""Attacks that change all of an image: a cropped image need not hold a patch."""
+"""The types of attacks that count: they change all of an image. A defense that crops may cut off a patch."""
 
 
 def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
