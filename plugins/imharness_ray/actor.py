@@ -24,7 +24,7 @@ def actor_class() -> type:
             try:
                 from imharness_ray.remote_worker import RemoteWorker
 
-                self.seat = RemoteWorker(**arguments)
+                self.worker = RemoteWorker(**arguments)
             except Exception as error:
                 named = type(error).__name__
                 expected = named in ("Unlike", "StoreError", "DamagedError", "Unavailable")
@@ -33,7 +33,7 @@ def actor_class() -> type:
 
         def run(self, tasks: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
             """Compute tasks; return the results of those that were begun, as `RemoteWorker.run` does."""
-            return self.seat.run(tasks)
+            return self.worker.run(tasks)
 
     return Actor
 
