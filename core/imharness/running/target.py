@@ -72,6 +72,14 @@ def straight_through(purify: Purify, stand_in: Purify | None = None) -> Purify:
     return through
 
 
+def _turned(rows: torch.Tensor, groups: int) -> torch.Tensor:
+    """Return rows of which `groups` groups follow each other: first the first row of each group, then the second ones.
+
+    A view where each group has one row, or all rows are one group.
+    """
+    return rows.reshape(groups, len(rows) // groups, *rows.shape[1:]).transpose(0, 1).flatten(0, 1)
+
+
 class MetricTarget:
     """The `Target` of an attack: one score per image from the metric, behind the defense if there is one.
 
@@ -150,7 +158,7 @@ class MetricTarget:
             scores = _ScoreWithGradient.apply(images, references, self)
         else:
             with torch.no_grad():
-                scores = self._chunks(images, references, self._scores)
+                (scores,) = self._chunks(images, references, lambda *chunk: (self._scores(*chunk),))
         return scores  # type: ignore[no-any-return]
 
     def _references(self, count: int, rows: torch.Tensor | None) -> Images | None:
@@ -198,21 +206,19 @@ class MetricTarget:
         self,
         images: Images,
         references: Images | None,
-        one: Callable[[Images, Streams, tuple[Images, ...]], torch.Tensor],
-    ) -> torch.Tensor:
+        one: Callable[[Images, Streams, tuple[Images, ...]], tuple[torch.Tensor, ...]],
+    ) -> list[torch.Tensor]:
         """Apply `one` chunk by chunk, and return its results in the order of the images.
 
         So that a call sees each image once, the first candidates of all images come first, then the second ones: of two
         images with three candidates each, a0 b0 a1 b1 a2 b2. A chunk that does not fit into memory is halved, and its
         halves draw the same.
         """
-        candidates = len(images) // self._images
-        order = torch.arange(len(images)).view(self._images, candidates).T.flatten()
-        ordered = storable(images if candidates == 1 else images[order.to(images.device)])
-        compared = () if references is None else (references[order.to(references.device)],)
+        ordered = storable(_turned(images, self._images))
+        compared = () if references is None else (_turned(references, self._images),)
         call, self._calls = self._calls, self._calls + 1
 
-        def chunk(start: int, stop: int) -> torch.Tensor:
+        def chunk(start: int, stop: int) -> tuple[torch.Tensor, ...]:
             def streams(sample: int) -> ImageRng:
                 roots = self._roots or []
                 rows = [divmod(row, self._images) for row in range(start, stop)]
@@ -223,7 +229,8 @@ class MetricTarget:
 
         with tensor_cores(self._tf32):
             chunks, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
-        return torch.cat(chunks)[order.argsort().to(images.device)]
+        wholes = [torch.cat(pieces) if len(pieces) > 1 else pieces[0] for pieces in zip(*chunks, strict=True)]
+        return [_turned(whole, len(images) // self._images) for whole in wholes]
 
     def with_gradient(self, images: Images, references: Images | None = None) -> tuple[Scores, Images]:
         """Return scores ``(n,)`` and the gradient of each score with respect to its own image.
@@ -231,7 +238,7 @@ class MetricTarget:
         At an image that equals its reference, the gradient is that of an image `beside` it.
         """
 
-        def one(chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> torch.Tensor:
+        def one(chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> tuple[Scores, Images]:
             point = beside(chunk, *compared) if compared else chunk
             with torch.enable_grad():
                 leaf = point.clone().requires_grad_(True)
@@ -244,10 +251,10 @@ class MetricTarget:
             if point is not chunk:
                 with torch.no_grad():
                     scores = self._scores(chunk, streams, compared)
-            return torch.cat([scores.detach()[:, None], gradient.flatten(1)], dim=1)
+            return scores.detach(), gradient.contiguous()
 
-        joined = self._chunks(images, references, one)
-        return joined[:, 0], joined[:, 1:].reshape(images.shape)
+        scores, gradient = self._chunks(images, references, one)
+        return scores, gradient
 
 
 class _ScoreWithGradient(torch.autograd.Function):

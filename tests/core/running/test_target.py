@@ -356,3 +356,25 @@ def test_an_image_that_equals_its_reference_has_its_own_score_and_the_gradient_o
 def test_a_result_of_another_size_is_resized_to_its_reference() -> None:
     reference, window = comparing(2, purify=lambda x, rng: x[:, :, :4, :4], rng=ImageRng(range(2)))
     torch.testing.assert_close(window(reference + 2 / 255), torch.full((2,), 108 * (2 / 255) ** 2), rtol=1e-2, atol=0)
+
+
+def test_gradients_lie_in_the_order_of_the_images_whatever_chunks_they_were_computed_in() -> None:
+    """Each gradient is dense and its own, so that an attack may change it, and no copy of a constant one is shared."""
+    images = torch.rand(6, 3, 4, 5, generator=generator(1))
+    weights = torch.rand(3, 4, 5, generator=generator(2))
+
+    def weighted(batch: torch.Tensor) -> torch.Tensor:
+        return (batch * weights).flatten(1).sum(dim=1) ** 2
+
+    exact = (images * 255).round() / 255
+    sums = (exact * weights).flatten(1).sum(dim=1)
+    for micro_batch in (1, 2, 4, 64):
+        whole = MetricTarget(weighted, (0, 1), images=2, differentiable=True, micro_batch=micro_batch)
+        scores, gradient = whole.with_gradient(images)
+        torch.testing.assert_close(scores, sums**2)
+        torch.testing.assert_close(gradient, 2 * sums[:, None, None, None] * weights)
+    flat = MetricTarget(lambda batch: batch.flatten(1).sum(dim=1), (0, 1), images=6, differentiable=True)
+    _, gradient = flat.with_gradient(images)
+    gradient[0] = 0
+    assert gradient.is_contiguous()
+    assert gradient.flatten(1).sum(dim=1).tolist() == [0, *[60] * 5]
