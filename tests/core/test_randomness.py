@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from imharness.contracts.randomness import CounterRng, ImageRng, derive_seed, generator, seeded_init
-from imharness.testing.placement import ACCELERATOR, acted_accelerator
+from imharness.testing.placement import ACCELERATOR, MAC, acted_accelerator
 
 KINDS = pytest.mark.parametrize("kind", [ImageRng, CounterRng])
 
@@ -70,6 +70,8 @@ def test_streams_go_on_from_their_states(kind: type[ImageRng]) -> None:
 
 def test_an_accelerator_counts_and_the_cpu_has_generators() -> None:
     assert type(ImageRng([1])) is ImageRng
+    with acted_accelerator(MAC):
+        assert type(ImageRng([1], MAC)) is ImageRng
     with acted_accelerator():
         there = ImageRng([1], "cuda")
         assert (type(there), type(there.slice(0, 1)), type(there.repeated(2))) == (CounterRng,) * 3

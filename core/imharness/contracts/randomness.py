@@ -5,7 +5,8 @@ stream per image, seeded by the purpose of the numbers and by the image's name, 
 parallelism change no result.
 
 On the CPU a stream is a `torch.Generator`. On an accelerator, where each draw from a generator waits for a launch of
-its own, it is a number that SplitMix64 counts on, and all streams of a batch draw at once: `CounterRng`.
+its own, it is a number that SplitMix64 counts on, and all streams of a batch draw at once: `CounterRng`. The GPU of a
+Mac keeps generators, because nobody has tried products of 64 bits there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ def _signed(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
+GENERATORS = ("cpu", "mps")
+"""The types of devices on which each stream is a generator."""
 GOLDEN = _signed(0x9E3779B97F4A7C15)
 """What SplitMix64 adds to its state for each word: 2**64 divided by the golden ratio, and odd."""
 ROUNDS = ((30, _signed(0xBF58476D1CE4E5B9)), (27, _signed(0x94D049BB133111EB)))
@@ -57,12 +60,12 @@ class ImageRng:
     """One random stream per image of a batch.
 
     Every draw returns a tensor ``(N, *shape)``. Its row i depends only on stream i and on the earlier draws from it.
-    The same seeds give other numbers on the CPU than on an accelerator, whose streams are of `CounterRng`.
+    The same seeds give other numbers on an accelerator, whose streams are of `CounterRng`, than on the CPU.
     """
 
     def __new__(cls, seeds: Sequence[int] = (), device: torch.device | str = "cpu") -> ImageRng:
         """Return streams of the kind of a device."""
-        return super().__new__(CounterRng if cls is ImageRng and torch.device(device).type != "cpu" else cls)
+        return super().__new__(CounterRng if cls is ImageRng and torch.device(device).type not in GENERATORS else cls)
 
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from imharness.contracts.randomness import GENERATORS
 from imharness.errors import UsageError, unknown_name
 
 
@@ -42,7 +43,7 @@ def recorded_name(device: torch.device) -> str:
     Rows that other generators drew are then of another device. Keys of results know none, so that such rows are used
     again, but tables say that they are of two devices, and no task is joined from parts of both.
     """
-    return device_name(device) if device.type == "cpu" else f"{device_name(device)} (streams: SplitMix64)"
+    return device_name(device) if device.type in GENERATORS else f"{device_name(device)} (streams: SplitMix64)"
 
 
 def synchronise(device: torch.device) -> None:

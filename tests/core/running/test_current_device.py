@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from imharness.contracts.randomness import CounterRng, ImageRng, generator
+from imharness.contracts.randomness import ImageRng, generator
 from imharness.contracts.values import GENERATOR, NUMBER, STREAMS, double
 from imharness.errors import ContractError
 from imharness.running import executor
@@ -85,8 +85,8 @@ def mean_colour(images: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("defense", [torch.square, mean_colour])
 def test_an_audit_of_gradients_runs_on_the_gpu_of_a_mac(defense: Callable[[torch.Tensor], torch.Tensor]) -> None:
     images = torch.randint(0, 256, (2, 3, 16, 16), generator=generator(1)) / 255
-    here = follow(defense, defense, images, CounterRng([1, 2]), own_gradient=True)
-    scores = follow_scores(lambda batch: batch.flatten(1).mean(dim=1), images, CounterRng([1, 2]))
+    here = follow(defense, defense, images, ImageRng([1, 2]), own_gradient=True)
+    scores = follow_scores(lambda batch: batch.flatten(1).mean(dim=1), images, ImageRng([1, 2]))
     with acted_accelerator(MAC):
         there = follow(defense, defense, images.to(MAC), ImageRng([1, 2], MAC), own_gradient=True)
         scores_on_gpu = follow_scores(lambda batch: batch.flatten(1).mean(dim=1), images.to(MAC), ImageRng([1, 2], MAC))

@@ -106,8 +106,9 @@ def test_the_gpu_of_a_mac_is_used_where_it_is_named(started: list[WorkerConfig],
     assert devices(started, devices=["mps"]) == ["mps"]
     assert os.environ[local.FALLBACK] == "1"
     assert device_name(torch.device("mps")) == f"GPU of {device_name(torch.device('cpu'))}"
-    assert recorded_name(torch.device("mps")) == f"{device_name(torch.device('mps'))} (streams: SplitMix64)"
-    assert recorded_name(torch.device("cpu")) == device_name(torch.device("cpu"))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "ACME GPU")
+    assert recorded_name(torch.device("cuda")) == "ACME GPU (streams: SplitMix64)"
+    assert all(recorded_name(torch.device(name)) == device_name(torch.device(name)) for name in ("mps", "cpu"))
     waited: list[str] = []
     monkeypatch.setattr(torch.mps, "synchronize", lambda: waited.append("mps"))
     synchronise(torch.device("mps"))
