@@ -95,15 +95,17 @@ ALIKE = 0.5
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the nearest known name, or an empty string.
 
-    Case does not matter. The method of an id ``owner/method`` counts as a name, too. If no name is similar enough, the
-    first one that starts with `name` is suggested.
+    Case does not matter. The method of an id ``owner/method`` counts as a name, too; the whole id is suggested where
+    the method is what was given. If no name is similar enough, the first one that starts with `name` is suggested.
     """
     words = dict[str, str]()
     for one in choices:
         for word in (one, one.partition("[")[0].partition("/")[2]):
-            words.setdefault(word.lower(), word)
+            words.setdefault(word.lower(), one if word == name else word)
     words.pop("", None)
     wanted = name.lower()
+    if words.get(wanted) == name:
+        del words[wanted]
     alike = difflib.get_close_matches(wanted, list(words), n=1, cutoff=ALIKE)
     begun = [word for word in words if len(wanted) > 1 and word.startswith(wanted)]
     closest = next(iter([*alike, *begun]), None)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -155,6 +156,11 @@ class Book:
         with self._open() as db:
             row = db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
+
+    @property
+    def identity(self) -> str:
+        """What this file and its copies are known by, whatever they are called and however many votes they have."""
+        return sha256(f"identity {self.about('secret')}".encode()).hexdigest()[:16]
 
     @property
     def planned(self) -> int:

@@ -283,13 +283,15 @@ def bapps(file: Path, out: Path) -> None:
 
 @annotate.command("import")
 @FILE
+@click.option("--replace", is_flag=True, help="Put the votes in the place of those of another file of this name.")
 @store_option()
 @site_option("site")
-def import_votes(file: Path, store: str, site: Path) -> None:
+def import_votes(file: Path, replace: bool, store: str, site: Path) -> None:
     """Put what people say into the results, by votes of people who passed the decoys, as many as were planned.
 
     Majorities about reconstructions replace the classifier's answers. Choices between defended images become
     Bradley-Terry scores, which a table shows beside D. Votes on images that the latest run does not have are left out.
+    More votes of the same file take the place of its earlier ones.
     """
     from imharness.commands import add_external, build_site, console
     from imharness.errors import UsageError
@@ -306,7 +308,8 @@ def import_votes(file: Path, store: str, site: Path) -> None:
         _say_others(store, len(evaluations(votes, book.planned)) - len(results), len(results))
         tasks = {tuple(v.facts.get(fact, "") for fact in IMAGE): task_keys[v.key] for v in votes if v.key in task_keys}
         about = [tasks[tuple(e.facts.values())] for e in results for _ in e.strengths]
-        add_external(store, IQA, subjective_rows(results), file.stem, about)
+        scores = subjective_rows(results)
+        add_external(store, IQA, scores, file.stem, about, replace=replace, source=book.identity)
         build_site(store, site)
         console.say(f"{len(results)} evaluations are in the tables: {site / 'iqa.html'}")
         return
@@ -320,7 +323,8 @@ def import_votes(file: Path, store: str, site: Path) -> None:
     _say_others(store, len(every) - len(verdicts), len(verdicts))
     rows = {name: [v.facts[name] for v in verdicts] for name in (*ROLES, "name")}
     columns = {**rows, "recognised": [float(v.recognised) for v in verdicts]}
-    add_external(store, RECONSTRUCTION, columns, file.stem, [task_keys[verdict.key] for verdict in verdicts])
+    keys = [task_keys[verdict.key] for verdict in verdicts]
+    add_external(store, RECONSTRUCTION, columns, file.stem, keys, replace=replace, source=book.identity)
     build_site(store, site)
     console.say(f"{len(verdicts)} majorities are in the tables: {site / 'reconstruction.html'}")
     console.say(f"for votes to count: {book.demand}; {out} people are left out.")

@@ -17,6 +17,8 @@ from imharness.errors import MOST, did_you_mean, unknown_name
         ("zzz", ["membership", "iqa"], ""),
         ("x", [], ""),
         ("", ["iqa"], ""),
+        ("evaluate", ["acme/evaluate"], "acme/evaluate"),
+        ("evaluate", ["evaluate"], ""),
     ],
 )
 def test_the_nearest_name_is_found(name: str, choices: list[str], meant: str) -> None:

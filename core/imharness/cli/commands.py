@@ -147,6 +147,8 @@ def context(
     return _ByHand(cache, spec, progress, needs or {})
 
 
+SOURCE = "file identity"
+"""The option of an imported task that says what its file is known by, whatever it is called."""
 PART = " part="
 """In the address of an imported task, what stands between the name of the file and the number of the part of it."""
 Columns = Mapping[str, npt.NDArray[Any] | list[Any]]
@@ -162,6 +164,7 @@ def add_external(
     *,
     measured: Sequence[str] = (),
     replace: bool = True,
+    source: str = "",
 ) -> Leaderboard:
     """Add rows that someone else measured to a track, make its tables again, and return them.
 
@@ -174,21 +177,24 @@ def add_external(
             are about no task. The tables of a run that lacks one of these tasks leave the row out.
         measured: names of columns. Two rows with the same values in all of them are one measurement.
         replace: whether other rows under this name are replaced; otherwise they are an error.
+        source: what a file that grows is known by, whatever it is called; its rows always replace its earlier ones.
 
     Raises:
-        UsageError: all these rows are in the store already under another name, or other rows are there under this name
-            and not `replace`.
+        UsageError: all these rows, or others of this source, are in the store already under another name, or other rows
+            are there under this name and not `replace`.
     """
     store, track = Store(address), installed().track(track_name)
     store.prepare()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    imported = _commit_rows(store, track, rows, name, about, now)
+    options = {"file": name} | ({SOURCE: source} if source else {})
+    imported = _commit_rows(store, track, rows, options, about, now)
     with store.alone():
         earlier_sweep = store.sweep(track.info.id, EXTERNAL)
         earlier = dict(earlier_sweep.tasks) if earlier_sweep else {}
         of_other_files = {address: key for address, key in earlier.items() if _file_of(address) != name}
         tasks = of_other_files | {address: record.key for address, record in imported.items()}
-        if not replace and set(earlier.items()) - set(tasks.items()):
+        replaced = [key for address, key in earlier.items() if tasks.get(address) != key]
+        if not replace and not all(source and _source_of(store.record(key)) == source for key in replaced):
             raise UsageError(
                 f"{store.address} has other rows that were imported from a file {name}; give --replace to put these in "
                 "their place, or the file another name to keep both."
@@ -205,10 +211,23 @@ def _file_of(address: str) -> str:
     return address.removeprefix(IMPORTED).partition(PART)[0]
 
 
+def _source_of(record: TaskRecord | None) -> str:
+    """Return what the file of an imported task is known by, or ""."""
+    return "" if record is None else str(record.spec.options.get(SOURCE, ""))
+
+
 def _commit_rows(
-    store: Store, track: Track, rows: Columns, name: str, about: Sequence[frozenset[str]], now: str
+    store: Store,
+    track: Track,
+    rows: Columns,
+    options: Mapping[str, str],
+    about: Sequence[frozenset[str]],
+    now: str,
 ) -> dict[str, TaskRecord]:
-    """Write the rows of a file as tasks, one for all rows that are about the same tasks; return address -> record."""
+    """Write the rows of a file as tasks, one for all rows that are about the same tasks; return address -> record.
+
+    `options` of the tasks have the name of the file, and what it is known by.
+    """
     count = len(next(iter(rows.values()), ()))
     positions_by_keys: dict[frozenset[str], list[int]] = {}
     for position, keys in zip(range(count), about or [frozenset[str]()] * count, strict=True):
@@ -221,7 +240,7 @@ def _commit_rows(
             step=EXTERNAL,
             version="1",
             components={},
-            options={"file": name},
+            options=options,
             limit=None,
             seed=0,
             needs={f"about {position}": key for position, key in enumerate(sorted(keys))},
@@ -238,7 +257,7 @@ def _commit_rows(
             versions={},
         )
         suffix = f"{PART}{number}" if about else ""
-        imported[f"{IMPORTED}{name}{suffix}"] = store.commit(record, columns, {})
+        imported[f"{IMPORTED}{options['file']}{suffix}"] = store.commit(record, columns, {})
     return imported
 
 
@@ -252,7 +271,8 @@ def _check_twice(
 ) -> None:
     """Raise `UsageError` if the rows of another file are the same, and warn if some of them are.
 
-    Rows are the same if all their columns and the tasks that they are about are equal, or if `measured` columns are.
+    Rows are the same if all their columns and the tasks that they are about are equal, or if `measured` columns are, or
+    if they are of one file that grows.
     `of_other_files` is address -> key of the tasks of other files.
     """
     count = len(next(iter(rows.values()), ()))
@@ -265,7 +285,8 @@ def _check_twice(
         repeated = _measurements(rows, measured) & _measurements(store.rows(record), measured)
         same_content = (record.rows, frozenset(record.spec.needs.values())) in contents
         all_repeated = count > 0 and len(repeated) == count
-        if same_content or all_repeated:
+        same_source = _source_of(record) != "" and any(_source_of(record) == _source_of(each) for each in imported)
+        if same_content or all_repeated or same_source:
             raise UsageError(
                 f"rows of {name} stand in {store.address} already, imported from {file}, and would count twice; "
                 f"call the file {file} to replace them."

@@ -304,6 +304,15 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path, monkeypatch: pyt
     assert tau.get("value") == (None if np.isnan(expected) else pytest.approx(expected))
     main = next(t for t in leaderboard["tables"] if t["id"].startswith("models"))
     assert not any("top-1" in column["key"] for column in main["columns"])
+    (tmp_path / "theirs").mkdir()
+    theirs = Book(tmp_path / "theirs" / file.name)
+    theirs.fill("class", 1, questions_for("class", str(store), Wanted((), ())))
+    for number in range(count // 4):
+        while (question := theirs.following(f"q{number}")) is not None:
+            theirs.vote(question.id, f"q{number}", question.choices[0])
+    words = ["annotate", "import", "--file", str(tmp_path / "theirs" / file.name), "--store", str(store)]
+    refused = CliRunner().invoke(cli, [*words, "--site", str(site)])
+    assert "other rows that were imported from a file a; give --replace" in str(refused.exception)
     other, run = tmp_path / "other", [*run, "--seed", "1"]
     result = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(other), "--site", str(site)])
     assert result.exit_code == 0, result.output
