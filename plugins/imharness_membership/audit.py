@@ -46,6 +46,7 @@ from imharness_membership.per_record import per_record
 from imharness_membership.reference_doubts import doubts_of_references
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
 from imharness_membership.roc import roc
+from imharness_membership.shadow_doubts import doubts_of_flags, doubts_of_scales
 
 Array = np.ndarray
 FPRS = (0.001, 0.01)
@@ -185,7 +186,7 @@ def audit(
     likeness = _likeness(target, shadow, have, has_shadow)
     observed = log_odds(query.target_outputs, query.target_labels).numpy()
     wrong, doubts = _doubts(target, shadow, has_shadow, have.labels)
-    doubts += [] if wrong else unlike(likeness)
+    doubts += [] if wrong else unlike(likeness) or _unlike_shadow(target, shadow, has_shadow and have.labels)
     if have.references is not None and have.labels:
         doubts += doubts_of_references(_odds(target), target.member, have.references)
     findings = [_doubted(finding, wrong, doubts, copies, max(reached)) for finding in findings]
@@ -221,6 +222,14 @@ def _doubts(target: Outputs, shadow: Outputs, has_shadow: bool, labels: bool) ->
     wrong += dict.fromkeys((*target.wrong, *shadow.wrong))
     forms = list(dict.fromkeys((*target.doubts, *shadow.doubts)))
     return wrong, forms + [doubt for outputs, name in pairs for doubt in doubts_of(outputs, name, labels)]
+
+
+def _unlike_shadow(target: Outputs, shadow: Outputs, is_compared: bool) -> list[str]:
+    """Return in sentences that sides of the target differ otherwise than those of a shadow model with labels do."""
+    if not is_compared:
+        return []
+    flags = doubts_of_flags(_odds(target), target.member, _odds(shadow), shadow.member)
+    return [*doubts_of_scales(target, shadow), *flags]
 
 
 def _notes(target: Outputs, shadow: Outputs, knowledge: Known) -> list[str]:

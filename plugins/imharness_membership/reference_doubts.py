@@ -19,6 +19,8 @@ LITTLE = 0.25
 """The share of what reference models have in common with each other, below which the target is said not to have it."""
 MOST, RANKED = 0.75, 5000
 """The quantile of the agreements with reference models with which each is compared, on about so many rows."""
+LESS = 0.6
+"""The share of what reference models know of their rows, below which flags of the target's may be mixed up."""
 BEYOND = 4.0
 """A difference is more than chance if it is so many of its standard errors."""
 
@@ -100,7 +102,8 @@ def _correlation(one: Array, other: Array) -> float:
 
 
 def _doubts_of_members(target_odds: Array, member: Array, references: KnownReferences) -> Iterator[str]:
-    """Yield a sentence if reference models are no surer of the rows they were trained on, and the target is.
+    """Yield a sentence if reference models are no surer of the rows they were trained on, and the target is, or if they
+    are far surer than the target.
 
     Log odds are taken minus their mean over the reference models, so that a row counts as hard for none.
     """
@@ -114,6 +117,13 @@ def _doubts_of_members(target_odds: Array, member: Array, references: KnownRefer
             f"The target's log odds are larger by {gap:.2f} on rows it was trained on, those of reference models by "
             f"{other:.2f} on theirs. Does `member` say of each reference model which rows it was trained on, in the "
             "order of its answers?"
+        )
+    further = float(gaps.std(ddof=1)) * np.sqrt(1 + 1 / len(gaps))
+    if gap < LESS * other and other - gap > BEYOND * np.hypot(spread, further):
+        yield (
+            f"The target's log odds are larger by {gap:.2f} on rows it was trained on, those of reference models by "
+            f"{other:.2f} on theirs. Are some of the target's rows flagged wrongly? If not, train reference models as "
+            "the target is."
         )
 
 

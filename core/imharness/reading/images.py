@@ -16,7 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from imharness.errors import UsageError
 from imharness.reading.opening import MIB, printable, read_bytes
-from imharness.reading.profiles import other_header, other_profile
+from imharness.reading.profiles import other_colours
 from imharness.reading.text import reason
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP", "GIF", "JPEG2000", "AVIF")
@@ -162,8 +162,7 @@ def _other_profile(path: Path) -> str:
     try:
         content = _content(path, None)
         with _opened(path, content) as image:
-            profile = image.info.get("icc_profile")
-            return other_profile(profile) if profile else other_header(image, content)
+            return other_colours(image, content)
     except UsageError:
         raise
     except Exception as error:  # as in `image_shape`

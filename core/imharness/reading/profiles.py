@@ -19,13 +19,12 @@ GAMMA, GAMMA_APART = 0.45455, 0.05
 PRIMARIES = (0.3127, 0.329, 0.64, 0.33, 0.3, 0.6, 0.15, 0.06)
 """White, red, green and blue of sRGB, x and y of each, as PNG files state them."""
 PRIMARIES_APART = 0.02
-_CODED = ((b"cICP", ">BB"), (b"colrnclx", ">HH"))
-"""What stands before the numbers of primaries and curve (ITU-T H.273) in PNG, and in AVIF and HEIC, and their form."""
+_CODED = ((b"\x00\x00\x00\x04cICP", ">BB", b"IDAT"), (b"colrnclx", ">HH", b""))
+"""What stands before the numbers of primaries and curve (ITU-T H.273) in PNG, and in AVIF and HEIC, their form, and
+what ends the header: large profiles and lists of tiles may stand before them."""
 _SRGB_PRIMARIES, _SRGB_CURVES = (1, 2), (1, 2, 6, 13)
 """Those of sRGB, those that differ little, and 2, which says nothing."""
 _INTEROPERABILITY, _ADOBE = 0xA005, "R03"
-_HEADER = 4096
-"""Within how many bytes those numbers stand."""
 NAMELESS = "without a name"
 
 
@@ -54,14 +53,32 @@ def other_profile(content: bytes) -> str:
     return name if np.abs(read - meant).mean() > APART else ""
 
 
-def other_header(image: Image.Image, content: bytes) -> str:
-    """Return what the header of a file without an ICC profile says of its colours, if it is not sRGB; else ""."""
-    for name, form in _CODED:
-        start = content.find(name, 0, _HEADER)
+def other_colours(image: Image.Image, content: bytes) -> str:
+    """Return what an image says of its colours, if they are not about sRGB's; else "".
+
+    Of several statements that counts which programs follow: code points before an ICC profile in PNG, and the profile
+    before them in AVIF and HEIC.
+    """
+    coded = _code_points(content)
+    profile = image.info.get("icc_profile")
+    if coded is not None and (image.format == "PNG" or not profile):
+        return coded
+    return other_profile(profile) if profile else _other_header(image)
+
+
+def _code_points(content: bytes) -> str | None:
+    """Return which numbers a file has for its primaries and curve; "" if they are sRGB's, and None if it has none."""
+    for name, form, end in _CODED:
+        start = content.find(name, 0, content.find(end) if end else None)
         if start >= 0 and len(content) >= start + len(name) + struct.calcsize(form):
             primaries, curve = struct.unpack_from(form, content, start + len(name))
             same = primaries in _SRGB_PRIMARIES and curve in _SRGB_CURVES
             return "" if same else f"primaries {primaries} and curve {curve} of H.273"
+    return None
+
+
+def _other_header(image: Image.Image) -> str:
+    """Return what the header of a file without code points or profile says of its colours, if it is not sRGB."""
     facts = image.info
     if image.format == "PNG" and "srgb" not in facts:
         if abs(facts.get("gamma", GAMMA) - GAMMA) > GAMMA_APART:

@@ -12,6 +12,7 @@ from PIL import Image, ImageCms
 
 from imharness.cli import cli
 from imharness.reading.images import said_of_colours, said_of_profiles
+from imharness.reading.profiles import other_colours
 
 SRGB = ((0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7139))
 """X, Y and Z of red, green and blue under D50."""
@@ -117,6 +118,28 @@ def test_headers_that_say_other_colours_are_said(tmp_path: Path, name: bytes, nu
     chunked(file, name, numbers if isinstance(numbers, bytes) else struct.pack(f">{len(numbers)}I", *numbers))
     sentence = said_of_profiles([file])
     assert (f"a.png ({why})" in sentence) if why else sentence == ""
+
+
+@pytest.mark.parametrize(("numbers", "why"), [((12, 16), "primaries 12 and curve 16 of H.273"), ((1, 13), "")])
+def test_of_two_statements_that_counts_which_programs_follow(
+    tmp_path: Path, numbers: tuple[int, int], why: str
+) -> None:
+    """An image of a wide screen that held a profile of sRGB for old programs, too, was read as sRGB without a word."""
+    other = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes() if why else profile("Wide", 2.2, P3)
+    file = tmp_path / "a.png"
+    Image.new("RGB", (64, 64), (200, 100, 50)).save(file, icc_profile=other)
+    chunked(file, b"cICP", bytes([*numbers, 0, 1]))
+    assert (f"a.png ({why})" in said_of_profiles([file])) if why else said_of_profiles([file]) == ""
+    box = b"colrnclx" + struct.pack(">HHHB", *numbers, 0, 128)
+    late = bytes(9000) + box  # a list of many tiles stands before it
+    image = Image.new("RGB", (8, 8))
+    assert other_colours(image, late) == why
+    image.info["icc_profile"] = other
+    assert other_colours(image, late) == ("" if why else "Wide")
+    pixels = tmp_path / "b.png"  # the name of the chunk among the pixels says nothing
+    Image.new("RGB", (64, 64)).save(pixels)
+    with Image.open(pixels) as opened:
+        assert other_colours(opened, pixels.read_bytes() + b"\x00\x00\x00\x04cICP\x0c\x10\x00\x01") == ""
 
 
 def test_adobe_rgb_by_exif_alone_is_said(tmp_path: Path) -> None:
