@@ -10,6 +10,7 @@ from imharness.errors import HarnessError, UsageError
 from imharness.files import is_plain, number, read_csv, said_of_spellings
 from imharness.tracks import Component
 from imharness_iqa.opinions import said_of_opinions
+from imharness_iqa.signs import FEWEST, said_of_spread, said_of_worse
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
@@ -21,9 +22,6 @@ APART = 0.01
 """The largest difference of two clean scores of an image, as machines differ, as a share of the metric's range."""
 MEASURED = ("name", "metric", "method", "strength", "defense", "adaptive", "score", "source", "attacked", "defended")
 """The columns that show that a table is a copy of an earlier one: rows that agree in all of them are the same."""
-FEWEST, MOST_WORSE = 5, 0.75
-"""A warning names a metric with at least `FEWEST` attacked scores if a share of `MOST_WORSE` of them is worse than the
-clean ones: attacks usually raise scores."""
 OPTIONAL = ("mos", "adaptive", "reference")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
 
@@ -78,6 +76,7 @@ def read_external(
         *_said_of_none(values_by_column, metric_bounds),
         *_said_of_signs(values_by_column, metric_bounds),
         *_said_of_opinions(path, values_by_column, metric_bounds),
+        *_said_of_ranges(values_by_column, metric_bounds),
     ]
     for sentence in filter(None, sentences):
         warnings.warn(f"{path}: {sentence}", stacklevel=2)
@@ -162,12 +161,9 @@ def _said_of_signs(columns: Mapping[str, list], bounds: Mapping[str, tuple[float
         changes = np.array(list(by_attack.values()))
         if len(changes) >= FEWEST and not changes.any():
             sentences.append(f"by {metric} no attack moved the score of any image; is attacked a copy of clear?")
-        elif (worse := int((changes < 0).sum())) >= max(FEWEST, MOST_WORSE * np.count_nonzero(changes)):
-            sentences.append(
-                f"by {metric} {worse} of {len(changes)} attacked images are worse than before the attack, which "
-                f"usually raises scores; are clear and attacked swapped, or is the range of {metric} given from best "
-                "to worst?"
-            )
+        else:
+            asked = f"are clear and attacked swapped, or is the range of {metric} given from best to worst?"
+            sentences.append(said_of_worse(metric, changes, asked))
     return sentences
 
 
@@ -181,6 +177,19 @@ def _said_of_opinions(path: Path, columns: Mapping[str, list], bounds: Mapping[s
     for (metric, _), pair in clean.items():
         by_metric.setdefault(metric, []).append(pair)
     return [said_of_opinions(metric, path.stem, *np.array(pairs).T) for metric, pairs in by_metric.items()]
+
+
+def _said_of_ranges(columns: Mapping[str, list], bounds: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Return a sentence for each metric whose scores use hardly any of its range."""
+    scores: dict[str, list[float]] = {}
+    images: dict[str, set[str]] = {}
+    for i, metric in enumerate(columns["metric"]):
+        images.setdefault(metric, set()).add(columns["image"][i])
+        scores.setdefault(metric, []).extend(columns[kind][i] for kind in SCORES)
+    return [
+        said_of_spread(metric, np.array(values), bounds[metric], len(images[metric]))
+        for metric, values in scores.items()
+    ]
 
 
 def _take(path: Path, line: int, read: dict[str, str], columns: dict[str, list], lines: dict[tuple, int]) -> None:

@@ -28,6 +28,8 @@ from imharness.testing.audit import RANDOM_STATE
 from imharness.testing.examination import failed_checks
 
 BATCH = 16
+WIDENED = 0.5
+"""By which share of its width scores may leave the range that a metric declares."""
 NEARER = 4
 """By what factor the mean squared error falls where red and blue are exchanged of images that have them exchanged."""
 _examined: dict[tuple[int, str], tuple[Callable[[], object], tuple[str, ...]]] = {}
@@ -65,6 +67,7 @@ def score(
     if references is not None and isinstance(chosen, FullReferenceMetric):
         _warn_of_pairs(batch, references)
     scores = scores_of(chosen, batch, references, torch_device)
+    _warn_of_range(chosen, scores)
     if isinstance(metric, UserObject):  # after what cannot be scored at all: its error says more than a check does
         warn_of_failed(chosen, metric)
     say_who_drew()
@@ -83,6 +86,26 @@ def _warn_of_pairs(images: torch.Tensor, references: torch.Tensor) -> None:
         warnings.warn(
             f"{exchanged} of {len(images)} images are much nearer to their references with red and blue exchanged; "
             "OpenCV reads blue first, which [:, ::-1] turns round",
+            stacklevel=3,
+        )
+
+
+def _warn_of_range(metric: Metric, scores: npt.NDArray[np.float32]) -> None:
+    """Warn of scores of single images far outside the range that a metric declares.
+
+    The range is that of natural images, and scores of others leave it a little. Metrics that compare are left out:
+    theirs is that of usual distortions.
+    """
+    if metric.info.bounds is None or isinstance(metric, FullReferenceMetric | DistributionMetric):
+        return
+    lower, upper = metric.info.bounds
+    room = WIDENED * (upper - lower)
+    outside = np.flatnonzero((scores < lower - room) | (scores > upper + room))
+    if len(outside):
+        warnings.warn(
+            f"{len(outside)} of {len(scores)} scores by {metric.label} lie far outside its range, {lower:g} to "
+            f"{upper:g}, such as {scores[outside[0]]:g} of image {outside[0]}: the range is wrong, or the images are "
+            "not what the metric expects",
             stacklevel=3,
         )
 

@@ -20,6 +20,7 @@ from imharness.errors import UsageError
 from imharness.leaderboard import Blocks, ColumnSpec, Lazy
 from imharness.tracks import Query
 from imharness_iqa.opinions import said_of_opinions
+from imharness_iqa.signs import said_of_worse
 from imharness_iqa.tables.attackers import with_common
 from imharness_iqa.tables.choice import BOTH_HALVES, choose, said_of
 from imharness_iqa.tables.formulas import FORMULAS, Columns
@@ -370,4 +371,20 @@ def _note(query: Query) -> str:
         rows = np.flatnonzero((np.asarray(clean["dataset"]) == dataset) & (np.asarray(clean["metric"]) == metric))
         score, mos, sign = (np.asarray(clean[name], dtype=float)[rows] for name in ("score", "mos", "sign"))
         notes += filter(None, [said_of_opinions(metric, dataset, sign * score, mos)])
+    notes += _said_of_recorded(query)
     return ". ".join([*notes, *(f"Quality labels are a proxy: {proxy}" for proxy in proxies)])
+
+
+def _said_of_recorded(query: Query) -> list[str]:
+    """Return a sentence for each metric by which most images that somebody else attacked are worse than before."""
+    if not {"clean", "evaluate"} <= query.steps:
+        return []
+    rows = query(
+        "SELECT DISTINCT e.metric, e.method, e.strength, e.dataset, e.name, c.sign * (e.score - c.score) AS gain "
+        f"FROM evaluate e JOIN clean c USING (dataset, metric, name) WHERE e.defense = '{BASELINE}' "
+        "AND e.method LIKE 'harness/recorded%' ORDER BY ALL"
+    )
+    metrics, gains = np.asarray(rows["metric"]).astype(str), np.asarray(rows["gain"], dtype=float)
+    asked = "are the attacked images and their originals swapped?"
+    sentences = [said_of_worse(metric, gains[metrics == metric], asked) for metric in sorted(set(metrics))]
+    return [sentence for sentence in sentences if sentence]

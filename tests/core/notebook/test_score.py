@@ -201,3 +201,17 @@ def test_images_in_another_order_or_with_red_and_blue_exchanged_are_named() -> N
         score("psnr", images[:, ::-1].copy(), references)
     with pytest.warns(UserWarning, match="4 of 4 images look like another reference .* image 0 like reference 3, and"):
         score("psnr", np.roll(images, 1, axis=0), references)
+
+
+def test_scores_far_outside_the_declared_range_are_named(pixels: np.ndarray, recwarn: pytest.WarningsRecorder) -> None:
+    """D is a share of the range, and a metric in percent that declared [0, 1] gave its scores without a word."""
+    for scale, named in ((1.0, False), (100.0, True)):
+        metric = ih.metric(
+            lambda images, scale=scale: scale * images.mean((1, 2, 3)),
+            name="brightness",
+            bounds=(0.0, 1.0),
+            higher_means="better_quality",
+        )
+        ih.score(metric, pixels)
+        said = [str(each.message) for each in recwarn.list if "far outside its range, 0 to 1" in str(each.message)]
+        assert bool(said) is named

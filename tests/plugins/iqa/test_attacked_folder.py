@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from PIL import Image
 from tests.conftest import without_site
 
+import imharness as ih
 from imharness.cli import cli
 from imharness.commands import component, finished
 from imharness.errors import ContractError, UsageError
@@ -245,3 +246,28 @@ def test_swapped_columns_of_an_index_are_noticed_where_two_attacks_have_one_orig
     index.write_text("\n".join([",".join(swapped.get(name, name) for name in header.split(",")), rest]))
     with pytest.raises(UsageError, match=r"is the attacked image of line \d, too; are the columns file and original"):
         attacked_folder(published / "attacked")
+
+
+def test_folders_that_were_swapped_are_named(tmp_path: Path) -> None:
+    """With one attack nothing told originals from attacked images, and a defense was ranked on clean ones."""
+    rng = np.random.default_rng(0)
+    metric = "embedded-cnn"
+    for number in range(6):
+        coarse = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+        smooth = np.asarray(Image.fromarray(coarse).resize((48, 48), Image.Resampling.BICUBIC))
+        noisy = (smooth + rng.normal(0, 25, smooth.shape)).clip(0, 255).astype(np.uint8)
+        pair = [torch.from_numpy(image.copy()).permute(2, 0, 1)[None] for image in (smooth, noisy)]
+        worse, better = sorted(pair, key=lambda image: float(ih.score(metric, image)[0]))
+        for folder, image in (("originals", better), (f"attacked/pgd/{metric}", worse)):
+            (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image[0].permute(1, 2, 0).numpy()).save(tmp_path / folder / f"{number}.png")
+    profile = tmp_path / "attacked.toml"
+    words = ["--originals", str(tmp_path / "originals"), "--defense", "jpeg", "--out", str(profile)]
+    invoked("import-images", str(tmp_path / "attacked"), *words)
+    store = ["--store", str(tmp_path / "store"), "--site", str(tmp_path / "site")]
+    with without_site():
+        done = CliRunner().invoke(cli, ["run", "--track", "iqa", "--profile", str(profile), "--workers", "0", *store])
+    assert done.exit_code == 0, done.output
+    (board,) = (json.loads(path.read_text()) for path in (tmp_path / "store" / "leaderboards").glob("*iqa*.json"))
+    line = "embedded-cnn 6 of 6 attacked images are worse than before the attack, which usually raises scores; "
+    assert line + "are the attacked images and their originals swapped?" in json.dumps(board)

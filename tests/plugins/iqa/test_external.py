@@ -116,6 +116,24 @@ def test_names_of_two_spellings_are_named(change, column, tmp_path) -> None:
         read_external(path, (), ("m=0:10",), component)
 
 
+@pytest.mark.parametrize("span", ["m=0:10", "m=0:1000", "m=1000:0"])
+def test_a_range_of_which_scores_use_hardly_anything_is_named(span, tmp_path, recwarn) -> None:
+    """D is a share of the range: behind 0 to 1000 for scores up to 10 every attack looked weak, without a word."""
+    worse = span.endswith(":0")
+    rows = [
+        [f"i{k}", "m", "pgd", "weak", "none", k, abs(k + 1 - 2 * worse), k, abs(k + 1 - 2 * worse), 5 * (-1) ** k]
+        for k in range(10)
+    ]
+    read_external(write(tmp_path / "theirs.csv", rows), (), (span,), component)
+    sentences = [str(each.message) for each in recwarn.list]
+    assert len(sentences) == (span != "m=0:10")
+    assert all("all scores by m lie within 1.0% of its range, 0 to 1000" in sentence for sentence in sentences) or worse
+    few = write(tmp_path / "few.csv", rows[:9])
+    recwarn.clear()
+    read_external(few, (), (span,), component)
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize(
     "change", [("clear", "attacked"), ("bounds", "bounds"), ("defended_clear", "defended_attacked")]
 )
