@@ -162,8 +162,8 @@ def _said_of_signs(columns: Mapping[str, list], bounds: Mapping[str, tuple[float
         if len(changes) >= FEWEST and not changes.any():
             sentences.append(f"by {metric} no attack moved the score of any image; is attacked a copy of clear?")
         else:
-            asked = f"are clear and attacked swapped, or is the range of {metric} given from best to worst?"
-            sentences.append(said_of_worse(metric, changes, asked))
+            question = f"are clear and attacked swapped, or is the range of {metric} given from best to worst?"
+            sentences.append(said_of_worse(metric, changes, question))
     return sentences
 
 

@@ -11,8 +11,8 @@ LEAST_SPREAD, FEWEST_SPREAD = 0.05, 10
 five photographs of Kodak's, clean ones alone lie closer in 1 of 100 draws, of ten in none of 900."""
 
 
-def said_of_worse(metric: str, gains: npt.NDArray[np.floating], asked: str) -> str:
-    """Return a sentence that ends with what is `asked` if most gains ``(n,)`` of attacks are losses; else "".
+def said_of_worse(metric: str, gains: npt.NDArray[np.floating], question: str) -> str:
+    """Return a sentence that ends with a `question` if most gains ``(n,)`` of attacks are losses; else "".
 
     A gain is a change of the score by an attack, positive towards better quality.
     """
@@ -21,7 +21,7 @@ def said_of_worse(metric: str, gains: npt.NDArray[np.floating], asked: str) -> s
         return ""
     return (
         f"by {metric} {worse} of {len(gains)} attacked images are worse than before the attack, which usually raises "
-        f"scores; {asked}"
+        f"scores; {question}"
     )
 
 

@@ -385,6 +385,6 @@ def _said_of_recorded(query: Query) -> list[str]:
         "AND e.method LIKE 'harness/recorded%' ORDER BY ALL"
     )
     metrics, gains = np.asarray(rows["metric"]).astype(str), np.asarray(rows["gain"], dtype=float)
-    asked = "are the attacked images and their originals swapped?"
-    sentences = [said_of_worse(metric, gains[metrics == metric], asked) for metric in sorted(set(metrics))]
+    question = "are the attacked images and their originals swapped?"
+    sentences = [said_of_worse(metric, gains[metrics == metric], question) for metric in sorted(set(metrics))]
     return [sentence for sentence in sentences if sentence]

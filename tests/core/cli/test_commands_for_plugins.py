@@ -5,6 +5,13 @@ import pytest
 from imharness.cli.commands import add_external, component, context, find, query
 from imharness.errors import StoreError, Unavailable, UsageError
 
+ROWS = {
+    "name": ["a", "b"], "dataset": ["external: x"] * 2, "metric": ["m"] * 2, "method": ["t"] * 2,
+    "strength": ["weak"] * 2, "defense": ["d (external)"] * 2, "adaptive": [False] * 2, "score": [5.0, 6.0],
+    "source": [4.0, 4.0], "attacked": [7.0, 7.0], "defended": [4.0, 4.0], "mos": [1.0, 2.0],
+    "lower": [0.0] * 2, "upper": [10.0] * 2,
+}  # fmt: skip
+
 
 def test_a_step_runs_by_hand_with_nothing_stored() -> None:
     from imharness_iqa import steps
@@ -34,37 +41,25 @@ def row_of(leaderboard) -> dict:
 def test_an_import_replaces_itself_and_stands_beside_what_was_run(tmp_path) -> None:
     with pytest.raises(StoreError, match="has no results of harness/iqa"):
         query(tmp_path, "iqa")
-    rows = {
-        "name": ["a", "b"], "dataset": ["external: x"] * 2, "metric": ["m"] * 2, "method": ["t"] * 2,
-        "strength": ["weak"] * 2, "defense": ["d (external)"] * 2, "adaptive": [False] * 2, "score": [5.0, 6.0],
-        "source": [4.0, 4.0], "attacked": [7.0, 7.0], "defended": [4.0, 4.0], "mos": [1.0, 2.0],
-        "lower": [0.0] * 2, "upper": [10.0] * 2,
-    }  # fmt: skip
-    first = add_external(tmp_path, "harness/iqa", rows, "x")
+    first = add_external(tmp_path, "harness/iqa", ROWS, "x")
     assert row_of(first)["fixed_d"].value == pytest.approx(15)
-    again = add_external(tmp_path, "harness/iqa", {**rows, "score": [5.0, 5.0]}, "x")
+    again = add_external(tmp_path, "harness/iqa", {**ROWS, "score": [5.0, 5.0]}, "x")
     assert row_of(again)["fixed_d"].value == pytest.approx(10)
     assert again.tasks_done == 1
     with pytest.raises(UsageError, match=r"rows of copy stand in .* imported from x, and would count twice"):
-        add_external(tmp_path, "harness/iqa", {**rows, "score": [5.0, 5.0]}, "copy")
+        add_external(tmp_path, "harness/iqa", {**ROWS, "score": [5.0, 5.0]}, "copy")
 
 
 def test_a_file_that_grows_replaces_itself_alone(tmp_path) -> None:
-    rows = {
-        "name": ["a", "b"], "dataset": ["external: x"] * 2, "metric": ["m"] * 2, "method": ["t"] * 2,
-        "strength": ["weak"] * 2, "defense": ["d (external)"] * 2, "adaptive": [False] * 2, "score": [5.0, 6.0],
-        "source": [4.0, 4.0], "attacked": [7.0, 7.0], "defended": [4.0, 4.0], "mos": [1.0, 2.0],
-        "lower": [0.0] * 2, "upper": [10.0] * 2,
-    }  # fmt: skip
-    grown = {**rows, "score": [5.0, 5.0]}
-    add_external(tmp_path, "harness/iqa", rows, "votes", replace=False, source="first")
+    grown = {**ROWS, "score": [5.0, 5.0]}
+    add_external(tmp_path, "harness/iqa", ROWS, "votes", replace=False, source="first")
     again = add_external(tmp_path, "harness/iqa", grown, "votes", replace=False, source="first")
     assert row_of(again)["fixed_d"].value == pytest.approx(10)
     with pytest.raises(UsageError, match="has other rows that were imported from a file votes; give --replace"):
-        add_external(tmp_path, "harness/iqa", rows, "votes", replace=False, source="second")
+        add_external(tmp_path, "harness/iqa", ROWS, "votes", replace=False, source="second")
     with pytest.raises(UsageError, match="has other rows that were imported from a file votes; give --replace"):
-        add_external(tmp_path, "harness/iqa", rows, "votes", replace=False)
+        add_external(tmp_path, "harness/iqa", ROWS, "votes", replace=False)
     with pytest.raises(UsageError, match=r"rows of more stand in .* imported from votes, and would count twice"):
-        add_external(tmp_path, "harness/iqa", rows, "more", replace=False, source="first")
-    replaced = add_external(tmp_path, "harness/iqa", rows, "votes", source="second")
+        add_external(tmp_path, "harness/iqa", ROWS, "more", replace=False, source="first")
+    replaced = add_external(tmp_path, "harness/iqa", ROWS, "votes", source="second")
     assert row_of(replaced)["fixed_d"].value == pytest.approx(15)

@@ -213,5 +213,5 @@ def test_scores_far_outside_the_declared_range_are_named(pixels: np.ndarray, rec
             higher_means="better_quality",
         )
         ih.score(metric, pixels)
-        said = [str(each.message) for each in recwarn.list if "far outside its range, 0 to 1" in str(each.message)]
-        assert bool(said) is named
+        sentences = [str(each.message) for each in recwarn.list if "far outside its range, 0 to 1" in str(each.message)]
+        assert bool(sentences) is named

@@ -268,6 +268,6 @@ def test_folders_that_were_swapped_are_named(tmp_path: Path) -> None:
     with without_site():
         done = CliRunner().invoke(cli, ["run", "--track", "iqa", "--profile", str(profile), "--workers", "0", *store])
     assert done.exit_code == 0, done.output
-    (board,) = (json.loads(path.read_text()) for path in (tmp_path / "store" / "leaderboards").glob("*iqa*.json"))
+    (leaderboard,) = (json.loads(path.read_text()) for path in (tmp_path / "store" / "leaderboards").glob("*iqa*.json"))
     line = "embedded-cnn 6 of 6 attacked images are worse than before the attack, which usually raises scores; "
-    assert line + "are the attacked images and their originals swapped?" in json.dumps(board)
+    assert line + "are the attacked images and their originals swapped?" in json.dumps(leaderboard)
