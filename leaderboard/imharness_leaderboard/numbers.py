@@ -23,6 +23,7 @@ from imharness.results.labels import settings_of
 from imharness.results.leaderboards import Leaderboard
 from imharness.results.naming import SMALL, STAND_IN, brief
 from imharness.results.pairwise import places, weights_of
+from imharness.results.rankings import Ranking
 from imharness.results.tables import Table
 from imharness.results.version import SCHEMA
 from imharness.statistics.bootstrap import ENOUGH, one_sided_alpha
@@ -127,8 +128,9 @@ def write_comparisons(site: SiteFolder, leaderboard: Leaderboard, compared: Sequ
 def _needed_beside(leaderboard: Leaderboard, comparison: Comparison) -> dict[str, object]:
     """Return what the compare page must know besides the scores.
 
-    These are names, which entries are controls, flagged or too costly (`standing`), proxies, which entries may win, and
-    the pair that is compared at first (`opened`): the first that may win, and the one that all are compared with.
+    These are names, which entries are controls, flagged or too costly (`standing`), proxies, which entries may win,
+    what the ranking by this comparison says of pairs (`stated`), and the pair that is compared at first (`opened`): the
+    first that may win, and the one that all are compared with.
     """
     facets = {value: facet_text(name, value) for c in comparison.conditions for name, value in c.facets.items()}
     ranked = [
@@ -144,7 +146,30 @@ def _needed_beside(leaderboard: Leaderboard, comparison: Comparison) -> dict[str
         "eligible": sorted({label for label, position in places if position.eligible}),
         "names": facets | {label: brief(label) for label in comparison.entries},
         "standing": standing,
+        "stated": next((stated(ranking) for ranking in ranked if ranking.comparison == comparison.id), None),
         "proxies": proxies_of(leaderboard),
+    }
+
+
+def stated(ranking: Ranking) -> dict[str, object]:
+    """Return what a ranking says of pairs, which counts before intervals of all pairs, see `Ranking.stated`.
+
+    ``against``: entry -> its verdict and interval against the ``baseline``. ``rivals``: those that the ``winner`` is
+    shown to be better than, each by itself.
+    """
+    against = {label: position.against for label, position in ranking.places.items()}
+    return {
+        "baseline": ranking.baseline,
+        "name": brief(ranking.baseline_name),
+        "against": {
+            label: {"verdict": gain.verdict, "low": gain.low, "high": gain.high}
+            for label, gain in against.items()
+            if gain is not None
+        },
+        "winner": ranking.winner,
+        "rivals": [label for label in ranking.places if ranking.stated(ranking.winner, label) == ranking.winner]
+        if ranking.winner
+        else [],
     }
 
 

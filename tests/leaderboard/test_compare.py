@@ -7,6 +7,11 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tests.truth.test_one_verdict import study
+from tests.truth.test_power import normal
+
+from imharness.results.pairwise import pairwise_intervals
+from imharness_leaderboard.numbers import stated
 
 from .browsing import read, settled
 from .conftest import ENTRIES, EVIL, paired
@@ -56,6 +61,43 @@ def test_the_filter_hides_entries_that_are_not_ticked(page: Page) -> None:
     assert page.locator("#entries label:visible").all_inner_texts() == [" acme/blur", " acme/blur[radius=2]"]
     page.get_by_label("Find").fill("")
     assert page.locator("#entries label:visible").count() == len(ENTRIES)
+
+
+def test_the_page_says_of_a_pair_what_the_ranking_says_of_it(page: Page) -> None:
+    """It said that nothing separates an entry from no defense, or from the winner, where the ranking says the opposite.
+
+    The ranking's questions are narrower than who is better among all pairs, and show more. Where a part of the
+    conditions is chosen, nobody has asked them.
+    """
+    settled(page, "compare.html")
+    script = (
+        "async (given) => { const s = await import('/statistics.js'); return given.map((one) => s.judged(...one)); }"
+    )
+    silent = 0
+    for seed in range(30):
+        report = study(seed, normal)
+        (ranking,), (comparison, numbers) = report.rankings, report.comparisons[0].stored()
+        intervals, index = pairwise_intervals(comparison, numbers), {"stated": stated(ranking)}
+        pairs = [(i, j) for i in range(len(comparison.entries)) for j in range(len(comparison.entries)) if i != j]
+        questions, wanted_labels = [], []
+        for i, j in pairs:
+            labels = first, second = comparison.entries[i], comparison.entries[j]
+            ends = {key: float(getattr(intervals, key)[i, j]) for key in ("value", "low", "high")}
+            among_all = first if intervals.better[i, j] else second if intervals.better[j, i] else ""
+            verdict = ranking.stated(*labels)
+            silent += verdict not in (None, among_all)
+            questions += [[index, *labels, ends, False], [index, *labels, ends, True]]
+            wanted_labels += [among_all if verdict is None else verdict, among_all]
+        answers = page.evaluate(script, questions)
+        better = [
+            {1: first, 0: "", -1: second}[a["verdict"]]
+            for (_, first, second, *_), a in zip(questions, answers, strict=True)
+        ]
+        assert better == wanted_labels, seed
+        for answer in answers:
+            low, high = (answer["difference"][end] for end in ("low", "high"))
+            assert {1: low >= 0, 0: low <= 0 <= high, -1: high <= 0}[answer["verdict"]]
+    assert silent > 0
 
 
 @pytest.mark.parametrize("labels", [ENTRIES[:3], (ENTRIES[0], EVIL), ENTRIES])

@@ -28,6 +28,7 @@ from imharness.leaderboard import (
     SecondaryMeasure,
     Table,
     Value,
+    Wins,
     contest,
     nested_interval,
 )
@@ -65,6 +66,7 @@ from .contested import (
     NONE,
     PROXIES,
     PURIFIER,
+    WORDS,
     blocks,
     report,
     rules,
@@ -302,13 +304,15 @@ def in_both(page: Page, report: TrackReport, index: int = 0) -> tuple[list[tuple
         [
             json.loads(_index(scores[id], "", [], {})),
             [[None if np.isnan(x) else float(x) for x in row] for row in scores[id].vectors],
+            scores[id].vectors.dtype.itemsize,
         ]
         for id in ranking.secondary_measures
         if id in scores
     ]
     script = (
         "async ([files, facts, picks]) => { const s = await import('/contest.js'), found = [];"
-        " const read = files.map(([index, rows]) => ({ index, vectors: rows.map((row) => row.map((x) => x ?? NaN)) }));"
+        " const read = files.map(([index, rows, size]) => ({ index, vectors: rows.map((row) =>"
+        " (size === 4 ? Float32Array : Float64Array).from(row, (x) => x ?? NaN)) }));"
         " for (const pick of picks) { const [first, ...others] = read.map((one) => ({ ...one, conditions:"
         " s.conditionsOf(one.index, facts, pick) }));"
         " found.push(await s.contest(first.index, first.vectors, facts, first.conditions, others)); }"
@@ -317,6 +321,25 @@ def in_both(page: Page, report: TrackReport, index: int = 0) -> tuple[list[tuple
     on_site(page)
     displayed = page.evaluate(script, [files, json.loads(json.dumps(script_facts(view))), picks])
     return list(zip(picks, displayed, strict=True)), ranking
+
+
+def test_what_rounding_parts_has_no_spread_in_the_browser_either(page: Page) -> None:
+    """Tenths that differ by a tenth on all of eight units: as whole numbers would, they show less than t would."""
+    tenths = np.arange(8) + np.array([[30], [9], [8], [7]])
+    entries = ("harness/none", "a", "b", "c")
+    scores = Blocks(
+        entries,
+        ({"attack": "t", "attacker": "fixed", "metric": "m"},),
+        (np.array([f"i{k}" for k in range(8)], dtype=object),),
+        {"d": (np.float32(tenths / 10),)},
+    )
+    worth = lambda label: Value(value=0.9)  # noqa: E731
+    column = Column("d", "D", "", "lower", 2, wins=Wins("first", "", ""), unit="image")
+    of = Contest(scores, column, Column("u", "u", "", "higher", value=worth), entries[0], words=WORDS, gates=())
+    eighths = contest(replace(of, controls={entries[0]: "no defense"}), id="r", title="", caption="", entry="defense")
+    ((_, displayed), *_), ranking = in_both(page, eighths)
+    assert_ranked(displayed, ranking, eighths.tables[0])
+    assert (ranking.first, ranking.winner, set(ranking.may_be_best)) == ("c", "", {"a", "b", "c"})
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from imharness.statistics import NotTestable
-from imharness.statistics.bootstrap import Floats, drawn, percentiles
+from imharness.statistics.bootstrap import Floats, drawn, percentiles_within
 from imharness.statistics.correlation import correlate, kendall_rows
 
 ALPHA = 0.05
@@ -69,15 +69,18 @@ def order_of(entries: Sequence[str], published: Sequence[float], ours: Sequence[
 
 
 def _resampled(x: Floats, y: Floats) -> tuple[float | None, float | None]:
-    """Return the interval of tau-b over resampled entries: sums over pairs, weighted by how often each is drawn."""
+    """Return the interval of tau-b over resampled entries: sums over pairs, weighted by how often each is drawn.
+
+    A resample of entries that are all tied in one of the two lists has no tau-b, and may have any.
+    """
     signs = [np.sign(np.subtract.outer(values, values)) for values in (x, y)]
     counts = np.concatenate(list(drawn(len(x))))
     both, first, second = (
         ((counts @ pairs) * counts).sum(axis=1) for pairs in (signs[0] * signs[1], signs[0] ** 2, signs[1] ** 2)
     )
-    defined = first * second > 0
-    low, high = percentiles(both[defined] / np.sqrt(first[defined] * second[defined]), len(x))
-    return (float(low), float(high)) if np.isfinite(low) else (None, None)
+    taus = np.divide(both, np.sqrt(first * second), out=np.full(len(both), np.nan), where=first * second > 0)
+    low, high = percentiles_within(taus, (-1.0, 1.0), len(x))
+    return (low, high) if np.isfinite(low) else (None, None)
 
 
 def _enumerated(x: Floats, y: Floats) -> float:

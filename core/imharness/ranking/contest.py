@@ -198,7 +198,9 @@ def _standing(
         unit_values[among] = -over_each(plain).contributions[among]  # of each entry over no defense
         among_all = np.zeros((2, len(entries)), dtype=bool)
         among_all[:, among] = pairs[0].better[among, plain], pairs[0].better[plain, among]
-        against = against_one(unit_values, pairs[0].value_range, limit=pairs[0].limit).joined(*among_all)
+        against = against_one(
+            unit_values, pairs[0].value_range, limit=pairs[0].limit, nearest=over_each(plain).nearest
+        ).joined(*among_all)
     alpha = best_alpha(by_unit(*paired.stored())[[rows[i] for i in candidates]]) if candidates else 1 - LEVEL
 
     def stands_against(control: int, entry: int) -> bool:

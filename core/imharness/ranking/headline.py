@@ -81,7 +81,8 @@ def headline_of_entry(rules: Contest, i: int, standing: Standing, position: Plac
     if position.against is None:
         return (_about(rules, label, "has ", values), *cost)
     verdicts = {"better": "is better than", "worse": "is worse than", "undecided": "is not separated from"}
-    return (_about(rules, label, f"{verdicts[position.against.verdict]} {plain}: ", values), *cost)
+    verdict = "is not compared with" if position.against.low is None else verdicts[position.against.verdict]
+    return (_about(rules, label, f"{verdict} {plain}: ", values), *cost)
 
 
 def headline_of_row(table: Table, label: str) -> str:

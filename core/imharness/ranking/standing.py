@@ -75,7 +75,8 @@ class Standing:
         if not others:
             return []
         # Skewed differences have longer intervals alone than among all pairs: what those show is shown.
-        separated = shown_alone(self.over_each(self.first).contributions[others], self.pairs[0].value_range)
+        over = self.over_each(self.first)
+        separated = shown_alone(over.contributions[others], self.pairs[0].value_range, over.nearest[others])
         separated |= self.pairs[0].better[self.first, others]
         lead = self.pairs[0].value[self.first]
         return sorted(

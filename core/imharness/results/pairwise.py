@@ -94,6 +94,7 @@ def pairwise_intervals(comparison: Comparison, numbers: npt.NDArray[np.floating]
         alpha_and_range=None if (alpha := comparison.pairwise_alpha) is None else (alpha, comparison.value_range),
         against=None if gains.alike else gains.over_each,
         limit=limit_of(comparison),
+        nearest=resolution(numbers),
     )
 
 

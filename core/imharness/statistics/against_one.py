@@ -99,14 +99,20 @@ class AgainstOne:
 
 
 def against_one(
-    unit_values: Floats, value_range: float, *, limit: float = np.inf, resamples: int = RESAMPLES
+    unit_values: Floats,
+    value_range: float,
+    *,
+    limit: float = np.inf,
+    nearest: npt.ArrayLike = 0.0,
+    resamples: int = RESAMPLES,
 ) -> AgainstOne:
     """Return m entries against one. `unit_values` ``(m, k)``: what each independent unit adds to the advantage of each.
 
     They are `contributions` of differences. A unit that a pair lacks is NaN; in resamples it counts as the pair's mean.
-    `value_range`: the largest difference of two numbers of one unit, and `limit`: as in `Intervals`.
+    `value_range`: the largest difference of two numbers of one unit, and `limit`: as in `Intervals`. `nearest`: as in
+    `imharness.statistics.differences.moments`.
     """
-    value, error, units = moments(unit_values)
+    value, error, units = moments(unit_values, nearest)
     rows = np.flatnonzero((units >= FEWEST) & (error > 0))
     drawn = _Resampled.of(unit_values[rows], resamples)
     alphas = drawn.alpha(BETTER, range(len(rows))), drawn.alpha(WORSE, range(len(rows)), sign=-1)
@@ -146,15 +152,16 @@ def best_alpha(unit_values: Floats, *, resamples: int = RESAMPLES) -> float:
     return max(float(scipy.special.stdtr(size - 1, -reached.max())), bonferroni / 4)
 
 
-def shown_alone(unit_values: Floats, value_range: float) -> Mask:
+def shown_alone(unit_values: Floats, value_range: float, nearest: npt.ArrayLike = 0.0) -> Mask:
     """Return where a mean is shown to be above zero by itself, at the two-sided level of 5 %: ``(m,)``.
 
     `unit_values` ``(m, k)``: what each unit adds to each mean, NaN where it lacks one; `value_range` as in
-    `Intervals`. The lower end is the farther one of Student's t and of the t corrected for skewness (see
-    `imharness.statistics.means`), of which only what exceeds the standard error of the skewness of normal numbers
-    counts: with 12 units, the full correction costs a fifth of the clear differences, and normal ones need none.
+    `Intervals`, `nearest` as in `imharness.statistics.differences.moments`. The lower end is the farther one of
+    Student's t and of the t corrected for skewness (see `imharness.statistics.means`), of which only what exceeds the
+    standard error of the skewness of normal numbers counts: with 12 units, the full correction costs a fifth of the
+    clear differences, and normal ones need none.
     """
-    value, error, units = moments(unit_values)
+    value, error, units = moments(unit_values, nearest)
     significant = np.zeros(len(unit_values), dtype=bool)
     for i in np.flatnonzero(units >= FEWEST):
         k = int(units[i])

@@ -240,6 +240,7 @@ def differences(
     against: Callable[[int], Floats] | None = None,
     alpha_and_range: tuple[float, float] | None = None,
     limit: float = np.inf,
+    nearest: Floats | None = None,
     resamples: int = RESAMPLES,
 ) -> Differences:
     """Return all entries against each other; `gains` ``(entries, n)`` by unit, more is better, NaN where there is none.
@@ -248,7 +249,8 @@ def differences(
     of each unit's cluster ``(n,)``, which counts once; without them every unit is one. `weights`: how much each unit
     counts ``(n,)``, above 0. `against`: returns the advantage of an entry over each ``(entries, n)``, if that is not
     the difference of `gains`. `alpha_and_range`: both, if an earlier call computed them. `limit`: see
-    `Intervals`.
+    `Intervals`. `nearest`: for each entry, how near two numbers are that rounding may part ``(entries,)``, see
+    `imharness.statistics.wilcoxon.resolution`; of a pair the larger one counts.
     """
     x = np.asarray(gains, dtype=np.float64)
     unit_values, size = contributions(x, clusters, weights), len(x)
@@ -261,15 +263,19 @@ def differences(
             if gaps
             else unit_values[i] - unit_values
         )
-        value[i], error[i], units[i] = moments(rows)
+        value[i], error[i], units[i] = moments(rows, 0.0 if nearest is None else np.maximum(nearest, nearest[i]))
     np.fill_diagonal(value, np.nan)
     np.fill_diagonal(units, 0)
     alpha, value_range = alpha_and_range or (alpha_of(unit_values, resamples=resamples), _value_range(unit_values))
     return Differences(value, error, units, alpha, value_range, limit=limit)
 
 
-def moments(unit_values: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
-    """Return the mean of each row ``(m, k)``, its standard error, and the number of its units; NaN is left out."""
+def moments(unit_values: Floats, nearest: npt.ArrayLike = 0.0) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
+    """Return the mean of each row ``(m, k)``, its standard error, and the number of its units; NaN is left out.
+
+    `nearest`: how near two numbers of a row are that may be equal, one number or ``(m,)``. Rows that vary by no more
+    have a standard error of 0: what varies there is the rounding of scores as they are stored.
+    """
     finite = ~np.isnan(unit_values)
     units = finite.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -277,7 +283,8 @@ def moments(unit_values: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int64]]
         off = np.where(finite, unit_values - value[:, None], 0.0)
         error = np.sqrt((off**2).sum(axis=1) / (units * (units - 1.0)))
     largest = np.abs(np.where(finite, unit_values, 0.0)).max(axis=1, initial=0.0)
-    return value, np.where(np.abs(off).max(axis=1, initial=0.0) <= _SAME * largest, 0.0, error), units
+    rounding = np.maximum(_SAME * largest, np.asarray(nearest, dtype=np.float64))
+    return value, np.where(np.abs(off).max(axis=1, initial=0.0) <= rounding, 0.0, error), units
 
 
 def _value_range(unit_values: Floats) -> float:

@@ -68,7 +68,7 @@ def head_to_head(
         raise NotTestable("the two entries share no unit")
     d, names = values[finite], None if clusters is None else np.asarray(clusters)[finite]
     unit_values = contributions(d[None], names, None if weights is None else weights[finite])
-    intervals = Intervals(*moments(unit_values), alpha, value_range, limit=limit)
+    intervals = Intervals(*moments(unit_values, nearest), alpha, value_range, limit=limit)
     better, worse = (float(p[0]) for p in clusters_both(d, names, nearest))
     means = d[None] if names is None else cluster_means(d[None], names)
     count = None if names is None else unit_values.shape[1]

@@ -1,6 +1,6 @@
 // The compare page: the reader picks entries and conditions, and the tests run here on the scores of each image.
 import { pairedFigure } from "./paired.js";
-import { FEWEST, groupsOf, headToHead, numbersOf, pooled, tieGroups } from "./statistics.js";
+import { FEWEST, groupsOf, headToHead, judged, numbersOf, pooled, tieGroups } from "./statistics.js";
 
 const page = document.getElementById("compare");
 const [which, find, boxes, counted, facets, result] = ["which", "find", "entries", "counted", "conditions", "result"].map((id) => document.getElementById(id));
@@ -139,7 +139,7 @@ function tied(labels, scores, crossed, conditions) {
   const heading = element("h2", { textContent: "Tie groups" });
   if (!units) return [heading, element("p", { className: "note", textContent: `These entries have no ${index.unit} in common under any chosen condition, so they have no means that can be compared. Pick fewer.` })];
   const means = scores.map((vector) => mean(vector, common));
-  const beats = (i, j) => { const pair = i < j ? crossed[i][j] : crossed[j][i]; return pair !== null && (i < j ? pair.difference.low > 0 : pair.difference.high < 0); };
+  const beats = (i, j) => { const pair = i < j ? crossed[i][j] : crossed[j][i]; return pair !== null && (i < j ? pair.judgement.verdict > 0 : pair.judgement.verdict < 0); };
   const sign = index.better === "higher" ? -1 : 1;
   const groups = tieGroups(labels.map((_, i) => i).sort((a, b) => sign * (means[a] - means[b])), beats);
   const item = (i) => { const node = element("span", { textContent: `${brief(labels[i])} (${fixed(means[i], index.decimals)})` }); node.dataset.mean = means[i]; node.dataset.label = labels[i]; return node; };
@@ -161,7 +161,11 @@ async function show() {
   }
   const [beside, ...scores] = await Promise.all([sideBySide(labels), ...labels.map(vector)]);
   if (mine !== turn) return;
-  const crossed = labels.map((_, i) => labels.map((__, j) => (i < j ? headToHead(index, scores[i], scores[j], conditions, [i, j].some((k) => index.incomplete.includes(labels[k]))) : null)));
+  const some = conditions.length < index.conditions.length;
+  const crossed = labels.map((first, i) => labels.map((second, j) => {
+    const pair = i < j ? headToHead(index, scores[i], scores[j], conditions, [first, second].some((label) => index.incomplete.includes(label))) : null;
+    return pair && { ...pair, judgement: judged(index, first, second, pair.difference, some) };
+  }));
   const pairs = crossed.flatMap((row, i) => row.flatMap((pair, j) => (pair ? [{ first: labels[i], second: labels[j], pair, of: [i, j] }] : [])));
   const figures = pairs.slice(0, DRAWN).map(({ first, second, pair, of: [i, j] }) => pairedFigure(index, brief(first), brief(second), pair, pooled(index, scores[i], scores[j], conditions, [first, second].some((label) => index.incomplete.includes(label)))));
   result.replaceChildren(
@@ -172,13 +176,15 @@ async function show() {
     ...tied(labels, scores, crossed, conditions),
     element("h2", { textContent: "Pair by pair" }),
     table(labels, crossed),
-    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, the intervals of all pairs of entries cover at once with 95%, as on the page of the track; an entry is shown to be better where its interval is above 0. p is that of Wilcoxon's signed-rank test, one-sided, beside it corrected for ${several(index.pairs, "test")}: each entry against each other one.${byCluster()}` }),
+    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, the intervals of all pairs of entries cover at once with 95%, as on the page of the track; an entry is shown to be better where its interval is above 0.${narrower()} p is that of Wilcoxon's signed-rank test, one-sided, beside it corrected for ${several(index.pairs, "test")}: each entry against each other one.${byCluster()}` }),
     ...beside,
   );
 }
 
 const several = (n, what, more = `${what}s`) => `${n} ${n === 1 ? what : more}`;
 const source = () => (index.clusters.length ? index.cluster_unit || "source" : index.unit);
+/** Which intervals count before those of all pairs. */
+const narrower = () => (index.stated ? ` While all conditions are picked, what the ranking has asked counts before that: whether an entry is better than ${index.stated.name}, by intervals that hold for all entries against it at once, and whether a winner is better than each other entry.` : "");
 const byCluster = () => (index.clusters.length ? ` ${index.unit}s of one ${source()} are not independent: tests and intervals take each ${source()} as one, and need at least ${FEWEST} of them.`.replace(/ ./, (start) => start.toUpperCase()) : "");
 
 /** The table of all pairs; `crossed` as in `tied`. */
@@ -188,7 +194,7 @@ function table(labels, crossed) {
   for (let i = 0; i < labels.length; i++) for (let j = i + 1; j < labels.length; j++) {
     const pair = crossed[i][j];
     const cells = pair === null ? [`no ${index.unit} in common`, "", "", "", "", ""] : [
-      around(pair.difference, index.decimals), pair.effect.toFixed(2), both(pair.better), both(pair.worse),
+      around(pair.judgement.difference, index.decimals), pair.effect.toFixed(2), both(pair.better), both(pair.worse),
       pair.clusters === null ? String(pair.n) : `${pair.n} of ${pair.clusters} ${source()}${pair.clusters === 1 ? "" : "s"}`, `${pair.ahead} of ${pair.met}`];
     const row = element("tr", {}, element("th", { scope: "row", textContent: brief(labels[i]) }), ...[brief(labels[j]), ...cells].map((textContent) => element("td", { textContent })));
     if (pair !== null) row.dataset.raw = JSON.stringify(pair);

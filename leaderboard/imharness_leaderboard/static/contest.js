@@ -258,7 +258,7 @@ async function standing(rows, facts, measures, breath) {
   const others = candidates.filter((label) => label !== first);
   const near = [...others, ...rivals].filter((label) => !main.alone(first, label) && !(main.interval(first, label).low > 0));
   near.sort((a, b) => main.interval(first, a).value - main.interval(first, b).value);
-  const [measure, other] = further.flatMap((judge, y) => [...others, facts.baseline].filter((label) => judge.interval(label, first).low > 0).map((label) => [y + 1, label]))[0] ?? [0, ""];
+  const [measure, other] = further.flatMap((judge, y) => [...others, facts.baseline].filter((label) => judge.interval(label, first).low > 0 && main.interval(first, label).value > 0).map((label) => [y + 1, label]))[0] ?? [0, ""];
   const one = Boolean(rivals.length || others.length) && !near.length && !measure;
   // Of two candidates Hsu's comparison is the easier one: whoever is not separated from the first stays in the set.
   const ahead = (a, b) => main.interval(a, b).low > 0 || (!near.includes(b) && main.interval(a, b, 2 * facts.best_alpha).low > 0);

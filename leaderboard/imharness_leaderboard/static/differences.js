@@ -1,6 +1,6 @@
 // How far each entry of a comparison is ahead of each other one, for rankings of thousands of entries: what depends on one
 // entry is computed once, each pair once, and work that takes long lets the page answer in between.
-import { around, groupsOf, shownAlone, within } from "./statistics.js";
+import { around, groupsOf, resolution, shownAlone, within } from "./statistics.js";
 
 const SLICE = 40; // ms of work before the page may answer
 const NONE = { value: NaN, half: NaN, low: NaN, high: NaN };
@@ -21,7 +21,7 @@ export class Stopped extends Error {}
 /** The differences of all pairs of entries of a comparison over some conditions; each is computed when it is first asked for. */
 export class Pairs {
   constructor(index, vectors, conditions) {
-    Object.assign(this, { index, vectors, size: index.units.length, groups: groupsOf(index, conditions), worsts: new Map() });
+    Object.assign(this, { index, vectors, size: index.units.length, groups: groupsOf(index, conditions), worsts: new Map(), resolutions: new Map() });
     const n = index.entries.length, names = index.clusters, positions = new Map();
     this.codes = Int32Array.from({ length: this.size }, (_, unit) => {
       const name = names.length ? names[unit] : unit;
@@ -66,11 +66,21 @@ export class Pairs {
 
   /** The advantage of entry a over entry b with an interval of two-sided level alpha, computed anew. */
   compute(a, b, alpha) {
-    return this.gather(a, b) ? around(this.sums, this.sizes, { alpha, value_range: this.index.value_range, limit: this.index.limit }) : NONE;
+    return this.gather(a, b) ? around(this.sums, this.sizes, { alpha, value_range: this.index.value_range, limit: this.index.limit, nearest: this.nearest(a, b) }) : NONE;
   }
 
   /** Is entry a shown to be better than entry b, if no other pair is tested? See imharness.statistics.against_one. */
-  alone(a, b) { return this.gather(a, b) && shownAlone(this.sums, this.sizes, this.index.value_range); }
+  alone(a, b) { return this.gather(a, b) && shownAlone(this.sums, this.sizes, this.index.value_range, this.nearest(a, b)); }
+
+  /** How near two differences of two entries are that rounding may part. */
+  nearest(...pair) {
+    for (const e of pair) if (!this.resolutions.has(e)) {
+      let largest = 0;
+      for (const score of this.vectors[e]) if (Number.isFinite(score)) largest = Math.max(largest, Math.abs(score));
+      this.resolutions.set(e, resolution(this.vectors[e].constructor, largest));
+    }
+    return Math.max(...pair.map((e) => this.resolutions.get(e)));
+  }
 
   /**
    * Fill `sums` and `sizes`, by cluster, with the weighted advantages of entry a over entry b and with the weights, and return

@@ -31,17 +31,17 @@ function ticks(low, high) {
 }
 
 /** What is seen, in a sentence: on how many units the first is ahead, by how much, and whether that is shown. */
-function sentence(index, first, second, { difference: { value, low, high } }, points, unit) {
+function sentence(index, first, second, { judgement: { verdict, difference: { value, low, high } } }, points, unit) {
   const ahead = points.filter((point) => point.value > 0).length, behind = points.filter((point) => point.value < 0).length;
   const mean = `${fixed(value, index.decimals)}${Number.isFinite(low) ? ` [${fixed(low, index.decimals)}, ${fixed(high, index.decimals)}]` : ""}`;
-  const verdict = low > 0 ? `${first} is shown to be better than ${second}` : high < 0 ? `${second} is shown to be better than ${first}` : `${first} is not separated from ${second}`;
-  return `${verdict}. ${first} is ahead on ${ahead} and behind on ${behind} of ${several(points.length, unit)}, by ${mean} on average.`;
+  const words = verdict > 0 ? `${first} is shown to be better than ${second}` : verdict < 0 ? `${second} is shown to be better than ${first}` : `${first} is not separated from ${second}`;
+  return `${words}. ${first} is ahead on ${ahead} and behind on ${behind} of ${several(points.length, unit)}, by ${mean} on average.`;
 }
 
 /** A figure of a pair: a dot for each unit, the mean with its interval above them, the numbers as a file below. */
 export function pairedFigure(index, first, second, pair, pooledPair) {
   const unit = index.clusters.length ? index.cluster_unit || "source" : index.unit;
-  const points = pointsOf(index, pooledPair), { value, low, high } = pair.difference;
+  const points = pointsOf(index, pooledPair), { value, low, high } = pair.judgement.difference;
   const ends = [0, value, low, high, ...points.map((point) => point.value)].filter(Number.isFinite);
   const room = 0.04 * (Math.max(...ends) - Math.min(...ends)) || 0.5;
   const least = Math.min(...ends) - room, most = Math.max(...ends) + room;
@@ -70,7 +70,7 @@ export function pairedFigure(index, first, second, pair, pooledPair) {
   const figure = Object.assign(document.createElement("figure"), { className: "pair" });
   const head = Object.assign(document.createElement("figcaption"), {});
   head.append(Object.assign(document.createElement("strong"), { textContent: sentence(index, first, second, pair, points, unit) }));
-  const note = Object.assign(document.createElement("p"), { className: "small", textContent: `Each dot is a ${unit}: the advantage of the first in ${index.measure}. Above: the mean with its simultaneous 95% interval. Source: ${index.pool}. ` });
+  const note = Object.assign(document.createElement("p"), { className: "small", textContent: `Each dot is a ${unit}: the advantage of the first in ${index.measure}. Above: the mean with its 95% interval, which holds ${pair.judgement.holds}. Source: ${index.pool}. ` });
   note.append(Object.assign(document.createElement("a"), { textContent: "Numbers (CSV)", download: "paired.csv", href: URL.createObjectURL(new Blob([table(index, first, second, points, unit)], { type: "text/csv" })) }));
   figure.append(head, drawing, note);
   return figure;

@@ -194,8 +194,8 @@ function quantile(share, freedom) {
 /** The interval value ± half, cut at ± `limit`, which the mean cannot exceed; null where it can be any number. */
 export function within(value, half, limit) { return { value, half, low: Math.max(value - half, -(limit ?? Infinity)), high: Math.min(value + half, limit ?? Infinity) }; }
 
-/** The mean of clusters, from sums and weights of each, with the interval of two-sided level alpha; ends are NaN with fewer than FEWEST clusters. */
-export function around(sums, sizes, { alpha, value_range, limit }) {
+/** The mean of clusters, from sums and weights of each, with the interval of two-sided level alpha; ends are NaN with fewer than FEWEST clusters. Clusters that vary by at most `nearest` vary by rounding alone. */
+export function around(sums, sizes, { alpha, value_range, limit, nearest = 0 }) {
   const terms = contributions(sums, sizes), k = terms.length, value = mean(terms);
   let farthest = 0, largest = 0, squares = 0;
   for (let i = 0; i < k; i++) {
@@ -205,7 +205,7 @@ export function around(sums, sizes, { alpha, value_range, limit }) {
     squares += off * off;
   }
   const error = Math.sqrt(squares / (k * (k - 1)));
-  const half = k < FEWEST ? NaN : farthest <= 1e-9 * largest || error === 0 ? (1 - (alpha / 2) ** (1 / k)) * (value_range + Math.abs(value)) : quantile(alpha / 2, k - 1) * error;
+  const half = k < FEWEST ? NaN : farthest <= Math.max(1e-9 * largest, nearest) || error === 0 ? (1 - (alpha / 2) ** (1 / k)) * (value_range + Math.abs(value)) : quantile(alpha / 2, k - 1) * error;
   return { ...within(value, half, limit), clusters: k };
 }
 
@@ -243,7 +243,7 @@ export function nestedInterval(values, groups, strata) {
 }
 
 const momentOf = (terms, value, power) => mean(terms.map((x) => (x - value) ** power));
-const varies = (terms, value) => Math.sqrt(momentOf(terms, value, 2)) > 1e-9 * Math.max(...terms.map(Math.abs));
+const varies = (terms, value, nearest = 0) => Math.max(...terms.map((x) => Math.abs(x - value))) > Math.max(1e-9 * Math.max(...terms.map(Math.abs)), nearest);
 
 /** A function: t -> the end of Hall's interval of a mean, which corrects for skewness. `sure`: only skewness beyond its standard error counts. */
 function skewedEnd(terms, value, sure = false) {
@@ -256,10 +256,10 @@ function skewedEnd(terms, value, sure = false) {
 }
 
 /** Is a mean shown to be above 0 at the two-sided level of 5 %, if nothing else is tested? As in imharness.statistics.against_one. */
-export function shownAlone(sums, sizes, value_range) {
-  const plain = around(sums, sizes, { alpha: 1 - LEVEL, value_range }), terms = contributions(sums, sizes);
+export function shownAlone(sums, sizes, value_range, nearest = 0) {
+  const plain = around(sums, sizes, { alpha: 1 - LEVEL, value_range, nearest }), terms = contributions(sums, sizes);
   if (!(plain.low > 0)) return false;
-  return !varies(terms, plain.value) || skewedEnd(terms, plain.value, true)(quantile((1 - LEVEL) / 2, terms.length - 1)) > 0;
+  return !varies(terms, plain.value, nearest) || skewedEnd(terms, plain.value, true)(quantile((1 - LEVEL) / 2, terms.length - 1)) > 0;
 }
 
 /** Groups of conditions of which the worst one counts: those that differ in the facets `index.over` alone; without such facets, each condition is a group. */
@@ -316,8 +316,31 @@ export function headToHead(index, first, second, conditions, alike = false) {
   return {
     n: values.length, clusters: names && new Set(names).size, ahead, met,
     better: clustersGreater(values, names, nearest), worse: clustersGreater(values.map((d) => -d), names, nearest),
-    difference: interval(values, names, weights, { alpha: index.pairwise_alpha, value_range: index.value_range, limit: index.limit }), effect: rankBiserial(clusterMeans(values, names), nearest),
+    difference: interval(values, names, weights, { alpha: index.pairwise_alpha, value_range: index.value_range, limit: index.limit, nearest }), effect: rankBiserial(clusterMeans(values, names), nearest),
   };
+}
+
+const SIGNS = { better: 1, undecided: 0, worse: -1 };
+
+/**
+ * Which of two entries is better: 1 the first, -1 the second, 0 if that is not shown; by which interval of the difference,
+ * and for whom that holds. What the ranking of this comparison says counts, as in imharness.compare; without it, or where
+ * `some` conditions alone are chosen, the interval of all pairs.
+ */
+export function judged(index, first, second, difference, some = false) {
+  const { low, high } = difference, ranking = some ? null : index.stated;
+  const plainly = { verdict: low > 0 ? 1 : high < 0 ? -1 : 0, difference, holds: "for all pairs of entries at once" };
+  if (!ranking) return plainly;
+  for (const [entry, plain, sign] of [[first, second, 1], [second, first, -1]]) {
+    const against = plain === ranking.baseline ? ranking.against[entry] : undefined;
+    if (!against) continue;
+    const ends = against.low === null ? {} : sign > 0 ? { low: against.low, high: against.high } : { low: -against.high, high: -against.low };
+    return { verdict: sign * SIGNS[against.verdict], difference: { ...difference, ...ends }, holds: `for all entries against ${ranking.name} at once` };
+  }
+  const of = first === ranking.winner ? second : second === ranking.winner ? first : null;
+  if (of === null || !ranking.rivals.includes(of)) return plainly;
+  const ends = first === ranking.winner ? { low: Math.max(low, 0) } : { high: Math.min(high, 0) };
+  return { verdict: first === ranking.winner ? 1 : -1, difference: { ...difference, ...ends }, holds: "for the winner against each other entry by itself" };
 }
 
 /** Groups of entries: the first one has the best entry and all that it does not beat; then the same of the rest. */
