@@ -111,7 +111,10 @@ def tex(text: str) -> str:
 
 
 def bibtex(leaderboard: Leaderboard, release: str, *, row: str = "", author: str = "", version: str = "") -> str:
-    """Return the BibTeX entry of a track's leaderboard, or of a row of it; `version` is that of the row's numbers."""
+    """Return the BibTeX entry of a track's leaderboard, or of its row with a label.
+
+    `release`: name of the release, "" before one. `version`: that of the row's numbers.
+    """
     words = (NAME, leaderboard.title, brief(row), leaderboard.finished[:4])
     key = "-".join(slug for slug in (re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words) if slug)
     about = [_upper(named(release)), f"profile {leaderboard.profile}, seed {leaderboard.seed}"]
@@ -199,7 +202,7 @@ def _entry(form: str, key: str, fields: dict[str, str]) -> str:
 
 
 def _plain(url: str) -> str:
-    """Return a web address that neither BibTeX nor a reader can mistake; empty for anything else."""
+    """Return a web address if it has only characters that are safe in BibTeX and in pages; "" for anything else."""
     return url if re.fullmatch(r"https?://[A-Za-z0-9./_~?=&:+,;@%#-]+", url) else ""
 
 

@@ -26,7 +26,7 @@ KINDS: Mapping[Kind, str] = {
 
 
 class TierView(NamedTuple):
-    """The sentences of a tier: how many there are, and those that are shown, by what they are about."""
+    """A tier's findings: how many `sentences` there are, and the shown ones, each group a title and its sentences."""
 
     tier: Tier
     sentences: int

@@ -26,7 +26,10 @@ LARGEST = 4096
 
 @dataclass(frozen=True)
 class GalleryExample:
-    """An example whose images are files of the site: the address of each panel's file, and the size in px."""
+    """An example of the gallery whose images are files of the site.
+
+    `files`: the address of each panel's image; `width`, `height`: of an image, px.
+    """
 
     example: Example
     files: tuple[str, ...]

@@ -68,6 +68,7 @@ def bounds(network: nn.Module, data: ImageSet, device: torch.device) -> tuple[fl
 
 
 def _quality(network: nn.Module, data: Mapping[str, ImageSet], device: torch.device) -> dict[str, float]:
+    """Return the number of images and the SROCC on each data set, for the model card."""
     figures: dict[str, float] = {}
     for role, images in data.items():
         pixels, labels = _tensors(images, device)
@@ -79,6 +80,7 @@ def _quality(network: nn.Module, data: Mapping[str, ImageSet], device: torch.dev
 def _tensors(
     images: ImageSet, device: torch.device, only: np.ndarray | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the images of a set and their labels; `only`: a mask of the images to return."""
     positions = list(range(len(images))) if only is None else np.flatnonzero(only).tolist()
     labels = torch.from_numpy(np.asarray(images.columns["mos"], dtype=np.float32)[positions])
     return images.load(positions).to(device, memory_format=torch.channels_last), labels.to(device)

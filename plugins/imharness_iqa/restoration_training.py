@@ -31,7 +31,7 @@ class CropTraining(WeightTraining):
     """The least gain, in dB."""
 
     def datasets(self) -> Mapping[str, str]:
-        """Return clean crops of the ladder's two halves; they share no photograph."""
+        """Return clean crops of both splits of the severity ladder, which share no photograph."""
         return {"train": TRAIN, "test": TEST}
 
     @abstractmethod
@@ -44,7 +44,7 @@ class CropTraining(WeightTraining):
 
     @abstractmethod
     def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
-        """Return damaged images and the network's restorations, both of the clean images' shape."""
+        """Return damaged images and the network's restorations of them, both in the shape of the clean images."""
 
     @torch.no_grad()
     def gain(self, network: nn.Module, crops: ImageSet) -> tuple[float, float]:

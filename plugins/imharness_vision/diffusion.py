@@ -18,7 +18,11 @@ Denoiser = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Schedule:
-    """The noise of each step; step t of 0, 1, ... T - 1 has the variance ``betas[t]``."""
+    """The noise of each step; step t of 0, 1, ... T - 1 adds noise of variance ``betas[t]``.
+
+    All attributes are float64 ``(T,)``: `alpha_bar` is the share of the image's variance that is left after each step;
+    `variance`, `from_image` and `from_noisy` are variance and factors of the reverse step (equations 6 and 7).
+    """
 
     def __init__(self, betas: torch.Tensor) -> None:
         self.betas = betas.double()
@@ -44,7 +48,10 @@ class Schedule:
         return ((noisy - math.sqrt(1 - retained) * noise) / math.sqrt(retained)).clamp(-1, 1)
 
     def back(self, denoiser: Denoiser, x: torch.Tensor, step: int, draw: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Return a draw of the images one step earlier; the last step adds no noise."""
+        """Return a draw of the images one step earlier; step 0, the last one, adds no noise.
+
+        `draw`: returns standard normal noise of the shape of `x`.
+        """
         answer = denoiser(x, torch.full((len(x),), step, device=x.device))
         noise, spread = answer[:, : x.shape[1]], answer[:, x.shape[1] :]
         mean = float(self.from_image[step]) * self.image(x, step, noise) + float(self.from_noisy[step]) * x

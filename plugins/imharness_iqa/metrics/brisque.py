@@ -105,16 +105,20 @@ def _features(grey: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
 
 
 def _of_scale(x: torch.Tensor) -> torch.Tensor:
-    """Return ``(N, 18)``: the fit of the image and of its products with four neighbours, zero beyond the border."""
+    """Return ``(N, 18)``: numbers of the fitted distributions of one scale.
+
+    There are 2 of the normalised image ``(N, H, W)``, and 4 of its product with each of four neighbours, which are zero
+    beyond the border.
+    """
     height, width = x.shape[1:]
-    shape, left_spread, right = asymmetric_fit(x.flatten(1))
-    numbers = [shape, (left_spread.square() + right.square()) / 2]
+    shape, left_spread, right_spread = asymmetric_fit(x.flatten(1))
+    numbers = [shape, (left_spread.square() + right_spread.square()) / 2]
     padded = F.pad(x, [1] * 4)
     for down, across in (*NEIGHBOURS[:3], (-1, 1)):
         other = padded[:, 1 + down : 1 + down + height, 1 + across : 1 + across + width]
-        shape, left_spread, right = asymmetric_fit((x * other).flatten(1))
-        mean = (right - left_spread) * gamma_ratio(shape, 2, 1) * gamma_ratio(shape, 1, 3).sqrt()
-        numbers += [shape, mean, left_spread.square(), right.square()]
+        shape, left_spread, right_spread = asymmetric_fit((x * other).flatten(1))
+        mean = (right_spread - left_spread) * gamma_ratio(shape, 2, 1) * gamma_ratio(shape, 1, 3).sqrt()
+        numbers += [shape, mean, left_spread.square(), right_spread.square()]
     return torch.stack(numbers, dim=1)
 
 

@@ -82,15 +82,18 @@ def _features(luminance: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
 
 
 def _of_blocks(blocks: torch.Tensor) -> torch.Tensor:
-    """Return ``(N, blocks, 18)``: the fit of the block and of its products with four neighbours."""
-    shape, left_spread, right = asymmetric_fit(blocks.flatten(2))
+    """Return ``(N, blocks, 18)``: numbers of the fitted distributions of blocks ``(N, blocks, H, W)``.
+
+    There are 2 of the block, and 4 of its product with each of four neighbours.
+    """
+    shape, left_spread, right_spread = asymmetric_fit(blocks.flatten(2))
     scale = gamma_ratio(shape, 1, 3).sqrt()
-    numbers = [shape, (left_spread + right) / 2 * scale]
+    numbers = [shape, (left_spread + right_spread) / 2 * scale]
     for shift in NEIGHBOURS:
-        shape, left_spread, right = asymmetric_fit((blocks * blocks.roll(shift, (2, 3))).flatten(2))
+        shape, left_spread, right_spread = asymmetric_fit((blocks * blocks.roll(shift, (2, 3))).flatten(2))
         scale = gamma_ratio(shape, 1, 3).sqrt()
-        mean = (right - left_spread) * scale * gamma_ratio(shape, 2, 1)
-        numbers += [shape, mean, left_spread * scale, right * scale]
+        mean = (right_spread - left_spread) * scale * gamma_ratio(shape, 2, 1)
+        numbers += [shape, mean, left_spread * scale, right_spread * scale]
     return torch.stack(numbers, dim=2)
 
 

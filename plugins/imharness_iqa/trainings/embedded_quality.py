@@ -18,7 +18,7 @@ class _QualityTraining(WeightTraining):
     fresh: ClassVar[type[nn.Module]]
 
     def datasets(self) -> Mapping[str, str]:
-        """Return the ladder's two halves; they share no photograph."""
+        """Return both splits of the severity ladder, which share no photograph."""
         return {"train": TRAIN, "test": TEST}
 
     def build(self, device: torch.device) -> Train:
