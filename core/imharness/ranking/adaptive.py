@@ -1,4 +1,7 @@
-"""What changes when attackers know an entry: how far its measure moves, and whether the worst attack breaks it."""
+"""What changes when attackers know an entry: by how much its measure changes, and whether the worst attack breaks it.
+
+All intervals are simultaneous over the entries that are asked about.
+"""
 
 from __future__ import annotations
 
@@ -13,57 +16,68 @@ from imharness.statistics.differences import contributions
 from imharness.statistics.means import means
 
 HALF = 0.5
-"""An attack breaks an entry if it leaves less than this share of what the entry seems to protect."""
+"""An attack breaks an entry if it leaves less than this share of the protection that the entry seems to give."""
 
 
 def moved(rules: Contest, entries: Sequence[int]) -> Mapping[int, Moved]:
-    """Return how far knowledge moves each entry, over the attacks that were run both ways; intervals hold at once."""
+    """Return entry -> how its measure changes once attackers know it, over the attacks that were run both ways.
+
+    An entry is missing where no unit has a number from both kinds of attackers.
+    """
     before, after = (rules.sign * rules.against[aware] for aware in (False, True))
-    able = [i for i in entries if not np.isnan(after[i] - before[i]).all()]
-    unit_values = _parts(rules, (after - before)[able])
-    intervals = means(unit_values, len(able))
+    with_both = [i for i in entries if not np.isnan(after[i] - before[i]).all()]
+    unit_values = _by_independent_unit(rules, (after - before)[with_both])
+    intervals = means(unit_values, len(with_both))
     return {
         i: Moved(
             before=_mean(rules, np.where(np.isnan(after[i]), np.nan, before[i])),
             after=_mean(rules, np.where(np.isnan(before[i]), np.nan, after[i])),
             change=measured(intervals, at),
             alpha=intervals.alpha,
-            contributions=_known(unit_values[at]),
+            contributions=_without_nan(unit_values[at]),
         )
-        for at, i in enumerate(able)
+        for at, i in enumerate(with_both)
     }
 
 
 def broken(rules: Contest, entries: Sequence[int]) -> Mapping[int, Broken]:
-    """Return what the worst attack leaves of each entry's advantage over no defense; intervals hold at once."""
+    """Return entry -> how much of its advantage over no defense the worst attack leaves.
+
+    `seems` is the advantage against attackers who do not know the entry, `holds` the one under the worst attack, and
+    `rest` is ``holds - HALF * seems``. The entry is broken if `seems` is shown to be above 0 and `rest` below 0.
+    """
     if rules.undefended not in rules.scores.entries:
         return {}
     plain, unaware = rules.scores.entries.index(rules.undefended), rules.against[False]
     seems, holds = unaware - unaware[plain], rules.worst - rules.worst[plain]
-    able = [i for i in entries if i != plain and not np.isnan(seems[i] + holds[i]).all()]
     rest = holds - HALF * seems
-    unit_values = _parts(rules, np.concatenate([seems[able], rest[able]]))
+    with_both = [i for i in entries if i != plain and not np.isnan(seems[i] + holds[i]).all()]
+    # The first intervals are those of `seems`, one for each entry; those of `rest` follow in the same order.
+    unit_values = _by_independent_unit(rules, np.concatenate([seems[with_both], rest[with_both]]))
     intervals = means(unit_values, 2 * len(entries))
     results = {}
-    for at, i in enumerate(able):
-        is_broken = bool(intervals.above[at] and intervals.below[len(able) + at])
+    for at_seems, i in enumerate(with_both):
+        at_rest = len(with_both) + at_seems
+        is_broken = bool(intervals.above[at_seems] and intervals.below[at_rest])
         results[i] = Broken(
-            seems=measured(intervals, at),
+            seems=measured(intervals, at_seems),
             holds=_mean(rules, holds[i]),
-            rest=measured(intervals, len(able) + at),
+            rest=measured(intervals, at_rest),
             attack=next(iter(rules.broken_by(i)), "") if is_broken else "",
-            contributions=(_known(unit_values[at]), _known(unit_values[len(able) + at])),
+            contributions=(_without_nan(unit_values[at_seems]), _without_nan(unit_values[at_rest])),
         )
     return results
 
 
-def _parts(rules: Contest, rows: Floats) -> list[Floats]:
+def _by_independent_unit(rules: Contest, rows: Floats) -> list[Floats]:
+    """Return what each independent unit adds to the mean of each row ``(rows, units)``: one array ``(k,)`` a row."""
     return list(contributions(rows, rules.clusters, rules.weights)) if len(rows) else []
 
 
-def _known(unit_values: Floats) -> tuple[float, ...]:
+def _without_nan(unit_values: Floats) -> tuple[float, ...]:
     return tuple(unit_values[~np.isnan(unit_values)].tolist())
 
 
 def _mean(rules: Contest, numbers: Floats) -> float:
+    """Return the mean of numbers ``(units,)`` over independent units, weighted as the contest weights them."""
     return float(np.nanmean(contributions(numbers[None], rules.clusters, rules.weights)))

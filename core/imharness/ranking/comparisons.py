@@ -1,4 +1,7 @@
-"""What a table shows of a comparison: the entries that are not shown to be worse than the best, and means of units."""
+"""What a table shows of a comparison: the entries that are not shown to be worse than the best, and means of units.
+
+A comparison holds the numbers of all entries on the same units, see `imharness.results.comparisons`.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,43 @@ Floats = npt.NDArray[np.floating]
 
 
 def not_worse(comparison: Comparison, numbers: Floats, best: str, ranking: Ranking | None = None) -> tuple[str, ...]:
-    """Return the other entries that the best one is not shown to be better than; who shares no unit with it is one.
+    """Return the other entries that the best one is not shown to be better than.
 
-    What a ranking by this comparison says of a pair counts; intervals of all pairs decide about the others.
+    An entry that shares no unit with the best one is among them. Where a ranking by this comparison states which of the
+    two is better, that statement counts; for all others the simultaneous intervals of all pairs decide.
+
+    Args:
+        comparison: the comparison behind a column.
+        numbers: its numbers, ``(entries, total)``.
+        best: the label of the best entry.
+        ranking: the ranking of the table, if it is one.
     """
     intervals, i = pairwise_intervals(comparison, numbers), comparison.entries.index(best)
-    by_pairs = {label: best if intervals.better[i, j] else "" for j, label in enumerate(comparison.entries) if j != i}
-    if ranking and ranking.comparison == comparison.id:
-        by_pairs |= {label: verdict for label in by_pairs if (verdict := ranking.stated(best, label)) is not None}
-    return tuple(label for label, better in by_pairs.items() if better != best)
+    remaining = []
+    for j, label in enumerate(comparison.entries):
+        if j == i:
+            continue
+        shown_better = bool(intervals.better[i, j])
+        if ranking and ranking.comparison == comparison.id:
+            stated_better = ranking.stated(best, label)
+            shown_better = shown_better if stated_better is None else stated_better == best
+        if not shown_better:
+            remaining.append(label)
+    return tuple(remaining)
 
 
 def unit_means(
     comparison: Comparison, numbers: npt.NDArray[np.floating], where: Places | None = None
 ) -> npt.NDArray[np.float64]:
-    """Return ``(k, units)`` of ``(k, total)``: each unit's mean over the conditions that have a number, or NaN."""
-    starts, (sets, names, _) = comparison.starts(), where or places(comparison)
-    total, count = np.zeros((2, len(numbers), len(names)))
-    for (start, end), condition in zip(itertools.pairwise(starts), comparison.conditions, strict=True):
-        block, at = numbers[:, start:end].astype(np.float64), sets[condition.units]
+    """Return each unit's mean over the conditions in which it has a number, or NaN: ``(k, units)``.
+
+    `numbers` ``(k, total)``: rows in which the numbers of all conditions follow each other. `where`: what `places`
+    returns for the comparison, if that is known already.
+    """
+    layout = where or places(comparison)
+    total, count = np.zeros((2, len(numbers), len(layout.names)))
+    for (start, end), condition in zip(itertools.pairwise(comparison.starts()), comparison.conditions, strict=True):
+        block, at = numbers[:, start:end].astype(np.float64), layout.sets[condition.units]
         present = ~np.isnan(block)
         total[:, at] += np.where(present, block, 0)
         count[:, at] += present

@@ -1,8 +1,10 @@
-"""Who wins: the worst case over everything tried, beside what it costs, with intervals of ranks.
+"""Who wins: ranks entries by their protection under the worst attack, shows what each costs, and gives intervals.
 
-Of every unit the worst outcome over all attacks counts. Entries are compared on the settings that they share, and
-units are resampled by what they come from. Controls, and entries that cannot win, are measured but have no rank. Three
-questions are answered, see `imharness.ranking.standing`.
+Of every unit the worst outcome over all attacks counts. Entries are compared on the settings that they share, and whole
+clusters of units are resampled, such as all images of a photograph. Controls, and entries that cannot win, are measured
+but have no rank. Three questions are answered, see `imharness.ranking.standing`.
+
+In this file an entry is named by its position i in ``rules.scores.entries``; "plain" is the entry without a defense.
 """
 
 from __future__ import annotations
@@ -43,41 +45,59 @@ LINE = "controls have no rank"
 
 
 def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, note: str = "") -> TrackReport:
-    """Return the ranking, its table, and the comparison behind it."""
+    """Return the ranking, its table, and the comparisons behind it, of all that a track hands in as `rules`.
+
+    `id`, `title`, `caption`, `note`: of the table. `entry`: what a row is, such as "defense".
+    """
     rules = rules.on_common_units()
     entries = rules.scores.entries
-    coverage = [rules.coverage(i) for i in range(len(entries))]
     worst = rules.worst
+    coverage = [rules.coverage(i) for i in range(len(entries))]
     complete = [i for i, share in enumerate(coverage) if share == 1.0 and not np.isnan(worst[i]).all()]
-    lacking = [label for i, label in enumerate(entries) if i not in complete]
-    paired = _paired(rules, rules.scores.subset(rules.settings), rules.protection, "worst", id, entry, lacking)
-    beside = [
-        _paired(rules, one.scores, one.protection, one.protection.key, "", entry, lacking)
-        for one in rules.secondary_measures
-    ]
-    able = [_can_separate(rules, *both) for both in zip(rules.secondary_measures, beside, strict=True)]
-    others = [one for one, can in zip(beside, able, strict=True) if can]
-    unable_labels = [m.protection.label for m, can in zip(rules.secondary_measures, able, strict=True) if not can]
-    rules = replace(rules, secondary_measures=[*itertools.compress(rules.secondary_measures, able)])
-    pairs = [aligned(one.differences, one.entries, entries) for one in (paired, *others)]
-    values = [_values(rules, i, coverage[i], worst[i]) for i in range(len(entries))]
-    gate, worth = _gate(rules, values)
-    means = np.array([number(cells["worst"]) if i in complete else np.nan for i, cells in enumerate(values)])
-    over, near = pairs[0].value, resolution(paired.numbers).max(initial=0.0)
-    ahead = front(means * rules.sign, worth, np.where(np.abs(over) > near, over, 0.0 * over))
-    answers = kept(rules.gates, entries, rules.undefended)
+    incomplete_labels = [label for i, label in enumerate(entries) if i not in complete]
     contenders = [i for i in complete if entries[i] not in rules.controls]
-    steps, breaks = moved(rules, contenders), broken(rules, contenders)
+
+    # Comparisons by the measure of the ranking and by each secondary measure. A secondary measure by which these data
+    # could not show anything decides nothing.
+    paired = _paired(
+        rules, rules.scores.subset(rules.settings), rules.protection, "worst", id, entry, incomplete_labels
+    )
+    secondary = [
+        _paired(rules, measure.scores, measure.protection, measure.protection.key, "", entry, incomplete_labels)
+        for measure in rules.secondary_measures
+    ]
+    can_decide = [
+        _can_separate(rules, measure, comparison)
+        for measure, comparison in zip(rules.secondary_measures, secondary, strict=True)
+    ]
+    deciding = [paired, *itertools.compress(secondary, can_decide)]
+    undeciding_labels = [
+        measure.protection.label for measure, can in zip(rules.secondary_measures, can_decide, strict=True) if not can
+    ]
+    rules = replace(rules, secondary_measures=[*itertools.compress(rules.secondary_measures, can_decide)])
+    pairs = [aligned(comparison.differences, comparison.entries, entries) for comparison in deciding]
+
+    # The Pareto front of protection and utility. A lead that is no larger than rounding counts as none.
+    values = [_values(rules, i, coverage[i], worst[i]) for i in range(len(entries))]
+    least_utility, utilities = _gate(rules, values)
+    protections = np.array([number(cells["worst"]) if i in complete else np.nan for i, cells in enumerate(values)])
+    leads, rounding = pairs[0].value, resolution(paired.numbers).max(initial=0.0)
+    leads = np.where(np.abs(leads) > rounding, leads, 0.0 * leads)  # 0 times NaN is NaN
+    on_front = front(protections * rules.sign, utilities, leads)
+
+    # What the ranking states about each entry: first what follows from the entry alone, then what from comparisons.
+    answers = kept(rules.gates, entries, rules.undefended)
+    changes_by_knowledge, breaks = moved(rules, contenders), broken(rules, contenders)
     places = {
         label: Place(
             control=rules.controls.get(label, ""),
             complete=i in complete,
-            front=bool(ahead[i]),
+            front=bool(on_front[i]),
             gate=state_of(answers[label]),
             gate_numbers=answers[label],
             broken_by=rules.broken_by(i),
             flags=rules.flags.get(label, ()),
-            moved=steps.get(i),
+            moved=changes_by_knowledge.get(i),
             broken=breaks.get(i),
         )
         for i, label in enumerate(entries)
@@ -85,13 +105,18 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     standing = _standing(rules, paired, pairs, places, contenders)
     tests = _wilcoxon(standing, contenders)
     for i, label in enumerate(entries):
-        about = {"needed": _needed(pairs[0], i, standing.candidates), "against": _against_none(standing, tests, i)}
-        places[label] = places[label].model_copy(update=about)
+        compared_facts = {
+            "needed": _needed(pairs[0], i, standing.candidates),
+            "against": _against_none(standing, tests, i),
+        }
+        places[label] = places[label].model_copy(update=compared_facts)
         values[i] |= _placed(rules, standing, places[label], i)
+
+    # The table.
     specs = columns_of(rules)
     unsorted = [Row(label=label, values=cells) for label, cells in zip(entries, values, strict=True)]
     rows = in_order(unsorted, places, *specs[:2])
-    notes = (note, turned(rows, specs[1]), _tried_further(places), _decides_nothing(rules, unable_labels))
+    notes = (note, turned(rows, specs[1]), _tried_further(places), _decides_nothing(rules, undeciding_labels))
     table = Table(
         id=id,
         title=title,
@@ -102,6 +127,8 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         ranked_by="rank",
         note=" ".join(filter(None, notes)),
     )
+
+    # The headlines of the ranking and of each entry, which need the values of the table.
     row_values = {row.label: row.values for row in table.rows}
     outcome, claim = headline_of(rules, entry, standing, places, row_values)
     for i, label in enumerate(entries):
@@ -117,7 +144,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         unaware=rules.unaware,
         balanced=rules.balanced,
         alike=rules.same,
-        secondary_measures=tuple(one.id for one in (paired, *others)),
+        secondary_measures=tuple(comparison.id for comparison in deciding),
         against_alphas=standing.against.alphas if standing.against is not None else (BETTER, WORSE),
         best_alpha=standing.best_alpha,
         matched={control: label for control, label in rules.matched.items() if control in entries},
@@ -129,7 +156,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         undefended=rules.undefended,
         baseline=rules.compared_with,
         baseline_name=rules.baseline_name,
-        gate=None if np.isnan(gate) else _way(rules) * gate,
+        gate=None if np.isnan(least_utility) else _direction(rules) * least_utility,
         share=rules.share,
         places=places,
         first="" if standing.first is None else entries[standing.first],
@@ -142,25 +169,27 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         findings=findings_of(rules, standing, places, row_values),
         proxies=rules.proxies,
     )
-    return TrackReport([table], [paired, *beside], rankings=[ranking])
+    return TrackReport([table], [paired, *secondary], rankings=[ranking])
 
 
 def _can_separate(rules: Contest, measure: SecondaryMeasure, paired: PairedScores) -> bool:
-    """Say whether a further measure, with these data, could show an entry with the best possible number to be better
-    than no defense. If not, it is no measure of this run: it would show nothing whatever an entry does.
+    """Say whether a secondary measure could show a perfect entry to be better than no defense with these data.
+
+    A perfect entry has the best possible number on every unit. A measure that could not show it to be better shows
+    nothing, whatever an entry does. `paired`: the comparison by this measure.
     """
     limits, better = measure.protection.limits, measure.protection.better
     if limits is None or rules.compared_with not in paired.entries:
         return True
-    best = limits[1] if better == "higher" else -limits[0]
+    best_gain = limits[1] if better == "higher" else -limits[0]
     plain = by_unit(*paired.stored())[paired.entries.index(rules.compared_with)]
-    return bool(
-        Intervals(*moments(best - plain[None]), paired.differences.alpha, paired.differences.value_range).above[0]
-    )
+    value, error, units = moments(best_gain - plain[None])
+    intervals = Intervals(value, error, units, paired.differences.alpha, paired.differences.value_range)
+    return bool(intervals.above[0])
 
 
 def _decides_nothing(rules: Contest, labels: Sequence[str]) -> str:
-    """Say which further measures are none of this run; empty where there are none."""
+    """Say which secondary measures cannot decide anything with these data; "" where there are none."""
     if not labels:
         return ""
     return (
@@ -176,31 +205,38 @@ def _standing(
     places: Mapping[str, Place],
     contenders: Sequence[int],
 ) -> Standing:
-    """Return who may win. `paired`: the comparison by the measure of the ranking; `pairs`: as in `Standing`."""
+    """Return who may win.
+
+    `paired`: the comparison by the measure of the ranking. `pairs`: as in `Standing`. `contenders`: complete entries
+    that are not controls.
+    """
     entries = rules.scores.entries
     candidates = candidates_of(entries, places)
     plain = entries.index(rules.compared_with) if rules.compared_with in entries else None
-    lacks_none = plain is not None and not places[rules.compared_with].complete
-    plain = None if lacks_none else plain
+    plain_is_incomplete = plain is not None and not places[rules.compared_with].complete
+    plain = None if plain_is_incomplete else plain
     rows = [paired.entries.index(label) if label in paired.entries else -1 for label in entries]
 
     @cache
     def over_each(i: int) -> Advantage:
         """Return the advantage of i over each entry in the contest's order: `paired` lacks those without numbers."""
         over = advantage(*paired.stored(), entries[i])
-        rows_of, near = (_in_order(a, rows) for a in (over.rows, over.nearest[:, None]))
-        return over._replace(rows=rows_of, contributions=_in_order(over.contributions, rows), nearest=near[:, 0])
+        return over._replace(
+            rows=_in_order(over.rows, rows),
+            contributions=_in_order(over.contributions, rows),
+            nearest=_in_order(over.nearest[:, None], rows)[:, 0],
+        )
 
-    among = [i for i in contenders if i != plain]
+    others = [i for i in contenders if i != plain]
     against = None
-    if plain is not None and among:
-        unit_values = np.full(over_each(plain).contributions.shape, np.nan)
-        unit_values[among] = -over_each(plain).contributions[among]  # of each entry over no defense
-        among_all = np.zeros((2, len(entries)), dtype=bool)
-        among_all[:, among] = pairs[0].better[among, plain], pairs[0].better[plain, among]
-        against = against_one(
-            unit_values, pairs[0].value_range, limit=pairs[0].limit, nearest=over_each(plain).nearest
-        ).joined(*among_all)
+    if plain is not None and others:
+        of_plain = over_each(plain)  # no defense, over each entry
+        unit_values = np.full(of_plain.contributions.shape, np.nan)
+        unit_values[others] = -of_plain.contributions[others]  # of each entry over no defense
+        better, worse = np.zeros((2, len(entries)), dtype=bool)  # than no defense, by the intervals of all pairs
+        better[others], worse[others] = pairs[0].better[others, plain], pairs[0].better[plain, others]
+        against = against_one(unit_values, pairs[0].value_range, limit=pairs[0].limit, nearest=of_plain.nearest)
+        against = against.joined(better, worse)
     alpha = best_alpha(by_unit(*paired.stored())[[rows[i] for i in candidates]]) if candidates else 1 - LEVEL
 
     def stands_against(control: int, entry: int) -> bool:
@@ -210,26 +246,30 @@ def _standing(
         return label not in rules.references
 
     controls = [i for i, label in enumerate(entries) if places[label].control and places[label].complete]
-    return Standing(pairs, candidates, controls, plain, against, over_each, stands_against, alpha, lacks_none)
+    return Standing(pairs, candidates, controls, plain, against, over_each, stands_against, alpha, plain_is_incomplete)
 
 
 def _in_order(numbers: Floats, rows: Sequence[int]) -> Floats:
-    """Return the rows at these positions of numbers ``(m, k)``, a row of NaN for -1."""
+    """Return numbers ``(m, k)`` with their rows in another order ``(len(rows), k)``; -1 stands for a row of NaN."""
     return np.where(np.array(rows)[:, None] >= 0, numbers[rows], np.nan)
 
 
 def _wilcoxon(standing: Standing, contenders: Sequence[int]) -> dict[int, tuple[float, float]]:
-    """Return entry -> p and corrected p of being better than no defense, of those that can be tested."""
+    """Return entry -> its p-value of being better than no defense, and the same corrected by Holm.
+
+    Entries that cannot be tested are missing.
+    """
     if standing.against is None or standing.undefended is None:
         return {}
-    among = [i for i in contenders if i != standing.undefended]
+    others = [i for i in contenders if i != standing.undefended]
     over = standing.over_each(standing.undefended)
-    p = gaps_greater(-over.rows[among], over.clusters, over.nearest[among])
+    p = gaps_greater(-over.rows[others], over.clusters, over.nearest[others])
     corrected = adjust(p, "holm")
-    return {i: (float(p[at]), float(corrected[at])) for at, i in enumerate(among) if not np.isnan(p[at])}
+    return {i: (float(p[at]), float(corrected[at])) for at, i in enumerate(others) if not np.isnan(p[at])}
 
 
 def _against_none(standing: Standing, tests: Mapping[int, tuple[float, float]], i: int) -> Against | None:
+    """Return how entry i compares with no defense; None where it is not compared. `tests`: see `_wilcoxon`."""
     comparison = standing.against
     if comparison is None or np.isnan(comparison.value[i]):
         return None
@@ -280,18 +320,18 @@ def _unranked(position: Place) -> str:
 
 
 def _silent(rules: Contest) -> dict[str, tuple[int, ...]]:
-    """Return entry -> the positions in its scores, ``(total,)``, at which it met an attack that says nothing."""
+    """Return entry -> the positions in its scores, ``(total,)``, at which it met an attack that says nothing of it."""
     if not rules.met or not rules.settings:
         return {}
-    none = np.concatenate([rules.known[c] & np.isnan(rules.gains[c]) for c in rules.settings], axis=1)
-    rows = zip(rules.scores.entries, none, strict=True)
+    without_number = np.concatenate([rules.known[c] & np.isnan(rules.gains[c]) for c in rules.settings], axis=1)
+    rows = zip(rules.scores.entries, without_number, strict=True)
     return {label: tuple(np.flatnonzero(mask).tolist()) for label, mask in rows if mask.any()}
 
 
 def _paired(
     rules: Contest, scores: Blocks, protection: Column, key: str, table: str, entry: str, incomplete: Sequence[str]
 ) -> PairedScores:
-    """Return the comparison of entries by a measure; incomplete ones are compared with none."""
+    """Return the comparison of entries by a measure; an incomplete entry is compared with no other."""
     return compared(
         scores,
         replace(protection, key=key, of=protection.of or protection.key),
@@ -304,6 +344,7 @@ def _paired(
 
 
 def _values(rules: Contest, i: int, coverage: float, scores: Floats) -> dict[str, Value]:
+    """Return the values of entry i that need no comparison. `scores`: its gains under the worst attack ``(units,)``."""
     label = rules.scores.entries[i]
     nothing = missing(rules.unknown[label]) if label in rules.unknown else None
     return {
@@ -337,6 +378,7 @@ def _leader(pairs: Differences, i: int, candidates: Sequence[int]) -> int | None
 
 
 def _behind(pairs: Differences, i: int, candidates: Sequence[int], winner: int | None) -> Value:
+    """Return by how much the candidate that is the furthest ahead of entry i is ahead, with its interval."""
     leader = _leader(pairs, i, candidates)
     if leader is None:
         return missing("no entry is ahead")
@@ -352,7 +394,7 @@ def _needed(pairs: Differences, i: int, candidates: Sequence[int]) -> int | None
 
 
 def _tried_further(places: Mapping[str, Place]) -> str:
-    """Say what the numbers of entries mean against which evidence counts; empty where there is none."""
+    """Say what the number of an entry means if evidence counts against the entry; "" where there is no evidence."""
     broken = [label for label, position in places.items() if EVIDENCE_ATTACK in position.broken_by]
     if not broken:
         return ""
@@ -364,13 +406,16 @@ def _tried_further(places: Mapping[str, Place]) -> str:
     )
 
 
-def _way(rules: Contest) -> int:
+def _direction(rules: Contest) -> int:
     """Return -1 where less utility is better, else 1."""
     return -1 if rules.utility.better == "lower" else 1
 
 
 def _gate(rules: Contest, values: Sequence[Mapping[str, Value]]) -> tuple[float, Floats]:
-    """Return the least utility that passes and that of each entry, more is better; NaN where it is not known."""
-    worth = np.array([_way(rules) * number(cells["utility"]) for cells in values])
-    plain = dict(zip(rules.scores.entries, worth, strict=True)).get(rules.undefended, np.nan)
-    return float(plain - rules.share * abs(plain)), worth
+    """Return the least utility that passes the gate, and the utility of each entry ``(entries,)``.
+
+    Both are multiplied by `_direction`, so that more is better; NaN where the utility is not known.
+    """
+    utilities = np.array([_direction(rules) * number(cells["utility"]) for cells in values])
+    plain = dict(zip(rules.scores.entries, utilities, strict=True)).get(rules.undefended, np.nan)
+    return float(plain - rules.share * abs(plain)), utilities

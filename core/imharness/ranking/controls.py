@@ -1,4 +1,4 @@
-"""What components say or show of themselves that keeps them from winning. Imports no torch."""
+"""Reads from the results which components are controls, and which are flagged: neither can win. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from imharness.contracts.track import Query
 
 FAILED_CHECKS = "failed_checks"
-"""The column of the view ``components`` with the quick checks that a component failed, as a list in JSON.
+"""The column of the view ``components`` with the reasons to flag a component, as a JSON list of texts.
 
-Decisions that flag a component, where it was submitted, stand there, too.
+These are the quick checks that it failed and, if it was submitted, the decisions that flag it.
 """
 
 
 def controls_of(query: Query, kind: str = "") -> dict[str, str]:
-    """Return label -> what it is a control for, of the components of a kind or of all.
+    """Return label -> what control it is, such as "random weights", for the components that are controls.
 
-    Empty where the query knows no facts of components.
+    `kind`: only components of this kind; "" for all. Empty where the query has no facts about components.
     """
     return facts_of(query, "control", kind)
 
@@ -27,27 +27,26 @@ def controls_of(query: Query, kind: str = "") -> dict[str, str]:
 def flags_of(
     query: Query, entries: Iterable[str], audited: Mapping[str, tuple[str, ...]] | None = None
 ) -> dict[str, tuple[str, ...]]:
-    """Return entry -> why its number is only an upper bound, for the `flags` of a contest.
+    """Return entry -> why its number is only an upper bound, for the `flags` of a contest; other entries are missing.
 
-    That is what an audit of the track found, each decision that flags the entry or a part of it, and each quick check
-    that one failed: an entry such as ``a + b`` has the parts ``a`` and ``b``. What was not examined failed none.
+    The reasons are those in `audited`, entry -> what an audit of the track says, and then those of each component of
+    the entry (see `FAILED_CHECKS`). An entry such as ``a + b`` has the components ``a`` and ``b``.
     """
-    failed = {label: tuple(json.loads(text)) for label, text in facts_of(query, FAILED_CHECKS).items()}
-    audit_flags = audited or {}
-    flags = {
-        entry: (
-            *audit_flags.get(entry, ()),
-            *(f for component in entry.split(" + ") for f in failed.get(component, ())),
-        )
-        for entry in entries
-    }
-    return {entry: lines for entry, lines in flags.items() if lines}
+    component_flags = {label: json.loads(text) for label, text in facts_of(query, FAILED_CHECKS).items()}
+    flags: dict[str, tuple[str, ...]] = {}
+    for entry in entries:
+        reasons = list((audited or {}).get(entry, ()))
+        for component in entry.split(" + "):
+            reasons += component_flags.get(component, ())
+        if reasons:
+            flags[entry] = tuple(reasons)
+    return flags
 
 
 def facts_of(query: Query, column: str, kind: str = "") -> dict[str, str]:
-    """Return label -> the text in a column of the view ``components``, where there is one.
+    """Return label -> the text in a column of the view ``components``, for the components that have one.
 
-    `kind`: of which components; empty: of all. Empty where the query knows no facts of components.
+    `kind`: only components of this kind; "" for all. Empty where the query has no such column.
     """
     columns = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
     if column not in columns:

@@ -1,4 +1,9 @@
-"""Which results of a run count in its tables: those of one version, of the same files, and made from one another."""
+"""Which results of a run count in its tables.
+
+A result counts if it is not withdrawn, belongs to the split of the run, saw the files that the latest run saw, was
+computed by the newest version of its step and components, and was made from results that count. Each function below
+takes one of these conditions, and returns the records that meet it and the gaps that the others leave in the tables.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from imharness.errors import StoreError
 from imharness.results.identity import canonical_json, owner_of
@@ -21,25 +26,28 @@ if TYPE_CHECKING:
     from imharness.contracts.track import Track
 
 CHANGED = "computed before its files changed; the latest run saw others"
-"""Why tables lack results of data or weights that are no longer what they were."""
+"""The reason of a gap: the data or weights of a result have changed since it was computed."""
 WITHDRAWN = "withdrawn: "
-"""The beginning of why tables lack results that were taken out of them."""
+"""The first word of the reason of a gap that withdrawn results leave."""
 BEHIND = "made from results that were computed anew since, or are left out"
-"""Why tables lack results that need others, such as attacked images, which are not those of the run any more."""
+"""The reason of a gap: a result was made from another one, such as attacked images, which does not count any more."""
 REPEAT = "repeat the run with all that is to stand in the tables"
 FRESH = "; if that computes nothing, with --fresh"
-Place = tuple[str, str]
-"""What has a version of its own: kind and id of a component, or twice the name of a step."""
+Versioned = tuple[str, str]
+"""What has a version: (kind, id) of a component, or ("step NAME", "step NAME") of a step."""
 
 
 def current_records(
     store: Store, track: Track, sweep: Sweep, registry: Registry, withdrawn: Mapping[str, str]
 ) -> list[TaskRecord]:
-    """Return the records of a configuration that count, of which its tables are made; see `standing_only`."""
+    """Return the records of a configuration that count, of which its tables are made.
+
+    `withdrawn`: as for `standing_only`.
+    """
     every = records_of(store, sweep)
     standing, _ = standing_only(every, withdrawn)
-    gone = {record.key for record in every} - {record.key for record in standing}
-    return current_of(standing, store, track, sweep, registry, gone)[0]
+    withdrawn_keys = {record.key for record in every} - {record.key for record in standing}
+    return current_of(standing, store, track, sweep, registry, withdrawn_keys)[0]
 
 
 def current_of(
@@ -50,21 +58,25 @@ def current_of(
     registry: Registry,
     withdrawn: Set[str] = frozenset(),
 ) -> tuple[list[TaskRecord], list[Missing]]:
-    """Return the records of a configuration that count, and what was left out; `withdrawn`: the keys of others."""
-    candidates = one_split(records, sweep.secret)
-    current, changed = one_content(candidates)
-    newest, outdated = newest_only(current, installed_versions(track, registry))
-    gone = withdrawn | ({record.key for record in candidates} - {record.key for record in newest})
-    remaining, behind = with_current_needs(newest, gone, {*store.keys_of(sweep)})
-    return remaining, [*changed, *outdated, *behind]
+    """Return those of the records that count, and the gaps that the others leave.
+
+    `records`: those of the configuration without withdrawn ones. `withdrawn`: the keys of the withdrawn ones.
+    """
+    of_split = one_split(records, sweep.secret)
+    of_files, gaps_of_files = one_content(of_split)
+    newest, gaps_of_versions = newest_only(of_files, installed_versions(track, registry))
+    left_out = withdrawn | ({record.key for record in of_split} - {record.key for record in newest})
+    remaining, gaps_of_needs = with_current_needs(newest, left_out, {*store.keys_of(sweep)})
+    return remaining, [*gaps_of_files, *gaps_of_versions, *gaps_of_needs]
 
 
 def records_of(
     store: Store, sweep: Sweep, advance: Callable[[int, int], None] = lambda done, total: None
 ) -> list[TaskRecord]:
-    """Return the records of a configuration, and those that were imported; `advance` is told how many were read.
+    """Return the records of the tasks of a configuration, and of imported rows.
 
-    Imported rows about results of another run, such as votes on its images, are left out.
+    Imported rows about results of another run, such as votes on its images, are left out. `advance`: called with how
+    many records were read, and with how many there are. Raises `StoreError` for a record that cannot be read.
     """
     keys, records_by_key = store.keys_of(sweep), dict[str, TaskRecord]()
     for done, (key, record) in enumerate(store.records(keys), start=1):
@@ -81,75 +93,92 @@ def records_of(
 
 
 def standing_only(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
-    """Return the records without what was withdrawn: a component, one version of it, or by "owner/" all of an owner.
+    """Return the records without withdrawn components, and the gaps that these leave.
 
-    And what was left out.
+    `gone`: what is withdrawn -> the reason. A key is the id of a component, one version of it (see `address_of`), or
+    "OWNER/" for all components of an owner.
     """
 
-    def gap(id: str, version: str) -> tuple[str, str] | None:
-        whole = {id: gone.get(id) or gone.get(f"{owner_of(id)}/", "")}
-        versions = {
-            name: gone.get(name, "") for name in (address_of(id, version), address_of(id, without_code(version)))
-        }
-        return next(((what, why) for what, why in {**whole, **versions}.items() if why), None)
+    def withdrawal(id: str, version: str) -> tuple[str, str] | None:
+        """Return what is withdrawn, the component or its version, and why; None where neither is."""
+        if why := gone.get(id) or gone.get(f"{owner_of(id)}/"):
+            return id, why
+        for name in (address_of(id, version), address_of(id, without_code(version))):
+            if why := gone.get(name):
+                return name, why
+        return None
 
-    used = {(ref.id, ref.version) for r in records for ref in r.spec.components.values()}
-    gaps = {ref: reason for ref in sorted(used) if (reason := gap(*ref))}
-    remaining = [r for r in records if not any((ref.id, ref.version) in gaps for ref in r.spec.components.values())]
-    reasons = dict.fromkeys(gaps.values())
-    return remaining, [Missing(what=what, reason=f"{WITHDRAWN}{why}", remedy="") for what, why in reasons]
+    used = {(ref.id, ref.version) for record in records for ref in record.spec.components.values()}
+    withdrawals = {ref: reason for ref in sorted(used) if (reason := withdrawal(*ref))}
+    remaining = [
+        record
+        for record in records
+        if not any((ref.id, ref.version) in withdrawals for ref in record.spec.components.values())
+    ]
+    different = dict.fromkeys(withdrawals.values())
+    return remaining, [Missing(what=what, reason=f"{WITHDRAWN}{why}", remedy="") for what, why in different]
 
 
-def installed_versions(track: Track, registry: Registry) -> Callable[[Place], str]:
-    """Return a function that returns the version, with the code, of what is installed here; "" where it is not."""
+def installed_versions(track: Track, registry: Registry) -> Callable[[Versioned], str]:
+    """Return a function: what has a version -> the version, with its code, that is installed here; "" for none."""
     steps = {f"step {step.name}": step for step in track.steps}
 
     @functools.cache
-    def version(component: Place) -> str:
-        if component[0] in steps:
-            return registry.numbered(track, steps[component[0]].version)
-        return registry.version(*component)
+    def version(what: Versioned) -> str:
+        kind, id = what
+        if kind in steps:
+            return registry.numbered(track, steps[kind].version)
+        return registry.version(kind, id)
 
     return version
 
 
+class _Age(NamedTuple):
+    """By what versions are ordered, the newest last: installed, then the larger number, then computed later."""
+
+    is_installed: bool
+    numbers: tuple[int, ...]
+    started: str
+    version: str
+
+
 def newest_only(
-    records: list[TaskRecord], installed: Callable[[Place], str] = lambda component: ""
+    records: list[TaskRecord], installed: Callable[[Versioned], str] = lambda what: ""
 ) -> tuple[list[TaskRecord], list[Missing]]:
-    """Return the records whose step and components have the newest version there is, and what was left out.
+    """Return the records whose step and components have the newest version there is, and the gaps of the others.
 
     Numbers of two versions never share a table. The version that is installed counts as the newest.
     """
-    newest: dict[Place, tuple[bool, tuple[int, ...], str, str]] = {}
+    newest: dict[Versioned, _Age] = {}
     for record in records:
-        for component, version in _versioned(record):
-            age = (installed(component) == version, _numbers(version), record.started, version)
-            newest[component] = max(newest.get(component, (False, (), "", "")), age)
-    current, dropped = [], dict[tuple[str, str], int]()
+        for what, version in _versions_of(record):
+            age = _Age(installed(what) == version, _numbers(version), record.started, version)
+            newest[what] = max(newest.get(what, age), age)
+    current, outdated = [], Counter[Versioned]()
     for record in records:
-        old = [candidate for candidate, version in _versioned(record) if newest[candidate][-1] != version]
-        if not old:
+        old = [what for what, version in _versions_of(record) if newest[what].version != version]
+        if old:
+            outdated[old[0]] += 1
+        else:
             current.append(record)
-        for component in old[:1]:
-            dropped[component] = dropped.get(component, 0) + 1
     gaps = [
         Missing(
-            what=f"{count} task{'s' if count > 1 else ''} of {label or kind}",
-            reason=f"computed by an older version; version {newest[kind, label][-1]} is ranked",
+            what=f"{several(count, 'task')} of {id or kind}",
+            reason=f"computed by an older version; version {newest[kind, id].version} is ranked",
             remedy="harness run --all",
         )
-        for (kind, label), count in sorted(dropped.items())
+        for (kind, id), count in sorted(outdated.items())
     ]
     return current, gaps
 
 
 def one_content(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missing]]:
-    """Return the records that saw the same files as those of the latest run, which come first, and what was left out.
+    """Return the records that saw the same files as the latest run, and the gaps of the others.
 
-    The images of a folder, or other weights under a name, may have changed since others were computed: numbers of two
-    contents never share a table.
+    The images of a folder, or the weights of a name, may have changed since earlier records were computed; numbers of
+    two contents never share a table. `records`: those of the latest run come first, so that their contents count.
     """
-    contents: dict[Place, str] = {}
+    contents: dict[tuple[str, str], str] = {}
     dropped = dict[str, str]()
     for record in records:
         for ref in record.spec.components.values():
@@ -165,21 +194,23 @@ def one_content(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missi
 def with_current_needs(
     records: list[TaskRecord], gone: Set[str], planned: Set[str]
 ) -> tuple[list[TaskRecord], list[Missing]]:
-    """Return the records that need only results of the run, and what was left out.
+    """Return the records that were made from results that count, and the gaps of the others.
 
-    A task may not name what changed before it: the data that an attack was trained on, how the adversary's models are
-    trained, the version of an earlier step. Then its address stays, and so did its old number beside new ones. Nor
-    does it name the device, so that a result may be another one under its key: computed anew, or that of another store.
+    The address of a task does not say everything that it was made from: the data that an attack was trained on, how the
+    adversary's models were trained, the version of an earlier step. If one of these changes, an old result stays under
+    the same address, and its number would stand beside new ones. A key does not say on which device a task was
+    computed, either: the result under a key may have been computed again, or come from another store.
 
     Args:
         records: those of the run.
-        gone: the keys of others, which are left out.
-        planned: the keys of all tasks of the run; one that is damaged or missing in the store says nothing against what
-            needs it.
+        gone: the keys of records of the run that do not count for another reason.
+        planned: the keys of all tasks of the run. A result whose need is planned, but damaged or missing in the store,
+            counts.
     """
     outcomes = {record.key: record.outcome for record in records}
     stale = {record.key for record in records if _read_others(record, outcomes)}
-    current, dropped = set(planned - gone - stale), Counter(r.spec.step for r in records if r.key in stale)
+    current = set(planned - gone - stale)
+    dropped = Counter(record.spec.step for record in records if record.key in stale)
     while lost := [r for r in records if r.key in current and not current.issuperset(r.spec.needs.values())]:
         current.difference_update(record.key for record in lost)
         dropped.update(record.spec.step for record in lost)
@@ -195,37 +226,45 @@ def with_current_needs(
 
 
 def _read_others(record: TaskRecord, outcomes: Mapping[str, str]) -> bool:
-    """Return whether a task read another result than the one that stands under the key of its need now."""
+    """Return whether a task read another result than the one that is stored under the key of its need now.
+
+    `outcomes`: key -> the `outcome` of its record.
+    """
     return any(outcomes.get(record.spec.needs[name], outcome) != outcome for name, outcome in record.read.items())
 
 
 def one_split(records: list[TaskRecord], secret: str) -> list[TaskRecord]:
-    """Return the records without those of which another one differs in its split alone.
+    """Return the records with each task on one split only: that of the run, or else that of the newest record.
 
-    What strangers' evaluators are measured on may be of another split than the run. `secret`: the digest of the run's
-    split, "" for the public one. Its own records stay; among others, the newest one stays.
+    Submitted evaluators may be measured on another split than the rest of the run, so that one task may have been
+    computed on several. `secret`: the digest of the seed of the run's split, "" for the public one.
     """
     if all(record.spec.split == secret for record in records):
         return records
-    tasks: dict[str, list[TaskRecord]] = {}
+    repeats_of: dict[str, list[TaskRecord]] = {}  # what a task is apart from its split -> its records
     for record in records:
-        rest = {name: value for name, value in record.spec.options.items() if name != SECRET}
+        options = {name: value for name, value in record.spec.options.items() if name != SECRET}
         labels = {role: ref.label for role, ref in record.spec.components.items()}
-        tasks.setdefault(canonical_json([record.spec.step, labels, rest]), []).append(record)
-    task_splits = {
-        key: secret if secret in splits else max(repeats, key=lambda record: record.started).spec.split
-        for key, repeats in tasks.items()
-        if len(splits := {record.spec.split for record in repeats}) > 1
-    }
-    gone = {record.key for key, split in task_splits.items() for record in tasks[key] if record.spec.split != split}
-    return [record for record in records if record.key not in gone]
+        repeats_of.setdefault(canonical_json([record.spec.step, labels, options]), []).append(record)
+    left_out: set[str] = set()
+    for repeats in repeats_of.values():
+        splits = {record.spec.split for record in repeats}
+        newest = max(repeats, key=lambda record: record.started)
+        split = secret if secret in splits else newest.spec.split
+        left_out.update(record.key for record in repeats if record.spec.split != split)
+    return [record for record in records if record.key not in left_out]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers in a version without its code; they say more than clocks, which may go back."""
+    """Return the numbers in a version without the digest of its code, by which versions are ordered.
+
+    They come before the times of records, because a clock may have gone back.
+    """
     return tuple(map(int, re.findall(r"[0-9]+", version.rpartition("+")[0] or version)))
 
 
-def _versioned(record: TaskRecord) -> list[tuple[Place, str]]:
+def _versions_of(record: TaskRecord) -> list[tuple[Versioned, str]]:
+    """Return the version of the step and of each component of a record."""
+    step = f"step {record.spec.step}"
     versions = {(ref.kind, ref.id): ref.version for ref in record.spec.components.values()}
-    return [((f"step {record.spec.step}", f"step {record.spec.step}"), record.spec.version), *versions.items()]
+    return [((step, step), record.spec.version), *versions.items()]

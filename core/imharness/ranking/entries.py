@@ -1,4 +1,7 @@
-"""Component references -> what readers want to know of them: who wrote it, where it was published, its parameters."""
+"""Describes components for readers: who wrote each, where it was published, its parameters, and decisions about it.
+
+Also makes the tables of stored results again (`rank`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from imharness.results.tasks import TaskRecord
 from imharness.results.withdrawals import withdrawn_versions
 
 EXAMINED = "examined"
-"""The folder of a store with what quick checks found."""
+"""The folder of a store with the results of quick checks."""
 _BOUNDS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
@@ -37,16 +40,16 @@ _BOUNDS = {
 
 @dataclass(frozen=True)
 class StoreEntries:
-    """The `KnownEntries` of a store.
+    """The `KnownEntries` of a store: the components that can be described, and the decisions about them.
 
-    A package that judges entries adds what it knows by the hook `standings`.
+    A package that judges entries adds its decisions by the hook `standings`.
 
     Args:
-        registry: components that can be shown; some of them may not be buildable here.
+        registry: components that can be described; some of them cannot be built here.
         submitted: ids of components that came with a submission.
-        standing: component id -> what was decided about it, oldest first.
-        withdrawn: id of a component, or one version of it -> why it stands in no table any more.
-        decided: how many decisions that were.
+        standing: component id -> the decisions about it, oldest first.
+        withdrawn: id of a component, or one version of it -> why no table has it any more.
+        decided: the number of all decisions, and the seal of the last one.
         examined: digest of a reference to a component -> the quick checks that it failed; see `imharness.testing`.
     """
 
@@ -69,15 +72,17 @@ class StoreEntries:
         ]
 
     def _flags(self, ref: ComponentRef) -> tuple[str, ...]:
+        """Return the reasons to flag a component: decisions and failed quick checks."""
         return (*flags_in(self.standing.get(ref.id, ())), *self._failed(ref))
 
     def _failed(self, ref: ComponentRef) -> tuple[str, ...]:
+        """Return the quick checks that a component failed."""
         return self.examined.get(digest(ref.identity()), ()) if self.examined else ()
 
     def of(self, records: Iterable[TaskRecord]) -> tuple[Entry, ...]:
         """Return every component that took part, sorted by kind and label, with its number of tasks and their seconds.
 
-        Of those that were submitted, also what kept them apart.
+        For submitted components, `Entry.isolation` says what isolated their code.
         """
         references: dict[tuple[str, str], ComponentRef] = {}
         tasks: dict[tuple[str, str], list[float]] = {}
@@ -101,10 +106,10 @@ class StoreEntries:
 
 
 def known_entries(store: Store) -> StoreEntries:
-    """Return what is known of a store's entries: by the installed components, and by packages that judge entries.
+    """Return what the installed components, and packages that judge entries, say about the entries of a store.
 
-    Objects of notebooks count as withdrawn: tables for others leave them out. Raises `PluginError` where such a package
-    cannot be asked: tables would show again what it has withdrawn.
+    Objects of notebooks count as withdrawn, because tables for others leave them out. Raises `PluginError` where a
+    package that judges entries cannot be asked: without it, tables would show again what was withdrawn.
     """
     loaded = load_plugins(hook="standings")
     for failure in loaded.failures:
@@ -121,21 +126,25 @@ def known_entries(store: Store) -> StoreEntries:
 
 
 def withdrawn_for(store: Store) -> dict[str, str]:
-    """Return what `known_entries` says is withdrawn, without objects of notebooks: their rows are for who made them."""
+    """Return what is withdrawn -> why, as `known_entries` says, but without objects of notebooks.
+
+    This is for readers on this machine: the rows of an object are for the person who made it.
+    """
     return {name: why for name, why in known_entries(store).withdrawn.items() if why != LEFT_HERE}
 
 
 def examined_in(store: Store) -> dict[str, tuple[str, ...]]:
-    """Return digest of a reference -> the quick checks that the component failed, of those that failed any."""
+    """Return digest of a reference -> the quick checks that the component failed; others are missing."""
     examinations = ((name, store.current(f"{EXAMINED}/{name}.json", Examined)) for name in store.names(EXAMINED))
     return {name: examined.failed for name, examined in examinations if examined is not None and examined.failed}
 
 
 def other_code(leaderboard: Leaderboard, registry: Registry) -> Iterator[str]:
-    """Yield a line for each component of a leaderboard whose results are not of the installed version and code.
+    """Yield a line for everything by which the results of a leaderboard differ from what would be computed now.
 
-    Results that are left out because files or other results changed are named, too. So is one that is not installed,
-    unless it was submitted: the store then has its package. So are devices, where there were several.
+    These are results that are left out because files or other results changed, several models of devices, components
+    that are not installed any more (submitted ones need not be: the store has their packages), and components of which
+    another version or other code is installed.
     """
     left_out = (gap for gap in leaderboard.missing if gap.reason in (CHANGED, BEHIND))
     yield from (f"left out: {gap.what}, {gap.reason}; {gap.remedy}" for gap in left_out)
@@ -165,12 +174,19 @@ def rank(
     progress: Callable[[str], Progress] = quiet,
     unkept: Callable[[str], None] | None = None,
 ) -> Iterator[Leaderboard]:
-    """Make the tables of tracks from their raw rows, those of every track by default; computes no task.
+    """Make the tables of tracks again from the stored results, and yield each leaderboard as soon as it is made.
 
-    Yields the tables of a track as soon as they are made; where nothing changed, those in the store. Raises
-    `UsageError` for a track that there is not, `StoreError` for one without a run, and `HarnessError` where tables
-    cannot be made. With `unkept`, tables of a store that is read only are yielded all the same, and it gets a line for
-    each.
+    No task is computed. Where nothing has changed, the stored tables are yielded.
+
+    Args:
+        store: the store with the results.
+        names: the tracks; by default all that have results.
+        progress: title -> a context in which progress is shown.
+        unkept: for a store that cannot be written: called with a line for each track whose tables are yielded, but not
+            stored. Without it, tables of such a store raise an error.
+
+    Raises `UsageError` for an unknown track, `StoreError` for a track without a run, and `HarnessError` where tables
+    cannot be made.
     """
     store_entries = known_entries(store)
     for track in [store_entries.registry.track(name) for name in names or store.rankable()]:
@@ -195,12 +211,12 @@ def _rescored(
         return leaderboard
 
 
-def _named(ref: ComponentRef) -> dict[str, Any]:
+def _names(ref: ComponentRef) -> dict[str, Any]:
     return {"kind": ref.kind, "id": ref.id, "label": ref.label, "version": ref.version}
 
 
 def _revived(ref: ComponentRef, registry: Registry) -> Component | None:
-    """Return a component, or None when its package, or a field of it, is no longer there."""
+    """Return the component of a reference, or None if its package, or one of its fields, no longer exists."""
     try:
         return registry.revive(ref)
     except (HarnessError, ValueError):
@@ -208,8 +224,8 @@ def _revived(ref: ComponentRef, registry: Registry) -> Component | None:
 
 
 def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
-    """Return what the records and the component say: simple values of its `info`, control, bounds, closeness, entry."""
-    facts = {**_named(ref), "entry": ref.label, "control": "", "parameters": json.dumps(dict(ref.parameters))}
+    """Return the row of a component in the view ``components``; see `imharness.tracks.Query` for its columns."""
+    facts = {**_names(ref), "entry": ref.label, "control": "", "parameters": json.dumps(dict(ref.parameters))}
     component = _revived(ref, registry)
     if component is None:
         return facts
@@ -230,11 +246,11 @@ def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
 
 
 def entry_of(ref: ComponentRef, seconds: Sequence[float], registry: Registry) -> Entry:
-    """Return what readers want to know of a component, of whose tasks each took so many seconds.
+    """Return what readers want to know about a component. `seconds`: how long each of its tasks took.
 
     Of a component that is no longer installed, only what the reference says is known.
     """
-    facts = {**_named(ref), "tasks": len(seconds), "seconds": float(sum(seconds))}
+    facts = {**_names(ref), "tasks": len(seconds), "seconds": float(sum(seconds))}
     component = _revived(ref, registry)
     if component is None:
         return Entry(**facts)
@@ -257,7 +273,7 @@ def entry_of(ref: ComponentRef, seconds: Sequence[float], registry: Registry) ->
 
 
 def _traits(component: Component) -> dict[str, str]:
-    """Return what `info` says beyond name, version and paper, as text."""
+    """Return name -> text of everything that `info` says beyond the fields that all components have."""
     usual = set(Info.model_fields)
     traits = {name: value for name, value in component.info.model_dump(mode="json").items() if name not in usual}
     for name in ("threat", "letter"):
@@ -267,6 +283,7 @@ def _traits(component: Component) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
+    """Return a value of `info` as readers see it, such as "yes", or "a: 1; b: 2" for a mapping."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
@@ -277,6 +294,7 @@ def _text(value: object) -> str:
 
 
 def _parameters(component: Component) -> Iterable[Parameter]:
+    """Yield the hyper-parameters of a component, with default and bounds as text."""
     schema = type(component).model_json_schema()["properties"] if type(component).model_fields else {}
     for name, declared in type(component).model_fields.items():
         limits = [text.format(schema[name][key]) for key, text in _BOUNDS.items() if key in schema[name]]

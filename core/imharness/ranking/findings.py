@@ -1,4 +1,4 @@
-"""The findings of a leaderboard, sentence by sentence: shown, ruled out, or open. Each carries its numbers."""
+"""Makes the findings of a ranking: sentences with their numbers, each of which is shown, ruled out, or open."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from imharness.statistics.differences import MOST, Intervals
 
 _DOUBT = "; tested alone it fails, so it cannot win"
 WHOLE = frozenset({"may be best", "broken", "moves"})
-"""Kinds of findings whose sentence does not begin with the entry."""
+"""Kinds of findings whose text is a whole sentence; the texts of all others follow the label of the entry."""
 
 
 def measured(intervals: Intervals, *index: int) -> Measured:
-    """Return one mean of several as data."""
+    """Return one of several means as data; `index` is its position."""
     low, high = float(intervals.low[index]), float(intervals.high[index])
     ends = {} if np.isnan(low) else {"low": low, "high": high}
     return Measured(
@@ -35,15 +35,18 @@ def measured(intervals: Intervals, *index: int) -> Measured:
 def findings_of(
     rules: Contest, standing: Standing, places: Mapping[str, Place], values: Mapping[str, Mapping[str, Value]]
 ) -> tuple[Finding, ...]:
-    """Return every sentence that a ranking states: first what is shown, then what is ruled out, then what is open."""
+    """Return every sentence that a ranking states: first what is shown, then what is ruled out, then what is open.
+
+    `places`: label -> what the ranking states about the entry. `values`: label -> column -> value of the table.
+    """
     return tuple(sorted(_Sentences(rules, standing, places, values).all(), key=_order))
 
 
 def _order(finding: Finding) -> tuple[int, int, float, float]:
-    """Return by what sentences are sorted: tier, kind, and strength.
+    """Return the sort key of a sentence: tier, kind, then two numbers.
 
-    What is shown or ruled out is as strong as the end of its interval that is nearer to 0. What is open comes first
-    where the fewest units would settle it.
+    A sentence that is shown or ruled out comes before others if the end of its interval that is nearer to 0 is farther
+    from 0. An open one comes before others if fewer units would settle it, and then if its value is larger.
     """
     tier, kind = get_args(Tier).index(finding.tier), get_args(Kind).index(finding.kind)
     numbers = list(finding.facts.values())[-1:] or list(finding.against.values())
@@ -55,6 +58,8 @@ def _order(finding: Finding) -> tuple[int, int, float, float]:
 
 
 class _Sentences:
+    """Yields the findings of a ranking, kind by kind. An entry is its position i in ``rules.scores.entries``."""
+
     def __init__(
         self,
         rules: Contest,
@@ -69,6 +74,7 @@ class _Sentences:
         self.complete = [i for i in self.entrants if places[self.entries[i]].complete]
 
     def all(self) -> Iterator[Finding]:
+        """Yield every finding."""
         yield from self.best()
         for i in self.complete:
             for section in (self.better, self.moves, self.worse, self.broken, self.undecided):
@@ -81,6 +87,7 @@ class _Sentences:
     def finding(
         self, tier: Tier, kind: Kind, i: int, text: str, spec: ColumnSpec | None = None, **facts: object
     ) -> Finding:
+        """Return a finding about entry i. `spec`: its measure, by default that of the ranking; `facts`: more fields."""
         measure = spec or self.specs[0]
         return Finding.model_validate(
             {
@@ -99,31 +106,37 @@ class _Sentences:
         """Say that an entry is shown to be better than no defense; all of these hold at once."""
         position = self.places[self.entries[i]]
         if position.against is not None and position.against.verdict == "better" and not position.flags:
-            text = f"is better than {self.rules.compared_with}: {self.by(i)}{_wilcoxon(position.against)}"
+            text = f"is better than {self.rules.compared_with}: {self.numbers(i)}{_wilcoxon(position.against)}"
             yield self.finding(
                 "shown", "better", i, text, against={self.rules.compared_with: _as_measured(position.against)}
             )
 
     def worse(self, i: int) -> Iterator[Finding]:
-        """Say that an entry is shown to be worse than no defense, or than which other controls."""
+        """Say that an entry is shown to be worse than no defense, or than other controls that it has to beat."""
         comparison = self.places[self.entries[i]].against
         if comparison is not None and comparison.verdict == "worse":
-            text = f"is worse than {self.rules.compared_with}: {self.by(i)}"
+            text = f"is worse than {self.rules.compared_with}: {self.numbers(i)}"
             yield self.finding(
                 "ruled out", "worse", i, text, against={self.rules.compared_with: _as_measured(comparison)}
             )
-        rows = [j for j in self.standing.controls if self.pairs.better[j, i] and j != self.standing.undefended]
-        rows = [j for j in rows if self.standing.stands_against(j, i)]
-        if rows:
-            order = sorted(rows, key=lambda j: (self.pairs.value[j, i], j))
-            against = {self.entries[j]: measured(self.pairs, i, j) for j in order}
-            nearest = against[self.entries[order[0]]]
-            kinds = joined([f"{self.entries[j]} ({self.places[self.entries[j]].control})" for j in order])
-            text = f"is worse than {kinds}: by {_size(nearest, self.specs[0].decimals)} {self.specs[0].label}"
+        controls = [
+            j
+            for j in self.standing.controls
+            if j != self.standing.undefended and self.pairs.better[j, i] and self.standing.stands_against(j, i)
+        ]
+        if controls:
+            nearest_first = sorted(controls, key=lambda j: (self.pairs.value[j, i], j))
+            against = {self.entries[j]: measured(self.pairs, i, j) for j in nearest_first}
+            smallest = against[self.entries[nearest_first[0]]]
+            kinds = joined([f"{self.entries[j]} ({self.places[self.entries[j]].control})" for j in nearest_first])
+            text = f"is worse than {kinds}: by {_size(smallest, self.specs[0].decimals)} {self.specs[0].label}"
             yield self.finding("ruled out", "worse", i, text, against=against)
 
-    def by(self, i: int) -> str:
-        """Say what an entry has, what the undefended one has, and the difference with its ends."""
+    def numbers(self, i: int) -> str:
+        """Return the number of an entry, that of the undefended one, and their difference with its interval, as text.
+
+        Only for entries that are compared with no defense.
+        """
         comparison, spec = self.places[self.entries[i]].against, self.specs[0]
         assert comparison is not None
         numbers = [
@@ -134,10 +147,11 @@ class _Sentences:
         return f"{spec.label} {mine}, {plain} {self.rules.words.briefly}; {gain}"
 
     def unit(self, spec: ColumnSpec) -> str:
+        """Return what the independent units of a measure are called, such as "photograph"."""
         return spec.cluster_unit or spec.unit or "unit"
 
     def moves(self, i: int) -> Iterator[Finding]:
-        """Say how far knowledge of an entry moves its measure, where it is shown to help attackers."""
+        """Say how the measure of an entry changes once attackers know it, where that is shown to help attackers."""
         moved, spec = self.places[self.entries[i]].moved, self.specs[0]
         if moved is None or moved.change.low is None or moved.change.high is None:
             return
@@ -164,37 +178,35 @@ class _Sentences:
             yield self.finding("ruled out", "broken", i, text, facts=facts, why=weakness.attack)
 
     def kept(self, i: int, kind: Kind) -> Iterator[Finding]:
-        """Say what an entry is shown to lose too much of (`kind` "costs"), or of what that is open ("gate")."""
+        """Say which gates an entry fails (`kind` "costs"), or which are open ("gate")."""
         unit = self.unit(self.rules.utility.spec)
-        for measure in self.places[self.entries[i]].gate_numbers:
+        for answer in self.places[self.entries[i]].gate_numbers:
             about: dict[str, Any] = {
-                "measure": measure.label,
-                "decimals": measure.decimals,
+                "measure": answer.label,
+                "decimals": answer.decimals,
                 "unit": unit,
-                "why": f"{measure.label}, {measure.least}",
+                "why": f"{answer.label}, {answer.least}",
             }
-            if measure.low is None and measure.state == "undecided" and kind == "gate":
-                text = f"may cost too much: {too_few(measure.units, unit)} to test {measure.label} ({measure.least})"
-                yield self.finding("open", kind, i, text, **about)
-            elif measure.low is not None and measure.state in (
-                ("fails",) if kind == "costs" else ("doubtful", "undecided")
-            ):
-                doubt = _DOUBT if measure.state == "doubtful" else ""
-                text = (
-                    f"costs too much: {distance(measure)}"
-                    if kind == "costs"
-                    else f"may cost too much: {distance(measure)}{_needs(measure, unit)}{doubt}"
-                )
-                facts = {"above": Measured(**{name: getattr(measure, name) for name in Measured.model_fields})}
-                tier: Tier = "ruled out" if kind == "costs" else "open"
-                yield self.finding(tier, kind, i, text, facts=facts, **about)
+            if answer.low is None:
+                if kind == "gate" and answer.state == "undecided":
+                    text = f"may cost too much: {too_few(answer.units, unit)} to test {answer.label} ({answer.least})"
+                    yield self.finding("open", kind, i, text, **about)
+                continue
+            facts = {"above": Measured(**{name: getattr(answer, name) for name in Measured.model_fields})}
+            if kind == "costs" and answer.state == "fails":
+                text = f"costs too much: {distance(answer)}"
+                yield self.finding("ruled out", kind, i, text, facts=facts, **about)
+            if kind == "gate" and answer.state in ("doubtful", "undecided"):
+                doubt = _DOUBT if answer.state == "doubtful" else ""
+                text = f"may cost too much: {distance(answer)}{_needs(answer, unit)}{doubt}"
+                yield self.finding("open", kind, i, text, facts=facts, **about)
 
     def best(self) -> Iterator[Finding]:
         """Say which candidates may be best, where there are several."""
-        named, spec = self.standing.may_be_best, self.specs[0]
-        if len(named) < 2:
+        candidates, spec = self.standing.may_be_best, self.specs[0]
+        if len(candidates) < 2:
             return
-        first, *others = named
+        first, *others = candidates
         against = {self.entries[j]: measured(self.pairs, first, j) for j in others}
         counts = [
             comparison.needed
@@ -206,7 +218,7 @@ class _Sentences:
             if counts and len(counts) == len(against)
             else ""
         )
-        names = joined([self.entries[i] for i in named])
+        names = joined([self.entries[i] for i in candidates])
         yield self.finding("open", "may be best", first, f"Any of {names} may be best{more}.", spec, against=against)
 
     def undecided(self, i: int) -> Iterator[Finding]:
@@ -218,7 +230,7 @@ class _Sentences:
         if comparison.low is None:
             text = f"is not compared with {plain}: {too_few(comparison.units, self.unit(spec))}"
         else:
-            text = f"is not separated from {plain}: {self.by(i)}{_needs(comparison, self.unit(spec))}"
+            text = f"is not separated from {plain}: {self.numbers(i)}{_needs(comparison, self.unit(spec))}"
         yield self.finding("open", "undecided", i, text, against={plain: _as_measured(comparison)})
 
     def withheld(self, i: int) -> Iterator[Finding]:
@@ -243,7 +255,7 @@ def _size(measured: Measured, decimals: int) -> str:
 
 
 def _number(value: float, decimals: int) -> str:
-    """Return a number with so many decimals, or two digits of one above 0 that would be shown as 0."""
+    """Return a number with `decimals` decimals; one that would then be shown as 0 has two digits instead."""
     text = f"{value:.{decimals}f}"
     return f"{value:.2g}" if value and not text.strip("-0.") else text
 
@@ -264,7 +276,7 @@ def _wilcoxon(comparison: Against) -> str:
 
 
 def _needs(result: Measured | Kept, unit: str) -> str:
-    """Say how many units would settle what is open; "" without an interval, or where the entry is not ahead."""
+    """Say how many units would settle an open comparison; "" without an interval, or where the entry is not ahead."""
     if result.low is None or (isinstance(result, Against) and result.value <= 0):
         return ""
     many = f"more than {MOST:,}" if result.needed is None else f"about {result.needed}"

@@ -1,11 +1,17 @@
-"""What a winner has to keep: a test of non-inferiority for each entry, with four answers.
+"""Gates: what an entry has to keep in order to win, such as utility. Each gate is a test of non-inferiority.
 
-How far an entry lies above the least that it must keep is measured on every independent unit, paired with the
-undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise the
-data do not show which. The intervals of all entries of a leaderboard hold at once, so that "fails" is true of all of
-whom it is said. The more entries there are, the longer are these intervals, and whoever adds entries would open the
-gate for one that costs too much. So the question who may win is asked of each entry alone: it is "doubtful" where its
-own interval, as if there were no others, lies below 0, and "undecided" where that does not.
+A gate has a threshold: the least that an entry must keep. On every independent unit the gate measures how far the entry
+lies above the threshold, paired with the undefended entry. The interval of the mean gives the answer:
+
+- "passes": the interval lies above 0.
+- "fails": the interval lies below 0. The intervals of all entries of a leaderboard hold at once, so "fails" is true of
+  every entry of which it is said.
+- "doubtful": that interval has 0 in it, but the entry's own interval, as if there were no other entries, lies below 0.
+  The more entries there are, the longer are the intervals that hold at once; without this answer, whoever adds
+  entries to a leaderboard would let one win that costs too much.
+- "undecided": both intervals have 0 in them.
+
+Only "passes" and "undecided" let an entry win.
 """
 
 from __future__ import annotations
@@ -30,11 +36,18 @@ _RIGHT = 1e-9
 class Gate:
     """Something that an entry must keep to win.
 
-    `above`: what each independent unit adds to how far an entry lies above the least that it must keep ``(k,)``; empty
-    where it was not measured on every unit, None for entries that it does not ask. `least`: that least, in words.
-    `among`: among how many entries the one was chosen, on the same numbers, that others are held against. `values`:
-    all numbers that a unit of an entry can add, where these are few, such as those of right and wrong answers, or
-    none: rare losses then have an interval that holds. `fewest`: how many units an interval needs at least.
+    Attributes:
+        label: what is to be kept, such as "test accuracy".
+        least: the threshold in words, such as "within 5% of no defense".
+        above: entry -> how far each independent unit lies above the threshold, ``(k,)``, in the unit of the measure;
+            the mean of these numbers is tested. Empty where the entry was not measured on every unit; None for an
+            entry that the gate does not test.
+        decimals: with how many decimals numbers are printed.
+        among: from how many entries the undefended one was chosen, by the numbers that the gate tests; 1 where it was
+            fixed beforehand. Intervals are corrected for this choice.
+        values: entry -> all numbers that a unit of it can add, if there are only a few, such as for right and wrong
+            answers; else nothing. With these, intervals hold for rare losses, too.
+        fewest: with fewer units than this there is no interval.
     """
 
     label: str
@@ -60,19 +73,27 @@ def share_of(
 ) -> Gate:
     """Return the gate on utility: an entry must not lose more than a `share` of what the undefended one has.
 
-    `pair_of`: what each independent unit adds to the utility of an entry and to that of the undefended one, ``(k,)``
-    each, on the same units and metrics; None where the entry was not measured on all of them. `jackknifed`: whether
-    `imharness.leaderboard.jackknife` made what units add. `answers`: whether units are answers, 1 where they are right
-    and 0 where they are wrong, unless several of one unit were averaged.
+    Args:
+        label: the name of the utility.
+        undefended: the entry that the others are compared with, for `Gate.least`.
+        share: how much of the undefended utility may be lost, in [0, 1].
+        pair_of: entry -> what each independent unit adds to the utility of the entry and to that of the undefended one,
+            ``(k,)`` each, on the same units and metrics; None where the entry was not measured on all of them.
+        better: "higher", or "lower" if less of the utility is better.
+        decimals, among: as in `Gate`.
+        jackknifed: whether the numbers of `pair_of` are those of `imharness.leaderboard.jackknife`.
+        answers: whether the numbers of `pair_of` are answers, 1 where they are right and 0 where they are wrong. Units
+            that average several answers are recognised, and have intervals as other numbers do.
     """
-    way = -1 if better == "lower" else 1
+    direction = -1 if better == "lower" else 1  # utilities times this number: more is better
 
     @cache
     def both(entry: str) -> Floats | None:
         pair = pair_of(entry)
-        return None if pair is None else way * np.asarray(pair, dtype=np.float64)
+        return None if pair is None else direction * np.asarray(pair, dtype=np.float64)
 
     def beyond(defended: Floats, plain: Floats, sign: float) -> Floats:
+        """Return how far utilities lie above the threshold, which is ``plain - share * abs(plain)``."""
         return np.asarray(defended - plain + share * sign * plain)
 
     def above(entry: str) -> Floats:
@@ -81,9 +102,12 @@ def share_of(
 
     def values(entry: str) -> Sequence[float]:
         pair = both(entry)
-        if not answers or pair is None or not np.isclose(pair * (pair - way), 0.0, atol=_RIGHT).all():
+        if not answers or pair is None:
             return ()
-        defended, plain = np.meshgrid((0.0, way), (0.0, way))
+        are_answers = np.isclose(pair * (pair - direction), 0.0, atol=_RIGHT).all()  # each number is 0 or `direction`
+        if not are_answers:
+            return ()
+        defended, plain = np.meshgrid((0.0, direction), (0.0, direction))
         return [float(x) for x in beyond(defended.ravel(), plain.ravel(), _sign(pair[1]))]
 
     return Gate(
@@ -98,11 +122,12 @@ def share_of(
 
 
 def _sign(plain: Floats) -> float:
+    """Return the sign of the undefended utility ``(k,)``: 1, -1 or 0."""
     return float(np.sign(plain.mean() if len(plain) else 0.0))
 
 
 def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapping[str, tuple[Kept, ...]]:
-    """Return what each entry keeps, gate by gate; the undefended entry is asked nothing."""
+    """Return entry -> the answer of each gate, in the order of `gates`; the undefended entry has none."""
     answers: dict[str, list[Kept]] = {entry: [] for entry in entries}
     for gate in gates:
         above = {entry: gate.above(entry) for entry in entries if entry != undefended}
@@ -123,6 +148,7 @@ def state_of(answers: Sequence[Kept]) -> State:
 
 
 def _answer(gate: Gate, intervals: Means, alone: Means, i: int) -> Kept:
+    """Return the answer of a gate for entry i. `alone`: the intervals as if there were no other entries."""
     units = int(intervals.units[i])
     facts = {
         "label": gate.label,

@@ -1,10 +1,20 @@
 """The headline of a ranking, in at most 20 words and with its numbers: the only sentence that says who wins.
 
-The first rule that holds speaks: nobody may win; there is a winner; measures disagree; a control is shown to be better
-than the first; no defense itself is incomplete; the first, or else another one, is shown to be better than no defense;
-all that may win are worse; or none is shown to be better, and the headline says by how much any could be.
-Of several forms of a sentence the first one that is short enough is taken. An entry has a headline of its own, by the
-same rules; where a row has no ranking, its place in its table is the headline.
+The first of these rules that holds decides what it says:
+
+1. Nobody may win.
+2. There is a winner.
+3. Measures disagree.
+4. A control is shown to be better than the first, which is the candidate that is ahead.
+5. No defense itself is incomplete, so that nothing is compared with it.
+6. The first, or else another candidate, is shown to be better than no defense.
+7. All candidates are shown to be worse than no defense.
+8. No candidate is shown to be better; the headline says by how much any of them could be better at most.
+
+Most sentences have several forms, the longest first; the first form that is short enough is taken. Each entry has a
+headline of its own. Where a table has no ranking, the headline of a row says its position in the table.
+
+In this file `values` is label -> column -> value of the ranking's table.
 """
 
 from __future__ import annotations
@@ -20,9 +30,9 @@ from imharness.results.rankings import Kept, Outcome, Place
 from imharness.results.tables import ColumnSpec, Table, Value, joined, several, too_few
 
 LONGEST = 20
-"""The most words of a headline; the label of an entry counts as what it has."""
+"""The most words of a headline; words are what spaces separate, so a label may count as several."""
 NAMED = 2
-"""The most entries that a headline names; of more, it names the first and says how many others there are."""
+"""The most entries that a headline names; of more, it names the first and says how many more there are."""
 Values = Mapping[str, Mapping[str, Value]]
 BARS: Mapping[str, tuple[str, str]] = {
     "incomplete": ("is incomplete", "are incomplete"),
@@ -32,13 +42,13 @@ BARS: Mapping[str, tuple[str, str]] = {
     "doubtful": ("costs too much if tested alone", "cost too much if tested alone"),
     "not measured": ("was not measured on all that has to be kept", "were not measured on all that has to be kept"),
 }
-"""What bars entries from winning, in words, for one and for several."""
+"""What bars entries from winning -> how that is said of one entry and of several."""
 
 
 def headline_of(
     rules: Contest, entry: str, standing: Standing, places: Mapping[str, Place], values: Values
 ) -> tuple[Outcome, str]:
-    """Return what a ranking says first of all, and its kind; see the module. `entry`: what a row is ("defense")."""
+    """Return the kind of the headline and its text; see the module. `entry`: what a row is, such as "defense"."""
     first = standing.first
     if first is None:
         return "nobody", rules.void or _nobody(rules, entry, places, values)
@@ -66,8 +76,10 @@ def headline_of(
 
 
 def headline_of_entry(rules: Contest, i: int, standing: Standing, position: Place, values: Values) -> tuple[str, ...]:
-    """Return what a ranking says of the entry at position `i` first of all, and then what bars it from winning, if it
-    costs too much: one or two sentences. `position`: what the ranking states about it."""
+    """Return the headline of the entry at position `i`, and then a sentence on what it costs if that bars it.
+
+    `position`: what the ranking states about the entry.
+    """
     label, plain = rules.scores.entries[i], rules.compared_with
     if not position.complete:
         return (f"{label} {withheld(rules, label, values)}.",)
@@ -86,9 +98,9 @@ def headline_of_entry(rules: Contest, i: int, standing: Standing, position: Plac
 
 
 def headline_of_row(table: Table, label: str) -> str:
-    """Return what a table without a ranking says of a row: its number, and that of the first other row.
+    """Return the headline of a row in a table without a ranking: its number, and that of the first other row.
 
-    "" where the row has no number in the column that ranks the table.
+    "" where the row has no number in the column by which the table is ranked.
     """
     column = next((column for column in table.columns if column.key == table.ranked_by), None)
     numbers = {row.label: value for row in table.rows if (value := row.number(table.ranked_by)) is not None}
@@ -115,7 +127,7 @@ def withheld(rules: Contest, label: str, values: Values) -> str:
 
 
 def distance(measure: Kept) -> str:
-    """Say how far what an entry has lies from the least that passes; it was measured."""
+    """Say how far an entry lies above or below the threshold of a gate, with the interval; for measured entries."""
     assert measure.value is not None
     assert measure.low is not None
     assert measure.high is not None
@@ -127,13 +139,15 @@ def distance(measure: Kept) -> str:
 
 
 def _about(rules: Contest, label: str, what: str, values: Values) -> str:
+    """Return a sentence on an entry that ends with its number and that of no defense."""
     return _fitting(*(f"{label} {what}{_against_plain(rules, label, values, brief=brief)}." for brief in (False, True)))
 
 
 def _only_seems(position: Place) -> bool:
-    """Say whether an entry protects against attackers who do not know it, and less or nothing under the worst attack.
+    """Say whether an entry protects only against attackers who do not know it.
 
-    The first is shown; the worst attack leaves less than half of that, or nothing is shown to be left.
+    Against these it is shown to be better than no defense. The worst attack is shown to leave less than half of that
+    advantage, or the entry is not shown to be better than no defense under the worst attack.
     """
     weakness, against = position.broken, position.against
     if weakness is None or weakness.seems.low is None or weakness.seems.low <= 0:
@@ -142,21 +156,25 @@ def _only_seems(position: Place) -> bool:
 
 
 def _seeming(rules: Contest, label: str, values: Values) -> str:
-    """Say what attackers who do not know an entry reach, and what the worst attack does; "" where that is unknown."""
+    """Say that an entry only seems to protect, with its numbers without and under the worst attack.
+
+    "" where one of the numbers is not known.
+    """
     words, plain = rules.words, rules.compared_with
-    before, after = ([_amount(rules, values, name, key) for name in (label, plain)] for key in ("unaware", "worst"))
-    if not all((*before, *after)):
+    unaware, plain_unaware = (_amount(rules, values, name, "unaware") for name in (label, plain))
+    worst, plain_worst = (_amount(rules, values, name, "worst") for name in (label, plain))
+    if not all((unaware, plain_unaware, worst, plain_worst)):
         return ""
-    seems = f"{label} looks strong: {before[0]} {words.of}, {before[1]} {words.briefly}"
+    seems = f"{label} looks strong: {unaware} {words.of}, {plain_unaware} {words.briefly}"
     return _fitting(
-        f"{seems}; under the worst attack {after[0]}, {after[1]} {words.briefly}.",
-        f"{seems}; worst attack {after[0]}, {after[1]} {words.briefly}.",
-        f"{seems}; worst attack {after[0]}.",
+        f"{seems}; under the worst attack {worst}, {plain_worst} {words.briefly}.",
+        f"{seems}; worst attack {worst}, {plain_worst} {words.briefly}.",
+        f"{seems}; worst attack {worst}.",
     )
 
 
 def _cost(rules: Contest, label: str, position: Place, values: Values) -> tuple[str, ...]:
-    """Say what an entry does not keep, with both numbers; nothing where it keeps enough, or that is undecided."""
+    """Return a sentence on the gate that bars an entry, with the numbers; nothing where no gate bars it."""
     if position.able:
         return ()
     bar, spec = BARS[position.gate][0], rules.utility.spec
@@ -178,15 +196,15 @@ def _fitting(*forms: str) -> str:
 
 
 def _bound(rules: Contest, entry: str, most: float, values: Values) -> str:
-    """Say what no entry that may win does more of. `most`: the largest end of all intervals."""
+    """Say by how much any candidate could be better than no defense. `most`: the largest upper end of all intervals."""
     words, plain = rules.words, values.get(rules.compared_with, {}).get("worst", Value()).value
     most, limits = max(0.0, most), rules.protection.spec.limits
-    if plain is not None and limits is not None:  # no entry can go beyond what the measure can be
+    if plain is not None and limits is not None:  # no entry can go beyond the limits of the measure
         most = min(most, limits[1] - plain if rules.sign > 0 else plain - limits[0])
 
     def form(without: str) -> str:
         limit = words.limit.format(
-            bound=_rounded_up(words, most),  # in the unit of what follows, so no share of it
+            bound=_rounded_up(words, most),  # without a unit: the unit follows in the words
             plain=_amount(rules, values, rules.compared_with),
             of=words.of,
             without=without,
@@ -197,10 +215,13 @@ def _bound(rules: Contest, entry: str, most: float, values: Values) -> str:
 
 
 def _rounded_up(words: Words, number: float) -> str:
-    """Return the number of an amount as text, rounded up: a bound that is rounded down does not hold."""
-    text, scale = _figure(words, number), float(_figure(words, 1.0))  # 100 where an amount is in %
+    """Return an amount without its unit, rounded up: a bound that is rounded down does not hold."""
+    text = _figure(words, number)
+    scale = float(_figure(words, 1.0))  # what the amount of 1 is written as: 100 where amounts are in %
+    if float(text) >= scale * number * (1 - 1e-9):
+        return text
     last_digit = 10.0 ** -len(text.partition(".")[2]) / scale
-    return text if float(text) >= scale * number * (1 - 1e-9) else _figure(words, number + last_digit / 2)
+    return _figure(words, number + last_digit / 2)
 
 
 def _figure(words: Words, number: float) -> str:
@@ -209,7 +230,10 @@ def _figure(words: Words, number: float) -> str:
 
 
 def _better_control(standing: Standing, first: int) -> int | None:
-    """Return the rival that all pairs at once show to be better than the first one, if any; the farthest ahead."""
+    """Return the rival that is shown to be better than the first, by the intervals of all pairs; None without one.
+
+    Of several, the one that is the farthest ahead.
+    """
     pairs = standing.pairs[0]
     ahead = [i for i in standing.rivals if pairs.better[i, first] and i != standing.undefended]
     return max(ahead, key=lambda i: (pairs.value[i, first], -i), default=None)
@@ -218,7 +242,7 @@ def _better_control(standing: Standing, first: int) -> int | None:
 def _below(
     rules: Contest, entry: str, standing: Standing, places: Mapping[str, Place], values: Values, rival: int
 ) -> str:
-    """Say which control is shown to be better: than all that may win, or than the one that is ahead."""
+    """Say that a control, `rival`, is shown to be better than all candidates, or than the first alone."""
     assert standing.first is not None
     control, label = rules.scores.entries[rival], rules.scores.entries[standing.first]
     every = control not in rules.matched and bool(standing.pairs[0].better[rival, list(standing.candidates)].all())
@@ -233,12 +257,13 @@ def _below(
 
 
 def _leading(rules: Contest, i: int, values: Values) -> str:
+    """Say that entry i wins, without a full stop."""
     label = rules.scores.entries[i]
     return f"{label} {rules.words.lead}: {_against_plain(rules, label, values)}"
 
 
 def _behind_undecided(rules: Contest, i: int, first: int, values: Values) -> str:
-    """Say which entry is better than no defense, though another one, of which that is not shown, is ahead."""
+    """Say that entry i is better than no defense, while the first, which is ahead, is not shown to be."""
     label, plain = rules.scores.entries[i], rules.compared_with
     rest = f"{rules.scores.entries[first]} leads, but is undecided."
     return _fitting(
@@ -249,7 +274,7 @@ def _behind_undecided(rules: Contest, i: int, first: int, values: Values) -> str
 
 
 def _incomparable(rules: Contest, first: int, values: Values) -> str:
-    """Say that no defense lacks an attack or a unit, so that nobody is shown to be better than it."""
+    """Say that no defense was not measured on everything, so that nobody is shown to be better than it."""
     label, plain = rules.scores.entries[first], rules.compared_with
     lead = f"{label} leads with {_amount(rules, values, label)} {rules.words.of}."
     return _fitting(
@@ -259,12 +284,14 @@ def _incomparable(rules: Contest, first: int, values: Values) -> str:
 
 
 def _against_plain(rules: Contest, label: str, values: Values, *, brief: bool = False) -> str:
+    """Return the number of an entry and that of no defense, as "57 % of guesses right, 90 % without a defense"."""
     plain, words = _amount(rules, values, rules.compared_with), rules.words
     without = words.briefly if brief else words.without
     return f"{_amount(rules, values, label)} {words.of}" + (f", {plain} {without}" if plain else "")
 
 
 def _leader(rules: Contest, standing: Standing, first: int, values: Values) -> str:
+    """Say that the first leads, and from which entries it is not separated."""
     label, near = rules.scores.entries[first], [rules.scores.entries[i] for i in standing.not_behind]
     whole, brief = (
         f"{label} leads with {_against_plain(rules, label, values, brief=short)}" for short in (False, True)
@@ -295,42 +322,48 @@ def _disagreeing(rules: Contest, standing: Standing, first: int, disagreement: D
 
 
 def _worse(rules: Contest, entry: str, first: int, values: Values) -> str:
+    """Say that all candidates are worse than no defense."""
     label = rules.scores.entries[first]
-    return _fitting(
-        *(
-            f"Every {entry} that may win does worse: at best {_against_plain(rules, label, values, brief=brief)}."
-            for brief in (False, True)
-        )
-    )
+    long, short = (_against_plain(rules, label, values, brief=brief) for brief in (False, True))
+    start = f"Every {entry} that may win does worse: at best"
+    return _fitting(f"{start} {long}.", f"{start} {short}.")
 
 
 def _few(rules: Contest, standing: Standing, first: int) -> str:
+    """Say that the units are too few."""
     assert standing.against is not None
     spec = rules.protection.spec
     return too_few(int(standing.against.units[first]), spec.cluster_unit or spec.unit or "unit")
 
 
 def _nobody(rules: Contest, entry: str, places: Mapping[str, Place], values: Values) -> str:
-    able = [
+    """Say that no entry may win, and how many are barred for which reason."""
+    barred_by_gates_alone = [
         label for label, position in places.items() if position.complete and not position.control and not position.flags
     ]
     plain = values.get(rules.undefended, {}).get("utility", Value())
-    if able and plain.missing and all(places[label].gate == "not measured" for label in able):
+    not_measured = all(places[label].gate == "not measured" for label in barred_by_gates_alone)
+    if barred_by_gates_alone and plain.missing and not_measured:
         undefined = f"No {entry} may win: {rules.utility.spec.label} without a defense is not defined"
         return _fitting(f"{undefined} ({plain.missing}).", f"{undefined}.")
     bars = barred(places)
     if not bars:
         return f"No {entry} was measured beside the controls."
-    counts = [f"{len(labels)} {BARS[why][len(labels) > 1]}" for why, labels in bars.items()]
-    sizes = [len(labels) for labels in bars.values()]
-    others = [[f"{sum(sizes[k:])} for other reasons"] if k < len(counts) else [] for k in range(len(counts) + 1)]
-    return _fitting(
-        *(f"No {entry} may win: {'; '.join(counts[:k] + others[k])}." for k in range(len(counts), 0, -1)),
-    )
+    reasons = [f"{len(labels)} {BARS[why][len(labels) > 1]}" for why, labels in bars.items()]
+    counts = [len(labels) for labels in bars.values()]
+    # The first form names all reasons; each further form names one reason fewer and counts the rest together.
+    forms = [f"No {entry} may win: {'; '.join(reasons)}."]
+    for named in range(len(reasons) - 1, 0, -1):
+        rest = f"{sum(counts[named:])} for other reasons"
+        forms.append(f"No {entry} may win: {'; '.join([*reasons[:named], rest])}.")
+    return _fitting(*forms)
 
 
 def barred(places: Mapping[str, Place]) -> dict[str, list[str]]:
-    """Return what bars entries from winning, with their labels; what bars most comes first. Controls are left out."""
+    """Return what bars entries, a key of `BARS` -> the labels of these; the reason that bars most comes first.
+
+    Controls are left out.
+    """
     groups: dict[str, list[str]] = {}
     for label, position in places.items():
         if not position.control and (why := bar_of(position)):
@@ -348,17 +381,18 @@ def bar_of(position: Place) -> str:
 
 
 def some(labels: Sequence[str]) -> list[str]:
-    """Return the first labels, and how many more there are."""
+    """Return the labels that a headline names, and at the end how many more there are, if any."""
     if len(labels) <= NAMED:
         return list(labels)
     return [*labels[: NAMED - 1], f"{len(labels) - NAMED + 1} more"]
 
 
 def specs_of(rules: Contest) -> list[ColumnSpec]:
-    """Return the measures of protection as columns, that of the ranking first."""
+    """Return the measures of protection as columns; the measure of the ranking comes first."""
     return [rules.protection.spec, *(further.protection.spec for further in rules.secondary_measures)]
 
 
 def _amount(rules: Contest, values: Values, label: str, key: str = "worst") -> str:
+    """Return a number of an entry in the words of the measure; "" where there is none."""
     number = values.get(label, {}).get(key, Value()).value
     return "" if number is None else rules.words.amount(number)

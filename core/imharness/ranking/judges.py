@@ -1,4 +1,7 @@
-"""Whose metrics, attacks and evaluators decide ranks, and whose are scored and shown beside them. Imports no torch."""
+"""Decides which metrics, attacks and evaluators count for ranks; the others are shown beside them. Imports no torch.
+
+A component that is ranked is an *entry*. A component that an entry is measured with is a *judge* of it.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,19 @@ if TYPE_CHECKING:
     from imharness.contracts.track import Track
 
 BROUGHT = frozenset({"dataset", "model"})
-"""Kinds that whoever starts a run chooses: entries are measured on them, and they judge nobody."""
+"""Kinds of components that the person who starts a run chooses; they are no judges, although entries are measured on
+them."""
 
 
 @dataclass(frozen=True)
 class Judges:
-    """Who decides places in a contest.
+    """Which judges decide ranks in a contest.
 
     Args:
-        ranked: kinds of the entries; components of other kinds, but `BROUGHT`, judge them.
-        hosts: owners whose components decide: the harness, whoever wrote the track, and objects of a notebook.
-        accepted: ids of other components, which a person accepted.
-        failed: digests of references to components that failed a quick check; they decide nothing, whoever wrote them.
+        ranked: the kinds of the entries; components of all other kinds except `BROUGHT` are judges.
+        hosts: owners whose judges decide: the harness, the owner of the track, and the user's notebook.
+        accepted: ids of judges of other owners that decide, because a person accepted them.
+        failed: digests of references to components that failed a quick check; they decide nothing, whoever owns them.
     """
 
     ranked: frozenset[str]
@@ -44,30 +48,34 @@ class Judges:
         return cls(frozenset(track.ranks), hosts, accepted, frozenset(failed))
 
     def apart(self, records: Sequence[TaskRecord]) -> tuple[list[TaskRecord], str]:
-        """Return the records that decide, and in words who is only shown; "" where all decide.
+        """Return the records that decide, and a sentence on those that are only shown; "" where all decide.
 
-        What a stranger's component judged decides nothing. What an accepted one judged decides, but not about entries
-        of its own owner, which lack a number there and so have no rank.
+        A record decides nothing if one of its judges belongs to another owner and was not accepted, if one failed a
+        quick check, or if a judge has the same owner as the entry. Such an entry then lacks a number, and has no rank.
         """
-        unaccepted, failed, partial, deciding_records = (
-            dict[str, str](),
-            dict[str, str](),
-            set[str](),
-            list[TaskRecord](),
-        )
+        unaccepted, failed = dict[str, str](), dict[str, str]()  # label of a judge -> its kind
+        same_owner = set[str]()
+        deciding_records = list[TaskRecord]()
         for record in records:
             refs = record.spec.components.values()
-            entries = [ref for ref in refs if ref.kind in self.ranked and owner_of(ref.id) not in self.hosts]
             judges = [ref for ref in refs if ref.kind not in self.ranked | BROUGHT]
-            doubtful = {ref.label: ref.kind for ref in judges if self._failed(ref)}
-            strangers = {ref.label: ref.kind for ref in judges if not self._decides(ref.id)}
-            same_owner = {f"{e.label} ({j.label})" for e in entries for j in judges if owner_of(e.id) == owner_of(j.id)}
-            unaccepted |= strangers
-            failed |= doubtful
-            partial |= same_owner if not strangers and not doubtful else set()
-            if not strangers and not doubtful and not same_owner:
+            unaccepted_here = {judge.label: judge.kind for judge in judges if not self._decides(judge.id)}
+            failed_here = {judge.label: judge.kind for judge in judges if self._failed(judge)}
+            unaccepted |= unaccepted_here
+            failed |= failed_here
+            if unaccepted_here or failed_here:
+                continue
+            entries = [ref for ref in refs if ref.kind in self.ranked and owner_of(ref.id) not in self.hosts]
+            same_owner_here = {
+                f"{entry.label} ({judge.label})"
+                for entry in entries
+                for judge in judges
+                if owner_of(entry.id) == owner_of(judge.id)
+            }
+            same_owner |= same_owner_here
+            if not same_owner_here:
                 deciding_records.append(record)
-        return deciding_records, _said(unaccepted, failed, partial)
+        return deciding_records, _note(unaccepted, failed, same_owner)
 
     def _decides(self, id: str) -> bool:
         return owner_of(id) in self.hosts or id in self.accepted
@@ -77,15 +85,17 @@ class Judges:
 
 
 def is_accepted(standing: Sequence[Standing]) -> bool:
-    """Say whether a person accepted a component, and nothing but reproductions and evidence came since.
+    """Return whether a component is accepted now: its last decision but reproductions and evidence is "accepted".
 
-    Whatever is scored again, flagged or withdrawn has to be accepted again.
+    So a component that is scored again, flagged or withdrawn has to be accepted again. `standing`: the decisions about
+    it, oldest first.
     """
     last = [decision.decision for decision in standing if decision.decision not in (REPRODUCED, EVIDENCE)]
     return last[-1:] == [ACCEPTED]
 
 
-def _said(unaccepted: Mapping[str, str], failed: Mapping[str, str], partial: set[str]) -> str:
+def _note(unaccepted: Mapping[str, str], failed: Mapping[str, str], same_owner: set[str]) -> str:
+    """Return the sentences on judges that decide nothing; the arguments are those of `Judges.apart`."""
     texts = []
     for heading, judges in (
         ("Shown, and without effect on ranks until a person accepts them", unaccepted),
@@ -94,66 +104,73 @@ def _said(unaccepted: Mapping[str, str], failed: Mapping[str, str], partial: set
         if judges:
             names = ", ".join(f"{label} ({kind})" for label, kind in sorted(judges.items()))
             texts.append(f"{heading}: {names}.")
-    if partial:
-        texts.append(f"Not ranked, because a judge is of the same author: {'; '.join(sorted(partial))}.")
+    if same_owner:
+        texts.append(f"Not ranked, because a judge is of the same author: {'; '.join(sorted(same_owner))}.")
     return " ".join(texts)
 
 
 def beside(deciding: TrackReport, every: TrackReport, note: str) -> TrackReport:
-    """Return what decides, with what else there is to show.
+    """Return the report of the records that decide, with everything else of the report of all records.
 
     Args:
-        deciding: made of the records that decide; its numbers, places and claims stay as they are.
-        every: made of all records. Its rankings decide nothing, so that they and their tables are left out; rows,
-            columns, tables, comparisons, charts and examples that `deciding` lacks are added.
+        deciding: the report of the records that decide; its numbers, places and headlines stay as they are.
+        every: the report of all records. Its rankings would let other judges decide, so they and their tables are left
+            out; rows, columns, tables, comparisons, charts and examples that `deciding` lacks are added.
         note: added to the tables of rankings, or to the first table where there is no ranking.
     """
-    decided = {ranking.table for report in (deciding, every) for ranking in report.rankings}
-    table_ids, others = {table.id for table in deciding.tables}, {table.id: table for table in every.tables}
-    tables = [t if t.id in decided or t.id not in others else _extended(t, others[t.id]) for t in deciding.tables]
-    tables += [table for table in every.tables if table.id not in table_ids | decided]
-    noted = decided & table_ids or {table.id for table in tables[:1]}
-    compared, drawn = {paired.id for paired in deciding.comparisons}, {chart.id for chart in deciding.charts}
+    ranking_tables = {ranking.table for report in (deciding, every) for ranking in report.rankings}
+    deciding_tables = {table.id for table in deciding.tables}
+    tables_of_all = {table.id: table for table in every.tables}
+    tables = []
+    for table in deciding.tables:
+        may_be_extended = table.id in tables_of_all and table.id not in ranking_tables
+        tables.append(_extended(table, tables_of_all[table.id]) if may_be_extended else table)
+    tables += [table for table in every.tables if table.id not in deciding_tables | ranking_tables]
+    with_note = ranking_tables & deciding_tables or {table.id for table in tables[:1]}
+    comparison_ids = {comparison.id for comparison in deciding.comparisons}
+    chart_ids = {chart.id for chart in deciding.charts}
     return replace(
         deciding,
-        tables=[_noted(table, note) if table.id in noted else table for table in tables],
+        tables=[_with_note(table, note) if table.id in with_note else table for table in tables],
         comparisons=[
             *deciding.comparisons,
-            *(c for c in every.comparisons if c.id not in compared and c.table not in decided),
+            *(c for c in every.comparisons if c.id not in comparison_ids and c.table not in ranking_tables),
         ],
-        charts=[*deciding.charts, *(c for c in every.charts if c.id not in drawn and c.table not in decided)],
+        charts=[
+            *deciding.charts,
+            *(chart for chart in every.charts if chart.id not in chart_ids and chart.table not in ranking_tables),
+        ],
         examples=[*deciding.examples, *(example for example in every.examples if example not in deciding.examples)],
     )
 
 
-def _noted(table: Table, note: str) -> Table:
+def _with_note(table: Table, note: str) -> Table:
     return table.model_copy(update={"note": " ".join(filter(None, [table.note, note]))})
 
 
 def _extended(table: Table, other: Table) -> Table:
-    """Return a table with the rows and columns, matched by their labels, that only the other one has."""
-    mine = {column.label: column.key for column in table.columns}
-    theirs = {column.label: column for column in other.columns}
-    fresh = {
-        label: column.model_copy(update={"key": f"shown{index}"})
-        for index, (label, column) in enumerate(theirs.items())
-        if label not in mine
-    }
-    keys = {theirs[label].key: mine[label] if label in mine else fresh[label].key for label in theirs}
+    """Return a table with the columns and rows that only another table of the same entries has.
+
+    Columns are the same if they have the same label, whatever their keys; those of the table keep their values.
+    """
+    key_of = {column.label: column.key for column in table.columns}
+    other_columns = {column.label: column for column in other.columns}
+    further = []
+    for index, (label, column) in enumerate(other_columns.items()):
+        if label not in key_of:
+            key_of[label] = f"shown{index}"
+            further.append(column.model_copy(update={"key": f"shown{index}"}))
+    key_here = {column.key: key_of[label] for label, column in other_columns.items()}  # key in `other` -> in the result
     other_values = {
-        row.label: {keys[key]: value for key, value in row.values.items() if key in keys} for row in other.rows
+        row.label: {key_here[key]: value for key, value in row.values.items() if key in key_here} for row in other.rows
     }
-    added = {column.key for column in fresh.values()}
-    rows = [
-        row.model_copy(
-            update={
-                "values": {**row.values, **{k: v for k, v in other_values.get(row.label, {}).items() if k in added}}
-            }
-        )
-        for row in table.rows
-    ]
+    further_keys = {column.key for column in further}
+    rows = []
+    for row in table.rows:
+        further_values = {k: v for k, v in other_values.get(row.label, {}).items() if k in further_keys}
+        rows.append(row.model_copy(update={"values": {**row.values, **further_values}}))
     present = {row.label for row in rows}
     rows += [Row(**{**dict(row), "values": other_values[row.label]}) for row in other.rows if row.label not in present]
     order = [column for column in table.columns if column.key == table.ranked_by]
     rows = ranked(rows, *order) if order else rows
-    return table.model_copy(update={"columns": (*table.columns, *fresh.values()), "rows": tuple(rows)})
+    return table.model_copy(update={"columns": (*table.columns, *further), "rows": tuple(rows)})

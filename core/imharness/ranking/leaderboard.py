@@ -1,4 +1,4 @@
-"""From finished tasks to tables: merge a run into its configuration, let the track make tables, keep them."""
+"""From finished tasks to tables: read the results that count, let the track make tables, and store the leaderboard."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from imharness.contracts.track import Track
 
 GONE = "no longer in the store"
-"""Why tables lack results that were there once."""
+"""The reason of a gap: results were stored once and have gone."""
 DEVICES = "devices"
-"""What stands among the versions where results were computed on several models of devices."""
+"""The name under which the versions of a leaderboard list the devices, if results were computed on several models."""
 PUBLIC = "on public photographs"
-"""What a first place says where entries could know the photographs."""
+"""What a headline that names a winner or leader adds if the entries may have been made for the photographs."""
 Progress = AbstractContextManager[Callable[[int, int], None]]
 _distributions = functools.cache(importlib.metadata.packages_distributions)
 
@@ -62,16 +62,16 @@ def make_leaderboard(
 def made_leaderboard(
     store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, progress: Callable[[str], Progress] = quiet
 ) -> tuple[Leaderboard, dict[str, npt.NDArray[np.floating]]]:
-    """Return the tables of a configuration, and by comparison the scores behind them.
+    """Return the tables of a configuration, and comparison id -> the scores behind them ``(entries, total)``.
 
-    While tasks are waiting, nothing is marked, and no ranking says who wins. `progress`: opens what shows how far a
-    part of the work is.
+    While tasks are waiting, no best entry is marked, and no ranking says who wins. `progress`: title -> a context in
+    which the progress of a step is shown. Raises `HarnessError` where the track cannot make its tables.
     """
     with progress(f"{track.info.id}: reading results") as advance:
         all_records = records_of(store, sweep, advance)
     standing, withdrawn = standing_only(all_records, catalogue.withdrawn)
-    gone = {record.key for record in all_records} - {record.key for record in standing}
-    records, outdated = current_of(standing, store, track, sweep, catalogue.registry, gone)
+    withdrawn_keys = {record.key for record in all_records} - {record.key for record in standing}
+    records, outdated = current_of(standing, store, track, sweep, catalogue.registry, withdrawn_keys)
     try:
         with progress(f"{track.info.id}: making tables"):
             report = _report(store, as_set_up(track, sweep), records, catalogue)
@@ -125,38 +125,38 @@ def as_set_up(track: Track, sweep: Sweep) -> Track:
 
 
 def _report(store: Store, track: Track, records: list[TaskRecord], catalogue: KnownEntries) -> TrackReport:
-    """Return the track's report of the records that decide, with what else is shown beside it; see `Judges`."""
+    """Return the track's report of the records that decide, with everything else shown beside it; see `Judges`."""
 
-    def made(chosen: list[TaskRecord]) -> TrackReport:
+    def report_of(chosen: list[TaskRecord]) -> TrackReport:
         return track.report(ResultQuery(store, chosen, catalogue.facts(chosen))) if chosen else TrackReport()
 
     deciding, note = Judges.of(track, catalogue.standing, catalogue.examined).apart(records)
-    return beside(made(deciding), made(records), note) if note else made(records)
+    return beside(report_of(deciding), report_of(records), note) if note else report_of(records)
 
 
 def _is_public(track: Track, records: Sequence[TaskRecord], registry: Registry) -> bool:
-    """Say whether a track that has seasons on unpublished photographs was computed on published ones.
+    """Return whether entries of a track that has seasons on unpublished photographs were measured on published ones.
 
-    These are data sets that a package names; files of the user's own, and objects of notebooks, need not be published.
-    What other tasks read, such as an attack that was trained, may come from published photographs: no entry is measured
-    there.
+    A data set counts as published if it comes with a package; files of the user and objects of notebooks do not. Only
+    tasks that no other task needs are looked at, because entries are measured there: a task that trains an attack, for
+    example, may read published photographs.
     """
     if not track.season_datasets:
         return False
-    read = {key for record in records for key in record.spec.needs.values()}
-    last = [record for record in records if record.key not in read]
-    datasets = {ref.label: ref for record in last for ref in record.spec.components.values()}
-    for ref in datasets.values():
+    needed = {key for record in records for key in record.spec.needs.values()}
+    last_records = [record for record in records if record.key not in needed]
+    refs = {ref.label: ref for record in last_records for ref in record.spec.components.values()}
+    for ref in refs.values():
         if ref.kind == "dataset" and owner_of(ref.id) != LOCAL:
             with suppress(PluginError, ValidationError):
                 dataset = registry.revive(ref)
-                if not dataset.address or not getattr(dataset, dataset.address):
+                if not dataset.address or not getattr(dataset, dataset.address):  # it reads no files of the user
                     return True
     return False
 
 
 def _said_on_public(ranking: Ranking) -> Ranking:
-    """Return a ranking of which a headline that names a first place says that photographs are public."""
+    """Return a ranking whose headline adds `PUBLIC` if it names a winner or a leader."""
     if ranking.outcome not in ("winner", "leader"):
         return ranking
     claim = f"{ranking.claim.removesuffix('.')} ({PUBLIC})."
@@ -170,13 +170,14 @@ def _said_on_public(ranking: Ranking) -> Ranking:
 
 
 def _discarded(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) -> list[Missing]:
-    """Return the gap that results leave which were there once, such as damaged ones that were discarded."""
+    """Return the gap of results that are planned and no longer stored, such as damaged ones that were discarded."""
     count = len({*store.keys_of(sweep)} - {record.key for record in records})
     what = f"{several(count, 'task')} of {sweep.title}"
     return [Missing(what=what, reason=GONE, remedy=sweep.command)] if count else []
 
 
 def _scorers(track: Track, catalogue: KnownEntries) -> dict[str, str]:
+    """Return the distributions whose code makes the tables, those of the harness and of the track -> their versions."""
     names = set(_distributions().get("imharness", ()))
     with suppress(KeyError):
         names.add(catalogue.registry.provenance(track).provenance.distribution)
@@ -186,37 +187,43 @@ def _scorers(track: Track, catalogue: KnownEntries) -> dict[str, str]:
 def _marked(
     table: Table, stored: list[tuple[Comparison, npt.NDArray[np.floating]]], rankings: Sequence[Ranking]
 ) -> Table:
-    """Add which rows are not shown to be worse than the best, in columns that a comparison stands behind.
+    """Return a table that says, for each column with a comparison, which rows are not shown to be worse than the best.
 
-    Where the table is a ranking, the best is one of the entries that may win, as in `imharness.exports.marks`, and what
-    the ranking says of the best and another entry comes before the intervals of all pairs.
+    Where the table is a ranking, the best is one of the entries that may win, as in `imharness.exports.marks`.
+    `stored`: all comparisons with their numbers.
     """
     ranking = next((ranking for ranking in rankings if ranking.table == table.id), None)
-    apart = {label for label, position in ranking.places.items() if not position.eligible} if ranking else set[str]()
-    those = table.model_copy(update={"rows": tuple(row for row in table.rows if row.label not in apart)})
-    tied = {
-        comparison.column: not_worse(comparison, numbers, best, ranking)
-        for comparison, numbers in stored
-        if comparison.table == table.id and (best := winner(those, comparison.column)) in comparison.entries
-    }
+    rows = table.rows
+    if ranking is not None:
+        cannot_win = {label for label, position in ranking.places.items() if not position.eligible}
+        rows = tuple(row for row in rows if row.label not in cannot_win)
+    may_win = table.model_copy(update={"rows": rows})
+    tied: dict[str, tuple[str, ...]] = {}
+    for comparison, numbers in stored:
+        if comparison.table == table.id:
+            best = winner(may_win, comparison.column)
+            if best in comparison.entries:
+                tied[comparison.column] = not_worse(comparison, numbers, best, ranking)
     return table.model_copy(update={"not_worse": tied}) if tied else table
 
 
 def _of_other_runs(store: Store, sweep: Sweep, records: Sequence[TaskRecord]) -> list[Missing]:
-    """Return the imports that `records` leave out, because what they are about is not of this run."""
-    imported, here = store.sweep(sweep.track, EXTERNAL), {record.key for record in records}
-    gone = [name for name, key in (imported.tasks if imported else {}).items() if key not in here]
+    """Return a gap for each imported file that is not among `records`, because it is about results of another run."""
+    imported, present = store.sweep(sweep.track, EXTERNAL), {record.key for record in records}
+    absent = [name for name, key in (imported.tasks if imported else {}).items() if key not in present]
+    files = dict.fromkeys(name.removeprefix(IMPORTED).partition(" part=")[0] for name in absent)
     return [
         Missing(
             what=f"imported rows of {file}",
             reason="they are about results that this run does not have",
             remedy="import them again",
         )
-        for file in dict.fromkeys(name.removeprefix(IMPORTED).partition(" part=")[0] for name in gone)
+        for file in files
     ]
 
 
 def _versions(records: list[TaskRecord]) -> dict[str, str]:
+    """Return the versions that the records were made with: name -> all its versions, separated by commas."""
     named_versions: dict[str, set[str]] = {}
     for record in records:
         for name, version in record.versions.items():

@@ -1,4 +1,4 @@
-"""The order of a ranking's table: who may win, who cannot, who lacks numbers, and controls as lines of reference."""
+"""The order of a ranking's table: entries that may win, those that cannot, incomplete ones, and controls."""
 
 from __future__ import annotations
 

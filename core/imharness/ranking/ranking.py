@@ -1,4 +1,4 @@
-"""From scores to what readers see: the sorted table, its winner, the comparison behind it and a chart."""
+"""Makes a report from scores: a sorted table, its best row, the comparisons behind its columns, and a chart."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 @dataclass(frozen=True)
 class Wins:
-    """Compare entries pairwise by the numbers behind a column.
+    """How entries are compared pairwise by the numbers behind a column.
 
-    `about`: what winning means ("a smaller distance"). `measure`, `description`: what one number is; by default those
-    of the column. `unit`: what a number was measured on. `pooled`: facets that the tests disregard (`PairedScores`).
+    Attributes:
+        id, title: of the table of win rates.
+        about: what winning means, such as "a smaller distance".
+        measure, description: what one number is; by default those of the column.
+        unit: what a number was measured on.
+        families: entry -> its family, by which readers can group entries.
+        pooled: facets that the tests of who beats whom disregard, see `PairedScores`.
     """
 
     id: str
@@ -33,15 +38,24 @@ class Wins:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a ranking: by default the mean of a measure, each unit once with its mean over the conditions.
+    """A column of a ranking: by default the mean of a measure, where each unit counts once.
 
-    `of`: the measure, `key` by default. `where`: only conditions with these facets. `value`: what stands there instead,
-    for each entry. `wins`: compare entries by the measure, too; needs a direction. `cluster`: a fact of the units that
-    says which of them belong together, such as the photograph an image is made of; intervals and tests are by cluster
-    then. A unit without this fact is a cluster of its own. `unit`, `cluster_unit`: what readers call both, by default
-    as `wins` and the fact do. `limits`: what the numbers cannot leave. `group`, `stratum`: facts of the units that say
-    with which others one shares parts, such as a pool of rows, and to which data set the group belongs; the interval of
-    a mean is then that of `nested_interval`, while differences of entries take clusters as independent.
+    Attributes:
+        key, label, description: the name of the column in data, and what readers see.
+        better: which direction is better, or "" for none.
+        decimals: with how many decimals numbers are printed.
+        where: facet -> value; only conditions with these facets count.
+        value: entry -> the value of the column, instead of a mean.
+        wins: how entries are compared by the measure, if they are; needs a direction.
+        of: the measure in the scores; `key` by default.
+        cluster: a fact of the units that says which of them belong together, such as the photograph that an image was
+            made of. Intervals and tests then take clusters as independent. A unit without this fact is a cluster of its
+            own.
+        unit, cluster_unit: what readers call a unit and a cluster; by default as `wins` and `cluster` do.
+        limits: the least and the largest number that the measure can have.
+        group: a fact of the units that says which of them share something, such as a pool of rows. The interval of a
+            mean is then that of `nested_interval`; comparisons of entries still take clusters as independent.
+        stratum: a fact that says to which data set a group belongs.
     """
 
     key: str
@@ -62,7 +76,7 @@ class Column:
 
     @property
     def spec(self) -> ColumnSpec:
-        """What readers see of it."""
+        """The column as data of a table."""
         return ColumnSpec(
             key=self.key,
             label=self.label,
@@ -87,11 +101,19 @@ def ranking(
     chart: str = "",
     last: Iterable[Row] = (),
 ) -> TrackReport:
-    """Return a table of all entries, best first, with its comparisons, and dots if `chart` has a caption.
+    """Return a table of all entries, the best first, with its comparisons and perhaps a chart.
 
-    `by`: the columns it is sorted by, the first by default; ties are broken by the next one, then by label. Entries
-    without a number stand last. `last`: rows below, which take no part. Significance marks are added with the
-    leaderboard.
+    The best entries of a column are marked later, when the leaderboard is made. Entries without a number come last.
+
+    Args:
+        scores: the numbers of the entries.
+        columns: the columns of the table.
+        id, title, caption, note: of the table.
+        entry: what a row is, such as "defense".
+        by: keys of the columns by which rows are sorted, by default the first one; ties are broken by the next key, and
+            then by label.
+        chart: the caption of a chart with a dot for each entry; "" for no chart.
+        last: rows that are added below and take no part in the order.
     """
     order = list(by) or [columns[0].key]
     specs = {column.key: column.spec for column in columns}
@@ -124,12 +146,13 @@ def compared(
     balanced: str = "",
     incomplete: Sequence[str] = (),
 ) -> PairedScores:
-    """Return the comparison that a column asks for, condition by condition; the rest as in `PairedScores`."""
+    """Return the comparison behind a column that has `wins`, condition by condition; the rest as in `PairedScores`."""
     wins, chosen = column.wins, scores.where(**column.where)
     assert wins is not None
     numbers, interned = scores.values[column.of or column.key], dict[tuple[str, ...], tuple[str, ...]]()
 
     def shared(names: Iterable[str]) -> tuple[str, ...]:
+        """Return names as one object for all conditions that have the same names."""
         key = tuple(names)
         return interned.setdefault(key, key)
 
@@ -161,26 +184,27 @@ def compared(
 
 
 def _value(scores: Blocks, column: Column, label: str) -> Value:
+    """Return the value of an entry in a column: what `Column.value` returns, or else the mean over units."""
     if column.value is not None:
         return column.value(label)
-    unit_means = scores.once_by(column.cluster, column.of or column.key, label, scores.where(**column.where))
-    return mean_value(unit_means[0], unit_means[1] if column.cluster else None)
+    unit_means, clusters = scores.once_by(column.cluster, column.of or column.key, label, scores.where(**column.where))
+    return mean_value(unit_means, clusters if column.cluster else None)
 
 
 def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:
-    """Return rows with the best first, as each column's `better` says; ties by the next column, then as given.
+    """Return rows, the best first by the direction of the first column; ties are broken by the next columns.
 
-    A missing number (none, NaN, or no such column) stands last, whatever the direction. A column without direction
-    only moves missing numbers to the end.
+    Rows that are equal in all columns keep their order. A row without a number (none, NaN, or no such column) comes
+    last, whatever the direction. A column without a direction only moves such rows to the end.
     """
 
     signs = [{"higher": -1.0, "lower": 1.0}.get(column.better, 0.0) for column in columns]
 
-    def place(row: Row) -> list[tuple[bool, float]]:
+    def sort_key(row: Row) -> list[tuple[bool, float]]:
         numbers = [row.number(column.key) for column in columns]
         return [(number is None, sign * (number or 0.0)) for number, sign in zip(numbers, signs, strict=True)]
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=sort_key)
 
 
 def winner(table: Table, column: str) -> str:

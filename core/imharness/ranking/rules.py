@@ -1,10 +1,16 @@
-"""What a track hands to the contest, and what the rules make of the scores: the worst of each unit, and coverage."""
+"""What a track hands to the contest, and what the rules make of the scores: the worst of each unit, and coverage.
+
+Scores come in *settings*, one for each combination of facets such as data set, attack and attacker (`Blocks` calls them
+conditions). In a setting c every entry has a number for each unit. A *gain* is a score whose sign was changed where
+less is better: more gain is always better, and the worst attack is the one with the least gain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +30,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Chosen:
-    """What was tried where one attack is chosen for each entry on other units than the reported ones.
+    """What else is known where one attack is chosen for each entry, on other units than those that are reported.
 
-    Where an attack is right or wrong on a unit, one of many that guess is nearly always right: the worst of each unit
-    would be chance. The contest's scores are then those of the chosen attacks. `tried`: the measure under every attack
-    that could be chosen; what an entry lacks here counts as not covered. `kinds`: the measure under the strongest
-    attack of each attacker, for the columns ``unaware`` and ``aware``. `broken_by`: entry -> attack -> how often it was
-    chosen, as a share, the largest first.
+    This is needed where an attack is right or wrong on a unit, as a membership test is: of many attacks that guess, one
+    is nearly always right, so that the worst of each unit would show chance alone. The scores of the contest are then
+    those of the chosen attacks.
+
+    Attributes:
+        tried: the scores under every attack that could be chosen; coverage is measured on these.
+        kinds: the scores under the strongest attack of each attacker, for the columns ``unaware`` and ``aware``.
+        broken_by: entry -> attack -> how often it was chosen, as a share in [0, 1], the largest first.
     """
 
     tried: Blocks
@@ -40,9 +49,9 @@ class Chosen:
 
 @dataclass(frozen=True)
 class SecondaryMeasure:
-    """A further measure of protection by which a winner has to be better.
+    """A further measure of protection; nobody wins whom it shows to be worse than another candidate or no defense.
 
-    `scores`: of the same entries, by setting; the worst of each unit counts as in the contest. `protection`: the
+    `scores`: those of the same entries, by setting; the worst of each unit counts as in the contest. `protection`: the
     measure, as in `Contest`, with `wins` of its own.
     """
 
@@ -52,12 +61,16 @@ class SecondaryMeasure:
 
 @dataclass(frozen=True)
 class Words:
-    """How the headlines of a ranking speak of what is measured.
+    """The words in which headlines of a ranking speak of its measure.
 
-    `lead`: what the first one does ("leaks least"). `amount`: a number of the measure as text ("57 %"), a multiple of
-    the number; `of`: what follows it ("of guesses right"). `without`: the undefended entry in words, and `briefly`.
-    `limit`: what no entry does more of, with the fields ``{bound}``, ``{plain}``, ``{of}`` and ``{without}`` ("takes
-    more than {bound} off the {plain} {of}").
+    Attributes:
+        lead: what the winner does, such as "leaks least".
+        amount: number of the measure -> text that is proportional to it, such as "57 %" for 0.57.
+        of: what follows the amount, such as "of guesses right".
+        limit: what no entry is shown to do, with the fields ``{bound}``, ``{plain}``, ``{of}`` and ``{without}``, such
+            as "takes more than {bound} off the {plain} {of}".
+        without: how the undefended entry is called after its number.
+        briefly: the same where a headline is short of words.
     """
 
     lead: str
@@ -72,27 +85,38 @@ class Words:
 class Contest:
     """What a track ranks its entries by.
 
-    `scores`: the measure ``protection.of`` of every entry on every unit, by setting. The worst of each unit is taken
-    over the facets `over`; of these, `attack` names the attack and `attacker` what it knows, `unaware` being the value
-    for "nothing". `protection` needs a direction and `wins`; its `cluster` is what is resampled. `utility`: a column
-    whose `value` returns what each entry has where nobody attacks. `undefended`: the entry that the others are held
-    against. `gates`: what a winner has to keep, see `Gate`; `share`: of the undefended utility, what it may lose, as
-    the gate on utility has it. `controls`: entry -> why it is never crowned. `references`: those among them that no
-    entry has to be better than, because they stand for an attacker who has nothing to go by. `flags`: entry -> why its
-    number is an upper bound. `secondary_measures`: further measures of protection by which a winner has to be better,
-    fixed beforehand, each with scores of the same entries. `proxies`: what stands in for something real. `unknown`:
-    entry -> why it has no number at all. `chosen`: where one attack was chosen for each entry on other units.
-
-    `met`: a measure that is 1 where an entry met the attack, if it can have done so without a number: an attack that
-    did not converge says nothing of a defense, which yet withheld nothing. By default every number that is missing
-    counts against its entry. `balanced`: a facet whose values, such as families of distortions, weigh the same in all
-    means however many units they have; no unit may have two of them. `alike`: facets -> which attack it is, apart from
-    what the attacker knows; "unaware" and "aware" are means over the attacks of which there are both.
-
-    `baseline`: the entry that all are compared with in "better than no defense", by default `undefended`. `words`: how
-    headlines speak of the measure. `matched`: control -> the only entry that it was made for and stands
-    against, such as early stopping at the accuracy of that entry. `void`: why no entry can be judged, as the headline
-    says it; all of them are flagged then.
+    Attributes:
+        scores: the measure ``protection.of`` of every entry on every unit, by setting.
+        protection: the measure of protection; it needs a direction and `wins`. Its `cluster` is what is resampled.
+        utility: a column whose `value` returns the utility of an entry where nobody attacks.
+        undefended: the entry without a defense.
+        words: the words in which headlines speak of the measure.
+        gates: what a winner has to keep, see `Gate`.
+        over: the facets over which the worst of each unit is taken. The mean is taken over the other facets.
+        attack: the facet that names the attack.
+        attacker: the facet that says what the attacker knows.
+        unaware: the value of `attacker` for one who does not know the defense.
+        share: which share of the undefended utility a winner may lose, in [0, 1]; as in the gate on utility.
+        controls: control -> why it never wins.
+        matched: control -> the only entry that has to be better than it, such as for early stopping at the accuracy of
+            that entry. Every entry has to be better than each other control.
+        flags: entry -> why its number is only an upper bound.
+        references: the controls that no entry has to be better than, because they stand for an attacker who knows
+            nothing of the data.
+        baseline: the entry that all others are compared with in "better than no defense"; by default `undefended`.
+        secondary_measures: further measures of protection, which were fixed before the scores were known.
+        proxies: what stands in for something real, such as small networks for published ones; shown to readers.
+        unknown: entry -> why it has no number at all.
+        met: a measure of `scores` that is 1 where an entry met the attack. An entry may meet an attack and have no
+            number, as of an attack that did not converge: that says nothing of the entry. Without this measure, every
+            missing number makes its entry incomplete.
+        balanced: a facet whose values, such as families of distortions, all weigh the same in means, however many
+            units they have. No unit may have two of its values.
+        alike: facets of a setting -> which attack it is, apart from what the attacker knows. The columns "unaware" and
+            "aware" are means over the attacks that were run by both kinds of attackers. By default two attacks are
+            the same if all facets but `attacker` are.
+        chosen: what else is known where one attack was chosen for each entry on other units.
+        void: why no entry can be judged, as the headline says it; all entries are then flagged.
     """
 
     scores: Blocks
@@ -127,7 +151,7 @@ class Contest:
 
     @property
     def baseline_name(self) -> str:
-        """What that entry is called: "no defense", or its name where the track compares with another one."""
+        """What `compared_with` is called: "no defense", or its name where the track compares with another entry."""
         return display_name(self.baseline) if self.baseline else NO_DEFENSE
 
     @property
@@ -137,47 +161,44 @@ class Contest:
 
     @cached_property
     def gains(self) -> Sequence[Floats]:
-        """The scores, turned so that more is better: ``(entries, units)`` of each setting, NaN where not finite.
-
-        They are made whenever they are asked for.
-        """
-        return self._turned(self.scores)
+        """The gains ``(entries, units)`` of each setting, NaN where a score is not finite; computed at each access."""
+        return self._gains_of(self.scores)
 
     @cached_property
     def known(self) -> tuple[npt.NDArray[np.bool_], ...]:
-        """Where an entry has a number, or met an attack that says nothing: ``(entries, units)`` of each setting."""
-        met = self.scores.values[self.met] if self.met else None
-        return tuple(
-            ~np.isnan(block) if met is None else ~np.isnan(block) | (met[c] == 1) for c, block in enumerate(self.gains)
-        )
+        """Where an entry has a number, or met the attack without one: ``(entries, units)`` of each setting."""
+        masks = [~np.isnan(block) for block in self.gains]
+        if self.met:
+            masks = [mask | (self.scores.values[self.met][c] == 1) for c, mask in enumerate(masks)]
+        return tuple(masks)
 
     @cached_property
     def settings(self) -> list[int]:
-        """The settings that every entry should have, see `common`."""
+        """The positions of the settings that every entry should have, see `common`."""
         return self._common(self.known)
 
     def on_common_units(self) -> Contest:
-        """Return the contest on the units that every entry should have, see `common`: those of each setting.
+        """Return the contest with only those units of each setting that every entry should have, see `common`.
 
-        So whoever measures an entry on further units takes nobody's place.
+        So an entry that was measured on further units makes no other entry incomplete.
         """
         masks = [common(self.scores.entries, mask.T) for mask in self.known]
         chosen = self.chosen
         if chosen is not None:
-            tried = [common(chosen.tried.entries, ~np.isnan(block).T) for block in self._turned(chosen.tried)]
-            chosen = replace(chosen, tried=chosen.tried.masked(tried))
+            tried_masks = [common(chosen.tried.entries, ~np.isnan(block).T) for block in self._gains_of(chosen.tried)]
+            chosen = replace(chosen, tried=chosen.tried.masked(tried_masks))
         if all(mask.all() for mask in masks):
             return self if chosen is None else replace(self, chosen=chosen)
         scores = self.scores.masked(masks)
         if chosen is not None:
             names = np.unique(np.concatenate([units.astype(str) for units in scores.units]))
-            kinds = [np.isin(units.astype(str), names) for units in chosen.kinds.units]
-            chosen = replace(chosen, kinds=chosen.kinds.masked(kinds))
+            kinds_masks = [np.isin(units.astype(str), names) for units in chosen.kinds.units]
+            chosen = replace(chosen, kinds=chosen.kinds.masked(kinds_masks))
         return replace(self, scores=scores, chosen=chosen)
 
     @cached_property
     def names(self) -> list[str]:
-        """All units, sorted."""
+        """The names of all units in the `settings`, sorted."""
         return sorted({str(name) for c in self.settings for name in self.scores.units[c]})
 
     @cached_property
@@ -187,10 +208,11 @@ class Contest:
 
     @cached_property
     def clusters(self) -> npt.NDArray[np.str_] | None:
-        """The cluster of each unit; None where units are independent."""
+        """The cluster of each unit ``(units,)``; None where units are independent."""
         return self._fact(self.protection.cluster)
 
     def _fact(self, name: str) -> npt.NDArray[np.str_] | None:
+        """Return a fact of each unit ``(units,)``, or the unit's name where it has none; None without a name."""
         if not name:
             return None
         facts = np.array(self.names, dtype=object)
@@ -200,7 +222,7 @@ class Contest:
 
     @cached_property
     def nested(self) -> Mapping[str, tuple[str, str]]:
-        """The group of each unit and its stratum, by the name of the unit; empty where units are not in groups."""
+        """Name of a unit -> its group and the stratum of that; empty where units are not in groups."""
         groups, strata = (self._fact(name) for name in (self.protection.group, self.protection.stratum))
         if groups is None:
             return {}
@@ -210,7 +232,7 @@ class Contest:
 
     @cached_property
     def weights(self) -> Floats | None:
-        """The weight of each unit, 1 on average; None where all weigh the same."""
+        """The weight of each unit ``(units,)``, 1 on average; None where all weigh the same."""
         if not self.balanced:
             return None
         levels = np.empty(len(self.names), dtype=object)
@@ -220,7 +242,7 @@ class Contest:
         return None if len(set(sizes)) < 2 else np.asarray(len(levels) / len(sizes) / sizes[codes])
 
     def mean(self, numbers: Floats) -> Value:
-        """Return the mean of numbers ``(units,)`` as a value of a table; NaN and infinity are left out."""
+        """Return the mean of numbers ``(units,)`` as a value of a table, with its interval; only finite ones count."""
         finite, weights = np.isfinite(numbers), self.weights
         if self.nested and finite.any():
             groups, strata = np.array([self.nested[name] for name in self.names])[finite].T
@@ -233,106 +255,122 @@ class Contest:
 
     @cached_property
     def worst(self) -> Floats:
-        """The gain of each unit under the worst attack ``(entries, units)``, mean over the other facets, or NaN."""
-        return mean_of(self._groups[0]) if self.settings else np.zeros((len(self.scores.entries), 0))
+        """The gain of each unit under the worst attack ``(entries, units)``, the mean over the other facets, or NaN."""
+        return mean_of(self._worst_by_group.gains) if self.settings else np.zeros((len(self.scores.entries), 0))
 
     @cached_property
     def same(self) -> tuple[int, ...]:
-        """Which attack each of the `settings` is, apart from what the attacker knows, as a number."""
-        return self._same([self.scores.conditions[c] for c in self.settings])
+        """For each of the `settings` the number of its attack; the same attack by both kinds of attackers has one."""
+        return self._attack_numbers([self.scores.conditions[c] for c in self.settings])
 
     def _attack(self, facets: Mapping[str, str]) -> object:
+        """Return which attack a setting is, apart from what the attacker knows; see `alike`."""
         if self.alike is not None:
             return self.alike(facets)
         return tuple((name, value) for name, value in sorted(facets.items()) if name != self.attacker)
 
-    def _same(self, conditions: Sequence[Mapping[str, str]]) -> tuple[int, ...]:
+    def _attack_numbers(self, conditions: Sequence[Mapping[str, str]]) -> tuple[int, ...]:
+        """Return the number of the attack of each setting, counted from 0 in the order of first appearance."""
         numbering: dict[object, int] = {}
         return tuple(numbering.setdefault(self._attack(facets), len(numbering)) for facets in conditions)
 
     @cached_property
     def against(self) -> Mapping[bool, Floats]:
-        """The mean gain of each unit under attacks that know the defense, and under those that do not, or NaN.
+        """The mean gain of each unit under attacks that know the defense (True) and under those that do not (False).
 
-        Of each entry and unit those attacks count that were run both ways; where no attack of the other kind was run on
-        anybody, all of this kind count. ``against[aware]`` has the shape ``(entries, units)``.
+        ``against[aware]`` has the shape ``(entries, units)``, NaN where there is no number. For each entry and unit,
+        only the attacks count that were run both ways, so that the two means are over the same attacks. If one of the
+        two kinds of attackers was run on no entry, all attacks of the other kind count.
         """
         if self.chosen is None:
-            blocks, settings, gains, same = self.scores, self.settings, self.gains, self.same
+            blocks, settings, gains, attack_numbers = self.scores, self.settings, self.gains, self.same
         else:
             blocks, attacks = self.chosen.kinds, {self._attack(self.scores.conditions[c]) for c in self.settings}
             settings = [c for c, facets in enumerate(blocks.conditions) if self._attack(facets) in attacks]
-            gains, same = self._turned(blocks), self._same([blocks.conditions[c] for c in settings])
-        kinds = {blocks.conditions[c][self.attacker] != self.unaware for c in settings}
-        total = np.zeros((2, len(blocks.entries), len(self.names)))
-        both = np.zeros(total.shape[1:], dtype=np.int64)
-        for attack in dict.fromkeys(same):
+            gains = self._gains_of(blocks)
+            attack_numbers = self._attack_numbers([blocks.conditions[c] for c in settings])
+        # The first axis of the arrays below is what the attacker knows: 0 nothing, 1 the defense.
+        knows = {c: int(blocks.conditions[c][self.attacker] != self.unaware) for c in settings}
+        kinds = sorted(set(knows.values()))
+        total = np.zeros((2, len(blocks.entries), len(self.names)))  # sums over attacks of the mean gain under each
+        attack_count = np.zeros(total.shape[1:], dtype=np.int64)  # how many attacks count, for each entry and unit
+        for attack in dict.fromkeys(attack_numbers):
             sums, count = np.zeros((2, *total.shape))
-            for c, number in zip(settings, same, strict=True):
+            for c, number in zip(settings, attack_numbers, strict=True):
                 if number == attack:
-                    aware, at = int(blocks.conditions[c][self.attacker] != self.unaware), self._at(blocks.units[c])
-                    sums[aware][:, at] += np.nan_to_num(gains[c])
-                    count[aware][:, at] += ~np.isnan(gains[c])
-            met = np.all(count[[int(aware) for aware in kinds]] > 0, axis=0)
-            total += np.where(met, sums / np.maximum(count, 1), 0.0)
-            both += met
-        means = np.divide(total, both, out=np.full(total.shape, np.nan), where=both > 0)
-        return {aware: means[int(aware)] if aware in kinds else np.full(both.shape, np.nan) for aware in (False, True)}
+                    at = self._at(blocks.units[c])
+                    sums[knows[c]][:, at] += np.nan_to_num(gains[c])
+                    count[knows[c]][:, at] += ~np.isnan(gains[c])
+            both_ways = np.all(count[kinds] > 0, axis=0)
+            total += np.where(both_ways, sums / np.maximum(count, 1), 0.0)
+            attack_count += both_ways
+        means = np.divide(total, attack_count, out=np.full(total.shape, np.nan), where=attack_count > 0)
+        nothing = np.full(attack_count.shape, np.nan)
+        return {aware: means[int(aware)] if int(aware) in kinds else nothing for aware in (False, True)}
 
     def _at(self, units: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
         """Return the positions of units among `names`."""
         return np.searchsorted(np.array(self.names), units.astype(str))
 
     @cached_property
-    def _groups(self) -> tuple[Floats, npt.NDArray[np.int32]]:
-        """The worst gain ``(groups, entries, units)``, a group being the settings that differ in `over` alone, and the
-        position of the setting it is of."""
+    def _worst_by_group(self) -> _Worst:
+        """The worst gain of each unit in each group; a group has all settings that differ in the facets `over` alone.
+
+        Of settings with the same gain, the one that comes first counts as the worst.
+        """
         conditions = self.scores.conditions
-        keys = [tuple((f, v) for f, v in conditions[c].items() if f not in self.over) for c in self.settings]
-        group = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        shape = (len(group), len(self.scores.entries), len(self.names))
-        worst, which = np.full(shape, np.nan), np.full(shape, -1, np.int32)
+        keys = [
+            tuple((name, value) for name, value in conditions[c].items() if name not in self.over)
+            for c in self.settings
+        ]
+        group_of = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        shape = (len(group_of), len(self.scores.entries), len(self.names))
+        worst, setting = np.full(shape, np.nan), np.full(shape, -1, np.int32)
         for key, c, at in zip(keys, self.settings, self.places, strict=True):
-            gain, i = self.gains[c], group[key]
-            here = worst[i][:, at]
-            worse = np.isnan(here) & ~np.isnan(gain) | (gain < here)
-            worst[i][:, at] = np.where(worse, gain, here)
-            which[i][:, at] = np.where(worse, c, which[i][:, at])
-        return worst, which
+            gain, i = self.gains[c], group_of[key]
+            worst_before = worst[i][:, at]
+            is_worse = np.isnan(worst_before) & ~np.isnan(gain) | (gain < worst_before)
+            worst[i][:, at] = np.where(is_worse, gain, worst_before)
+            setting[i][:, at] = np.where(is_worse, c, setting[i][:, at])
+        return _Worst(worst, setting)
 
     def coverage(self, row: int) -> float:
-        """Return the share of units and settings for which an entry has a number, or met what says nothing."""
+        """Return the share of units and settings for which an entry has a number, or met the attack without one."""
         covered = [mask[row] for mask in self._covered]
         return float(np.concatenate(covered).mean()) if covered else 0.0
 
     @cached_property
     def _covered(self) -> list[npt.NDArray[np.bool_]]:
-        """Return where entries have a number, or met what says nothing, for each setting that counts."""
+        """Where entries have a number, or met the attack without one, ``(entries, units)`` of each setting."""
         if self.chosen is None:
             return [self.known[c] for c in self.settings]
-        masks = [~np.isnan(block) for block in self._turned(self.chosen.tried)]
+        masks = [~np.isnan(block) for block in self._gains_of(self.chosen.tried)]
         return [masks[c] for c in self._common(masks)]
 
     def _common(self, masks: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
+        """Return the positions of the settings that every entry should have, see `common`.
+
+        `masks`: where entries have a number ``(entries, units)``, for each setting.
+        """
         had = np.array([mask.any(axis=1) for mask in masks]).reshape(len(masks), len(self.scores.entries))
         return np.flatnonzero(common(self.scores.entries, had)).tolist()
 
-    def _turned(self, scores: Blocks) -> Sequence[Floats]:
-        """Return the measure of protection in other scores as `gains` has it."""
+    def _gains_of(self, scores: Blocks) -> Sequence[Floats]:
+        """Return the gains of other scores, in the form of `gains`."""
         blocks = scores.values[self.protection.of or self.protection.key]
 
-        def turned(c: int) -> Floats:
+        def gains(c: int) -> Floats:
             block = blocks[c].astype(np.float64)
             return np.where(np.isfinite(block), self.sign * block, np.nan)
 
-        return Lazy(len(blocks), turned)
+        return Lazy(len(blocks), gains)
 
     def broken_by(self, row: int) -> dict[str, float]:
         """Return for each attack the share of units and groups on which it was the worst, the largest first."""
         if self.chosen is not None:
             return dict(self.chosen.broken_by.get(self.scores.entries[row], {}))
-        which = self._groups[1][:, row].ravel()
-        counts = np.bincount(which[which >= 0], minlength=len(self.scores.conditions))
+        worst_settings = self._worst_by_group.setting[:, row].ravel()
+        counts = np.bincount(worst_settings[worst_settings >= 0], minlength=len(self.scores.conditions))
         totals: dict[str, int] = {}
         for facets, count in zip(self.scores.conditions, counts.tolist(), strict=True):
             if count:
@@ -341,27 +379,41 @@ class Contest:
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
+class _Worst(NamedTuple):
+    """The worst gain ``(groups, entries, units)``, NaN without one, and the position of its setting, or -1."""
+
+    gains: Floats
+    setting: npt.NDArray[np.int32]
+
+
 def is_own(entry: str) -> bool:
     """Say whether everything in an entry, such as ``harness/lenet + harness/ats``, is the harness's own."""
     return all(owner_of(component) == HARNESS for component in entry.split(" + "))
 
 
 def own_among(entries: Iterable[str]) -> list[str]:
-    """Return the entries that are the harness's own, or all where there is none.
+    """Return the entries that are the harness's own, or all entries where none is.
 
-    What stands for all others, such as the undefended entry or the metric of a trial, is taken from these, so that
-    nobody brings it along.
+    An entry that others are compared with, such as the undefended one, is taken from these, so that no submission can
+    bring it along.
     """
     every = list(entries)
     return [entry for entry in every if is_own(entry)] or every
 
 
 def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which settings, or units, count: those that at least half of the harness's own entries have.
+    """Return which settings, or units, every entry should have: those that half of the harness's own entries have.
 
     So submitted entries, however many, neither take an attack out of a contest nor add one to it. Where no entry of
-    the harness has a number, half of all decide. `had`: ``(settings or units, entries)``. The name of a component of
-    the harness begins with ``harness/``, which no other package may use.
+    the harness has a number, all entries are asked instead. The name of a component of the harness begins with
+    ``harness/``, which no other package may use.
+
+    Args:
+        entries: the labels of the entries.
+        had: whether an entry has a number, bool ``(m, entries)`` for m settings or units.
+
+    Returns:
+        bool ``(m,)``: at least half of the entries that decide have a number.
     """
     first_party = np.isin(entries, own_among(entries))
     deciding = first_party if (first_party & had.any(axis=0)).any() else np.ones_like(first_party)
@@ -370,7 +422,7 @@ def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np
 
 
 def mean_of(blocks: Floats) -> Floats:
-    """Return the mean over the first axis, NaN left out; NaN where there is nothing else."""
+    """Return the mean over the first axis without NaN; NaN where there is no number."""
     count = (~np.isnan(blocks)).sum(axis=0)
     means: Floats = np.full(blocks.shape[1:], np.nan)
     np.divide(np.nansum(blocks, axis=0), count, out=means, where=count > 0)

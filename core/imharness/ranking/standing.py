@@ -1,15 +1,19 @@
 """Who may win: three questions, each with intervals of its own.
 
-Candidates are complete, unflagged, no controls, and no gate bars them.
+A *candidate* is an entry that may win: it is complete, is not flagged, is no control, and passes the gates. The *first*
+is the candidate that is ahead. A *rival* is a control that the first has to be better than, such as "no defense".
 
-A. Which entries are better than no defense? All of them at once, see `imharness.statistics.against_one`.
-B. Who is first? The one that is ahead wins if it is shown to be better than each other candidate and each control that
-   stands against it, "no defense" among them, each by itself: of two best ones that are equally good, one is crowned in
-   5 % of studies at most. Otherwise the set of those that may be best is Hsu's.
-C. Which of any two is better? All pairs at once: intervals of ranks, and what holds when a reader picks any two.
+A. Which entries are better than no defense? One family of intervals for all entries, see
+   `imharness.statistics.against_one`.
+B. Who wins? The first wins if it is shown to be better than each other candidate and each rival. Each of these
+   comparisons is made by itself, without a correction: if two candidates are equally good and better than all others,
+   one of them is falsely declared the winner in at most 5 % of studies. Where nobody wins, Hsu's set says who may be
+   the best.
+C. Which of any two entries is better? One family of intervals for all pairs; it gives the intervals of ranks, and
+   holds for any pair that a reader picks.
 
-Further measures of a track decide by what they show: where one shows the first to be worse than another candidate or
-than no defense, measures disagree, and nobody wins. A measure that shows nothing takes nothing away.
+Secondary measures of a track decide by what they show: where one shows the first to be worse than another candidate or
+than no defense, measures disagree, and nobody wins. A measure that shows nothing changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from imharness.statistics.differences import Differences, Mask
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A further measure, by its position, by which an entry is shown to be better than the one that is ahead."""
+    """A secondary measure by which another entry is shown to be better than the first; both are positions."""
 
     measure: int
     entry: int
@@ -36,14 +40,18 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Standing:
-    """Who may win. Entries are positions.
+    """Who may win. An entry is its position in the contest.
 
-    `pairs`: all entries against each other, by each measure, that of the ranking first. `candidates`: complete entries
-    that are not controls, are not flagged, and fail no gate. `controls`: complete controls. `against`: every entry
-    against no defense, None where that was not measured. `over_each`: entry -> its advantage over each entry.
-    `stands_against`: (control, entry) -> whether the entry has to be better than it.
-    `best_alpha`: see `imharness.statistics.against_one.best_alpha`. `lacks_none`: whether no defense was measured, but
-    not on all that counts, so that nobody is compared with it.
+    Attributes:
+        pairs: all entries against each other by each measure; the measure of the ranking comes first.
+        candidates: the entries that may win, see the module.
+        controls: the complete controls.
+        undefended: the entry that stands for no defense; None where it was not measured, or is incomplete.
+        against: every entry against no defense; None where that cannot be compared.
+        over_each: entry -> its advantage over each entry.
+        stands_against: (control, entry) -> whether the entry has to be better than the control in order to win.
+        best_alpha: see `imharness.statistics.against_one.best_alpha`.
+        lacks_none: whether no defense was measured, but is incomplete, so that nobody is compared with it.
     """
 
     pairs: Sequence[Differences]
@@ -63,12 +71,16 @@ class Standing:
 
     @cached_property
     def rivals(self) -> list[int]:
-        """The controls that the first one has to be better than."""
+        """The controls that the first has to be better than."""
         return [i for i in self.controls if self.first is not None and self.stands_against(i, self.first)]
 
     @cached_property
     def not_behind(self) -> list[int]:
-        """Other candidates and rivals that the first one is not shown to be better than, the nearest first."""
+        """Other candidates and rivals that the first is not shown to be better than, the nearest first.
+
+        The first is shown to be better by the comparison of the two by itself, or by the intervals of all pairs, which
+        can be the shorter ones where differences are skewed.
+        """
         if self.first is None:
             return []
         others = [i for i in (*self.candidates, *self.rivals) if i != self.first]
@@ -79,13 +91,15 @@ class Standing:
         separated = shown_alone(over.contributions[others], self.pairs[0].value_range, over.nearest[others])
         separated |= self.pairs[0].better[self.first, others]
         lead = self.pairs[0].value[self.first]
-        return sorted(
-            (i for i, distinct in zip(others, separated, strict=True) if not distinct), key=lambda i: (lead[i], i)
-        )
+        not_separated = [i for i, is_separated in zip(others, separated, strict=True) if not is_separated]
+        return sorted(not_separated, key=lambda i: (lead[i], i))
 
     @cached_property
     def disagreement(self) -> Disagreement | None:
-        """By which further measure, if any, the first one is shown to be worse than whom it leads."""
+        """The secondary measure, if any, that shows the first to be worse than an entry that it leads.
+
+        That entry is another candidate or no defense; of several, the one that is better by the most.
+        """
         if self.first is None:
             return None
         others = [i for i in self.candidates if i != self.first]
@@ -99,43 +113,52 @@ class Standing:
 
     @cached_property
     def winner(self) -> int | None:
-        """The first one, if it is shown to be better than all other candidates and rivals, and no measure disagrees.
+        """The first, if it is shown to be better than all other candidates and rivals, and no measure disagrees.
 
-        One without another candidate or a rival is compared with nobody and does not win. Where no defense was
-        measured and is incomplete, nobody is shown to be better than it, and nobody wins.
+        A candidate without another candidate or a rival is compared with nobody and does not win. Where no defense was
+        measured and is incomplete, nobody is shown to be better than no defense, and nobody wins.
         """
         alone = not self.rivals and len(self.candidates) == 1
         return None if alone or self.lacks_none or self.not_behind or self.disagreement else self.first
 
     @cached_property
     def may_be_best(self) -> list[int]:
-        """Candidates that may be best, the one that is ahead first: the winner alone, or else Hsu's set.
+        """The candidates that may be the best: the winner alone, or else Hsu's set. The first comes first.
 
-        It holds nobody whom all pairs at once show to be behind another candidate, nor whom A shows to be worse. Of two
-        candidates Hsu's comparison is the easier one: whoever is not separated from the first stays in the set.
+        A candidate is ruled out
+
+        - if question A shows it to be worse than no defense,
+        - if the intervals of all pairs show another candidate to be better,
+        - if Hsu's intervals show another candidate to be better. With two candidates these are shorter than the
+          intervals of question B; so this rule spares every candidate from which the first is not separated.
+
+        After the first, candidates stand in the order of their mean leads over the other candidates.
         """
-        if self.first is None or self.winner is not None:
-            return [] if self.winner is None else [self.winner]
-        candidates = list(self.candidates)
-        pairs = self.pairs[0]
-        ahead: Mask = np.logical_or(replace(pairs, alpha=2 * self.best_alpha).better, pairs.better)
-        behind = np.asarray(ahead[np.ix_(candidates, candidates)].any(axis=0))
-        worse = np.zeros(len(pairs.value), dtype=bool) if self.against is None else self.against.worse
-        order = sorted(
-            range(len(candidates)), key=lambda j: (-_mean_lead(pairs, candidates[j], candidates), candidates[j])
-        )
-        near = {*self.not_behind}
-        certainly = np.asarray(pairs.better[np.ix_(candidates, candidates)].any(axis=0))
-        out = [certainly[j] if candidates[j] in near else behind[j] for j in range(len(candidates))]
-        remaining = [candidates[j] for j in order if not out[j] and not worse[candidates[j]]]
-        return sorted(remaining, key=lambda i: i != self.first)
+        if self.winner is not None:
+            return [self.winner]
+        if self.first is None:
+            return []
+        candidates, pairs, not_separated = list(self.candidates), self.pairs[0], {*self.not_behind}
+        worse_than_none = np.zeros(len(pairs.value), dtype=bool) if self.against is None else self.against.worse
+        behind_by_pairs = pairs.better[candidates].any(axis=0)
+        better_by_hsu: Mask = replace(pairs, alpha=2 * self.best_alpha).better
+        behind_by_hsu = better_by_hsu[candidates].any(axis=0)
+
+        def is_ruled_out(i: int) -> bool:
+            if worse_than_none[i] or behind_by_pairs[i]:
+                return True
+            return bool(behind_by_hsu[i]) and i not in not_separated
+
+        remaining = [i for i in candidates if not is_ruled_out(i)]
+        return sorted(remaining, key=lambda i: (i != self.first, -_mean_lead(pairs, i, candidates), i))
 
     def better_than_none(self, i: int) -> bool:
-        """Whether an entry is shown to be better than no defense: by A, or because it wins."""
+        """Whether an entry is shown to be better than no defense: by question A, or because it wins."""
         return i == self.winner or (self.against is not None and bool(self.against.better[i]))
 
 
 def _mean_lead(pairs: Differences, i: int, among: Sequence[int]) -> float:
+    """Return the mean lead of entry i over the entries `among`, in the unit of the measure; 0 without any."""
     leads = pairs.value[i, list(among)]
     finite = leads[~np.isnan(leads)]
     return float(finite.mean()) if len(finite) else 0.0
@@ -147,12 +170,15 @@ def candidates_of(entries: Sequence[str], places: Mapping[str, Place]) -> list[i
 
 
 def aligned(pairs: Differences, among: Sequence[str], wanted: Sequence[str]) -> Differences:
-    """Return differences of the entries `among` as those of other entries; NaN for those that are not among them."""
+    """Return the differences of the entries `among` as those of the entries `wanted`, in the order of the latter.
+
+    Wanted entries that are not `among` have NaN and no unit.
+    """
     index = {label: i for i, label in enumerate(among)}
     rows = np.array([index.get(label, -1) for label in wanted], dtype=np.int64)
     value, error = np.full((2, len(wanted), len(wanted)), np.nan)
     units = np.zeros(value.shape, dtype=np.int64)
-    here = np.flatnonzero(rows >= 0)
-    for wide, narrow in ((value, pairs.value), (error, pairs.error), (units, pairs.units)):
-        wide[np.ix_(here, here)] = narrow[np.ix_(rows[here], rows[here])]
+    present = np.flatnonzero(rows >= 0)
+    for target, source in ((value, pairs.value), (error, pairs.error), (units, pairs.units)):
+        target[np.ix_(present, present)] = source[np.ix_(rows[present], rows[present])]
     return replace(pairs, value=value, error=error, units=units)

@@ -1,7 +1,7 @@
-"""Tables that are kept while nothing that they follow from has changed.
+"""Returns stored tables instead of making them again, while nothing that they were made from has changed.
 
-They follow from the results, which are verified, the settings of the run, what is known about the entries, and the code
-that makes them. The digest of all that stands in `Leaderboard.origin`.
+Tables are made from the results, the settings of the run, the decisions about entries, and the code that makes tables.
+The digest of all these is the *origin* of the tables, and is stored in `Leaderboard.origin`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from imharness.contracts.track import Track
 
 PACKAGES = "imharness"
-"""The first letters of the names of the harness's own packages."""
+"""The beginning of the names of the harness's own packages."""
 _STARTED = time.time()
+"""When this process started, about; seconds since 1970."""
 
 
 def current_leaderboard(
@@ -47,10 +48,10 @@ def current_leaderboard(
 ) -> tuple[Leaderboard, Mapping[str, npt.NDArray[np.floating]]]:
     """Return the tables of a configuration, with the scores behind them, as `made_leaderboard` does.
 
-    Where nothing has changed, they are those in the store. Others are made, and written into it if `keep`.
+    Where nothing has changed, these are the stored ones; else they are made, and stored if `keep`.
     """
     origin = ""
-    with suppress(DamagedError):  # then the tables are made, and the error names what is damaged
+    with suppress(DamagedError):  # tables are then made, which raises the error for the damaged file
         origin = origin_of(store, track, sweep, catalogue)
         if leaderboard := made_from(store, track, origin):
             return leaderboard, store.numbers(leaderboard)
@@ -68,10 +69,11 @@ def made_from(store: Store, track: Track, origin: str) -> Leaderboard | None:
 def unchanged_leaderboard(
     store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, survey: Survey
 ) -> Leaderboard | None:
-    """Return the stored tables of a configuration if its tasks, their arrays and all else are as they were then.
+    """Return the stored tables of a configuration if nothing has changed since they were made, or None.
 
-    The tables were made from every task, which was opened for that: here a digest of its file is enough. A
-    configuration that is missing or damaged in the store has to be written with its tables again.
+    The files of tasks are compared by their digests and not opened; arrays are checked, too. `survey`: the files of
+    the store. None also for a configuration that is missing or damaged in the store, which then has to be written
+    again together with its tables.
     """
     with suppress(DamagedError):
         if store.sweep(track.info.id, sweep.run_configuration) is None:
@@ -85,44 +87,52 @@ def unchanged_leaderboard(
 
 
 def origin_of(store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, survey: Survey | None = None) -> str:
-    """Return the digest of all that the tables of a configuration follow from; raises `DamagedError`.
+    """Return the origin of the tables of a configuration, a digest; raises `DamagedError`.
 
-    It is "" where code takes part that no digest stands for: objects of a notebook, entries that were submitted, and
-    files that were changed after this process had started.
+    It is "" where tables depend on code that has no digest: objects of a notebook, submitted entries, and files that
+    were changed after this process had started. `survey`: the files of the store, if they were listed before.
     """
     registry, code = catalogue.registry, installed_code()
     entries = {f"{kind} {label}": entry for (kind, label), entry in registry.entries.items()}
-    unknown = [e for e in entries.values() if e.provenance.code is None and e.provenance.distribution != DISTRIBUTION]
-    registered = [e for e in entries.values() if type(e.component) is type(track)]
-    if not code or unknown or not registered:
+    without_digest = [
+        entry
+        for entry in entries.values()
+        if entry.provenance.code is None and entry.provenance.distribution != DISTRIBUTION
+    ]
+    track_is_registered = any(type(entry.component) is type(track) for entry in entries.values())
+    if not code or without_digest or not track_is_registered:
         return ""
-    facts = sweep.model_dump(mode="json", exclude={"finished", "number", "command"})
-    standing = {id: [decision.model_dump(mode="json") for decision in all] for id, all in catalogue.standing.items()}
-    decided = catalogue.decided.model_dump(mode="json") if catalogue.decided else None
+    settings = sweep.model_dump(mode="json", exclude={"finished", "number", "command"})
+    decisions = [
+        {id: [decision.model_dump(mode="json") for decision in lines] for id, lines in catalogue.standing.items()},
+        dict(catalogue.withdrawn),
+        catalogue.decided.model_dump(mode="json") if catalogue.decided else None,
+        {name: list(failed) for name, failed in catalogue.examined.items()},
+    ]
     versions = {name: entry.provenance.numbered(entry.component.info.version) for name, entry in entries.items()}
-    judged = [standing, dict(catalogue.withdrawn), decided, {name: list(x) for name, x in catalogue.examined.items()}]
-    return digest(
-        [facts, store.contents(sweep, survey), judged, registry.ref(as_set_up(track, sweep)).identity(), versions, code]
-    )
+    track_identity = registry.ref(as_set_up(track, sweep)).identity()
+    return digest([settings, store.contents(sweep, survey), decisions, track_identity, versions, code])
 
 
 @functools.cache
 def installed_code() -> str:
-    """Return the digest of the files of the harness and of the packages that extend it, and of libraries by versions.
+    """Return a digest of the code that runs here: the files of the harness and of its plugins, versions of libraries.
 
-    It is "" where a file was changed after this process had started: what runs here may be the code before.
+    It is "" where a file was changed after this process had started, because the process may run the code before that
+    change.
     """
     names = {module.name for module in pkgutil.iter_modules() if module.name.startswith(PACKAGES)}
     files = {name: path for package in sorted(names) for name, path in package_files(package).items()}
     points = importlib.metadata.entry_points(group=PROJECT)
     try:
-        others = {
+        plugins = {
             point.dist.name: code_of(point.dist) for point in points if point.dist and point.dist.name != DISTRIBUTION
         }
     except (PluginError, OSError):
         return ""
-    paths = [*files.values(), *(path for code in others.values() for path in code.files.values())]
+    paths = [*files.values(), *(path for code in plugins.values() for path in code.files.values())]
     if max(path.stat().st_mtime for path in paths) > _STARTED:
         return ""
-    versions = {name: version_of(name) for name in sorted({*required_by_harness(), *others})}
-    return digest([digest_of_files(files), {name: code.digest for name, code in others.items()}, versions, sys.version])
+    versions = {name: version_of(name) for name in sorted({*required_by_harness(), *plugins})}
+    plugin_digests = {name: code.digest for name, code in plugins.items()}
+    return digest([digest_of_files(files), plugin_digests, versions, sys.version])
