@@ -1,15 +1,19 @@
 """Tests whether the gradients of a submitted defense mislead attacks.
 
 A defense with misleading gradients looks strong against an attack that follows them (Athalye et al., "Obfuscated
-gradients give a false sense of security", 2018). So each defense is attacked in four ways: through its own gradient,
-with the identity in the backward pass (BPDA, section 4.1 of the paper), by queries alone, and with images made against
-the metric without the defense. A defense is flagged when another way moves the score significantly further than its own
-gradient, or than what attacks read in its place: the gradient of the stand-in that it names, or the identity.
+gradients give a false sense of security", 2018). The *gradient that attacks read* is the defense's own; where it has
+none, it is that of the stand-in that the defense names, or else the identity. There are four tests:
 
-A defense that moves pixels hides from all four when its gradient does not move them, too. So small changes of the
-images are followed through it, and must be what the gradient says (`imharness.running.projections`): on clean images,
-on those that an attack has led along that gradient, and on the way there. What an attack sends back through it must
-come back as what these trials send.
+1. *Four ways of attacking* (`examine`): with the gradient that attacks read, with the identity in the backward pass
+   (BPDA, section 4.1 of the paper), by queries alone, and with images that were attacked without the defense. A defense
+   is flagged if another way changes the score by significantly more than the gradient that attacks read does.
+2. *Scores behind the defense* (`_does_not_foretell`): the defense's own gradient is flagged if it neither predicts how
+   scores change nor leads attacks farther than attacks that do not use it.
+3. *The defense itself* (`unfollowed`): a defense that moves pixels, but whose gradient does not, withstands all four
+   ways. So the gradient is compared with what the defense does to small changes of images, see
+   `imharness.running.projections`: on clean images, on images that an attack has changed along that gradient, and
+   on images between the two. Look-ups are found by the same trials, see `imharness.running.look_ups`.
+4. *Randomness* (`_randomness`): the defense has to be random if and only if it says so.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeGuard, cast
+from typing import NamedTuple, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -42,24 +46,33 @@ from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
 
 IMAGES = 12
-"""On how many images a defense is tried, at most."""
+"""The most images on which a defense is tried."""
 MARGIN = 0.05
-"""A smaller difference of gains does not count; a share of the metric's range."""
+"""A difference of gains counts only if it is at least this share of the metric's range."""
 LEVEL = 0.05
-"""Level of significance."""
+"""The level of significance of comparisons of gains."""
 FORETOLD = 0.5
-"""The least cosine of an own gradient with scores behind the defense, where it leads attacks no further than others:
-honest defenses of which that is so, such as `random-noise` and `crop`, reach 0.8."""
+"""The least cosine of slopes that an honest gradient promises with those of the scores behind the defense. It is asked
+only of defenses whose gradient leads attacks no farther than attacks without it; honest ones among these, such as
+`random-noise` and `crop`, reach 0.8."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
+"""Ways of attacking a defense, as they are named in reports; `STAND_IN` takes the place of `OWN`."""
 STAND_IN = "the gradient of its stand-in"
 
 
 class TrialAttacks:
     """The metric, attacks and photographs on which a defense is tried.
 
-    Metric, data set and photographs are drawn anew from those that the profile selects, so that no defense can know
-    them and be honest there alone; the attacks are the first two in the L-inf norm that read gradients, and that ask.
-    `score` checks what the metric returns, `raw` does not. Raises `HarnessError` where no track has all of these.
+    They come from the first track of the profile that selects all of these; `HarnessError` is raised without one. The
+    metric, the data set and the photographs are drawn anew for each run, so that no defense can recognise the trial and
+    be honest there alone.
+
+    Attributes:
+        metric: a differentiable no-reference metric.
+        score, raw: the built metric; `score` checks what it returns, `raw` does not.
+        white, black: the first two attacks in the L-inf norm that read gradients, and the first two that use queries.
+        images: the photographs, float32 ``(N, 3, H, W)`` in [0, 1]; `names`: their names.
+        batch: how many images a call has; drawn, so that a defense cannot recognise calls of the trial by it.
     """
 
     def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
@@ -88,11 +101,10 @@ class TrialAttacks:
         self.score = checked(self.metric, self.metric.build(device))
         self.raw = self.metric.build(device)
         self.batch = secrets.randbelow(len(positions)) + 1
-        """How many images a call holds: a defense cannot know it, and behave in such calls alone."""
 
 
 def _drawn(data: ImageSet) -> list[int]:
-    """Return positions of images of one shape, drawn at random: `IMAGES` of them if any shape has as many."""
+    """Return the positions of random images of one shape: `IMAGES` of them, or fewer if no shape has as many."""
     counts = Counter(data.shapes)
     most = min(IMAGES, max(counts.values()))
     first = secrets.choice([p for p, shape in enumerate(data.shapes) if counts[shape] >= most])
@@ -101,7 +113,7 @@ def _drawn(data: ImageSet) -> list[int]:
 
 
 def chosen_by(registry: Registry, track_profile: TrackProfile) -> list[Component]:
-    """Return the components that a track's profile selects and that run on this machine, without submitted ones."""
+    """Return the components, except submitted ones, that a profile selects for a track and that can run here."""
     components: dict[str, Component] = {}
     for kind, names in track_profile.select.items():
         for name in names:
@@ -116,63 +128,82 @@ def chosen_by(registry: Registry, track_profile: TrackProfile) -> list[Component
 
 
 def _attackable(component: Component) -> TypeGuard[NoReferenceMetric]:
+    """Return whether a component is a metric that attacks can follow: no-reference, differentiable, with bounds."""
     return (
         isinstance(component, NoReferenceMetric) and component.info.differentiable and component.info.bounds is not None
     )
 
 
 def _complete(chosen: Sequence[Component]) -> bool:
-    """Say whether a defense of a metric's input can be tried with these."""
+    """Return whether a purification can be tried with these components."""
     needed = (Attack, ImageDataset, Purification)
     return any(map(_attackable, chosen)) and all(any(isinstance(c, n) for c in chosen) for n in needed)
 
 
 def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAudit:
-    """Attack a defense in every way; compare and flag."""
+    """Attack a defense in every way, and return the gains of all attacks and the reasons to flag the defense.
+
+    Raises `ContractError` where a score after an attack is not finite.
+    """
     purify: Purify = checked(defense, defense.build(trial.device))
     bare: Purify = defense.build(trial.device)
-    gains: list[tuple[str, str, npt.NDArray[np.float64]]] = []
-    along = list[torch.Tensor]()
+    read = _read(defense)
+    results: list[_Attacked] = []
+    attacked_with_read = list[torch.Tensor]()
     for way, attack, through in _ways(defense, trial, bare):
         target = _target(trial, attack, through, seed)
         perturb = checked(attack, attack.build(trial.device))
         attacked = storable(perturb(trial.images, target, _streams(trial, seed, "attack")))
-        along += [attacked] if way == _read(defense) else []
-        gains.append((way, attack.label, _gain(trial, purify, attacked, seed)))
-    wild = [f"{attack} with {way}" for way, attack, gain in gains if not np.isfinite(gain).all()]
-    if wild:
-        raise ContractError(f"the score after {wild[0]} is not a finite number")
-    read = _read(defense)
-    best = max((gain for way, _, gain in gains if way == read), key=lambda gain: float(gain.mean()), default=None)
-    measured_gains = tuple(
-        Gain(way=way, attack=label, gain=float(gain.mean()), higher=way != read and _more(gain, best))
-        for way, label, gain in gains
+        if way == read:
+            attacked_with_read.append(attacked)
+        results.append(_Attacked(way, attack.label, _gain(trial, purify, attacked, seed)))
+    for result in results:
+        if not np.isfinite(result.gain).all():
+            raise ContractError(f"the score after {result.attack} with {result.way} is not a finite number")
+    best = _largest([result.gain for result in results if result.way == read])
+    gains = tuple(
+        Gain(
+            way=result.way,
+            attack=result.attack,
+            gain=float(result.gain.mean()),
+            higher=result.way != read and _more(result.gain, best),
+        )
+        for result in results
     )
     return GradientAudit(
         component=defense.label,
         metric=trial.metric.label,
         images=len(trial.names),
-        gains=measured_gains,
+        gains=gains,
         flags=(
-            *_masked(measured_gains, read),
-            *_graded(defense, trial, seed, gains),
-            *unfollowed(defense, trial, seed, along[:1]),
+            *_masked(gains, read),
+            *_does_not_foretell(defense, trial, seed, results),
+            *unfollowed(defense, trial, seed, attacked_with_read[:1]),
             *_randomness(defense, trial, purify, seed),
         ),
     )
 
 
+class _Attacked(NamedTuple):
+    """An attack on the defense: its way, such as `BPDA`, its label, and the gain of each image ``(images,)``."""
+
+    way: str
+    attack: str
+    gain: npt.NDArray[np.float64]
+
+
 def _read(defense: Purification) -> str:
-    """Return whose gradient attacks on a defense read."""
+    """Return the gradient that attacks on a defense read: `OWN`, `STAND_IN` or `BPDA`."""
     return OWN if defense.info.differentiable else STAND_IN if defense.info.stand_in else BPDA
 
 
 def _as_read(defense: Purification, trial: TrialAttacks, bare: Purify) -> Purify:
-    """Return the defense with the gradient that attacks read."""
+    """Return the defense with the gradient that attacks read. `bare`: the built defense."""
     return bare if defense.info.differentiable else straight_through(bare, _stand_in(defense, trial))
 
 
 def _ways(defense: Purification, trial: TrialAttacks, bare: Purify) -> Iterator[tuple[str, Attack, Purify | None]]:
+    """Yield each way, an attack, and the defense as the attack sees it; None where the attack sees the metric alone."""
     for attack in trial.white:
         if _read(defense) != BPDA:
             yield _read(defense), attack, _as_read(defense, trial, bare)
@@ -183,7 +214,7 @@ def _ways(defense: Purification, trial: TrialAttacks, bare: Purify) -> Iterator[
 
 
 def _stand_in(defense: Purification, trial: TrialAttacks) -> Purify | None:
-    """Return what lends its gradient to a defense that has none; None for the identity."""
+    """Return the built stand-in of a defense that names one, or None; fields that both have are set alike."""
     if defense.info.differentiable or not defense.info.stand_in:
         return None
     stand_in = trial.registry.one("defense", defense.info.stand_in)
@@ -206,6 +237,7 @@ def _target(trial: TrialAttacks, attack: Attack, through: Purify | None, seed: i
 
 
 def _streams(trial: TrialAttacks, seed: int, purpose: str) -> ImageRng:
+    """Return the random streams of the images for one purpose; equal arguments give equal streams."""
     return ImageRng([derive_seed(seed, "honesty", purpose, name) for name in trial.names], trial.device)
 
 
@@ -217,38 +249,48 @@ def _gain(trial: TrialAttacks, purify: Purify, attacked: torch.Tensor, seed: int
     return change.double().cpu().numpy()  # type: ignore[no-any-return]
 
 
+def _largest(gains: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64] | None:
+    """Return the gains ``(images,)`` with the largest mean; None without any."""
+    return max(gains, key=lambda gain: float(gain.mean()), default=None)
+
+
 def _more(gain: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64] | None) -> bool:
+    """Return whether gains ``(images,)`` are larger than others by `MARGIN` in the mean, and significantly."""
     if baseline is None or float(gain.mean() - baseline.mean()) < MARGIN:
         return False
     return bool(wilcoxon_greater(gain - baseline)[0] < LEVEL)
 
 
 def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
-    worse = [g for g in gains if g.higher]
-    if worse:
-        most = max(worse, key=lambda g: g.gain)
-        best_gain = max((g for g in gains if g.way == read), key=lambda g: g.gain)
+    """Flag a defense where another way changes the score by more than the gradient that attacks read does."""
+    higher = [gain for gain in gains if gain.higher]
+    if higher:
+        highest = max(higher, key=lambda gain: gain.gain)
+        best_read = max((gain for gain in gains if gain.way == read), key=lambda gain: gain.gain)
         yield (
-            f"misleading gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
-            f"range, {best_gain.way} only by {best_gain.gain:.3f}"
+            f"misleading gradients: {highest.attack} with {highest.way} moves the score by {highest.gain:.3f} of its "
+            f"range, {best_read.way} only by {best_read.gain:.3f}"
         )
 
 
-def _graded(
-    defense: Purification, trial: TrialAttacks, seed: int, gains: Sequence[tuple[str, str, npt.NDArray[np.float64]]]
+def _does_not_foretell(
+    defense: Purification, trial: TrialAttacks, seed: int, results: Sequence[_Attacked]
 ) -> Iterator[str]:
-    """Flag an own gradient that neither foretells scores nor leads attacks further than who does not know it.
+    """Flag a gradient of the defense's own that neither predicts scores nor leads attacks farther than others.
 
-    A defense may grade images itself and write that where the metric reads it, without a gradient of the grade. Soft
-    rounding foretells scores no better, but attacks along its gradient go further than transferred images and queries.
+    Such a defense may compute a score of the image itself, and write it where the metric reads it, without a gradient
+    of that score. The other attacks are those that do not use the gradient: transferred images and queries. Both
+    conditions are needed: soft rounding predicts scores no better, but attacks along its gradient do get farther.
     """
-    followed = max((gain for way, _, gain in gains if way == OWN), key=lambda gain: float(gain.mean()), default=None)
-    if followed is None:
+    own_gain = _largest([result.gain for result in results if result.way == OWN])
+    if own_gain is None:
         return
-    equal = [
-        way for way, _, gain in gains if way in (QUERIES, TRANSFER) and not wilcoxon_greater(followed - gain)[0] < LEVEL
+    as_far = [
+        result.way
+        for result in results
+        if result.way in (QUERIES, TRANSFER) and not wilcoxon_greater(own_gain - result.gain)[0] < LEVEL
     ]
-    if not equal:
+    if not as_far:
         return
     bare, batches = defense.build(trial.device), list[Followed]()
     for some in _batches(trial, trial.images):
@@ -262,8 +304,8 @@ def _graded(
     cosine = float(torch.cat([batch.cosine for batch in batches]).nanmean())
     if cosine < FORETOLD:
         yield (
-            f"misleading gradients: it leads attacks no further than {equal[0]}, and along random changes of one level "
-            f"of 8 bits its slopes and those of the scores behind it have a cosine of {cosine:.2f}: "
+            f"misleading gradients: it leads attacks no further than {as_far[0]}, and along random changes of one "
+            f"level of 8 bits its slopes and those of the scores behind it have a cosine of {cosine:.2f}: "
             "something that the metric reads has no gradient"
         )
 
@@ -271,18 +313,21 @@ def _graded(
 def unfollowed(
     defense: Purification, trial: TrialAttacks, seed: int, attacked: Sequence[torch.Tensor] = ()
 ) -> Iterator[str]:
-    """Flag a defense whose gradient does not lead back to changes of the images, or whose outputs are looked up.
+    """Flag a defense whose gradient is not that of the defense, or which looks images up.
 
-    `imharness.running.projections` says which gradients are found. A look-up answers changes of half of the images
-    by less than fits what it shows, or shows detail for half of them that did not come with them. `attacked`: where
-    an attack has led along the gradient, images of the trial's shape each: a defense may recognise what moved along its
-    gradient, and lie there alone, or on the way there alone. The change that the attack made is one of the trials, too.
+    `imharness.running.projections` says how gradients are compared. A defense counts as a look-up if the outputs of
+    half of the images hardly change with the images, or show detail that did not come from the images.
+
+    Args:
+        defense, trial, seed: as for `examine`.
+        attacked: what attacks along the gradient have made of the images, in the shape of the trial's images each. A
+            defense may recognise such images, or those between them and the clean ones, and mislead attacks there
+            alone. The changes that the attacks made are tried, too.
     """
-    for images, where in ((trial.images, ""), *_led(trial, attacked)):
+    for images, where in ((trial.images, ""), *_along_attacks(trial, attacked)):
         followed = _followed(defense, trial, seed, images)
-        misled, lookup_mask = (
-            torch.cat([getattr(batch, name) for batch in followed]) for name in ("misled", "looked_up")
-        )
+        misled = torch.cat([batch.misled for batch in followed])
+        lookup_mask = torch.cat([batch.looked_up for batch in followed])
         if float(misled.mean()) > 0:
             cosine = float(torch.cat([batch.cosine for batch in followed]).nanmean())
             yield (
@@ -317,19 +362,23 @@ def unfollowed(
             )
 
 
-def _led(trial: TrialAttacks, attacked: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, str]]:
-    """Yield where an attack has led, and for each image a place on the way, drawn anew; and say so."""
-    for moved in attacked:
-        yield moved, ", where an attack along it has led"
-        way = torch.tensor([secrets.SystemRandom().random() for _ in moved]).to(moved).view(-1, 1, 1, 1)
-        yield storable(torch.lerp(trial.images, moved, way)), ", on the way of an attack along it"
+def _along_attacks(trial: TrialAttacks, attacked: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, str]]:
+    """Yield attacked images, and images between the clean and the attacked ones, with words that say where they are.
+
+    How far each image between them is from the clean one is drawn.
+    """
+    for end in attacked:
+        yield end, ", where an attack along it has led"
+        share = torch.tensor([secrets.SystemRandom().random() for _ in end]).to(end).view(-1, 1, 1, 1)
+        yield storable(torch.lerp(trial.images, end, share)), ", on the way of an attack along it"
 
 
 def _unequal(defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor) -> torch.Tensor:
-    """Return by how much the gradient depends on what comes in from behind, float64 ``(N,)``."""
+    """Return `unequal_sums` of the gradient that attacks read, for the gradient of the metric, float64 ``(N,)``."""
     through, batches = _as_read(defense, trial, defense.build(trial.device)), list[torch.Tensor]()
 
     def behind(result: torch.Tensor) -> torch.Tensor:
+        """Return the gradient of the metric at outputs of the defense."""
         leaf = result.clone().requires_grad_(True)
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(trial.raw(leaf).sum(), leaf)
@@ -342,12 +391,13 @@ def _unequal(defense: Purification, trial: TrialAttacks, seed: int, images: torc
 
 
 def _batches(trial: TrialAttacks, images: torch.Tensor) -> Iterator[slice]:
+    """Yield the positions of the images of each call."""
     for start in range(0, len(images), trial.batch):
         yield slice(start, min(start + trial.batch, len(images)))
 
 
 def _followed(defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor) -> list[Followed]:
-    """Follow changes of images through a defense, batch by batch."""
+    """Return the results of `follow`, batch by batch."""
     bare: Purify = defense.build(trial.device)
     fresh: Purify = defense.build(trial.device)
     gradient_version, batches = _as_read(defense, trial, bare), list[Followed]()
@@ -367,7 +417,7 @@ def _followed(defense: Purification, trial: TrialAttacks, seed: int, images: tor
 def _remembered(
     defense: Purification, trial: TrialAttacks, seed: int, images: torch.Tensor, changed: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return how much of the detail that a defense shows did not come with each image, float64 ``(N,)``."""
+    """Return `remembered` for a defense: the share of detail in its outputs that is not the image's, ``(N,)``."""
     first, second = (defense.build(trial.device) for _ in range(2))
     undo, batches = defense.inverse(trial.device), list[torch.Tensor]()
     for some in _batches(trial, images):
@@ -382,7 +432,7 @@ def _remembered(
 def _moved_back(
     defense: Callable[[torch.Tensor], torch.Tensor], undo: Inverse | None, trial: TrialAttacks, seed: int, some: slice
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a defense that shows pixels where they were."""
+    """Return a defense followed by its inverse, so that pixels are where they were; `undo` is None without one."""
     if undo is None:
         return defense
     return lambda images: undo(
@@ -393,11 +443,12 @@ def _moved_back(
 def _with_streams(
     purify: Purify, trial: TrialAttacks, seed: int, some: slice
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a defense of some of the images, which draws the same random numbers at each call."""
+    """Return the defense of some of the images as a function of images; it draws the same random numbers each time."""
     return lambda images: purify(images, _streams(trial, seed, "followed").slice(some.start, some.stop))
 
 
 def _randomness(defense: Purification, trial: TrialAttacks, purify: Purify, seed: int) -> Iterator[str]:
+    """Flag a defense that is random and does not say so, or that says so and is not."""
     first, second = (purify(trial.images, _streams(trial, s, "draws")) for s in (seed, seed + 1))
     varies = first.shape != second.shape or not torch.equal(first, second)
     if defense.info.random and not varies:

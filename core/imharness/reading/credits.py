@@ -1,7 +1,8 @@
-"""Where the binary files of installed packages come from, and under which terms: the tables that the packages carry.
+"""Reads where the binary files of installed packages, such as weights, come from, and under which licence.
 
-A package lists its files in ``sources.toml``. ``[source.NAME]`` says what a source is, who is to be named and under
-which licence; ``[file]`` gives each file, by its path from the package's parent folder, its source and its SHA-256.
+A package lists its binary files in a table, ``sources.toml``. ``[source.NAME]`` says what a source is, who has to be
+named, and the licence. ``[file]`` gives the source and the SHA-256 of each file, under its path from the package's
+parent folder.
 """
 
 from __future__ import annotations
@@ -20,16 +21,23 @@ from imharness.reading.structured import read_toml
 GROUP = "imharness"
 FILE = "sources.toml"
 _TEXTS = ("title", "address", "licence", "attribution", "changes", "terms")
-"""The fields of a source that are text; the first four are required, and `terms` where the licence asks for a name."""
+"""The fields of a source that are text. The first four are required, and `terms` for licences that ask for credit."""
 
 
 @dataclass(frozen=True)
 class Credit:
     """A source and the files that come from it.
 
-    `terms` is the address of the licence. `files` is path -> SHA-256; `inside` says of another package which one has
-    the files, and is empty where they ship here. `trained_on` names the sources of the data behind weights, `changes`
-    what was done to the files, and `used_by` the components that use them.
+    Attributes:
+        name: the name of the source in the table.
+        title, address: what the source is, and where it is.
+        licence, terms: the name of the licence, and the address of its text.
+        attribution: who has to be named.
+        changes: what was done to the files, or "".
+        inside: the installed package that has the files, or "" if they ship with the package of the table.
+        trained_on: for weights, the names of the sources of the training data.
+        used_by: the components that use the files.
+        files: (path, SHA-256) of each file.
     """
 
     name: str
@@ -46,7 +54,7 @@ class Credit:
 
     @property
     def standing(self) -> str:
-        """Where the files are, and what was done to them: as readers want to know it."""
+        """Where the files are, what was done to them, and what they were trained on, as text for readers."""
         count = f"{len(self.files)} files" if len(self.files) > 1 else "1 file"
         location = f"{count} inside {self.inside}, read from there" if self.inside else f"{count}, shipped"
         trained = f"trained on {', '.join(self.trained_on)}" if self.trained_on else ""
@@ -54,12 +62,12 @@ class Credit:
 
     @property
     def line(self) -> str:
-        """The title, who is to be named, and the licence with its address."""
+        """The title, who has to be named, and the licence with its address, as one line."""
         return f"{self.title} ({self.attribution}; {self.licence}{f', {self.terms}' if self.terms else ''})"
 
 
 def credits_in(path: Path) -> tuple[Credit, ...]:
-    """Return the sources of a table in its order; raises a `UsageError` of one line for a table that is not whole."""
+    """Return the sources of a table in its order; raises a `UsageError` of one line for an incomplete table."""
     document = read_toml(path)
     sources, files = document.get("source"), document.get("file")
     if not isinstance(sources, dict) or not isinstance(files, dict):
@@ -73,10 +81,11 @@ def credits_in(path: Path) -> tuple[Credit, ...]:
 
 
 def _credit(path: Path, name: str, fields: Any, sources: dict[str, Any], files: dict[str, Any]) -> Credit:
+    """Return one source. `fields`: its part of the table; `sources`, `files`: the whole table."""
     fields = fields if isinstance(fields, dict) else {}
     texts: dict[str, str] = {field: fields.get(field, "") for field in (*_TEXTS, "inside")}
     trained_on, used_by = (tuple(fields.get(field, ())) for field in ("trained_on", "used_by"))
-    required = _TEXTS[:4] + ("terms",) * texts["licence"].startswith("CC-BY")
+    required = (*_TEXTS[:4], "terms") if texts["licence"].startswith("CC-BY") else _TEXTS[:4]
     missing = [field for field in required if not texts.get(field)]
     if missing:
         raise UsageError(f"{printable(path)}: the source {name} does not say {', '.join(missing)}.")
@@ -91,15 +100,14 @@ def _credit(path: Path, name: str, fields: Any, sources: dict[str, Any], files: 
 
 
 def tables(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> list[Path]:
-    """Return the tables of the packages that entry points of the group ``imharness`` name; none is imported."""
+    """Return the paths of the tables of all packages with entry points in the group ``imharness``; imports none."""
     entry_points = importlib.metadata.entry_points(group=GROUP) if points is None else points
-    specs = [
-        find_spec(name) for name in sorted({point.value.partition(":")[0].partition(".")[0] for point in entry_points})
-    ]
+    packages = {point.value.partition(":")[0].partition(".")[0] for point in entry_points}
+    specs = [find_spec(package) for package in sorted(packages)]
     folders = [Path(location) for spec in specs if spec for location in spec.submodule_search_locations or ()]
     return [folder / FILE for folder in folders if (folder / FILE).is_file()]
 
 
 def credits() -> tuple[Credit, ...]:
-    """Return the sources that installed packages name; raises a `UsageError` for a table that is not whole."""
+    """Return the sources in the tables of all installed packages; raises `UsageError` for an incomplete table."""
     return tuple(credit for path in tables() for credit in credits_in(path))

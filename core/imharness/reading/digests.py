@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SETTLED_NS = 2_000_000_000
-"""How long ago a file must have changed so that a second change has another time, ns; file systems count in ticks."""
+"""A file that was changed more recently than this, in ns, may change again without a new time: file systems count time
+in ticks."""
 _digests: dict[str, str] = {}
-"""What files look like from outside -> the digest of their contents, as it was computed in this process."""
+"""Digest of the names, sizes and times of files -> the digest of their contents, as computed in this process."""
 
 
 def file_digest(file: str | Path) -> str:
@@ -25,24 +26,29 @@ def file_digest(file: str | Path) -> str:
 def files_digest(folder: Path, files: Iterable[Path]) -> str:
     """Return a digest of the contents of files, in this order, and of their names below a folder.
 
-    A copy of the folder has the same digest, whatever its times. A file that is missing or cannot be read counts as
-    such. Files are read again in a process only if one of them was replaced or written to, or was a moment before.
+    A copy of the folder has the same digest, whatever the times of its files. A file that is missing or cannot be read
+    counts as an empty digest. The result is kept in this process, and files are read again only if the name, size or
+    time of one of them has changed. It is not kept if a file was changed within the last `SETTLED_NS`.
     """
     listed = [
         (file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file), file) for file in files
     ]
     states = [_state(file) for _, file in listed]
-    outside = _of([(name, state) for (name, _), state in zip(listed, states, strict=True)])
-    if outside not in _digests:
-        digest = _of([(name, _readable_digest(file)) for name, file in listed])
-        if time.time_ns() - max((state[-1] for state in states if state), default=0) < SETTLED_NS:
-            return digest
-        _digests[outside] = digest
-    return _digests[outside]
+    state_digest = _digest_of([(name, state) for (name, _), state in zip(listed, states, strict=True)])
+    if state_digest in _digests:
+        return _digests[state_digest]
+    digest = _digest_of([(name, _readable_digest(file)) for name, file in listed])
+    last_change_ns = max((state[-1] for state in states if state), default=0)
+    if time.time_ns() - last_change_ns >= SETTLED_NS:
+        _digests[state_digest] = digest
+    return digest
 
 
 def _state(file: Path) -> tuple[int, ...]:
-    """Return which file this is, its size and its times; the last one, of its last change, cannot be set."""
+    """Return device, number, size and times of a file, or () if there is none.
+
+    The last number is the time at which the file's facts last changed, in ns, which no program can set.
+    """
     try:
         seen = file.stat()
     except OSError:
@@ -51,11 +57,12 @@ def _state(file: Path) -> tuple[int, ...]:
 
 
 def _readable_digest(file: Path) -> str:
+    """Return the digest of a file, or "" if it cannot be read."""
     try:
         return file_digest(file)
     except OSError:
         return ""
 
 
-def _of(facts: list[tuple[str, object]]) -> str:
+def _digest_of(facts: list[tuple[str, object]]) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()

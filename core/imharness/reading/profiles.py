@@ -1,4 +1,4 @@
-"""Tells whether the colour profile of an image is that of sRGB, as which its values are read."""
+"""Finds images whose colours are not those of sRGB, by their ICC profile or their header: values are read as sRGB."""
 
 from __future__ import annotations
 
@@ -12,27 +12,31 @@ from PIL import Image, ImageCms
 from imharness.reading.text import plain
 
 APART = 3.0
-"""The levels of 255 by which colours differ from sRGB in the mean; those of a curve of 2.2 differ by 1.4."""
+"""A profile is another one if its colours differ from sRGB's by more than this in the mean, in levels of 8 bits. A
+profile with a curve of gamma 2.2 differs by 1.4, and counts as sRGB."""
 STEPS = 9
+"""How many levels of each channel are compared."""
 GAMMA, GAMMA_APART = 0.45455, 0.05
-"""The exponent that PNG files of sRGB state, and from which difference on it is another one."""
+"""The exponent that PNG files of sRGB state, and by how much another exponent may differ."""
 PRIMARIES = (0.3127, 0.329, 0.64, 0.33, 0.3, 0.6, 0.15, 0.06)
-"""White, red, green and blue of sRGB, x and y of each, as PNG files state them."""
+"""The chromaticities of sRGB as PNG files state them: x and y of white, red, green and blue."""
 PRIMARIES_APART = 0.02
+"""By how much another chromaticity may differ."""
 _CODED = ((b"\x00\x00\x00\x04cICP", ">BB", b"IDAT"), (b"colrnclx", ">HH", b""))
-"""What stands before the numbers of primaries and curve (ITU-T H.273) in PNG, and in AVIF and HEIC, their form, and
-what ends the header: large profiles and lists of tiles may stand before them."""
+"""For PNG, then for AVIF and HEIC: the bytes before the code points of primaries and curve (ITU-T H.273), the form of
+these two numbers, and the bytes that end the header. Large profiles and lists of tiles may come before the numbers."""
 _SRGB_PRIMARIES, _SRGB_CURVES = (1, 2), (1, 2, 6, 13)
-"""Those of sRGB, those that differ little, and 2, which says nothing."""
+"""Code points that count as sRGB: its own, those that differ little, and 2, which means "not specified"."""
 _INTEROPERABILITY, _ADOBE = 0xA005, "R03"
+"""The EXIF directory that names a colour space, and the name of Adobe RGB in it."""
 NAMELESS = "without a name"
 
 
 @functools.lru_cache(maxsize=256)
 def other_profile(content: bytes) -> str:
-    """Return the name of an ICC profile of red, green and blue, or grey, that is not about sRGB's; "" for sRGB's.
+    """Return the name of an ICC profile whose colours differ from sRGB's, or "" if they are nearly the same.
 
-    Profiles of other colours, and those that cannot be read, say nothing of the values that are read: "".
+    Only profiles of RGB and grey images are compared; others, and those that cannot be read, give "".
     """
     levels = np.linspace(0, 255, STEPS).round().astype(np.uint8)
     cube = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(1, -1, 3)

@@ -1,4 +1,4 @@
-"""What a leaderboard found, as data: each sentence with the numbers that it is made of. Imports no torch."""
+"""Findings of a leaderboard as data: each is a sentence with the numbers that it is made of. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Kind = Literal[
 ]
 
 LEADING = 5
-"""Of more sentences of one tier than these, short forms of a leaderboard show the first ones."""
+"""Short forms of a leaderboard show at most this many sentences of each tier."""
 
 
 class Measured(BaseModel, frozen=True, extra="forbid"):
-    """A mean over independent units, in the unit of its measure, with the interval that holds at once with the others.
+    """A mean over independent units, in the unit of its measure, with its simultaneous interval.
 
-    Where nothing can be told, with fewer than five units, there is no interval.
+    With fewer than five units there is no interval.
     """
 
     value: float
@@ -29,30 +29,31 @@ class Measured(BaseModel, frozen=True, extra="forbid"):
     high: float | None = None
     units: int
     needed: int | None = None
-    """How many units would separate it from zero, on its side, in four of five studies; None if that is not known."""
+    """How many units would show, in four of five studies, on which side of zero the mean is; None if not known."""
 
 
 class Finding(BaseModel, frozen=True, extra="forbid"):
-    """A sentence that a leaderboard states, and what it is made of.
-
-    `tier`: shown by intervals that do not hold 0, ruled out by them, or open. `entry`: of whom it is said. `against`:
-    how much better the entry does than each of these others: no defense, or controls that are better; of the kind "may
-    be best" how far the first is ahead of the others that may be best, too. `facts`: further numbers by name.
-    """
+    """A sentence that a leaderboard states about an entry, and the numbers that it is made of."""
 
     tier: Tier
+    """Whether the sentence is shown, or ruled out, by an interval without 0, or open."""
     kind: Kind
     entry: str
+    """The label of the entry that the sentence is about."""
     measure: str
-    """What is measured, as the column says it."""
+    """The label of the measure's column."""
     decimals: int
     unit: str
     """What units are, such as "photograph"."""
     against: Mapping[str, Measured] = Field(default_factory=dict)
+    """Other entry -> how much better this entry is. The others are no defense, controls that are better or, for the
+    kind "may be best", the other entries that may be best."""
     facts: Mapping[str, Measured] = Field(default_factory=dict)
+    """Further numbers by name."""
     why: str = ""
-    """What is said in addition: an attack, a gate, or a reason."""
+    """What the sentence names in addition: an attack, a gate, or a reason."""
     text: str
+    """The sentence."""
 
 
 def by_tier(findings: Iterable[Finding]) -> dict[Tier, list[Finding]]:
@@ -63,16 +64,19 @@ def by_tier(findings: Iterable[Finding]) -> dict[Tier, list[Finding]]:
 
 
 def cannot_win(failed: Iterable[str]) -> str:
-    """Return what follows from checks that an entry failed, without its label.
+    """Return a clause without its subject: that an entry can neither win nor decide who wins, and why.
 
-    `failed`: lines such as "fails ...", or other reasons as whole sentences.
+    `failed`: the reasons, each of which is a line that begins with "fails ", or a clause with a subject.
     """
     reasons = (f"it {line}" if line.startswith("fails ") else line for line in failed)
     return f"can neither win nor decide who wins: {'; '.join(reasons)}"
 
 
 def first_sentences(findings: Iterable[Finding], rest: str) -> list[str]:
-    """Return the first sentences of each tier with its name, and how many more there are where (`rest`)."""
+    """Return the first `LEADING` sentences of each tier, each after the name of the tier.
+
+    A last line says how many more sentences the tier has; it ends with `rest`, which says where they are.
+    """
     sentences = []
     for tier, members in by_tier(findings).items():
         sentences += [f"{tier}: {finding.text}" for finding in members[:LEADING]]

@@ -1,7 +1,8 @@
-"""The names by which readers know components, such as "JPEG (quality=30)", in terminals, notebooks and on pages.
+"""Turns labels of components into names for readers: "harness/jpeg[quality=30]" becomes "JPEG (quality=30)".
 
-A name is its words with the spelling of their authors (`SPELLING`), the first one with a capital. Labels of other
-owners stay as they are: nobody but their authors knows how they are spelled.
+Terminals, notebooks and pages show these names. Only first-party components, whose owner is "harness", get one: the
+words of the label as the authors of the method spell them (`SPELLING`), the first one with a capital. Labels of other
+owners stay as they are, because nobody but the owner knows how they are spelled.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SPELLED = (
     "SSIM-uniform7 StAdv UAP"
 )
 SPELLING = {word.lower(): word for word in _SPELLED.split()} | {"ifgsm": "I-FGSM", "linf": "L∞"}
-"""How names, or words of names, are spelled."""
+"""A name, or a word of a name, in small letters -> how it is spelled."""
 WHOLE = {
     "dp": "DensePure",
     "ms": "median smoothing",
@@ -29,7 +30,7 @@ WHOLE = {
     "nt": "norm training",
     "rs": "randomised smoothing",
 }
-"""Names that are spelled so only where they are no word of a longer one."""
+"""Whole names -> how they are spelled; as words of longer names they are spelled otherwise."""
 _MEASURES = ("fsim", "lpips", "mae", "ms-ssim", "mse", "psnr", "semsim", "ssim", "ssim-uniform7")
 _MEASURE = re.compile(rf"(?<![\w/=\[`.-])({'|'.join(sorted(_MEASURES, key=len, reverse=True))})(?![\w/=\]`.-])")
 """The name of a measure as a word of its own, as in "psnr, worst attack", and not in "acme/psnr" or "metric=psnr"."""
@@ -121,17 +122,19 @@ def apart(label: str) -> tuple[str, list[str]]:
 
     "acme/push[a=(1, 2),b=[3,4]] within 8/255" gives "acme/push within 8/255" and ["a=(1, 2)", "b=[3,4]"].
     """
-    bare, settings, depth = "", list[str](), 0
+    bare, settings, depth = "", list[str](), 0  # depth: in how many brackets, the outermost of them square, a sign is
     for sign in label:
-        closed = depth > 0 and sign in "])"
-        depth -= closed
+        closes = depth > 0 and sign in "])"
+        if closes:
+            depth -= 1
         if (depth == 0 and sign == "[") or (depth == 1 and sign == ","):
             settings.append("")
-        elif depth:
+        elif depth > 0:
             settings[-1] += sign
-        elif not closed:
+        elif not closes:
             bare += sign
-        depth += sign == "[" or (depth > 0 and sign == "(")
+        if sign == "[" or (depth > 0 and sign == "("):
+            depth += 1
     return bare, [setting.strip() for setting in settings if setting.strip()]
 
 
@@ -160,19 +163,19 @@ def display_name(label: str) -> str:
 
 
 def display_names(labels: Sequence[str]) -> dict[str, str]:
-    """Return what each label is called, with its parameters only where another one has the same name.
+    """Return label -> its name, with parameters only where two labels would have the same name.
 
-    The part that most labels of several components have in common, such as the model, is left out.
+    A component that more than half of the labels have, such as the model in "model + defense", is left out.
     """
     counts = Counter(component for label in labels if " + " in label for component in label.split(" + "))
-    common, times = counts.most_common(1)[0] if counts else ("", 0)
-    shared = common if len(labels) > 1 and 2 * times > len(labels) else ""
-    cut = {
+    most_common, times = counts.most_common(1)[0] if counts else ("", 0)
+    shared = most_common if len(labels) > 1 and 2 * times > len(labels) else ""
+    shortened = {
         label: " + ".join(component for component in label.split(" + ") if component != shared) or label
         for label in labels
     }
-    names = short_names(list(dict.fromkeys(cut.values())))
-    return {label: names[shortened] for label, shortened in cut.items()}
+    names = short_names(list(dict.fromkeys(shortened.values())))
+    return {label: names[short] for label, short in shortened.items()}
 
 
 NO_ATTACK = "no attack"

@@ -82,10 +82,10 @@ class ResultQuery:
         return pa.table({}) if relation is None else relation.to_arrow_table()
 
     def _steady(self, job: Callable[[], T]) -> T:
-        """Return what `job` returns, and do it again where rows have another file since.
+        """Return what `job` returns; if it fails because another process has replaced files, do it again.
 
-        Raises `DamagedError` if rows were changed, and `StoreError` if they cannot be read. After an error of the
-        database all files are hashed again, which names the one that was changed.
+        After an error, all files are looked up and hashed again. Raises `DamagedError` if that finds a changed file,
+        `StoreError` if rows cannot be read, and the error of the database if no file was replaced.
         """
         while True:
             try:

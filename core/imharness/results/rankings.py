@@ -1,4 +1,4 @@
-"""Who wins, as data: what a ranking states in addition to the numbers of its table. Imports no torch."""
+"""Rankings as data: who wins, and what else a ranking states beside the numbers of its table. Imports no torch."""
 
 from __future__ import annotations
 
@@ -17,16 +17,22 @@ State = Literal["passes", "fails", "doubtful", "undecided", "not measured"]
 """Whether an entry keeps what it must keep; only "passes" and "undecided" let it win."""
 Verdict = Literal["better", "undecided", "worse"]
 Outcome = Literal["winner", "leader", "measures disagree", "bound", "worse", "nobody"]
-"""What a headline says: who wins; who leads; that measures disagree; how much any entry can gain at most; that a
-control is better than the first, or no defense than all that may win; or that nobody may win."""
+"""What the headline of a ranking says:
+
+- "winner", "leader": who wins, or who leads without winning.
+- "measures disagree": a secondary measure shows the first to be worse.
+- "bound": by how much any entry could be better than no defense at most.
+- "worse": a control is better than the first, or no defense is better than all entries that may win.
+- "nobody": no entry may win.
+"""
 
 
 class Against(Measured, frozen=True, extra="forbid"):
-    """How much better an entry is than no defense, with ends that hold at once for all entries of the ranking.
+    """How much better an entry is than no defense; the intervals of all entries of the ranking hold at once.
 
-    `p`: of the one-sided Wilcoxon signed-rank test over independent units, exact up to 50 units, ties included; its
-    hypothesis is that differences are symmetric about 0. `p_holm`: the same, corrected over the entries. None where
-    nothing differs, or units are too few.
+    `verdict`: what the interval shows. `p`: the p-value of the one-sided Wilcoxon signed-rank test over independent
+    units, exact up to 50 units, ties included; its null hypothesis is that differences are symmetric about 0. `p_holm`:
+    the same, corrected over the entries. Both are None where nothing differs, or units are too few.
     """
 
     verdict: Verdict
@@ -35,40 +41,41 @@ class Against(Measured, frozen=True, extra="forbid"):
 
 
 class Kept(Measured, frozen=True, extra="forbid"):
-    """How far an entry lies above the least that it must keep, paired with the undefended entry, and what that tells.
+    """The answer of one gate: how far an entry lies above the threshold, paired with the undefended entry.
 
-    It passes where the interval lies above 0, and fails where it lies below 0. Otherwise it is doubtful where its own
-    interval, as if there were no other entries, lies below 0, and undecided where that does not. `value` is None where
-    it was not measured on every unit that the undefended entry was measured on, or is not defined without one of them.
+    `state`: "passes" if the interval lies above 0, "fails" if it lies below 0. Else it is "doubtful" if the entry's own
+    interval, as if there were no other entries, lies below 0, and "undecided" if that does not either. `value` is None
+    ("not measured") if the entry was not measured on every unit on which the undefended entry was measured, or if the
+    measure is not defined without one of these units.
     """
 
     value: float | None = None  # type: ignore[assignment]
     label: str
     """What is to be kept, such as "test accuracy"."""
     least: str
-    """The least that passes, in words."""
+    """The threshold, in words."""
     decimals: int = 3
     state: State
     alpha: float = 0.05
-    """The two-sided level of the interval: 5 % over how many intervals hold at once."""
+    """The two-sided level of the interval: 5 % divided by the number of intervals that hold at once."""
     contributions: tuple[float, ...] = ()
-    """What each independent unit adds; the rest follows from them."""
+    """What each independent unit adds to the mean; all other numbers can be computed from these."""
     values: tuple[float, ...] = ()
-    """All that a unit can add, where these are few: the interval is then a score interval."""
+    """All numbers that a unit can add, if there are only a few; the interval is then a score interval."""
 
 
 def p_text(p: float) -> str:
-    """Return a p-value as text: four decimals below 0.01, two above, and "<.0001"."""
+    """Return a p-value as text without the 0 before the point: two decimals from .01 on, else four, or "<.0001"."""
     if p < 0.0001:
         return "<.0001"
     return f"{p:.4f}".lstrip("0") if p < 0.01 else f"{p:.2f}".lstrip("0")
 
 
 def turned(rows: Sequence[Row], worst: ColumnSpec) -> str:
-    """Say where of two ranked rows, one after the other, the second one has the better number; empty if nowhere.
+    """Return a sentence on pairs of neighbouring rows whose numbers are in the reverse order, or "" without any.
 
-    `rows`: the best first. `worst`: the column of their numbers. Places are by the units that two entries share, while
-    the number of an entry is over all of its own.
+    Ranks are by the units that two entries share, while the number of an entry is over all of its own units; so the
+    lower row of two may have the better number. `rows`: the best first. `worst`: the column of the numbers.
     """
     placed = [row for row in rows if row.number("rank") is not None and row.number("worst") is not None]
     sign, unit = 1 if worst.better == "higher" else -1, worst.cluster_unit or worst.unit or "unit"
@@ -87,26 +94,27 @@ def turned(rows: Sequence[Row], worst: ColumnSpec) -> str:
 
 
 class Moved(BaseModel, frozen=True, extra="forbid"):
-    """What it makes that attackers know an entry, over the attacks that were run both ways, in the measure's unit.
+    """How the measure of an entry changes once attackers know the entry, in the unit of the measure.
 
-    `before` and `after`: the means under attackers that do not know it and that do. `change`: after less before.
+    `before`: the mean under attackers that do not know it. `after`: the mean under attackers that do. `change`: after
+    less before. Only attacks that were run both ways count.
     """
 
     before: float
     after: float
     change: Measured
     alpha: float = 0.05
-    """The two-sided level of the interval: 5 % over how many intervals hold at once."""
+    """The two-sided level of the interval: 5 % divided by the number of intervals that hold at once."""
     contributions: tuple[float, ...] = ()
     """What each independent unit adds to `change`."""
 
 
 class Broken(BaseModel, frozen=True, extra="forbid"):
-    """How much of what an entry seems to protect the worst attack leaves; both are advantages over no defense.
+    """How much of an entry's advantage over no defense the worst attack leaves.
 
-    `seems`: under attackers that do not know it. `holds`: under the worst attack. `rest`: `holds` less half of `seems`.
-    It is broken where the interval of `seems` lies above 0 and that of `rest` below. `attack`: which attack is the
-    worst on most units, if it is.
+    `seems`: the advantage under attackers that do not know the entry. `holds`: the advantage under the worst attack.
+    `rest`: `holds` less half of `seems`. The entry is broken if the interval of `seems` lies above 0 and that of `rest`
+    below 0. `attack`: the attack that is the worst on most units, if the entry is broken; else "".
     """
 
     seems: Measured
@@ -127,7 +135,7 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     gate: State
     """Whether it keeps enough utility, and what else a track asks for."""
     gate_numbers: tuple[Kept, ...] = ()
-    """The numbers behind `gate`, one for each thing to keep; none for the undefended entry, which passes."""
+    """The answer of each gate; none for the undefended entry, which passes."""
     front: bool
     """Whether every entry that protects better, on the units that both have, also costs more."""
     broken_by: Mapping[str, float]
@@ -135,15 +143,15 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     needed: int | None = None
     """How many units, or clusters, would be needed to separate the entry from the first."""
     moved: Moved | None = None
-    """What it makes that attackers know it; None where no attack was run both ways, and for controls."""
+    """How its measure changes once attackers know it; None where no attack was run both ways, and for controls."""
     broken: Broken | None = None
-    """How much the worst attack leaves of what it seems to protect; None where that is not measured, for controls."""
+    """How much of its advantage the worst attack leaves; None where that was not measured, and for controls."""
     against: Against | None = None
     """How it compares with no defense; None for controls, incomplete entries, and without an undefended entry."""
     flags: tuple[str, ...] = ()
     """The reasons why its protection is only an upper bound."""
     headline: tuple[str, ...] = ()
-    """What the ranking says of it first of all, and then what it costs, if that is too much; none for controls."""
+    """The headline of the entry, and then a sentence on what it costs, if that is too much; none for controls."""
 
     @property
     def able(self) -> bool:
@@ -152,7 +160,7 @@ class Place(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def doubt(self) -> str:
-        """Why its number is only an upper bound, in a word or two: it is flagged, or only not judged yet; else ""."""
+        """Whether its number is only an upper bound: `FLAGGED`, `NOT_JUDGED` if all flags say that, or ""."""
         if not self.flags:
             return ""
         return NOT_JUDGED if all(flag.startswith(NOT_JUDGED) for flag in self.flags) else FLAGGED
@@ -230,10 +238,10 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     """What stands in for human judgement, real data or trained networks; it is said beside the headline."""
 
     def stated(self, one: str, other: str) -> str | None:
-        """Return which of two entries the ranking says is better, or "" where it says that this is undecided.
+        """Return which of two entries the ranking states to be better, or "" where it states that this is undecided.
 
-        So every place that compares the two says the same. None where it says nothing of them: then intervals of all
-        pairs decide.
+        Every page and table that compares the two asks here, so that they do not contradict each other. None where the
+        ranking states nothing about the two; then the intervals of all pairs decide.
         """
         for entry, plain in ((one, other), (other, one)):
             against = self.places[entry].against if plain == self.baseline and entry in self.places else None

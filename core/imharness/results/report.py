@@ -22,19 +22,25 @@ from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.floating]
 LOST = 1e-4
-"""What rounding to 32 bits may take from a number, as a share of the spread of entries around the mean of a unit."""
+"""By how much rounding to 32 bits may change a number, as a share of the spread of the entries on a unit."""
 
 
 @dataclass(frozen=True)
 class PairedScores:
     """Scores of entries on the same units, condition by condition, for pairwise tests.
 
-    `values` has one array ``(entries, units)`` per condition, NaN where there is no finite number: of float32, or of
-    float64 where rounding would take away what entries differ by, as of scores of 1e6 that differ by 0.01. `clusters`
-    has, for each condition, the cluster of each unit; it is empty if units are independent. Clusters with the same name
-    are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". `pooled` are facets
-    that the tests of who beats whom disregard: conditions that differ in nothing else are one condition, with the units
-    of all. For `over`, `balanced`, `incomplete` and `limit` see `Comparison`.
+    Attributes:
+        entries, conditions, units: the labels of the entries, and for each condition its facets and its units.
+        values: one array ``(entries, units)`` for each condition, NaN where there is no finite number. Numbers are
+            float32, or float64 if rounding would hide differences of entries, as of scores of 1e6 that differ by 0.01.
+        clusters: for each condition the cluster of each unit; empty if units are independent. Clusters with the same
+            name are the same in all conditions.
+        unit, cluster_unit: what units and clusters are called, such as "image" and "photograph".
+        families: entry -> its family, by which readers can group entries.
+        pooled: facets that the tests of who beats whom disregard. Conditions that differ only in these are tested as
+            one condition, with the units of all.
+        rates: how often each entry beats each other one; computed when the object is made.
+        over, balanced, incomplete, limit, table, column: see `Comparison`.
     """
 
     id: str
@@ -83,7 +89,7 @@ class PairedScores:
 
     @property
     def tested(self) -> list[tuple[int, ...]]:
-        """The positions of the conditions that each test of who beats whom is on, together."""
+        """For each test of who beats whom the positions of its conditions, which differ only in `pooled` facets."""
         groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for c, facets in enumerate(self.conditions):
             groups.setdefault(tuple((k, v) for k, v in facets.items() if k not in self.pooled), []).append(c)
@@ -91,7 +97,7 @@ class PairedScores:
 
     @property
     def most(self) -> int:
-        """The largest number of clusters, or of units where there are no clusters, that one test sees."""
+        """The largest number of clusters (or of units, if these are independent) in one test."""
         return max((len(set(units)) for units in _joined(self.clusters or self.units, self.tested)), default=0)
 
     def stored(self) -> tuple[Comparison, Floats]:
@@ -138,7 +144,10 @@ class PairedScores:
 
 
 def _rounding_hides(values: npt.NDArray[np.floating]) -> bool:
-    """Say whether numbers ``(entries, units)``, rounded to float32, lose what entries differ by on a unit."""
+    """Return whether rounding to float32 would hide differences of entries in numbers ``(entries, units)``.
+
+    That is so if it changes a number by more than `LOST` of the spread of the entries around the mean of each unit.
+    """
     if values.dtype.itemsize <= 4:
         return False
     numbers = np.where(np.isfinite(values), values, np.nan)
@@ -152,11 +161,11 @@ def _rounding_hides(values: npt.NDArray[np.floating]) -> bool:
 
 @dataclass(frozen=True)
 class TrackReport:
-    """What a track shows of its results.
+    """What a track reports of its results; each field may be empty.
 
-    The first of the `tables` is the main table, with the best entry in its first row. `comparisons` are the scores by
-    image, from which the core makes win rates and marks. `rankings` say who wins; the one of the main table comes
-    first. Each of these may be empty.
+    The first of the `tables` is the main table, with the best entry in its first row. `comparisons` are scores unit by
+    unit, from which the core computes win rates and marks the best entries. `rankings` say who wins; that of the main
+    table comes first. `examples` are images for the gallery.
     """
 
     tables: Sequence[Table] = ()
@@ -177,16 +186,16 @@ class TrackReport:
 
 
 def _joined(names: Sequence[tuple[str, ...]], groups: Sequence[tuple[int, ...]]) -> list[tuple[str, ...]]:
-    """Return the names of each group of conditions.
+    """Return for each group of conditions the names of all its conditions, one after the other.
 
-    Groups of the same objects share one object, because `win_rates` sorts the units of an object once.
+    If two groups consist of the same tuples, they share one tuple here: `win_rates` sorts the units of a tuple once.
     """
-    of_objects: dict[tuple[int, ...], tuple[str, ...]] = {}
+    joined_tuples: dict[tuple[int, ...], tuple[str, ...]] = {}
     joined = []
     for group in groups if names else ():
         key = tuple(id(names[c]) for c in group)
-        if key not in of_objects:
-            alone = len(group) == 1
-            of_objects[key] = names[group[0]] if alone else tuple(itertools.chain(*(names[c] for c in group)))
-        joined.append(of_objects[key])
+        if key not in joined_tuples:
+            is_single = len(group) == 1
+            joined_tuples[key] = names[group[0]] if is_single else tuple(itertools.chain(*(names[c] for c in group)))
+        joined.append(joined_tuples[key])
     return joined

@@ -18,12 +18,15 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9.-]{0,40}$"
 
 
 class Photographs(BaseModel):
-    """The commitment to photographs that nobody has published, see `imharness.planning.photographs`.
+    """The commitment of a season to unpublished photographs, see `imharness.planning.photographs`.
 
-    `root`: the root of the Merkle tree of their files. `files`: how many there are. `labels`: who labels them, people
-    (in a file mos.csv, which is one of the files) or a ladder of severities that the harness computes. `listed`: name
-    -> sha256 of every file; until the season is closed it is empty, as names say what is shown and a digest lets
-    anyone who has a photograph find out that it is used.
+    Attributes:
+        root: the root of the Merkle tree of the files.
+        files: how many files there are.
+        labels: who labels the photographs: "people" (in a file mos.csv, which is one of the files), or a "ladder" of
+            severities that the harness computes.
+        listed: name -> sha256 of every file. It is empty until the season is closed: a name may say what a photograph
+            shows, and by a digest anyone who has a photograph could find out that it is used.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,23 +37,28 @@ class Photographs(BaseModel):
     listed: Mapping[str, str] = Field(default_factory=dict)
 
     def folder(self, secret: str) -> str:
-        """Return the name of their copy among the assets, by which data sets read it.
+        """Return the name of the folder among the assets from which data sets read a copy of the photographs.
 
-        `secret` is the digest of the season's seed, from which the names in the copy follow: two seasons on the same
-        photographs have a copy each.
+        `secret` is the digest of the season's seed, from which the names of the copied files follow. So two seasons on
+        the same photographs have two copies.
         """
         return f"photographs-{self.root[:16]}-{secret[:8]}"
 
 
 class Season(BaseModel):
-    """A season.
+    """A season of a leaderboard.
 
-    `protocol`: track -> the digest of all settings that decide what is computed. `limit`: how many images of each data
-    set it uses, None for all. `secret`: the digest of the seed of
-    its secret split; the seed itself, `revealed`, and the secret of the store, `streams`, from which random streams of
-    submitted entries follow, stand here only once it is closed. `until`: the day on which it closes at the earliest.
-    `decisions`: how many decisions its ledger had when it was closed. `photographs`: those that it is computed on, if
-    nobody has published them; None where it is computed on the data sets of its profile.
+    Attributes:
+        opened, closed: when it was opened and closed, ISO 8601; `closed` is "" while it is open.
+        until: the day before which it closes only with a `reason`.
+        profile: the name of the profile.
+        protocol: track -> the digest of all settings that decide what is computed.
+        limit: how many images of each data set are used; None for all.
+        secret: the digest of the seed of the secret split.
+        revealed: that seed; "" until the season is closed.
+        streams: the secret of the store, from which random streams of submitted entries follow; "" until it is closed.
+        decisions: how many decisions the ledger had when the season was closed.
+        photographs: the unpublished photographs that it is computed on; None for the data sets of the profile.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,9 +86,9 @@ def season_of(store: Store) -> Season | None:
 
 
 def check_published(store: Store, what: str) -> None:
-    """Raise `UsageError` while a store's season on unpublished photographs is open, as results show them; see `what`.
+    """Raise `UsageError` if a store has an open season on unpublished photographs, which its results would show.
 
-    `what`: what would hold the rows or arrays of results, such as a copy.
+    `what`: what would have the rows or arrays of results, such as "a copy"; for the message.
     """
     season = season_of(store)
     if season is not None and season.photographs is not None and not season.closed:
@@ -91,9 +99,10 @@ def check_published(store: Store, what: str) -> None:
 
 
 def is_hidden(store: Store, leaderboard: Leaderboard) -> bool:
-    """Say whether single numbers of a leaderboard tell what nobody may know yet: how images of a secret split differ.
+    """Return whether numbers of single images of a leaderboard must not be shown, because its split is still secret.
 
-    They do until the season of the store, whose split it is, is closed and its seed is revealed.
+    They would show how the images of the secret split differ from the public ones. The split is secret until the season
+    to which it belongs is closed and its seed is revealed.
     """
     if not leaderboard.secret:
         return False
@@ -111,6 +120,7 @@ def without_single_numbers(leaderboard: Leaderboard) -> Leaderboard:
 
 
 def _means(position: Place) -> Place:
+    """Return what a ranking states about an entry, without what single units contribute."""
     moved, broken = position.moved, position.broken
     return position.model_copy(
         update={

@@ -1,4 +1,4 @@
-"""Results of one version of a component that were withdrawn, as documents ``withdrawals/DIGEST.json`` of a store."""
+"""Withdraws the results of one version of a component: a document ``withdrawals/DIGEST.json`` of the store says so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = "withdrawals"
 
 
 class Withdrawal(BaseModel):
-    """Why no table has the results of one version of a component; without a `reason`, tables have them again."""
+    """A version of a component whose results no table shows, and the reason; if `reason` is "", tables show them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,15 +24,20 @@ class Withdrawal(BaseModel):
 
 
 def address_of(id: str, version: str) -> str:
-    """Return the name by which tables look for what is withdrawn."""
+    """Return the name under which tables look a withdrawal up."""
     return f"{id} version {version}"
 
 
 def withdraw(store: Store, id: str, version: str, reason: str) -> int:
-    """Keep that results of a version are withdrawn, or with the reason "" that they are not; return how many there are.
+    """Withdraw the results of a version of a component; return how many tasks that are.
 
-    `version` means that version with any code of its package, or with one, as in ``1+9f2b7c001122``. Raises
-    `UsageError` where the store has no such results, and where its season is closed.
+    Args:
+        store: the store with the results.
+        id: the id of the component.
+        version: a version with the digest of its code, as in ``1+9f2b7c001122``, or without it, which means all code.
+        reason: why; "" takes an earlier withdrawal back.
+
+    Raises `UsageError` where the store has no such results, and where its season is closed.
     """
     season = season_of(store)
     if season is not None and season.closed:
@@ -51,9 +56,13 @@ def withdraw(store: Store, id: str, version: str, reason: str) -> int:
 
 
 def withdrawn_versions(store: Store) -> dict[str, str]:
-    """Return the address of each version whose results are withdrawn, with the reason; see `address_of`."""
+    """Return `address_of` each version whose results are withdrawn -> the reason."""
     documents = (store.current(f"{FOLDER}/{name}.json", Withdrawal) for name in store.names(FOLDER))
-    return {address_of(one.id, one.version): one.reason for one in documents if one is not None and one.reason}
+    return {
+        address_of(document.id, document.version): document.reason
+        for document in documents
+        if document is not None and document.reason
+    }
 
 
 def without_code(version: str) -> str:

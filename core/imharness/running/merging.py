@@ -23,23 +23,38 @@ def merged_sweep(
     limit: int | None,
     command: str,
 ) -> Sweep:
-    """Return the configuration with this run: its tasks replace earlier ones with the same address.
+    """Return the configuration of a run: the tasks of the run replace earlier ones with the same address.
 
-    `done`: the keys of tasks with a result; `failed`: key -> why. The run may still be going on; tasks that are neither
-    done nor failed are waiting. A configuration that is damaged is written anew, of which `damaged_sweeps` tells.
+    The run may still be going on: tasks that are neither done nor failed are waiting. A damaged configuration is
+    written again with this run alone; `damaged_sweeps` says so.
+
+    Args:
+        store: the store with the earlier runs.
+        graph: what was planned.
+        done: the keys of the tasks that have a result.
+        failed: key of a task -> why it failed.
+        profile, seed, limit, command: of this run.
     """
     track, name = graph.track, graph.run_configuration
     old = None
     with suppress(DamagedError):
         old = store.sweep(track.info.id, name)
-    others = [*store.sweeps(track.info.id, without=name), *([old] if old else [])]
+    all_sweeps = [*store.sweeps(track.info.id, without=name), *([old] if old else [])]
+
+    # Tasks: address -> key. Planned ones come first in the order of the plan, whatever order they were computed in.
     planned = {task.address: key for key, task in graph.tasks.items()}
-    combined = {**(old.tasks if old else {}), **{a: k for a, k in planned.items() if k in done}}
-    tasks = {a: combined[a] for a in (*planned, *combined) if a in combined}  # whatever order they were computed in
-    lines = {task.address: failed[key] for key, task in graph.tasks.items() if key in failed}
-    old_lines = old.failed if old else {}
+    combined = dict(old.tasks) if old else {}
+    combined |= {address: key for address, key in planned.items() if key in done}
+    tasks = {address: combined[address] for address in (*planned, *combined) if address in combined}
+
+    # Failures: address -> why. An earlier one stays until the task has a result.
+    new_failures = {task.address: failed[key] for key, task in graph.tasks.items() if key in failed}
+    failures = {**(old.failed if old else {}), **new_failures}
+
+    # Gaps: what is missing -> the gap. An earlier one stays unless its component takes part in this run.
     planned_labels = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
-    gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in planned_labels}
+    all_gaps = [*(old.missing if old else ()), *graph.missing.values()]
+    gaps = {gap.what: gap for gap in all_gaps if gap.what not in planned_labels}
     return Sweep(
         track=track.info.id,
         title=track.title,
@@ -53,17 +68,22 @@ def merged_sweep(
         command=command,
         waiting=len(graph.tasks.keys() - done - failed.keys()),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        number=1 + max((sweep.number for sweep in others), default=0),
-        tasks={a: k for a, k in tasks.items() if a not in lines and a not in graph.missing},
+        number=1 + max((sweep.number for sweep in all_sweeps), default=0),
+        tasks={
+            address: key
+            for address, key in tasks.items()
+            if address not in new_failures and address not in graph.missing
+        },
         missing=tuple(gaps.values()),
-        failed={a: line for a, line in {**old_lines, **lines}.items() if a in lines or a not in tasks},
+        failed={address: line for address, line in failures.items() if address in new_failures or address not in tasks},
     )
 
 
 def damaged_sweeps(store: Store, graphs: Iterable[Graph]) -> Iterator[str]:
-    """Yield a line for each configuration of these graphs that is damaged, and that a run therefore writes anew.
+    """Yield a line for each damaged configuration of these graphs, which a run will write again.
 
-    Raises `DamagedError` for one of another run, before anything is computed.
+    Raises `DamagedError` if a configuration of another run is damaged, so that nothing is computed before that is
+    known.
     """
     for graph in graphs:
         id, name = graph.track.info.id, graph.run_configuration

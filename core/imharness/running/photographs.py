@@ -1,4 +1,4 @@
-"""Tries the data sets of a season on photographs before it opens."""
+"""Checks, before a season opens, that its data sets can read its photographs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from imharness.results.seasons import Photographs
 
 
 def check_readable(folder: Path, profile: Profile, photographs: Photographs, registry: Registry) -> None:
-    """Raise what a data set raises that cannot be made of a folder; messages have the names of its files."""
+    """Build the data set of each track of a season from a folder of photographs.
+
+    Raises whatever a data set raises that cannot read the folder; the message names the file.
+    """
     for name, track in profile.tracks.items():
         reader = registry.track(name).season_datasets.get(photographs.labels, "")
         if reader:

@@ -1,7 +1,8 @@
-"""Which tracks ``--device auto`` computes on GPUs and which on the CPU, as the profile says; both work at once.
+"""Decides for ``--device auto`` which tracks are computed on GPUs and which on the CPU; both compute at the same time.
 
-A track is on one kind of device as a whole, so that no table compares rows of two. Neither chance nor what was measured
-before has a say: the same profile is placed alike on every machine that has a GPU.
+The profile says it for each track. A track is computed on one kind of device as a whole, so that no table compares rows
+from two kinds. Neither chance nor earlier measurements count: the same profile gives the same placement on every
+machine that has a GPU.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from itertools import cycle, islice
 from imharness.running.device import resolve_devices
 
 MAX_CPU_WORKERS = 8
-"""The most processes on the CPU where their number is left open."""
+"""The most processes on the CPU if their number was not chosen."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The device of each worker of a run, and the tracks whose tasks the CPU computes.
+    """Where the workers of a run are.
 
-    `cpu_tracks` is None where every worker computes every task; else workers on GPUs compute all other tracks.
-    `workers_per_gpu` is how many share each GPU, None: as many as `devices` says.
+    `devices`: the device of each worker. `cpu_tracks`: the tracks that workers on the CPU compute, while workers on
+    GPUs compute all others; None if every worker computes every track. `workers_per_gpu`: how many workers share each
+    GPU; None for as many as `devices` says.
     """
 
     devices: tuple[str, ...]
@@ -31,12 +33,12 @@ class Placement:
 
 
 def chooses(names: Sequence[str]) -> bool:
-    """Return whether devices are named so that the profile places tracks: ``auto``, on a machine with a GPU."""
+    """Return whether the profile decides where tracks are computed: for ``auto`` on a machine with a GPU."""
     return list(names) == ["auto"] and resolve_devices(names) != ["cpu"]
 
 
 def on_cpu(names: Sequence[str], sharing: Mapping[str, int]) -> frozenset[str]:
-    """Return the tracks that the CPU computes while GPUs are there; see `placed` for the arguments."""
+    """Return the tracks that the CPU computes although there are GPUs; see `placed` for the arguments."""
     return frozenset(track for track, workers in sharing.items() if not workers) if chooses(names) else frozenset()
 
 
@@ -52,27 +54,32 @@ def placed(
 
     Args:
         names: names of devices as for `harness run --device`.
-        sharing: track of the run -> how many workers share a GPU, 0: the CPU computes it. It counts for ``auto`` alone.
-        workers: how many processes there are in all, but at least one on each kind of device; None: one per core (at
-            most 8) on the CPU beside those on GPUs, which have at most half of the cores where the CPU computes, too;
-            0: this process alone.
-        workers_per_gpu: how many share a GPU; None: as many as all of its tracks allow.
-        cores: of this machine, by default what it says.
+        sharing: track of the run -> how many workers share a GPU for it; 0 means that the CPU computes it. It counts
+            only for ``auto``.
+        workers: how many processes there are in all, but at least one on each kind of device. 0 means this process
+            alone. None means one on each GPU, or `workers_per_gpu` of them, and one on each core of the CPU (at most 8)
+            that has no worker of a GPU; workers of GPUs then get at most half of the cores.
+        workers_per_gpu: how many workers share a GPU; None for as many as all of its tracks allow.
+        cores: how many cores there are; by default those of this machine.
     """
     cores = cores or os.cpu_count() or 1
-    devices, there = resolve_devices(names), on_cpu(names, sharing)
-    if there and there == sharing.keys():
+    devices, cpu_tracks = resolve_devices(names), on_cpu(names, sharing)
+    if cpu_tracks and cpu_tracks == sharing.keys():
         devices = ["cpu"]
     if devices == ["cpu"]:
         return Placement(("cpu",) * (min(cores, MAX_CPU_WORKERS) if workers is None else max(workers, 1)))
-    shared = min((sharing[track] for track in sharing.keys() - there), default=1) if chooses(names) else 1
-    each = max(min(shared, cores // len(devices)), 1) if workers_per_gpu is None else workers_per_gpu
-    if not there:
+    if workers_per_gpu is None:
+        allowed = min((sharing[track] for track in sharing.keys() - cpu_tracks), default=1) if chooses(names) else 1
+        per_gpu = max(min(allowed, cores // len(devices)), 1)
+    else:
+        per_gpu = workers_per_gpu
+    if not cpu_tracks:  # all workers are on GPUs
         count = len(devices) if workers is None else max(workers, 1)
-        shares = each if workers is None and each > 1 else workers_per_gpu
+        shares = per_gpu if workers is None and per_gpu > 1 else workers_per_gpu
         return Placement(tuple(islice(cycle(devices), count)), None, shares)
     total = cores if workers is None else workers
-    on_gpus = min(each * len(devices), max(total // 2, 1))
-    beside = max(total - on_gpus, 1)
-    beside = min(beside, MAX_CPU_WORKERS) if workers is None else beside
-    return Placement((*islice(cycle(devices), on_gpus), *("cpu",) * beside), there)
+    gpu_workers = min(per_gpu * len(devices), max(total // 2, 1))
+    cpu_workers = max(total - gpu_workers, 1)
+    if workers is None:
+        cpu_workers = min(cpu_workers, MAX_CPU_WORKERS)
+    return Placement((*islice(cycle(devices), gpu_workers), *("cpu",) * cpu_workers), cpu_tracks)

@@ -34,7 +34,7 @@ class RunResult:
 
 
 Order = Callable[[Mapping[str, Task]], Mapping[str, float]]
-"""Tasks to run -> numbers; tasks with small numbers start first, and those with equal ones in the order of the plan."""
+"""Tasks to run -> key -> priority; the smallest starts first, of equal ones the one that was planned first."""
 Watch = Callable[[RunResult, Mapping[str, float]], None]
 """Called after each change and several times a second, with the start of each running task (monotonic seconds).
 
@@ -84,15 +84,21 @@ def execute(
 
 
 def _drain(
-    tasks: Mapping[str, Task], numbers: Mapping[str, float], outcome: RunResult, executor: Executor, watch: Watch
+    tasks: Mapping[str, Task], priorities: Mapping[str, float], outcome: RunResult, executor: Executor, watch: Watch
 ) -> None:
-    places = {key: (numbers.get(key, 0.0), position, key) for position, key in enumerate(tasks)}
+    """Compute all tasks; write into `outcome` what happened to each. A task whose worker dies is tried once more.
+
+    Raises `StoreError` if a worker cannot use the store. A task that needs a failed one fails, too.
+    """
+    sort_key = {key: (priorities.get(key, 0.0), position, key) for position, key in enumerate(tasks)}
     needs = TopologicalSorter({key: tasks.keys() & task.spec.needs.values() for key, task in tasks.items()})
     needs.prepare()
-    ready, running, retried = defaultdict[str, list[tuple[float, int, str]]](list), dict[str, float](), set[str]()
+    ready = defaultdict[str, list[tuple[float, int, str]]](list)  # track -> a heap of tasks that can start
+    running = dict[str, float]()  # key -> start, in monotonic seconds; infinite while no worker has begun the task
+    retried = set[str]()
 
     def add(key: str) -> None:
-        heapq.heappush(ready[tasks[key].spec.track], places[key])
+        heapq.heappush(ready[tasks[key].spec.track], sort_key[key])
 
     for key in needs.get_ready():
         add(key)
@@ -101,8 +107,8 @@ def _drain(
             _, _, key = heapq.heappop(min(heaps))
             running[key] = time.monotonic()
             executor.submit(key, tasks[key].spec)
-        now, blocked = time.monotonic(), set(getattr(executor, "waiting", ()))
-        running = {key: float("inf") if key in blocked else min(since, now) for key, since in running.items()}
+        now, not_begun = time.monotonic(), set(getattr(executor, "waiting", ()))
+        running = {key: float("inf") if key in not_begun else min(since, now) for key, since in running.items()}
         outcome.shares = getattr(executor, "shares", {})
         watch(outcome, running)
         for result in executor.reports(POLL_S):
@@ -120,7 +126,7 @@ def _drain(
             else:
                 outcome.failed[result.key] = result.line
     for key, task in tasks.items():  # every task comes after those that it needs
-        broken = next((need for need in task.spec.needs.values() if need in outcome.failed), None)
-        if broken is not None:
-            outcome.failed[key] = f"{NEEDS}{outcome.failed[broken]})"
+        failed_need = next((need for need in task.spec.needs.values() if need in outcome.failed), None)
+        if failed_need is not None:
+            outcome.failed[key] = f"{NEEDS}{outcome.failed[failed_need]})"
     watch(outcome, running)

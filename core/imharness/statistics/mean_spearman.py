@@ -1,14 +1,19 @@
-"""The mean of many rank correlations with one set of labels, resampled by counts instead of by sorting again.
+"""The mean of Spearman's rank correlations of many lines of scores with one set of labels, with a bootstrap interval.
 
-A resample draws unit i c_i times. With m draws in all, units that are sorted once, and midranks, the sum of
-c (R - (m + 1) / 2)**2 is (m**3 - sum of t**3) / 12, where t counts the draws of each group of equal numbers (Kendall,
-"Rank Correlation Methods", chapter 3); and the rank of a group is what was drawn before it, plus (t + 1) / 2. Ranks
-are doubled here, so that all sums are of whole numbers and exact: each correlation is the one of the resampled units.
+A *line* is a row of scores, one for each unit; a *resample* draws units with replacement. Instead of sorting each
+resample again, this module sorts each line once and works with counts: unit i was drawn c_i times, m draws in all.
 
-Lines without equal numbers have the same denominator. Of many such lines with the same units, only the sum of the
-numerators is asked for, and that is a quadratic form: in how many more lines unit j stands below unit i than above it,
-times what was drawn of j, times the ranks that were drawn of i. A line with a few equal pairs among thousands of units
-counts as one without in the denominator alone, which it changes by less than `_FEW` of itself.
+**One line.** Equal numbers form a group and share their mean rank. Let t be how often the units of a group were drawn.
+The rank of a group is the number of draws below it plus (t + 1) / 2. The variance of the ranks R is known in closed
+form: the sum of c (R - (m + 1) / 2)^2 is (m^3 - sum of t^3) / 12 (Kendall, "Rank Correlation Methods", chapter 3).
+Ranks are doubled in the code, so that all sums are sums of whole numbers and exact; each correlation is that of the
+resampled units, and not an approximation.
+
+**Many lines at once.** Lines without equal numbers all have the same denominator, so their mean needs only the sum of
+their numerators. That sum is a quadratic form: over all pairs of units j and i, the number of lines in which j is below
+i less the number in which j is above i, times the draws of j, times the weighted label rank of i. A line with a few
+equal pairs among thousands of units is treated as one without in the denominator alone, which changes the denominator
+by less than the share `_FEW`.
 """
 
 from __future__ import annotations
@@ -29,26 +34,30 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 """Whole numbers: 32-bit integers, which take half the memory, while no sum exceeds them; otherwise 64-bit floats."""
 _AT_ONCE = 2**17
-"""The number of units times resamples that are computed together: their arrays fit into a processor's cache."""
+"""How many numbers (units times resamples) are computed together: their arrays fit into a processor's cache."""
 _SMALL = 1290
 """The largest number of draws whose third power fits into 32 bits."""
 _UNITS = range(256, 2**14 + 1)
-"""Numbers of units for which lines are summed first: fewer are as fast one by one, and more need much memory."""
+"""Numbers of units for which many lines are summed at once: for fewer, one by one is as fast; more need much memory."""
 _LINES = range(8, 2**15)
-"""Numbers of lines that are summed: fewer are not worth it, and more cannot be counted in 16 bits with a sign."""
-_WIDE = 256
-"""Resamples that are looked at together where lines are summed, or more while units times resamples are `_HELD`."""
-_HELD = 2**22
+"""Numbers of lines that are summed at once: for fewer it does not pay, and more cannot be counted in int16."""
+_WIDE, _HELD = 256, 2**22
+"""Where all lines are summed, this many resamples are computed together, or more, as long as units times resamples are
+at most the second number."""
 _KEPT = 2**23
-"""The number of units times resamples that are kept for the next lines over the same units."""
+"""Resamples are kept for the next lines over the same units if units times resamples are at most this number."""
 _FEW = 1e-8
-"""Share of a denominator that equal numbers of a line may make where lines are summed."""
+"""The largest share of a denominator that equal numbers may make up in a line that is summed with others."""
 _EXACT = 2**24
 """Whole numbers up to this are exact as 32-bit floats."""
 
 
 class _Sorted(NamedTuple):
-    """Positions in ascending order of their numbers, and where each group of equal numbers begins among them."""
+    """A sorted line of n numbers.
+
+    `order` ``(n,)``: the positions of the numbers, ascending. `starts` ``(groups,)``: where in that order each group
+    of equal numbers begins.
+    """
 
     order: Codes
     starts: Codes
@@ -62,10 +71,15 @@ class _Sorted(NamedTuple):
 
 
 class _Alike(NamedTuple):
-    """Lines that have the same units: these, their labels sorted, and the lines sorted.
+    """The lines that have numbers for the same n units.
 
-    `summed`: so many further lines are not among `lines`; ``below[j, i]`` counts those of them in which j is below i,
-    less those in which it is above.
+    Attributes:
+        units: the positions of the units ``(n,)``.
+        labels: the labels of the units, sorted.
+        lines: the lines that are computed one by one, sorted.
+        summed: how many further lines are summed at once.
+        below: of the summed lines, ``below[j, i]`` is the number in which j is below i, less the number in which j is
+            above i; ``(n, n)``.
     """
 
     units: npt.NDArray[np.int64]
@@ -76,11 +90,15 @@ class _Alike(NamedTuple):
 
 
 class _Drawn(NamedTuple):
-    """Resamples of units, and what they make of the labels, the same for all lines over these units.
+    """r resamples of n units, with everything that is the same for all lines over these units.
 
-    `counts` and `weighted` ``(n, r)``: how often each unit was drawn, and that times the doubled, centred rank of its
-    label. ``(r,)``: `draws` in all, `spread` of the labels, and over lines without equal numbers the draws that meet
-    themselves, `met`, and the third powers of the draws, `cubes`.
+    Attributes:
+        counts: how often each unit was drawn ``(n, r)``.
+        weighted: the same times the doubled rank of the unit's label, less its mean ``(n, r)``.
+        draws: how many units each resample drew in all ``(r,)``.
+        spread: the spread of the label ranks, m^3 less the sum of t^3 over groups of equal labels ``(r,)``.
+        met: the sum of counts times weighted: what each unit contributes with itself ``(r,)``.
+        cubes: the sum of the third powers of counts ``(r,)``.
     """
 
     counts: Numbers
@@ -101,10 +119,11 @@ def mean_spearman(
 ) -> Interval:
     """Return the mean over lines ``(k, n)`` of Spearman's rho with labels ``(n,)``, with a percentile interval.
 
-    Each line is correlated over the units that it has a finite number for; a line with fewer than three of them, or
-    whose numbers or labels are all the same, is left out. In a resample such a line may have any correlation: it counts
-    as -1 for the lower end and as 1 for the upper one. `clusters`: the name of each unit's cluster ``(n,)``, which is
-    drawn as a whole. Raises `NotTestable` if no line has a correlation.
+    Each line is correlated over the units for which it has a finite number. A line with fewer than three units, or
+    whose numbers or labels are all equal, has no correlation and is left out. If that is so in a resample alone, the
+    line may have any correlation there: it counts as -1 for the lower end of the interval and as 1 for the upper end.
+    `clusters`: the name of each unit's cluster ``(n,)``; clusters are drawn as a whole. Raises `NotTestable` if no line
+    has a correlation.
     """
     x, y = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     alike = _grouped(x, y)
@@ -124,6 +143,7 @@ def mean_spearman(
 
 
 def _grouped(scores: Floats, labels: Floats) -> list[_Alike]:
+    """Return the lines in groups that have the same units."""
     masks, group = kinds(np.isfinite(scores))
     groups = []
     for i, mask in enumerate(masks):
@@ -148,9 +168,9 @@ def _tie_term(rows: Floats) -> Floats:
 
 
 def _below(lines: Floats) -> npt.NDArray[np.int16]:
-    """Return in how many lines ``(k, n)`` unit j is below unit i, minus those in which it is above: ``[j, i]``, (n, n).
+    """Return `_Alike.below` of lines ``(k, n)``: at ``[j, i]`` in how many lines j is below i, less above; ``(n, n)``.
 
-    Half of the pairs are compared; the others follow with the opposite sign.
+    Only half of the pairs are compared; the other half has the same numbers with the opposite sign.
     """
     k, n = lines.shape
     if not k:
@@ -165,66 +185,70 @@ def _below(lines: Floats) -> npt.NDArray[np.int16]:
         matrix[start:, start:end] = -block.T
         start = end
     np.fill_diagonal(matrix, 0)
-    for line, places in zip(lines, order, strict=True):
-        _level(matrix, line[places], places)
+    for line, line_order in zip(lines, order, strict=True):
+        _correct_ties(matrix, line[line_order], line_order)
     return matrix
 
 
 def _smaller(first: npt.NDArray[np.uint16], second: npt.NDArray[np.uint16]) -> npt.NDArray[np.int16]:
-    """Return in how many lines a rank of ``(k, a)`` is below one of ``(k, b)``, minus where it is not ``(a, b)``."""
+    """Return in how many lines a rank of ``(k, a)`` is below one of ``(k, b)``, less in how many not: ``(a, b)``."""
     totals = np.full((first.shape[1], second.shape[1]), -len(first), dtype=np.int16)
-    less, count = np.empty(totals.shape, dtype=bool), np.empty(totals.shape, dtype=np.uint8)
-    for start in range(0, len(first), 255):
+    is_less, count = np.empty(totals.shape, dtype=bool), np.empty(totals.shape, dtype=np.uint8)
+    for start in range(0, len(first), 255):  # as many as uint8 can count
         count[:] = 0
         for low, high in zip(first[start : start + 255], second[start : start + 255], strict=True):
-            np.less(low[:, None], high, out=less)
-            count += less.view(np.uint8)
-        totals += count
+            np.less(low[:, None], high, out=is_less)
+            count += is_less.view(np.uint8)
+        totals += count  # k less than minus (k - less) not less is 2 less - k
         totals += count
     return totals
 
 
-def _level(below: npt.NDArray[np.int16], risen: Floats, places: Codes) -> None:
-    """Correct `below` for equal numbers of a sorted line, of which one was counted below the other."""
-    for apart in range(1, len(risen)):
-        at = np.flatnonzero(risen[apart:] == risen[:-apart])
+def _correct_ties(below: npt.NDArray[np.int16], ascending: Floats, order: Codes) -> None:
+    """Correct `below` in place for the equal numbers of a line, which were counted as if one were below the other.
+
+    `ascending`: the numbers of the line, sorted. `order`: the unit of each.
+    """
+    for distance in range(1, len(ascending)):
+        at = np.flatnonzero(ascending[distance:] == ascending[:-distance])
         if not len(at):
             return
-        below[places[at], places[at + apart]] -= 1
-        below[places[at + apart], places[at]] += 1
+        below[order[at], order[at + distance]] -= 1
+        below[order[at + distance], order[at]] += 1
 
 
 def _sorted(numbers: Floats) -> _Sorted:
     order = np.argsort(numbers, kind="stable")
-    risen = numbers[order]
-    return _Sorted(order, np.flatnonzero(np.concatenate([[True], risen[1:] != risen[:-1]])))
+    ascending = numbers[order]
+    return _Sorted(order, np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]])))
 
 
 def _resampled(group: _Alike, codes: Codes, how: tuple[int, int], width: int) -> Iterable[_Drawn]:
-    """Return the resamples of the units of some lines, `width` at once.
+    """Return all resamples of the units of some lines, `width` resamples in each item.
 
-    `codes`: the cluster of each of these units ``(n,)``; `how`: how many clusters and resamples. If they are not
-    too many, they are kept for the next lines over the same units.
+    `codes`: the cluster of each of these units ``(n,)``. `how`: how many clusters and how many resamples there are.
+    Small resamples are kept for the next lines over the same units.
     """
     if len(codes) * how[1] > _KEPT:
-        return _made(group.labels, codes, how, width)
-    return _known(group.labels.order.tobytes(), group.labels.starts.tobytes(), codes.tobytes(), how, width)
+        return _new_resamples(group.labels, codes, how, width)
+    return _kept_resamples(group.labels.order.tobytes(), group.labels.starts.tobytes(), codes.tobytes(), how, width)
 
 
 @functools.lru_cache(maxsize=1)
-def _known(order: bytes, starts: bytes, codes: bytes, how: tuple[int, int], width: int) -> list[_Drawn]:
+def _kept_resamples(order: bytes, starts: bytes, codes: bytes, how: tuple[int, int], width: int) -> list[_Drawn]:
+    """Return `_new_resamples` of arrays as bytes, by which a cache can look them up."""
     labels = _Sorted(*(np.frombuffer(buffer, dtype=np.int64) for buffer in (order, starts)))
-    return list(_made(labels, np.frombuffer(codes, dtype=np.int64), how, width))
+    return list(_new_resamples(labels, np.frombuffer(codes, dtype=np.int64), how, width))
 
 
-def _made(labels: _Sorted, codes: Codes, how: tuple[int, int], width: int) -> Iterator[_Drawn]:
+def _new_resamples(labels: _Sorted, codes: Codes, how: tuple[int, int], width: int) -> Iterator[_Drawn]:
     for counts in drawn(*how):
         for start in range(0, len(counts), width):
             yield _labelled(labels, np.ascontiguousarray(counts[start : start + width].T[codes]))
 
 
 def _labelled(labels: _Sorted, counts: Floats) -> _Drawn:
-    """Return the resampled labels ``(n,)``, with the count of each unit in each resample ``(n, r)``."""
+    """Return resamples with what they make of the labels. `counts` ``(n, r)``: how often each unit was drawn."""
     draws = counts.sum(axis=0)
     compact_counts: Numbers = counts.astype(np.int32) if draws.max() <= _SMALL else counts
     kind, m = compact_counts.dtype, draws.astype(compact_counts.dtype)
@@ -245,10 +269,11 @@ def _labelled(labels: _Sorted, counts: Floats) -> _Drawn:
 
 
 def _least_and_most(alike: list[_Alike], resamples: Sequence[_Drawn], defined: Sequence[bool]) -> tuple[Floats, Floats]:
-    """Return the least and the largest mean correlation ``(r,)`` in some resamples, of the units of each of the groups.
+    """Return the least and the largest mean correlation that lines can have in each of r resamples, each ``(r,)``.
 
-    `defined`: which of the lines that `_each` yields have a correlation over all units; the others do not count. Both
-    differ where one of those has none in a resample.
+    The two differ in a resample where a line has no correlation: it then counts as -1 and as 1. `resamples`: those of
+    the units of each group. `defined`: which of the items of `_each` have a correlation over all units; the others do
+    not count.
     """
     total, missing, count = np.zeros(len(resamples[0].draws)), np.zeros(len(resamples[0].draws)), 0
     for (rho, lines), counts in zip(_each(alike, resamples), defined, strict=True):
@@ -260,7 +285,7 @@ def _least_and_most(alike: list[_Alike], resamples: Sequence[_Drawn], defined: S
 
 
 def _each(alike: list[_Alike], resamples: Sequence[_Drawn]) -> Iterator[tuple[Floats, int]]:
-    """Yield what `_correlations` does for each of the groups."""
+    """Yield what `_correlations` yields, group by group."""
     for group, counted in zip(alike, resamples, strict=True):
         yield from _correlations(group, counted)
 
@@ -270,7 +295,7 @@ def _correlations(group: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, in
 
     Each line is yielded alone, except for those that are summed together.
     """
-    counts, weighted, draws, spread, *whole = resamples
+    counts, weighted, draws, spread, met_without_ties, cubes_without_ties = resamples
 
     def correlated(shared: Floats, cubes: Numbers) -> Floats:
         norm = np.sqrt(np.maximum(draws**3 - cubes, 0) * np.maximum(spread, 0))
@@ -278,11 +303,12 @@ def _correlations(group: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, in
         return np.asarray(np.divide(3 * shared, norm, out=np.full_like(draws, np.nan), where=valid))
 
     if group.summed:
-        yield correlated(_all_before(group, counts, weighted), whole[1]), group.summed
+        yield correlated(_all_before(group, counts, weighted), cubes_without_ties), group.summed
     buffers = [np.empty_like(counts) for _ in range(5 * bool(group.lines))]
     for line in group.lines:
-        t, w = line.sums(counts, buffers[0]), line.sums(weighted, buffers[1])
-        met, cubes = (_summed(w, t), _summed(t, t, t)) if len(t) < len(counts) else whole
+        t, w = line.sums(counts, buffers[0]), line.sums(weighted, buffers[1])  # draws and weights of groups of ties
+        has_ties = len(t) < len(counts)
+        met, cubes = (_summed(w, t), _summed(t, t, t)) if has_ties else (met_without_ties, cubes_without_ties)
         yield correlated(met + 2.0 * _before(t, w, *buffers[2:]), cubes), 1
 
 
@@ -295,8 +321,10 @@ def _summed(first: Numbers, *others: Numbers) -> Numbers:
 
 
 def _all_before(group: _Alike, counts: Numbers, weighted: Numbers) -> Floats:
-    """Return the numerators of the lines that are summed ``(r,)``: over pairs of units the draws of one times the
-    weight of the other, times `below`."""
+    """Return the sum of the numerators of the lines that are summed at once ``(r,)``.
+
+    It is the sum over pairs of units of the draws of one, the weight of the other, and `_Alike.below` of the two.
+    """
     exact = group.summed * float(counts.sum(axis=0).max()) < _EXACT
     draws = counts.astype(np.float32 if exact else np.float64)
     totals, step = np.zeros(counts.shape[1]), max(8 * _AT_ONCE // len(group.below), 1)
@@ -307,18 +335,21 @@ def _all_before(group: _Alike, counts: Numbers, weighted: Numbers) -> Floats:
 
 
 def _before(t: Numbers, w: Numbers, product: Numbers, *spare: Numbers) -> Floats:
-    """Return the sum over i of ``w[i]`` times the sum of all ``t`` before it ``(r,)``; all arrays are overwritten.
+    """Return the sum over i of ``w[i]`` times the sum of all ``t[j]`` with j < i: ``(r,)``.
 
-    Neighbours are joined into pairs, then pairs into fours, and so on; each time the second part meets the first.
+    This is done without sums over all pairs: neighbours are joined into pairs, pairs into fours, and so on. When two
+    blocks are joined, the w of the second is multiplied by the t of the first. All arrays are overwritten: `product`
+    and the two arrays of `spare` are buffers in the shape of t.
     """
-    totals, others = np.zeros(t.shape[1]), spare
+    totals, buffers = np.zeros(t.shape[1]), spare
     while len(t) > 1:
         half = len(t) // 2
-        met = np.multiply(w[1 : 2 * half : 2], t[: 2 * half : 2], out=product[:half])
+        firsts, seconds = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
+        met = np.multiply(w[seconds], t[firsts], out=product[:half])
         totals += met.sum(axis=0, dtype=t.dtype)
-        joined = tuple(other[: len(t) - half] for other in others)
+        joined = tuple(buffer[: len(t) - half] for buffer in buffers)
         for block, out in zip((t, w), joined, strict=True):
-            np.add(block[: 2 * half : 2], block[1 : 2 * half : 2], out=out[:half])
-            out[half:] = block[2 * half :]
-        others, (t, w) = (t, w), joined
+            np.add(block[firsts], block[seconds], out=out[:half])
+            out[half:] = block[2 * half :]  # the last block, if their number is odd
+        buffers, (t, w) = (t, w), joined
     return totals

@@ -21,16 +21,20 @@ from imharness.testing import samples
 from imharness.testing.probe import CPU, Inputs, OwnCheck, Probe, check_gradient
 
 LOUDER, LEAST = 2.0, 0.5 / 255
-"""A change below half a level of 8 bits may move a result `LOUDER` times as far as a change by a whole one, and `LEAST`
-more, as root mean squares. A linear defense moves .28 times as far, and one that rounds by at most half a level."""
+"""By how much a change of images may change results. A change of less than half a level of 8 bits may change them
+`LOUDER` times as much as a change of a whole level, plus `LEAST`, as root mean squares. A linear defense changes .28
+times as much, and one that rounds images by at most half a level."""
 
 COME_BACK, COPIES = 0.5, 4
-"""The least share of a defended image's pixels that an inverse brings back, and how often it may copy one: the nearest
-pixel of a rotation by 45 degrees brings 69 % back, and doubled sides copy each one four times."""
+"""The least share of a defended image's pixels that an inverse brings back, and how often it may copy one pixel. The
+inverse of a rotation by 45 degrees (nearest pixel) brings 69 % back; that of halving both sides copies each pixel four
+times."""
 MORE_THAN_MOVES = "inverse does more than move pixels"
 
 
 class PurificationProbe(Probe):
+    """Calls a purification with random images."""
+
     component: Purification
     attacked = True
 
@@ -60,18 +64,19 @@ class PurificationProbe(Probe):
         return f"{message}; {self._followed(batch)}"
 
     def _followed(self, batch: Images) -> str:
-        """Follow changes of images through the defense, and back along the gradient that attacks read.
+        """Compare the gradient that attacks read with what the defense does, see `imharness.running.projections`.
 
-        Raises `ContractError` if they do not lead back to themselves, because then attacks are misled.
+        Raises `ContractError` if the gradient misleads attacks.
         """
         info, built, seeds = self.component.info, self.built, self.seeds(len(batch))
-        read, surrogate = "its own gradient", built
-        if not info.differentiable:
-            lent = self._lent() if info.stand_in else None
-            read = (
-                f"the gradient of {info.stand_in}" if info.stand_in else "the identity, which stands for its gradient,"
-            )
-            surrogate = straight_through(built, None if lent is None else lent.build(CPU))
+        if info.differentiable:
+            read, surrogate = "its own gradient", built
+        elif info.stand_in:
+            read = f"the gradient of {info.stand_in}"
+            surrogate = straight_through(built, self._lent().build(CPU))
+        else:
+            read = "the identity, which stands for its gradient,"
+            surrogate = straight_through(built)
 
         def through(purify: Purify) -> Callable[[Images], Images]:
             return lambda images: purify(images, ImageRng(seeds))
@@ -86,7 +91,7 @@ class PurificationProbe(Probe):
         return f"changes lead back with a cosine of {cosine:.2f}"
 
     def _lent(self) -> Purification:
-        """Return the stand-in, with the defense's own values of the fields that both have."""
+        """Return the stand-in, whose gradient attacks read; fields that both have are set as in the defense."""
         stand_in = installed().one("defense", self.component.info.stand_in)
         if not isinstance(stand_in, Purification) or not stand_in.info.differentiable:
             raise ContractError(
@@ -96,18 +101,19 @@ class PurificationProbe(Probe):
         return stand_in.with_parameters(**{n: value for n, value in self.component.model_dump().items() if n in fields})
 
     def _rounded(self) -> str:
-        """Move images by less than half a level, and by a whole one: the former must not change more than the latter.
+        """Change images by less than half a level of 8 bits, and by a whole level; results may change by little more.
 
-        All other images that a defense sees are of 8 bits, so one that knows them by that shows another function here.
+        All other images that a defense gets here have 8 bits. A defense that recognises them by that, and does
+        something else to other images, shows itself here.
         """
         batch, drawn, built = self.inputs(3)["images"], generator(self.seed + 3), self.built
-        within = (0.98 * torch.rand(batch.shape, generator=drawn) - 0.49) / 255
-        beside = torch.randn(batch.shape, generator=drawn).sign() / 255
-        first, near, far = (
+        below_half = (0.98 * torch.rand(batch.shape, generator=drawn) - 0.49) / 255
+        whole_level = torch.randn(batch.shape, generator=drawn).sign() / 255
+        first, after_half, after_whole = (
             self.tensor(built, {"images": x}, [1, 2, 3])
-            for x in (batch, (batch + within).clamp(0, 1), storable(batch + beside))
+            for x in (batch, (batch + below_half).clamp(0, 1), storable(batch + whole_level))
         )
-        half, whole = (float((x - first).square().mean().sqrt()) for x in (near, far))
+        half, whole = (float((x - first).square().mean().sqrt()) for x in (after_half, after_whole))
         if half > LOUDER * whole + LEAST:
             raise ContractError(
                 f"a change of less than half a level of 8 bits moves the result by {half:.3g}, one of a whole level "
@@ -126,43 +132,54 @@ class PurificationProbe(Probe):
         return f"{min(shares):.0%} of the pixels come back, each as it was"
 
     def _moves(self, undo: Inverse, n: int, height: int, width: int) -> float:
-        """Return the least share of pixels that come back; raises `ContractError` unless nothing else is done to them.
+        """Check that an inverse only moves pixels; return the least share of pixels that come back.
 
-        First an image of codes is undone: no two values of it are equal, and pixels are numbered at random, because
-        otherwise the mean of two neighbours would be the code of the pixel between them. A code that comes back says
-        from which pixel and channel it was copied: all channels must say the same pixel, and all pixels the same order
-        of channels. Then what the defense returned, as it is and half as bright, must come back from these, with the
-        same border where none was copied.
+        Raises `ContractError` unless each pixel of its result is a copy of one pixel, or belongs to a border that is
+        the same for every image. The inverse is first called with an image of codes, in which every value is different:
+        the code of a value says from which pixel and channel it was copied. Then it is called with what the defense
+        returned, as it is and half as bright, and must copy the same pixels.
         """
         batch, seeds = self.inputs(n, height, width)["images"], self.seeds(n)
-        moved, shape = self.tensor(self.built, {"images": batch}, seeds), tuple(batch.shape[1:])
-        pixels = moved[0, 0].numel()
-        order = torch.stack([torch.randperm(pixels, generator=generator(self.seed + i)) for i in range(n)])
-        last = 3 * pixels + 1  # codes are 1/last to 3 pixels/last: the order of the pixel, then the channel
-        codes = (3 * order[:, None] + torch.arange(3)[:, None] + 1) / last
-        back = undo(codes.view_as(moved).to(moved), shape, ImageRng(seeds)).flatten(2).double() * last - 1
+        defended, shape = self.tensor(self.built, {"images": batch}, seeds), tuple(batch.shape[1:])
+        pixels = defended[0, 0].numel()
+
+        # 1. The image of codes. Code k is the value (k + 1) / last; k is 3 times the number of the pixel, plus the
+        # channel. Pixels are numbered at random: else the mean of two neighbours would be the code of a third one.
+        number_of_pixel = torch.stack([torch.randperm(pixels, generator=generator(self.seed + i)) for i in range(n)])
+        last = 3 * pixels + 1
+        codes = (3 * number_of_pixel[:, None] + torch.arange(3)[:, None] + 1) / last  # (n, 3, pixels)
+        coded = codes.view_as(defended).to(defended)
+        back = undo(coded, shape, ImageRng(seeds)).flatten(2).double() * last - 1  # (n, 3, pixels of the first shape)
+
+        # 2. Read the codes that come back. What is no code belongs to the border.
         channel = back.round().remainder(3)
-        origin = (back.round() - channel) / 3
-        copied = ((back - back.round()).abs() < 0.25) & (origin >= 0) & (origin < pixels)
-        channels = channel.gather(2, copied.int().argmax(dim=2, keepdim=True))
-        strays = copied & ((origin != origin[:, :1]) | (channel != channels))
-        lost = copied.any(dim=1) & (channels.sort(dim=1).values != torch.arange(3)[:, None]).any(dim=1)
-        if not torch.equal(copied, copied[:, :1].expand_as(copied)) or bool(strays.any()) or bool(lost.any()):
+        number = (back.round() - channel) / 3
+        copied = ((back - back.round()).abs() < 0.25) & (number >= 0) & (number < pixels)
+        channel_order = channel.gather(2, copied.int().argmax(dim=2, keepdim=True))  # of the first copied pixel
+        same_in_all_channels = torch.equal(copied, copied[:, :1].expand_as(copied))
+        is_mixed = copied & ((number != number[:, :1]) | (channel != channel_order))
+        lacks_channel = copied.any(dim=1) & (channel_order.sort(dim=1).values != torch.arange(3)[:, None]).any(dim=1)
+        if not same_in_all_channels or bool(is_mixed.any()) or bool(lacks_channel.any()):
             raise ContractError(f"{MORE_THAN_MOVES}: a pixel comes back in parts, or mixed with others")
-        at = order.argsort(dim=1).gather(1, origin[:, 0].where(copied[:, 0], 0).long())
-        copies = torch.zeros(n, pixels).scatter_add_(1, at, copied[:, 0].float())
+
+        # 3. How many pixels come back, and how often each.
+        pixel_of_number = number_of_pixel.argsort(dim=1)
+        origin = pixel_of_number.gather(1, number[:, 0].where(copied[:, 0], 0).long())
+        copies = torch.zeros(n, pixels).scatter_add_(1, origin, copied[:, 0].float())
         least = float((copies > 0).float().mean(dim=1).min())
         if least < COME_BACK or float(copies.max()) > COPIES:
             raise ContractError(
                 f"{MORE_THAN_MOVES}: {least:.0%} of the pixels come back, one of them {int(copies.max())} times; at "
                 f"least {COME_BACK:.0%} must, each at most {COPIES} times"
             )
-        for share in (1.0, 0.5):
-            image = share * moved
-            swapped = image.flatten(2).gather(1, channels.long().expand(-1, -1, pixels))
-            expected = swapped.gather(2, at[:, None].expand(-1, 3, -1))
+
+        # 4. Real images: the same pixels have to be copied, and the border has to be the same.
+        border = (back.float() + 1) / last
+        for brightness in (1.0, 0.5):
+            image = brightness * defended
+            reordered = image.flatten(2).gather(1, channel_order.long().expand(-1, -1, pixels))
+            expected = reordered.gather(2, origin[:, None].expand(-1, 3, -1))
             result = undo(image, shape, ImageRng(seeds)).flatten(2)
-            border = (back.float() + 1) / last
             if float((result - expected.where(copied, border)).abs().max()) > 1e-4:
                 raise ContractError(f"{MORE_THAN_MOVES}: what it does to pixels depends on the image")
         return least
@@ -208,7 +225,7 @@ class CertificationProbe(Probe):
     def _promise(self) -> str:
         """Move images by 99 % of the promised radius along random directions: the smoothed value must stay, to 1e-6."""
         built, batch = self.built, self.inputs(6)["images"]
-        first = self.tensor(built, {"images": batch}, self.seeds(6))
+        first = self.tensor(built, {"images": batch}, self.seeds(6))  # columns: value, radius, delta, abstained
         radius = first[:, 1].clamp(min=0)
         certified = (first[:, 3] == 0) & (radius > 0)
         if not bool(certified.any()):

@@ -19,28 +19,34 @@ from imharness.testing.crossing import within
 from imharness.testing.probe import Inputs, OwnCheck, Probe
 
 TRAINED, SHARED = (0.25, 0.5, 1.0), (1.5, 3.0, 10.0, 30.0)
-"""Norms of gradients as a training gives them to a defense, which are 1 at most, and as they are shared."""
+"""Norms of the gradients that a training gives to a defense, at most 1, and norms of gradients that are shared."""
 TURNED = 0.3
-"""How much less alike a result may be to a larger gradient, as a cosine: clipped to its signs it loses .2."""
+"""How much smaller the cosine of a protected gradient with the gradient may be for large gradients than for small ones.
+Clipping a gradient to its signs takes .2."""
 SHOWN = 0.2
-"""The least share of a change of a private image that has to be seen in what replaces it."""
+"""The least share of a change of the private image that the image that replaces it has to show."""
 ROWS = (90, 161)
-"""How many members, and as many other rows, are asked about, drawn; the defender holds as many rows of each kind."""
+"""The range from which the number of member rows is drawn, the second excluded. As many other rows are drawn, and the
+defender holds as many rows of each kind."""
 CLASSES = (5, 6, 7, 8, 10, 12, 20, 30)
-"""Numbers of classes that rows are drawn with; among fewer, another row of the same class is too near to tell."""
+"""The numbers of classes to draw from. With fewer classes, another row of the same class would be too similar to a
+near copy."""
 SURER = (0.0, 1.5)
-"""By how much the label of a member has a larger logit than that of another row: an overfit model is surer of members,
-and a look-up that goes by that leaves random outputs alone."""
+"""By how much the logit of the label is larger for members than for other rows. An overfit model is surer of members; a
+look-up that recognises them by this does nothing to random outputs, so both cases are tried."""
 NEAR = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3)
-"""How far near copies of outputs lie from them, as the standard deviation of noise on the logarithms."""
+"""How far near copies of outputs are from the outputs: the standard deviation of noise on the log-probabilities."""
 JUMP, LEVEL = 0.1, 1e-4
-"""A look-up of members shows where the answers for a row and its near copy are further apart for members than for other
-rows: by a mean of `JUMP`, as a sum over classes, and by the rank-sum test at `LEVEL`."""
+"""A defense looks members up if its answers for a row and for its near copy are farther apart for members than for
+other rows: by more than `JUMP` in the mean (absolute differences, summed over classes), and by the rank-sum test with a
+p-value below `LEVEL`."""
 SUM = 0.5
-"""How far the sum of probabilities may lie from 1; they may be rounded, and many small ones to 0."""
+"""How far the sum of the probabilities of a row may be from 1: many small ones may be rounded to 0."""
 
 
 class GradientDefenseProbe(Probe):
+    """Calls a gradient defense with random gradients."""
+
     component: GradientDefense
 
     def bare(self) -> Mapping[str, Inputs]:
@@ -54,9 +60,10 @@ class GradientDefenseProbe(Probe):
         yield "protects gradients that train no less than those that are shared", self._alike
 
     def _alike(self) -> str:
-        """Compare results with gradients of the norms of training and of sharing: all else that is given is the same.
+        """Compare what a defense does to gradients of the norms of training and of sharing, all else being equal.
 
-        Noise, pruning and rounding change large gradients no more than small ones, as a share of them.
+        Noise, pruning and rounding change a large gradient by no larger share than a small one. A defense that changes
+        large ones alone protects what is shared, and leaves what trains the model as it is.
         """
         inputs = self.inputs(4)
         trained, shared = ([self._cosine(inputs, norm) for norm in norms] for norms in (TRAINED, SHARED))
@@ -68,6 +75,7 @@ class GradientDefenseProbe(Probe):
         return f"cosine {min(trained):.2f} or more for small gradients, {min(shared):.2f} or more for large ones"
 
     def _cosine(self, inputs: Inputs, norm: float) -> float:
+        """Return the mean cosine of gradients, scaled to a norm, with what the defense makes of them."""
         rows = torch.cat([x.flatten(1) for x in inputs.values()], dim=1)
         scale = norm / vector_norm(rows, dim=1)
         scaled = {name: x * scale.view(-1, *[1] * (x.ndim - 1)) for name, x in inputs.items()}
@@ -76,15 +84,17 @@ class GradientDefenseProbe(Probe):
 
 
 class ImageProtectionProbe(Probe):
+    """Calls an image protection with random private images."""
+
     component: ImageProtection
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "protects the private image itself", self._private
 
     def _private(self) -> str:
-        """Change the private images alone: what replaces them has to change, too.
+        """Change the private images alone: the images that replace them have to change, too.
 
-        Who shows another image of the pool in their place protects them at the cost of that one.
+        A protection that shows another image of the pool instead protects one image by exposing another one.
         """
         inputs = self.inputs(4)
         other = {**inputs, "images": 1 - inputs["images"]}
@@ -103,6 +113,8 @@ class ImageProtectionProbe(Probe):
 
 
 class ReleaseProbe(Probe):
+    """Calls a membership release with random outputs of a network."""
+
     component: MembershipRelease
 
     def bare(self) -> Mapping[str, Inputs]:
@@ -115,38 +127,43 @@ class ReleaseProbe(Probe):
         yield "answers for members as for near copies of them", self._members
 
     def _members(self) -> str:
-        """Ask about members, other rows, and near copies of both, with the same draws.
+        """Compare the answers for rows with those for near copies of them, for members and for other rows.
 
-        Noise, rounding and coarser answers jump for all rows alike. Who recognises members by their outputs, and
-        answers for them with those of others, jumps for members alone, and hides nothing that the model gives away.
+        Noise, rounding and coarser answers differ for members and for other rows alike. A defense that recognises
+        members by their outputs, and answers with the outputs of other rows, differs for members alone; it hides
+        nothing that the model gives away.
         """
         return f"at most {max(map(self._jump, SURER)):.2g} between the answers for a member and for a near copy"
 
     def _jump(self, surer: float) -> float:
-        """Return how far answers for members and for near copies of them are apart at most, where nothing is wrong."""
-        rng, most = generator(derive_seed("release", self.seed, surer)), 0.0
+        """Return the largest mean distance of the answers for members and for near copies of them.
+
+        Raises `ContractError` if the defense looks members up, see `JUMP`. `surer`: one of `SURER`.
+        """
+        rng, largest = generator(derive_seed("release", self.seed, surer)), 0.0
         count, which = (int(torch.randint(*limits, (), generator=rng)) for limits in (ROWS, (0, len(CLASSES))))
-        member_rows, reference, others = (samples.surer(count, CLASSES[which], size, rng) for size in (surer, 0.0, 0.0))
-        base_inputs, rows = {"held.member": member_rows, "held.reference": reference}, torch.cat([member_rows, others])
-        answers = self._answers(base_inputs, rows)
+        members, reference, others = (samples.surer(count, CLASSES[which], size, rng) for size in (surer, 0.0, 0.0))
+        defender_rows, rows = {"held.member": members, "held.reference": reference}, torch.cat([members, others])
+        answers = self._answers(defender_rows, rows)
         for size in NEAR:
             noise = size * torch.randn(rows.shape, generator=torch.Generator().manual_seed(self.seed))
-            near = self._answers(base_inputs, (rows.clamp(min=1e-30).log() + noise).softmax(dim=1))
-            members, rest = (answers - near).abs().sum(dim=1).double().chunk(2)
-            member_distance, other = float(members.mean()), float(rest.mean())
+            near_copies = (rows.clamp(min=1e-30).log() + noise).softmax(dim=1)
+            distances = (answers - self._answers(defender_rows, near_copies)).abs().sum(dim=1).double()
+            of_members, of_others = distances.chunk(2)
+            member_mean, other_mean = float(of_members.mean()), float(of_others.mean())
             if (
-                member_distance > other + JUMP
-                and scipy.stats.mannwhitneyu(members, rest, alternative="greater").pvalue < LEVEL
+                member_mean > other_mean + JUMP
+                and scipy.stats.mannwhitneyu(of_members, of_others, alternative="greater").pvalue < LEVEL
             ):
                 raise ContractError(
-                    f"the answers for members and for near copies of them are {member_distance:.2f} apart, for "
-                    "other rows "
-                    f"{other:.2g}: members are looked up, and what is answered for them is not what the model says"
+                    f"the answers for members and for near copies of them are {member_mean:.2f} apart, for other rows "
+                    f"{other_mean:.2g}: members are looked up, and what is answered for them is not what the model says"
                 )
-            most = max(most, member_distance)
-        return most
+            largest = max(largest, member_mean)
+        return largest
 
     def _answers(self, inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
+        """Return what the defense releases for outputs ``(n, classes)``. `inputs`: the rows that the defender holds."""
         return self.tensor(self.built, {**inputs, "outputs": rows}, self.seeds(len(rows)))
 
     def _sums(self) -> str:

@@ -46,30 +46,33 @@ def images(n: int, height: int, width: int, seed: int) -> Images:
 
 
 def bare(height: int, width: int) -> dict[str, Images]:
-    """Return images that show little, as photographs at night or graphics do, by what they show, ``(1, 3, H, W)``.
+    """Return description -> an image that shows little, as photographs at night or graphics do, ``(1, 3, H, W)``.
 
-    They are multiples of 1/255 in [0, 1]. A mean, a deviation, a histogram or an edge map of theirs is 0 somewhere.
+    Values are multiples of 1/255 in [0, 1]. Each image has a mean, a deviation, a histogram or an edge map that is 0
+    somewhere, and careless code divides by it.
     """
     rows, columns = torch.arange(height)[:, None], torch.arange(width)[None]
-    leaderboard = ((rows // 4 + columns // 4) % 2).float()
+    checkers = ((rows // 4 + columns // 4) % 2).float()
     edge = (columns >= width // 2).float().expand(height, width)
     planes = {
         "a black image": torch.zeros(3, height, width),
         "a white image": torch.ones(3, height, width),
         "a grey image": torch.full((3, height, width), 128 / 255),
         "an image of one colour": torch.tensor([1.0, 0.0, 0.2]).view(3, 1, 1).expand(3, height, width),
-        "a dark image": leaderboard.expand(3, -1, -1) / 255,
-        "an image of tiny contrast": (128 + leaderboard.expand(3, -1, -1)) / 255,
-        "a black and white image": leaderboard.expand(3, -1, -1),
+        "a dark image": checkers.expand(3, -1, -1) / 255,
+        "an image of tiny contrast": (128 + checkers.expand(3, -1, -1)) / 255,
+        "a black and white image": checkers.expand(3, -1, -1),
         "an edge from black to white": edge.expand(3, -1, -1),
-        "an image of saturated colours": torch.stack([leaderboard, edge, 1 - leaderboard]),
+        "an image of saturated colours": torch.stack([checkers, edge, 1 - checkers]),
     }
     return {name: plane.contiguous()[None] for name, plane in planes.items()}
 
 
 def bare_outputs(like: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return outputs of networks that are sure, right or wrong, that know nothing, and of both, in the shape of some
-    ``(n, CLASSES)``."""
+    """Return description -> probabilities in the shape of `like` ``(n, CLASSES)``: all on one class, equal, or both.
+
+    Such are the outputs of a network that is sure, rightly or wrongly, and of one that knows nothing.
+    """
     sure = F.one_hot(torch.arange(len(like)) % CLASSES, CLASSES).to(like)
     even = torch.full_like(like, 1 / CLASSES)
     both = torch.where((torch.arange(len(like)) % 3 == 0)[:, None], even, sure)
@@ -77,7 +80,7 @@ def bare_outputs(like: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def bare_gradients(like: Tensors) -> dict[str, Tensors]:
-    """Return gradients that say little, in the shapes of some ``(n, *shape)``."""
+    """Return description -> gradients that say little, in the shapes of `like`: parameter -> ``(n, *shape)``."""
     first = next(iter(like))
     return {
         "gradients of zero": {name: torch.zeros_like(x) for name, x in like.items()},
@@ -97,9 +100,13 @@ def probabilities(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def surer(n: int, classes: int, by: float, rng: torch.Generator) -> torch.Tensor:
-    """Return outputs ``(n, classes)`` that tend towards labels, alike for any number of classes, and `by` more."""
-    labels, height = torch.randint(classes, (n,), generator=rng), 2 + math.log(classes / CLASSES) + by
-    return (torch.randn(n, classes, generator=rng) + height * F.one_hot(labels, classes)).softmax(dim=1)
+    """Return random probabilities ``(n, classes)`` that prefer a drawn label, about as much for any number of classes.
+
+    `by`: how much larger the logit of the label is than usual, as that of an overfit model is for members.
+    """
+    labels = torch.randint(classes, (n,), generator=rng)
+    label_logit = 2 + math.log(classes / CLASSES) + by
+    return (torch.randn(n, classes, generator=rng) + label_logit * F.one_hot(labels, classes)).softmax(dim=1)
 
 
 def targets(n: int, seed: int) -> torch.Tensor:

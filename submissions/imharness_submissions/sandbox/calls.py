@@ -1,4 +1,8 @@
-"""Calls that go into the sandbox, looking like calls of a built component."""
+"""Calls of a component that runs in the sandbox; for the caller they look like calls of a built component.
+
+There are two sorts of calls: those whose result is *kept*, as it goes into a table, and those of an attack that
+*searches*. A package must not be able to tell them apart, because it could be honest in one sort alone.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +25,28 @@ from imharness_submissions.sandbox.streams import drawn, hidden_states
 from imharness_submissions.sandbox.wire import RESULT, Message, WireError
 
 SEARCH = -1
-"""The session of all calls whose results are not kept."""
+"""The lane (see `row_isolation`) of all calls of searches, which share one session."""
 
 
 class ComponentSource(NamedTuple):
-    """What a session needs to make a component: what it is, and the module that holds it, empty if that is unknown."""
+    """What a session needs to make a component: a reference to it, and the module that defines it, or ""."""
 
     ref: Mapping[str, Any]
     module: str
 
 
 class Remote:
-    """A built component inside sessions that belong to one task.
+    """A built component in the sessions of one task.
 
-    Calls whose results are kept are spread over sessions so that none sees two versions of an image; all other calls,
-    those of an attack that searches, share one session. When the task ends, one call of either sort is asked again in
-    a fresh session, with some of its rows in another order, which must answer the same and give the same gradient.
-    A purification that says that it is not random gets the same stream for every image, which tells it nothing. Others
-    get streams that follow from those of the harness and from a secret, so that nobody knows them in advance.
-    One that says that it is differentiable always records a gradient for its images, whether anybody will ask for it or
-    not; precision is never reduced inside. So a call whose result is kept looks like one of a search.
+    - The rows of calls whose results are kept are spread over sessions, so that none sees two versions of an image; all
+      calls of searches share one session.
+    - When the task ends, one call of either sort is repeated in a fresh session, with some of its rows in another
+      order. The answer and the gradient must be the same.
+    - Random streams that a component draws from follow from those of the harness and from a secret, so that nobody
+      knows them in advance. A purification that says that it is not random gets one stream for all images, which tells
+      it nothing.
+    - A component that says that it is differentiable records a gradient in every call, whether it is wanted or not, and
+      precision is never reduced inside. So a call whose result is kept looks like one of a search.
     """
 
     def __init__(
@@ -60,17 +66,21 @@ class Remote:
         self._calls = {True: 0, False: 0}
         """How many calls there were whose results are kept (True), and of searches (False)."""
         self._retained: dict[bool, Held] = {}
-        """Of either sort one call, which is asked again."""
-        self._rows, self._silent, self._drawn = frozenset[str](), frozenset[str](), dict[str, Randomness]()
-        """Names of arguments: with a row for each image; with streams from which nothing is drawn, which are the same
-        for all images; and with streams from which the package draws, and their kind."""
+        """The call of either sort that is repeated when the task ends."""
+        self._rows = frozenset[str]()
+        """Names of the arguments with a row for each image."""
+        self._silent = frozenset[str]()
+        """Names of the arguments with streams from which nothing is drawn: all images get the same stream."""
+        self._drawn = dict[str, Randomness]()
+        """Names of the arguments with streams from which the component draws -> their kind."""
         self._moving = list[str]()
+        """Names of the arguments for which every call records a gradient."""
         self._draw = torch.Generator()
         self._draw.seed()
         guest.remotes.add(self)
 
     def __del__(self) -> None:
-        """Close the sessions of what nobody holds any more: a guest may have only so many processes."""
+        """Close the sessions of a component that nobody uses any more: the number of a guest's processes is limited."""
         for session, _ in self._sessions.values():
             session.close()
 
@@ -82,20 +92,20 @@ class Remote:
                 session.finish()
 
     def check_again(self) -> None:
-        """Ask calls again in fresh sessions; raises `ContractError` when one answers otherwise."""
-        held_calls = self._retained
+        """Repeat the calls that were chosen in fresh sessions; raises `ContractError` when an answer differs."""
+        chosen_calls = self._retained
         self.forget()
-        for one in held_calls.values():
+        for chosen_call in chosen_calls.values():
             session = self._guest.open(self._source.module, young=True)
             try:
-                if one.is_answered_otherwise(session, self._built_in(session), self._draw):
+                if chosen_call.is_answered_otherwise(session, self._built_in(session), self._draw):
                     self._guest.note([STATE])
                     raise self.blamed(ContractError(f"{self.label}: {STATE}"))
             finally:
                 session.close()
 
     def forget(self) -> None:
-        """Drop what was kept for a check: the task failed."""
+        """Drop the calls that would be repeated, because the task failed or they were repeated."""
         self._retained, self._calls = {}, {True: 0, False: 0}
 
     def blamed(self, error: HarnessError) -> HarnessError:
@@ -104,7 +114,7 @@ class Remote:
         return error
 
     def _built_in(self, session: Session) -> int:
-        """Build the component in a session, and return its handle."""
+        """Build the component in a session, and return the handle by which calls name it there."""
         facts = {
             **self._source._asdict(),
             "device": str(self.device),
@@ -114,13 +124,14 @@ class Remote:
         return session.request("build", facts, self._fitted or {}).whole("handle")
 
     def _open(self, lane: int) -> tuple[Session, int]:
+        """Return the session of a lane, opened if there is none, and the handle of the component in it."""
         if lane not in self._sessions or self._sessions[lane][0].closed:
             session = self._guest.open(self._source.module)
             self._sessions[lane] = session, self._built_in(session)
         return self._sessions[lane]
 
     def function(self, component: Component, method: str = "build") -> Built:
-        """Return what a method of the component gives, as a function that works inside."""
+        """Return the function that a method of the component returns; it runs in the sandbox."""
         call = call_of(type(component), method)
         if method == "build" and call.by_row and bool(getattr(component.info, "differentiable", False)):
             self._moving = [name for name, kind in call.arguments.items() if isinstance(kind, ImageBatch)]
@@ -130,16 +141,17 @@ class Remote:
         self._silent = frozenset(randomness(call)) - self._drawn.keys()
 
         def run(retained: bool, arguments: tuple[Any, ...]) -> Any:
+            """Call the component; `retained`: whether the result is kept."""
             inputs = call.named_arguments(arguments)
-            here = {
+            staying = {
                 name: wrap(inputs[name], self.device, pixels(inputs)) for name, wrap in outside_arguments(call).items()
             }
             tensors = all_tensors(carried(call), inputs)
             if self._moving and any(tensors[name].requires_grad for name in self._moving) and torch.is_grad_enabled():
                 streams = {name: inputs[name] for name in randomness(call)}
                 return _Differentiable.apply(self, call, streams, tuple(tensors), *tensors.values())
-            facts = {name: outside.facts for name, outside in here.items() if outside.facts}
-            answer = answering({kind: act for outside in here.values() for kind, act in outside.answers.items()})
+            facts = {name: outside.facts for name, outside in staying.items() if outside.facts}
+            answer = answering({kind: act for outside in staying.values() for kind, act in outside.answers.items()})
             if call.by_row and answer is None:
                 outputs = self._by_rows(call, tensors, call.rows(inputs), retained)
             else:
@@ -151,7 +163,10 @@ class Remote:
         return Built(self, run)
 
     def result(self, call: Call, outputs: Mapping[str, torch.Tensor], arguments: Mapping[str, Any]) -> Any:
-        """Return what an answer holds; a missing result, or one that is too large, is the component's fault."""
+        """Return the result in the outputs of a call.
+
+        Raises an error that names the component if the result is missing or too large.
+        """
         try:
             value = restored(call.returns, within(outputs, RESULT), self.device)
         except (KeyError, TypeError, ValueError):
@@ -163,23 +178,25 @@ class Remote:
         return value
 
     def _by_rows(self, call: Call, tensors: Tensors, n: int, retained: bool) -> Tensors:
-        """Call with the n rows in an order that says nothing; return the answers in the order of the rows.
+        """Call with n rows in a random order, and return the answers in the order of the rows.
 
-        Where the results are kept (`retained`), no two versions of an image are in one request.
+        If the results are kept (`retained`), the rows are spread over sessions and requests, none of which has two
+        versions of an image.
         """
         cpu_tensors = {name: t.detach().cpu() for name, t in tensors.items()}
-        rows = {name for name in cpu_tensors if call.arguments[name.partition(".")[0]].rows}
+        with_rows = {name for name in cpu_tensors if call.arguments[name.partition(".")[0]].rows}
         if retained:
             requests = self._lanes.spread(call, cpu_tensors, n)
         else:
-            requests = [(SEARCH, self.order([cpu_tensors[name] for name in sorted(rows)]).tolist())]
+            requests = [(SEARCH, self.order([cpu_tensors[name] for name in sorted(with_rows)]).tolist())]
         answers = []
-        for lane, chosen in requests:
-            chunk = {name: t[chosen] if name in rows else t for name, t in cpu_tensors.items()}
-            answers.append(
-                {**{n: chunk[n] for n in rows & set(randomness(call))}, **self.ask(chunk, lane=lane).tensors}
-            )
-        back = torch.argsort(torch.tensor([row for _, chosen in requests for row in chosen]))
+        for lane, rows in requests:
+            chunk = {name: t[rows] if name in with_rows else t for name, t in cpu_tensors.items()}
+            states = {
+                name: chunk[name] for name in with_rows & set(randomness(call))
+            }  # as they are if nothing is drawn
+            answers.append({**states, **self.ask(chunk, lane=lane).tensors})
+        back = torch.argsort(torch.tensor([row for _, rows in requests for row in rows]))
         return {name: self._joined([answer.get(name) for answer in answers], back) for name in answers[0]}
 
     @property
@@ -188,17 +205,17 @@ class Remote:
         return self._moving
 
     def order(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the order in which the rows of a search's next call go inside."""
+        """Return the order ``(n,)`` in which the rows of the next call of a search go into the sandbox."""
         return self._lanes.order([t.detach().cpu() for t in tensors], self._calls[False])
 
     def reordered(self, outputs: Mapping[str, torch.Tensor], back: torch.Tensor) -> Tensors:
-        """Return an answer with its rows in the order `back`."""
+        """Return the tensors of an answer; the rows of its result are put into the order `back` ``(n,)``."""
         return {name: self._joined([t], back) if name == RESULT else t for name, t in outputs.items()}
 
     def _joined(self, pieces: Sequence[torch.Tensor | None], back: torch.Tensor) -> torch.Tensor:
-        """Return the answers to the requests of one call in the order of its rows.
+        """Return the answers to the requests of one call as one tensor, in the order of the call's rows.
 
-        `back`: the position of each row of the call in the answers, one after the other ``(n,)``.
+        `back`: for each row of the call its position in the answers, which follow each other ``(n,)``.
         """
         present = [piece for piece in pieces if piece is not None]
         if len(present) == len(pieces) and all(
@@ -210,7 +227,7 @@ class Remote:
         raise self.blamed(SandboxViolation(f"{self.label}: answered with other rows than it was asked for"))
 
     def restore(self, rng: Any, states: torch.Tensor | None) -> None:
-        """Let randomness go on where the sandbox left it."""
+        """Set streams or a generator to the `states` that the sandbox sent back; None leaves them as they are."""
         if states is None:
             return
         try:
@@ -229,11 +246,15 @@ class Remote:
         lane: int | None = None,
         followed: bool = False,
     ) -> Message:
-        """Call the component's function in one session and return its answer as it came, on the CPU.
+        """Call the component's function in one session, and return its answer unchanged, on the CPU.
 
-        `answer`: what answers the component's questions meanwhile. `facts`: about the arguments that stay outside.
-        `lane`: the session; without it 0 for a result that is kept (`retained`), and else that of searches.
-        `followed`: whether somebody may ask for the gradient of this call.
+        Args:
+            tensors: the arguments that go into the sandbox.
+            answer: a function that answers the questions that the component asks meanwhile.
+            facts: facts about the arguments that stay outside.
+            retained: whether the result is kept.
+            lane: the lane whose session is used; by default 0 for a result that is kept, and else `SEARCH`.
+            followed: whether the gradient of this call may be asked for later.
         """
         lane = lane if lane is not None else 0 if retained else SEARCH
         sent_tensors = {**tensors, **{name: self._nothing(len(tensors[name])) for name in self._silent}}
@@ -256,26 +277,30 @@ class Remote:
         return reply
 
     def _nothing(self, n: int) -> torch.Tensor:
-        """Return the states of streams that are the same for every image and call."""
+        """Return states of streams ``(n, ...)`` that are the same for every image and call."""
         return ImageRng([0], self.device).states().expand(n, -1)
 
     def _keep(self, request: Message, reply: Message, retained: bool) -> None:
-        """Keep one call at random, each as likely, to be asked again; attacks are not kept, they ask back."""
+        """Choose one call of either sort to be repeated; each call is chosen with the same probability in the end.
+
+        Calls in which the component asks questions, as attacks do, are not repeated.
+        """
         self._calls[retained] += 1
         if int(torch.randint(self._calls[retained], (1,), generator=self._draw)) == 0:
             self._retained[retained] = Held.of(request, reply, self._rows, self._calls[retained])
 
     @property
     def number(self) -> int:
-        """Number of the last call that searched. The package numbers its graphs as it likes, so they name no call."""
+        """The number of the last call of a search, counted here: handles that the package sends cannot be relied on."""
         return self._calls[False]
 
     def backward(
         self, number: int, handle: int, upstream: list[torch.Tensor], leaves: int
     ) -> list[torch.Tensor | None]:
-        """Return the vector-Jacobian product of the call with a number; its graph inside, `handle`, is gone then.
+        """Return the vector-Jacobian product of a call: a gradient for each of `leaves` arguments, or None.
 
-        `upstream`: the gradient of each result. `leaves`: of how many arguments gradients are asked for.
+        `number`: that of the call. `handle`: its graph in the session, which is freed. `upstream`: the gradient of each
+        result.
         """
         if SEARCH not in self._sessions:
             raise SandboxViolation(f"{self.label}: the session of this gradient is gone")
@@ -286,13 +311,16 @@ class Remote:
         return [gradients[str(i)].to(self.device) if str(i) in gradients else None for i in range(leaves)]
 
     def drop(self, handle: int) -> None:
-        """Say that nobody will ask for this gradient."""
+        """Free a graph in the session of searches: nobody will ask for its gradient."""
         if SEARCH in self._sessions:
             self._sessions[SEARCH][0].dropped.append(handle)
 
 
 class Built:
-    """A built component whose work is done elsewhere."""
+    """A built component that runs in the sandbox.
+
+    `function`: called with whether the result is kept, and with the arguments.
+    """
 
     def __init__(self, remote: Remote, function: Callable[[bool, tuple[Any, ...]], Any]) -> None:
         self.remote, self._function = remote, function
@@ -307,14 +335,14 @@ class Built:
 
 
 class KeptCall(Call):
-    """The call of a component in the sandbox: what is checked is kept, and its rows are spread over sessions."""
+    """The call of a component in the sandbox. A function that `checked` returns makes calls whose results are kept."""
 
     def __init__(self, call: Call) -> None:
         vars(self).update(vars(call))
         self._call = call
 
     def checked(self, component: Component, function: Any) -> Callable[..., Any]:
-        """Return the function with its results checked."""
+        """Return a function whose results are kept, and checked against the contract."""
         return self._call.checked(component, function.to_keep if isinstance(function, Built) else function)
 
     def check(self, component: Any, result: Any, arguments: Mapping[str, Any]) -> Any:
@@ -323,7 +351,7 @@ class KeptCall(Call):
 
 
 class _Graph:
-    """Holds a graph inside alive as long as somebody can ask for its gradient."""
+    """A graph in the session of searches, which is freed when nobody can ask for its gradient any more."""
 
     def __init__(self, remote: Remote, handle: int) -> None:
         self.remote, self.number, self.handle, self.spent = remote, remote.number, handle, False
@@ -334,7 +362,10 @@ class _Graph:
 
 
 class _Differentiable(torch.autograd.Function):
-    """A call forward, and in backward the vector-Jacobian product that the sandbox returns."""
+    """A call of a search as an operation of autograd: its gradient is the vector-Jacobian product from the sandbox.
+
+    Rows go into the sandbox in the order ``ctx.order``; results and gradients are put back into the true order.
+    """
 
     @staticmethod
     def forward(

@@ -1,8 +1,9 @@
-"""Decides which rows a session of a package may see: never two versions of one image, where three sessions can do.
+"""Spreads the rows of calls over sessions of a package, so that no session sees two versions of one image.
 
-A package that sees an image and its attacked copy can find the pair and answer with the smoother one. So the rows of a
-call are spread over sessions, each a process in namespaces of its own. Rows are versions of one image when they draw
-from the same random stream, or, in calls without streams, when they look alike at a glance.
+A package that sees an image and its attacked copy can find the pair and answer for both with the smoother one. So the
+rows of a call are divided among up to three sessions, called *lanes*; each is a process in namespaces of its own. Two
+rows are versions of one image if they draw from the same random stream or, in calls without streams, if they look alike
+when they are reduced to a few pixels.
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from imharness.contracts.randomness import derive_seed, generator
 from imharness.contracts.values import ImageBatch, Randomness
 
 LANES = 3
-"""Most sessions of one component in a task. A fourth version of an image shares a session, but never a request."""
+"""The most sessions of one component in a task. A fourth version of an image shares a session with another version, but
+is never in the same request."""
 GLANCE, NEAR = 8, 0.1
-"""Two images look alike when their means over GLANCE x GLANCE fields differ by less than NEAR, root mean square."""
+"""Two images look alike if their means over GLANCE x GLANCE fields differ by less than NEAR, root mean square."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What separates rows: digests of their contents ``(n,)``, and of their streams ``(n,)`` or looks ``(n, d)``."""
+    """What says which of n rows are versions of one image.
+
+    `content`: a digest of each row, int64 ``(n,)``. `image`: what versions of one image have in common: a digest of the
+    random stream, int64 ``(n,)``, or the means over fields, float32 ``(n, d)``.
+    """
 
     content: torch.Tensor
     image: torch.Tensor
@@ -37,26 +43,26 @@ class Rows:
         return Rows(self.content[positions], self.image[positions])
 
     def versions(self, other: Rows) -> torch.Tensor:
-        """Say which rows show one image and are not the same, bool ``(n, m)``."""
+        """Return which of n rows and m other rows are different versions of one image, bool ``(n, m)``."""
         if self.image.is_floating_point():
             distance = torch.cdist(self.image, other.image) / self.image.shape[1] ** 0.5
-            alike: torch.Tensor = distance < NEAR
+            same_image: torch.Tensor = distance < NEAR
         else:
-            alike = self.image[:, None] == other.image[None]
-        different: torch.Tensor = self.content[:, None] != other.content[None]
-        return alike & different
+            same_image = self.image[:, None] == other.image[None]
+        different_content: torch.Tensor = self.content[:, None] != other.content[None]
+        return same_image & different_content
 
 
 def rows_of(call: Call, tensors: Mapping[str, torch.Tensor]) -> Rows | None:
-    """Return what separates the rows of a call; None where nothing says which of them show one image."""
+    """Return `Rows` of the tensors of a call; None where nothing says which rows are versions of one image."""
     kinds = {name: call.arguments[name.partition(".")[0]] for name in tensors}
     streams = [t for name, t in tensors.items() if kinds[name].rows and isinstance(kinds[name], Randomness)]
     images = [t for name, t in tensors.items() if isinstance(kinds[name], ImageBatch)]
     contents = [t for name, t in tensors.items() if kinds[name].rows and not isinstance(kinds[name], Randomness)]
     if not contents or not (streams or images):
         return None
-    seen = F.adaptive_avg_pool2d(images[0].float(), GLANCE).flatten(1) if not streams else _digests(streams)
-    return Rows(_digests(contents), seen)
+    image = _digests(streams) if streams else F.adaptive_avg_pool2d(images[0].float(), GLANCE).flatten(1)
+    return Rows(_digests(contents), image)
 
 
 def _digests(tensors: list[torch.Tensor]) -> torch.Tensor:
@@ -73,63 +79,70 @@ def _digest(buffers: Iterable[Any]) -> bytes:
     return hasher.digest()
 
 
-def _places(row: list[bool]) -> list[int]:
-    return [index for index, flag in enumerate(row) if flag]
-
-
 class Lanes:
     """Spreads the rows of a task's calls over at most `LANES` sessions.
 
-    Order and choice are random, and follow from the contents of all rows, which no session sees: the same task is
-    spread alike each time. On a secret split they follow from its seed, too.
+    The order of rows and the choice of lanes are random, with a seed that depends on the contents of all rows, and on
+    the secret if there is one. No session knows all rows, so none can compute them; and the same task is spread in the
+    same way each time.
     """
 
     def __init__(self, secret: str = "") -> None:
         self._secret = secret
         self._seen: list[Rows] = []
+        """For each lane, the rows that its session has got in this task."""
 
     def spread(self, call: Call, tensors: Mapping[str, torch.Tensor], n: int) -> list[tuple[int, list[int]]]:
-        """Return the requests that a call is split into: the number of the session, and the rows that it gets."""
+        """Return the requests into which a call with n rows is split: the number of the lane, and the rows for it.
+
+        Each row goes to a lane whose session has seen the fewest versions of its image; a new lane is opened if every
+        lane has seen one. Of equal lanes one is drawn.
+        """
         rows = rows_of(call, tensors) if n else None
         if rows is None:
             return [(0, list(range(n)))]
         draw = generator(derive_seed("lanes", *([self._secret] if self._secret else []), rows.content.tolist()))
-        others = [set(indices) for indices in map(_places, rows.versions(rows).tolist())]
-        met = [rows.versions(seen).sum(dim=1).tolist() for seen in self._seen] or [[0] * n]
-        requests: list[list[list[int]]] = [[[]] for _ in met]
+        is_version = rows.versions(rows).tolist()
+        versions_of = [{other for other, flag in enumerate(flags) if flag} for flags in is_version]  # in this call
+        seen_before = [rows.versions(seen).sum(dim=1).tolist() for seen in self._seen] or [[0] * n]  # lane, row
+        requests: list[list[list[int]]] = [[[]] for _ in seen_before]  # for each lane, requests as lists of rows
         for row in torch.randperm(n, generator=draw).tolist():
-            here = [
-                met[k][row] + sum(other in others[row] for group in groups for other in group)
-                for k, groups in enumerate(requests)
+            versions_in_lane = [
+                seen_before[lane][row]
+                + sum(other in versions_of[row] for request in lane_requests for other in request)
+                for lane, lane_requests in enumerate(requests)
             ]
-            if min(here) > 0 and len(requests) < LANES:
+            if min(versions_in_lane) > 0 and len(requests) < LANES:
                 requests.append([[]])
-                met, here = [*met, [0] * n], [*here, 0]
-            free = [k for k, count in enumerate(here) if count == min(here)]
-            chosen = free[int(torch.randint(len(free), (1,), generator=draw))]
-            fitting = next((group for group in requests[chosen] if others[row].isdisjoint(group)), None)
+                seen_before.append([0] * n)
+                versions_in_lane.append(0)
+            best_lanes = [lane for lane, count in enumerate(versions_in_lane) if count == min(versions_in_lane)]
+            lane = best_lanes[int(torch.randint(len(best_lanes), (1,), generator=draw))]
+            fitting = next((request for request in requests[lane] if versions_of[row].isdisjoint(request)), None)
             if fitting is None:
-                requests[chosen].append([row])
+                requests[lane].append([row])
             else:
                 fitting.append(row)
-        lane_groups = [(k, group) for k, groups in enumerate(requests) for group in groups if group]
         self._remember(rows, requests)
-        return [lane_groups[i] for i in torch.randperm(len(lane_groups), generator=draw).tolist()]
+        flat = [(lane, request) for lane, lane_requests in enumerate(requests) for request in lane_requests if request]
+        return [flat[i] for i in torch.randperm(len(flat), generator=draw).tolist()]
 
     def order(self, tensors: Sequence[torch.Tensor], number: int) -> torch.Tensor:
-        """Return an order ``(n,)`` for the rows of a call that goes into one session.
+        """Return an order ``(n,)`` in which the rows of a call go into one session. `number`: that of the call.
 
-        It follows from what each row holds, in the true order, so that who gets the rows cannot find that order.
+        Its seed depends on the contents of the rows in their true order. A package that gets the rows in the new order
+        cannot compute that seed, and so cannot find the true order.
         """
         sums = [t.flatten(1).sum(dim=1, dtype=torch.float64).tolist() for t in tensors if len(t)]
         drawn = generator(derive_seed("order", self._secret, number, sums))
         return torch.randperm(len(tensors[0]) if tensors else 0, generator=drawn)
 
     def _remember(self, rows: Rows, requests: list[list[list[int]]]) -> None:
-        for k, groups in enumerate(requests):
-            new = rows.at([row for group in groups for row in group])
-            if k == len(self._seen):
+        """Add the rows that each lane gets to the rows that it has seen."""
+        for lane, lane_requests in enumerate(requests):
+            new = rows.at([row for request in lane_requests for row in request])
+            if lane == len(self._seen):
                 self._seen.append(new)
             else:
-                old = self._seen[k]
-                self._seen[k] = Rows(torch.cat([old.content, new.content]), torch.cat([old.image, new.image]))
+                old = self._seen[lane]
+                self._seen[lane] = Rows(torch.cat([old.content, new.content]), torch.cat([old.image, new.image]))

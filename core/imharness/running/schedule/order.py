@@ -32,15 +32,17 @@ def with_needs(tasks: Mapping[str, Task], keys: Collection[str]) -> set[str]:
 
 
 def first_tasks(tasks: Mapping[str, Task], first: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the tasks of a track's first table, with all that they depend on.
+    """Return the keys of the tasks of a track's first table, with all that they depend on.
 
-    `first`: kind of component -> ids or labels, and "step" -> names. A task belongs to it where its step, and each
-    component of a named kind, is one of them. Nothing belongs to an empty one.
+    `first`: what the first table is made of, as the profile says: kind of component -> ids or labels, and "step" ->
+    names of steps. A task belongs to the table if its step is one of them, and so is each of its components of the
+    kinds in `first`. If `first` is empty, no task does.
     """
     return with_needs(tasks, [key for key, task in tasks.items() if first and _fits(task, first)])
 
 
 def _fits(task: Task, first: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether a task belongs to the first table, see `first_tasks`."""
     if "step" in first and task.spec.step not in first["step"]:
         return False
     refs = [ref for ref in task.spec.named().values() if ref.kind in first]
@@ -48,33 +50,38 @@ def _fits(task: Task, first: Mapping[str, Sequence[str]]) -> bool:
 
 
 def samples(tasks: Mapping[str, Task], times: Times, first: Collection[str]) -> tuple[set[str], set[str]]:
-    """Return a task of each unknown step, and then of each unknown component, with all that they depend on.
+    """Return two sets of tasks that show how long the others will take, with all that they depend on.
 
-    They show how long the others will take. What the tasks `first` show needs no further sample.
+    The first set has a task of each step of which no time is known, the second a task of each such component. Steps and
+    components of the tasks `first`, which are computed anyway, need no sample.
     """
-    seen = {group for key in first if key in tasks for group in groups_of(tasks[key].spec)}
-    steps = _samples(tasks, times, seen, lambda groups: groups[:1])
-    return steps, _samples(tasks, times, seen, lambda groups: groups[1:])
+    sampled = {group for key in first if key in tasks for group in groups_of(tasks[key].spec)}
+    of_steps = _samples(tasks, times, sampled, lambda groups: groups[:1])
+    of_components = _samples(tasks, times, sampled, lambda groups: groups[1:])
+    return of_steps, of_components
 
 
 def _samples(
-    tasks: Mapping[str, Task], times: Times, seen: set[Group], chosen: Callable[[list[Group]], Collection[Group]]
+    tasks: Mapping[str, Task], times: Times, sampled: set[Group], wanted: Callable[[list[Group]], Collection[Group]]
 ) -> set[str]:
-    """Return tasks that show what is neither known nor seen, and add what they show to what is seen."""
+    """Return tasks until each wanted group has a known time or a sample. Groups of these are added to `sampled`.
+
+    `wanted`: the groups of a task (see `groups_of`) -> those that need a sample.
+    """
     samples = set[str]()
     for key, task in tasks.items():
-        if all(group in seen or times.mean(group) for group in chosen(groups_of(task.spec))):
+        if all(group in sampled or times.mean(group) for group in wanted(groups_of(task.spec))):
             continue
         new = with_needs(tasks, [key]) - samples
         samples |= new
-        seen |= {group for sample in new for group in groups_of(tasks[sample].spec)}
+        sampled |= {group for sample in new for group in groups_of(tasks[sample].spec)}
     return samples
 
 
 def chains(tasks: Mapping[str, Task], seconds: Mapping[str, float]) -> dict[str, float]:
     """Return for each task the seconds from its start to the end of the longest chain of tasks that need it."""
     after = dict.fromkeys(tasks, 0.0)
-    for key in reversed(list(tasks)):  # every task stands behind those it needs
+    for key in reversed(list(tasks)):  # every task comes after those that it needs
         whole = after[key] = after[key] + seconds[key]
         for need in tasks[key].spec.needs.values():
             if need in after:
@@ -88,15 +95,16 @@ def priorities(
     first: Sequence[Collection[str]],
     then: Sequence[Collection[str]] = (),
 ) -> dict[str, float]:
-    """Return a number for each task; the smallest starts first, of equals the one that was planned first.
+    """Return key -> priority; the smallest starts first, of equal ones the task that was planned first.
 
     The sets `first` come first, the one with the least work before the others; then the sets `then` in their order;
-    then what the longest chains wait for. Chains that differ by less than a factor of two stay in the planned order,
-    which keeps tasks of one model and data set together: a worker uses what it built and read for the next task, too.
+    then the tasks for which the longest chains of other tasks wait. The lengths of chains are rounded to powers of two,
+    so that tasks with similar ones stay in the planned order. That keeps tasks of one model and data set together: a
+    worker uses what it built and read for the next task, too.
     """
-    levels = {key: -math.floor(math.log2(max(chain, 1e-3))) * 1.0 for key, chain in chains(tasks, seconds).items()}
-    ordered = sorted(first, key=lambda keys: sum(seconds.get(key, 0.0) for key in keys))
-    sets = [*ordered, *then]
-    for rank, keys in enumerate(reversed(sets), start=1):
-        levels |= dict.fromkeys(levels.keys() & keys, -1000.0 * rank)
-    return levels
+    priorities = {key: -math.floor(math.log2(max(chain, 1e-3))) * 1.0 for key, chain in chains(tasks, seconds).items()}
+    least_work_first = sorted(first, key=lambda keys: sum(seconds.get(key, 0.0) for key in keys))
+    sets = [*least_work_first, *then]
+    for rank, keys in enumerate(reversed(sets), start=1):  # the last set has the rank 1, the first one the highest
+        priorities |= dict.fromkeys(priorities.keys() & keys, -1000.0 * rank)
+    return priorities

@@ -41,10 +41,16 @@ class _Task:
 
 
 class Sharded:
-    """An `Executor` that has another one compute long tasks in shards and join them; its results are of whole tasks.
+    """An `Executor` that lets another executor compute long tasks in shards; it reports results of whole tasks.
 
-    `split`: key -> the number of shards. If a shard fails, or its worker ends twice, the task is computed with what it
-    lacks, and fails as a task without shards would. `fresh`: shards that an earlier run left are not used.
+    Args:
+        inner: the other executor.
+        split: key of a task -> into how many shards it is cut.
+        store: where shards are kept until their task is done.
+        fresh: whether shards that an earlier run left are removed instead of used.
+
+    When all shards of a task have ended, the task itself joins them and computes what failed shards lack; a shard whose
+    worker dies is tried once more. So a task fails here if it would fail without shards.
     """
 
     def __init__(self, inner: Executor, split: Callable[[str], int], store: Store, *, fresh: bool = False) -> None:
@@ -66,7 +72,7 @@ class Sharded:
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """What whole tasks told the other executor of how far they are; of a task in shards nothing is said."""
+        """Key -> the computed share of a running task, as the other executor knows it; tasks in shards are missing."""
         shares: Mapping[str, float] = getattr(self._inner, "shares", {})
         return {key: share for key, share in shares.items() if key == task_of(key)}
 
