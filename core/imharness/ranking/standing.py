@@ -140,9 +140,9 @@ class Standing:
             return []
         candidates, pairs, not_separated = list(self.candidates), self.pairs[0], {*self.not_behind}
         worse_than_none = np.zeros(len(pairs.value), dtype=bool) if self.against is None else self.against.worse
-        behind_by_pairs = pairs.better[candidates].any(axis=0)
+        behind_by_pairs: Mask = np.asarray(pairs.better[candidates].any(axis=0))
         better_by_hsu: Mask = replace(pairs, alpha=2 * self.best_alpha).better
-        behind_by_hsu = better_by_hsu[candidates].any(axis=0)
+        behind_by_hsu: Mask = np.asarray(better_by_hsu[candidates].any(axis=0))
 
         def is_ruled_out(i: int) -> bool:
             if worse_than_none[i] or behind_by_pairs[i]:

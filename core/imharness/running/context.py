@@ -43,7 +43,16 @@ OUTPUT_BYTES = 1 << 30
 
 
 class BuildCache:
-    """What a process keeps between tasks: the registry, built components and data sets, outputs of tasks."""
+    """What a process keeps between tasks: the registry, built components and data sets, outputs of tasks.
+
+    Args:
+        registry: the components that names refer to.
+        store: where outputs of tasks are read and records are written.
+        device: where components are built.
+        batch_size: how many images are processed at once, at most.
+        end_task: called when a task has ended, with whether it failed; returns notes for its record.
+        secret: the seed of the secret split, or "".
+    """
 
     def __init__(
         self,
@@ -78,9 +87,11 @@ class BuildCache:
                 raise StoreError(f"task {key[:12]} ({name}) is not in the store")
             outcome, output = record.outcome, Output(self.store.rows(record), self.store.arrays(record))
             self._output_bytes += _size(output)
-        self._outputs[key] = outcome, output  # after those that were used less recently
+        self._outputs[key] = outcome, output  # the last key is the one used most recently
         while self._output_bytes > OUTPUT_BYTES:
-            self._output_bytes -= _size(self._outputs.pop(next(iter(self._outputs)))[1])
+            least_recent = next(iter(self._outputs))
+            _, forgotten = self._outputs.pop(least_recent)
+            self._output_bytes -= _size(forgotten)
         return outcome, Output(_copied(output.rows), _copied(output.arrays))
 
     def built(self, component: Component) -> Any:
@@ -141,7 +152,13 @@ class TaskContext:
         return ImageRng([derive_seed(self._seed, *purpose, name) for name in names], self.device)
 
     def generator(self, *purpose: str, shared: bool = False) -> torch.Generator:
-        seeds = (self._seed,) if shared else (self._secret, self._key) if self._secret else (self._key,)
+        seeds: tuple[int | str, ...]
+        if shared:
+            seeds = (self._seed,)
+        elif self._secret:
+            seeds = (self._secret, self._key)
+        else:
+            seeds = (self._key,)
         return generator(derive_seed(*seeds, *purpose))
 
     def target(
@@ -191,13 +208,13 @@ class TaskContext:
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
-        def one(chosen: list[int]) -> dict[str, npt.NDArray[Any]]:
-            tensors = function(chosen, images.load(chosen).to(self.device))
-            self.progress(chosen[-1] + 1, len(images))
+        def of_batch(positions: list[int]) -> dict[str, npt.NDArray[Any]]:
+            tensors = function(positions, images.load(positions).to(self.device))
+            self.progress(positions[-1] + 1, len(images))
             return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
 
         size = self._cache.batch_size
-        return self._shards.joined(list(images.batches(size)), lambda some: in_batches(some, size, one))
+        return self._shards.joined(list(images.batches(size)), lambda batches: in_batches(batches, size, of_batch))
 
     def chunks(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
         ranges = [(start, min(start + size, total)) for start in range(0, total, size)]
@@ -206,27 +223,27 @@ class TaskContext:
         )
 
     def _chunk(self, function: Callable[[int, int], P], ranges: Sequence[tuple[int, int]], index: int) -> P:
-        """Return what a function gives for a range; how far it says it is counts as a part of the whole."""
-        whole, many = self.progress, len(ranges)
-        self.progress = lambda done, total, /: whole(index * total + done, many * total)
+        """Return what a function gives for one of the ranges; the progress that it reports is that of this range."""
+        progress_of_all, count = self.progress, len(ranges)
+        self.progress = lambda done, total, /: progress_of_all(index * total + done, count * total)
         try:
             result = function(*ranges[index])
         finally:
-            self.progress = whole
-        self.progress(index + 1, many)
+            self.progress = progress_of_all
+        self.progress(index + 1, count)
         return result
 
     def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
         batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)
-        best = float("inf")
+        best_s = float("inf")
         for attempt in range(4):
             synchronise(self.device)
             start = time.perf_counter()
             function(batch)
             synchronise(self.device)
-            if attempt:
-                best = min(best, time.perf_counter() - start)
-        return 1000 * best / len(batch)
+            if attempt > 0:  # the first one only warms up
+                best_s = min(best_s, time.perf_counter() - start)
+        return 1000 * best_s / len(batch)
 
 
 def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord | None:
@@ -250,7 +267,7 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
         result = None
         with suppress(HarnessError):
             notes = cache.end_task(True)
-    if shards.partial:  # the task computes what a shard could not, and fails itself if that fails
+    if shards.partial:  # a failed shard needs no record: the whole task computes its images again, and may then fail
         return None
     record = TaskRecord(
         key=shards.task,
@@ -273,11 +290,12 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
 
 def _require_same_code(cache: BuildCache, spec: TaskSpec) -> None:
     """Raise `HarnessError` if a task was planned with other code of a package than this process has imported."""
-    users: list[tuple[Component, str]] = [(cache.registry.track(spec.track), spec.version)]
-    users += [(cache.component(spec, role), ref.version) for role, ref in spec.components.items()]
-    for component, version in users:
-        code, (_, planned, digits) = cache.registry.provenance(component).provenance.code, version.rpartition("+")
-        if code is not None and planned and digits != code.digest:
+    versions_of_plan: list[tuple[Component, str]] = [(cache.registry.track(spec.track), spec.version)]
+    versions_of_plan += [(cache.component(spec, role), ref.version) for role, ref in spec.components.items()]
+    for component, version in versions_of_plan:
+        code = cache.registry.provenance(component).provenance.code
+        _, plus, planned_digest = version.rpartition("+")  # such as "3+1f0c", if the plan knew the code's digest
+        if code is not None and plus and planned_digest != code.digest:
             raise HarnessError(
                 f"{component.info.id} was planned with other code of {code.distribution} than is imported here; "
                 "it has changed meanwhile, or machines differ: run it again"

@@ -42,9 +42,9 @@ FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
 READY = "ready"
 """The first message of a worker; the time limit of its first task starts with it."""
 START_S = 600.0
-"""Seconds that a worker may take until then."""
+"""The longest that a worker may take until it is ready, s."""
 LONGEST_LOOK_S = 5.0
-"""The most seconds that count between two looks at the workers: after a longer gap, this process was stopped, too."""
+"""At most so many seconds between two looks at the workers count: in a longer gap, this process was stopped itself."""
 
 
 class InProcess:
@@ -57,8 +57,11 @@ class InProcess:
         return cls
 
     def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
-        placed = {config.device == "cpu": config for config in reversed(workers)}
-        configs = workers[:1] if workers[0].cpu_tracks is None else list(placed.values())
+        configs = workers[:1]
+        if workers[0].cpu_tracks is not None:  # some tracks go to a GPU, the others to the CPU: one worker of each
+            gpu = [config for config in workers if config.device != "cpu"][:1]
+            cpu = [config for config in workers if config.device == "cpu"][:1]
+            configs = gpu + cpu
         self._workers = [Worker(config) for config in configs]
         self._next: tuple[str, TaskSpec] | None = None
 

@@ -26,13 +26,13 @@ BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """Instructions for products of bfloat16, as Linux names them."""
 
 Setting = tuple[Callable[[], Any], Callable[[Any], object], Any]
-"""How to read and to write a setting of the process, and its value in a fresh process with one thread."""
+"""One setting of the process: a function that reads it, one that writes it, its value in a fresh one-thread process."""
 
 _entering = threading.Lock()
 _inside = 0
 """How many blocks of `fresh_numerics` are being computed, in all threads."""
 _restoring = ExitStack()
-"""What the last of them closes, to restore the settings that the first one met."""
+"""Closing it restores the settings from before the first block; the last block that ends closes it."""
 
 
 @contextmanager
@@ -51,14 +51,14 @@ def fresh_numerics() -> Iterator[None]:
         else:
             _restoring = _limited()
         _inside += 1
-        for _, write, usual in _settings():
-            write(usual)
-    flushes = SUBNORMAL * 1.0 == 0.0
+        for _, write, fresh_value in _settings():
+            write(fresh_value)
+    flushed_before = SUBNORMAL * 1.0 == 0.0
     torch.set_flush_denormal(False)
     try:
         yield
     finally:
-        torch.set_flush_denormal(flushes)
+        torch.set_flush_denormal(flushed_before)
         with _entering:
             _inside -= 1
             if not _inside:
@@ -73,19 +73,19 @@ def tensor_cores(wanted: bool = True) -> Iterator[None]:
     """
     import torch
 
-    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    convolutions_before, products_before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
     if wanted:
         torch.backends.cudnn.allow_tf32 = True
         torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:
-        torch.backends.cudnn.allow_tf32 = before[0]
-        torch.set_float32_matmul_precision(before[1])
+        torch.backends.cudnn.allow_tf32 = convolutions_before
+        torch.set_float32_matmul_precision(products_before)
 
 
 def _limited() -> ExitStack:
-    """Limit libraries to one thread, and return an exit stack that restores all settings to what they are now."""
+    """Limit libraries to one thread; return an exit stack that gives all settings their present values when closed."""
     stack = ExitStack()
     for read, write, _ in _settings():
         stack.callback(write, read())
@@ -94,20 +94,21 @@ def _limited() -> ExitStack:
 
 
 def _settings() -> Iterator[Setting]:
+    """Yield all settings that can change a number."""
     import torch
 
     yield torch.get_num_threads, torch.set_num_threads, 1
     yield torch.get_default_dtype, torch.set_default_dtype, torch.float32
     yield torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 0
     yield torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"
-    places = (
+    attributes = (
         (torch.backends.mkldnn, "enabled", True),
         (torch.backends.cudnn, "benchmark", False),
         (torch.backends.cudnn, "deterministic", True),  # else two trainings with one seed differ on a GPU
         (torch.backends.cudnn, "allow_tf32", False),  # else convolutions round to 10 bits, which is torch's default
     )
-    for owner, name, usual in places:
-        yield partial(getattr, owner, name), partial(setattr, owner, name), usual
+    for owner, name, fresh_value in attributes:
+        yield partial(getattr, owner, name), partial(setattr, owner, name), fresh_value
     if opencv := sys.modules.get("cv2"):
         yield opencv.getNumThreads, opencv.setNumThreads, 1
     for name in VARIABLES:

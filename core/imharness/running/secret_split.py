@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -47,9 +47,13 @@ def hidden(images: ImageSet, seed: str) -> ImageSet:
     """
     if not seed:
         return images
-    sources, originals = images.columns.get("reference", np.array(images.names)), images.originals
-    hidden_originals = None if originals is None else lambda p: changed(originals(p), seed, sources[list(p)])
-    return replace(images, load=lambda p: changed(images.load(p), seed, sources[list(p)]), originals=hidden_originals)
+    sources = images.columns.get("reference", np.array(images.names))
+
+    def changing(load: Callable[[Sequence[int]], torch.Tensor]) -> Callable[[Sequence[int]], torch.Tensor]:
+        return lambda positions: changed(load(positions), seed, sources[list(positions)])
+
+    originals = None if images.originals is None else changing(images.originals)
+    return replace(images, load=changing(images.load), originals=originals)
 
 
 def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch.Tensor:
@@ -59,6 +63,7 @@ def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch
     and no value is clipped. Equal sources get equal changes.
     """
     n, channels, height, width = images.shape
+    # The draws of an image: how far down, how far right, whether mirrored, then for each channel of each end how faded.
     draws = torch.from_numpy(_uniform(seed, [str(source) for source in sources], 3 + 2 * channels))
     longest = min(SHIFT, min(height, width) // 8)
     step = BLOCK if longest >= BLOCK else 1
@@ -66,6 +71,7 @@ def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch
     down, right = (draws[:, :2] * (2 * reach + 1)).long().sub(reach).mul(step).T
     rows, columns = _reflected(down, height), _reflected(right, width)
     columns = torch.where(draws[:, 2:3] < 0.5, columns, columns.flip(1))
+    # Four index arrays that broadcast to (n, channels, height, width): each pixel is read from its row and column.
     moved = images[
         torch.arange(n)[:, None, None, None],
         torch.arange(channels)[:, None, None],

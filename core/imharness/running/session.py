@@ -51,7 +51,7 @@ class Ranked(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What happened to the tasks of a run, and the tables of each track."""
+    """What a run returns: what happened to its tasks, and the tables of each track."""
 
     result: RunResult
     leaderboards: Sequence[Leaderboard]
@@ -89,12 +89,13 @@ class Session:
     @cached_property
     def times(self) -> Times:
         """How long tasks take where they are computed, as learnt from the results in the store."""
-        elsewhere = on_cpu(self.devices, self._sharing(self.profile.tracks))
-        first, cpu = (recorded_name(torch.device(name)) for name in (resolve_devices(self.devices)[0], "cpu"))
-        return learnt_times(self.store, first, dict.fromkeys(elsewhere, cpu))
+        first = recorded_name(torch.device(resolve_devices(self.devices)[0]))
+        cpu = recorded_name(torch.device("cpu"))
+        tracks_on_cpu = on_cpu(self.devices, self._sharing(self.profile.tracks))
+        return learnt_times(self.store, first, dict.fromkeys(tracks_on_cpu, cpu))
 
     def _sharing(self, tracks: Iterable[str]) -> dict[str, int]:
-        """Return how many workers share a GPU for each track; {} where workers are not of this machine alone."""
+        """Return how many workers share a GPU for each track; {} if some workers are not on this machine."""
         if self.executor not in ON_THIS_MACHINE:
             return {}
         profiles = self.profile.tracks
@@ -202,11 +203,13 @@ class Session:
             result: what happened to its tasks.
             catalogue: what is known about the entries; by default what `known_entries` returns.
             keep: whether to store the tables and the sweep that they are made from.
-            joins: whether the graph is a part that joins a run, so that the gaps of the run's budget stay.
+            joins: whether the graph is only a part of an earlier run's: the sweep then still lists the tasks that
+                the budget of that run left out. Otherwise only those that this graph left out are listed.
         """
         with self.store.alone() if keep else nullcontext():
             sweep = self._merged(graph, result)
-            sweep = sweep if joins else without_old_budget(sweep, graph)
+            if not joins:
+                sweep = without_old_budget(sweep, graph)
             leaderboard, numbers = current_leaderboard(
                 self.store, graph.track, sweep, catalogue or known_entries(self.store), keep=keep
             )
@@ -229,11 +232,11 @@ class Session:
     def _unchanged(self, graphs: Sequence[Graph]) -> dict[str, Leaderboard]:
         """Return track -> its tables, where the store has all tasks and nothing has changed since they were made."""
         survey, leaderboards = self.store.survey(), dict[str, Leaderboard]()
-        whole = [graph for graph in graphs if graph.tasks.keys() <= survey.tasks.keys()]
-        if not whole:
+        complete = [graph for graph in graphs if graph.tasks.keys() <= survey.tasks.keys()]
+        if not complete:
             return leaderboards
         catalogue = known_entries(self.store)
-        for graph in whole:
+        for graph in complete:
             sweep = without_old_budget(self._merged(graph, RunResult(set(graph.tasks))), graph)
             if leaderboard := unchanged_leaderboard(self.store, graph.track, sweep, catalogue, survey):
                 leaderboards[graph.track.info.id] = leaderboard
@@ -250,7 +253,10 @@ class Session:
         first = first_sets(graphs, self.profile)
         self.store.prepare()
         unchanged = {} if fresh else self._unchanged(graphs)
-        verified = {key for graph in graphs if graph.track.info.id in unchanged for key in graph.tasks}
+        verified = set[str]()  # keys of results that are known to be in the store, which are not looked for again
+        for graph in graphs:
+            if graph.track.info.id in unchanged:
+                verified |= graph.tasks.keys()
         meanwhile = None if site is None else self._meanwhile(graphs, site, first, observer)
         watch = RunWatch(
             graphs,
@@ -270,11 +276,11 @@ class Session:
             result = execute(
                 graphs, self.store, start, fresh=fresh, verified=verified, order=watch.order, watch=watch.watch
             )
-            whole = {**unchanged, **({} if meanwhile is None else meanwhile.finish())}
+            finished = {**unchanged, **({} if meanwhile is None else meanwhile.finish())}
             leaderboards = list[Leaderboard]()
             for graph in graphs:
                 watch.tell()
-                leaderboards.append(whole.get(graph.track.info.id) or self.rank(graph, result).leaderboard)
+                leaderboards.append(finished.get(graph.track.info.id) or self.rank(graph, result).leaderboard)
             watch.tell()
             if meanwhile is not None:
                 meanwhile.write_pages()
@@ -286,6 +292,7 @@ class Session:
     def _meanwhile(
         self, graphs: Sequence[Graph], site: Path, first: Mapping[str, set[str]], observer: Watcher
     ) -> TablesMeanwhile:
+        """Return what publishes tables and pages while the run goes on."""
         return TablesMeanwhile(
             graphs,
             self.store,

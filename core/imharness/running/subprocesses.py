@@ -23,7 +23,7 @@ from imharness.running.memory import why_ended
 
 
 class Answer(NamedTuple):
-    """What came of an item: the answer of the function, in JSON, or why there is none."""
+    """What a call of the function with an `item` gave: its `result`, in JSON, or why there is none in `ended`."""
 
     item: str
     result: Any
@@ -31,14 +31,17 @@ class Answer(NamedTuple):
 
 
 def each_aside(address: str, facts: Mapping[str, Any], items: Sequence[str], limit_s: float) -> Iterator[Answer]:
-    """Yield the answer to each item, in their order.
+    """Call a function in another process with each item, and yield the answers in the order of the items.
+
+    If the process ends while it works on an item, or takes more than `limit_s` seconds, that item has no result, and a
+    new process goes on with the next one. The start of a process counts to the seconds of its first item.
 
     Args:
-        address: names a function as ``module:function``. It is called in the process with `facts`, and returns a
-            function of an item.
+        address: a maker of the function, as ``module:maker``. The process calls it with `facts`, and it returns the
+            function.
         facts: an object in JSON.
-        items: what the function is called with. An item on which the process ends, or that takes more than `limit_s`
-            seconds, has no answer, and a new process goes on with the next one. The start of a process counts, too.
+        items: the function is called with one of them at a time.
+        limit_s: the longest that an item may take, in seconds.
     """
     remaining = list(items)
     while remaining:
@@ -70,10 +73,10 @@ def can_copy() -> bool:
 
 
 def in_copy(job: Callable[[], Any], limit_s: float) -> Answer:
-    """Return the answer of a function in a copy of this process, which ends with it; the function may be a closure.
+    """Return the answer of a function in a copy of this process; the copy ends with the function.
 
-    Nothing that it changes changes here. The answer is in JSON. The copy has one thread and no terminal, and cannot use
-    CUDA if this process does.
+    The function may be a closure and returns JSON. What it changes stays unchanged in this process. The copy has one
+    thread and no terminal, and cannot use CUDA if this process does.
     """
     copy = _copied(job)
     try:
@@ -109,7 +112,13 @@ def in_copies(job: Callable[[str], Any], items: Sequence[str], workers: int) -> 
 
 
 class _Copy(NamedTuple):
-    """A copy of this process: its number, where its answer comes from, and the end that tells it that we are alive."""
+    """A copy of this process.
+
+    Args:
+        process: its number.
+        pipe: where its answer comes from.
+        alive: our end of a pipe on which nothing is sent; when it closes, the copy knows that we have ended.
+    """
 
     process: int
     pipe: Connection
@@ -151,7 +160,7 @@ def _copied(job: Callable[[], Any]) -> _Copy:
 
 
 def _end_with(watched: Connection) -> None:
-    """End this process when nobody holds the other end any more."""
+    """End this process when the process at the other end of the pipe has ended or closed it."""
     with suppress(EOFError, OSError):
         watched.recv_bytes()
     os._exit(1)
@@ -160,9 +169,10 @@ def _end_with(watched: Connection) -> None:
 def _serve(
     pipe: Connection, address: str, facts: Mapping[str, Any], items: Sequence[str], environment: Mapping[str, str]
 ) -> None:
+    """In the other process of `each_aside`: make the function, and send what it returns for each item."""
     os.environ.clear()  # the server's variables may be older
     os.environ.update(environment)
-    entry = importlib.metadata.EntryPoint("aside", address, "")
-    answer: Callable[[str], Any] = entry.load()(facts)
+    make = importlib.metadata.EntryPoint("aside", address, "").load()
+    answer: Callable[[str], Any] = make(facts)
     for item in items:
         pipe.send_bytes(json.dumps(answer(item)).encode())

@@ -87,9 +87,9 @@ class MetricTarget:
     and gradients can be computed chunk by chunk: `micro_batch` bounds the memory, and is halved if a chunk does not
     fit. Gradients are of first order. The sign of a metric is turned only here.
 
-    Metric and defense see of a search what they see of a result that is kept, so that none can distinguish the two:
-    images of 8 bits, each image once in a call, and random streams from which nothing was drawn. The gradient passes
-    straight through the rounding.
+    Metric and defense cannot distinguish an image of a search from an attacked image that is stored and scored later:
+    in both cases they get images of 8 bits, each image once in a call, and random streams from which nothing was drawn.
+    The gradient passes straight through the rounding.
 
     Args:
         score: images -> ``(n,)``, or (images, reference) -> ``(n,)``; differentiable if `differentiable`.
@@ -146,7 +146,7 @@ class MetricTarget:
         return self._queries * (1 if self._purify is None else self._samples)
 
     def __call__(self, images: Images, rows: torch.Tensor | None = None) -> Scores:
-        """Return scores ``(N,)`` or ``(N * k,)``; see `imharness.images.Target`."""
+        """Return scores ``(N,)``, or ``(N * k,)`` for k candidates of each image; see `imharness.images.Target`."""
         candidates, rest = divmod(len(images), self._images)
         if rest or not candidates:
             raise ContractError(
@@ -206,9 +206,12 @@ class MetricTarget:
         self,
         images: Images,
         references: Images | None,
-        one: Callable[[Images, Streams, tuple[Images, ...]], tuple[torch.Tensor, ...]],
+        function: Callable[[Images, Streams, tuple[Images, ...]], tuple[torch.Tensor, ...]],
     ) -> list[torch.Tensor]:
-        """Apply `one` chunk by chunk, and return its results in the order of the images.
+        """Apply a function chunk by chunk, and return its results in the order of the images.
+
+        The function gets the images of a chunk, their random streams, and a tuple of their references, which is empty
+        if there are none.
 
         So that a call sees each image once, the first candidates of all images come first, then the second ones: of two
         images with three candidates each, a0 b0 a1 b1 a2 b2. A chunk that does not fit into memory is halved, and its
@@ -216,16 +219,19 @@ class MetricTarget:
         """
         ordered = storable(_turned(images, self._images))
         compared = () if references is None else (_turned(references, self._images),)
-        call, self._calls = self._calls, self._calls + 1
+        call = self._calls
+        self._calls += 1
 
         def chunk(start: int, stop: int) -> tuple[torch.Tensor, ...]:
             def streams(sample: int) -> ImageRng:
-                roots = self._roots or []
-                rows = [divmod(row, self._images) for row in range(start, stop)]
-                seeds = [derive_seed(roots[image], call, candidate, sample) for candidate, image in rows]
+                seeds = list[int]()
+                for row in range(start, stop):
+                    candidate, image = divmod(row, self._images)
+                    root = (self._roots or [])[image]
+                    seeds.append(derive_seed(root, call, candidate, sample))
                 return ImageRng(seeds, self._device)
 
-            return one(ordered[start:stop], streams, tuple(reference[start:stop] for reference in compared))
+            return function(ordered[start:stop], streams, tuple(reference[start:stop] for reference in compared))
 
         with tensor_cores(self._tf32):
             chunks, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
@@ -238,7 +244,8 @@ class MetricTarget:
         At an image that equals its reference, the gradient is that of an image `beside` it.
         """
 
-        def one(chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> tuple[Scores, Images]:
+        def of_chunk(chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> tuple[Scores, Images]:
+            """Return the score of each image, and its gradient."""
             point = beside(chunk, *compared) if compared else chunk
             with torch.enable_grad():
                 leaf = point.clone().requires_grad_(True)
@@ -253,7 +260,7 @@ class MetricTarget:
                     scores = self._scores(chunk, streams, compared)
             return scores.detach(), gradient.contiguous()
 
-        scores, gradient = self._chunks(images, references, one)
+        scores, gradient = self._chunks(images, references, of_chunk)
         return scores, gradient
 
 

@@ -34,8 +34,10 @@ STATE_S = 15.0
 LEARNING = 0.01
 """The share of a run's time that may be spent on reading records to learn from."""
 SHOWN_FAILURES = 20
-OPTIONAL, ROLES = re.compile(r"\[([^\]]*)\]"), re.compile(r"\{(\w+)\}")
-"""In the words of a step: what is left out without its role, and roles."""
+OPTIONAL = re.compile(r"\[([^\]]*)\]")
+"""In the words of a step, such as "scores {dataset}[ behind {defense}]": a clause that needs the roles in it."""
+ROLES = re.compile(r"\{(\w+)\}")
+"""In the words of a step: a role."""
 
 
 class Publisher(Protocol):
@@ -74,14 +76,17 @@ class RunWatch:
         self._first = [set(keys) for keys in first]
         self.times = times
         self._estimate = Estimate(times)
-        self._cut = set[str]()
-        self._shared = {(g.track.info.id, step.name) for g in graphs for step in g.track.steps if step.shared}
+        self._cut = set[str]()  # keys of tasks that were cut into shards
+        self._shared = {
+            (graph.track.info.id, step.name) for graph in graphs for step in graph.track.steps if step.shared
+        }
         self._done = {graph.track.info.id: 0 for graph in graphs}
         self._totals = {graph.track.info.id: len(graph.tasks) for graph in graphs}
         self._running: dict[str, float] = {}
         self._state: RunState | None = None
         self._outcome = RunResult()
-        self._begun, self._learning = time.monotonic(), 0.0
+        self._begun = time.monotonic()
+        self._learning = 0.0  # seconds spent on reading records so far
         self._saved = self._silent_until = float("-inf")
 
     def order(self, waiting: Mapping[str, Task]) -> dict[str, float]:
@@ -103,14 +108,17 @@ class RunWatch:
         return shards
 
     def watch(self, outcome: RunResult, running: Mapping[str, float]) -> None:
-        """Note the progress of the run, and pass it on to those whose time has come."""
+        """Note the progress of the run, and show it in each view that is due, and in the store.
+
+        The first call comes before `order`, so that it only notes which tasks have a result already.
+        """
         now = time.monotonic()
         if self._state is None:
             self._outcome = outcome
             for key in outcome.done:
                 self._done[self._tasks[key].spec.track] += 1
             self._state = new_state(self._command, self._by_track(), outcome.reused)
-            return  # what comes first, and how long it takes, is asked for next
+            return
         for key in self._running.keys() - running.keys():
             if key in outcome.done:
                 self._done[self._tasks[key].spec.track] += 1
@@ -126,7 +134,7 @@ class RunWatch:
         self._tell(now)
 
     def tell(self) -> None:
-        """Pass on the progress of a run whose tasks have ended and whose tables are being made."""
+        """Show the progress of a run whose tasks have ended and whose tables are being made."""
         self._running = {}
         self._tell(time.monotonic())
 
@@ -143,6 +151,7 @@ class RunWatch:
         self._learning += time.monotonic() - start
 
     def _tell(self, now: float, state: str = "running") -> None:
+        """Show the progress in each view, and save it, if that is due or the run has ended."""
         ended = state != "running"
         due = [view for view, shown_at in self._views.items() if ended or now - shown_at >= view.every_s]
         save = self._noted and (ended or now - self._saved >= STATE_S)
@@ -159,14 +168,15 @@ class RunWatch:
             self._state.save(self._store)
 
     def _now(self, now: float, state: str) -> RunState:
-        gone = {key: now - since for key, since in self._running.items() if math.isfinite(since)}
-        busy = tuple(
-            Busy(track=self._tasks[k].spec.track, task=self._words(k), seconds=s, key=k) for k, s in gone.items()
-        )
+        """Return the present state of the run."""
         failed, shares = self._outcome.failed, self._outcome.shares
-        remaining = self._estimate.remaining(
-            [Running(step_of(self._tasks[key].spec), seconds, shares.get(key, 0.0)) for key, seconds in gone.items()]
-        )
+        busy, running = list[Busy](), list[Running]()
+        for key, since in self._running.items():
+            if math.isfinite(since):
+                spec, seconds = self._tasks[key].spec, now - since
+                busy.append(Busy(track=spec.track, task=self._words(key), seconds=seconds, key=key))
+                running.append(Running(step_of(spec), seconds, shares.get(key, 0.0)))
+        remaining = self._estimate.remaining(running)
         keys = {self._tasks[key].address: key for key in list(failed)[:SHOWN_FAILURES]}
         changes = {
             "state": state,
@@ -175,7 +185,7 @@ class RunWatch:
             "failed": len(failed),
             "failing": {address: failed[key] for address, key in keys.items()},
             "failing_keys": keys,
-            "running": busy,
+            "running": tuple(busy),
             "rate": self._estimate.rate(),
             "left_s": remaining[0] if remaining else None,
             "at_least": remaining is not None and remaining[1],
@@ -185,6 +195,7 @@ class RunWatch:
         return self._state.model_copy(update=changes)
 
     def _words(self, key: str) -> str:
+        """Return what a task computes, in words of its track."""
         spec = self._tasks[key].spec
         graph = self._graphs[spec.track]
         ref = spec.components.get("dataset")
@@ -224,8 +235,12 @@ def doing(track: Track, spec: TaskSpec, units: int = 0) -> str:
         return " ".join([spec.step.replace("_", " "), *dict.fromkeys(others)])
     count = units if spec.limit is None else min(units, spec.limit)
     fields = defaultdict(str, names | {"count": f"{count:,} " if count else ""})
-    clauses = OPTIONAL.sub(lambda match: match[1] if set(ROLES.findall(match[1])) <= names.keys() else "", words)
-    return clauses.format_map(fields)
+
+    def clause(match: re.Match[str]) -> str:
+        has_roles = set(ROLES.findall(match[1])) <= names.keys()
+        return match[1] if has_roles else ""
+
+    return OPTIONAL.sub(clause, words).format_map(fields)
 
 
 def first_sets(graphs: Sequence[Graph], profile: Profile) -> dict[str, set[str]]:

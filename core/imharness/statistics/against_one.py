@@ -53,8 +53,8 @@ BETTER, WORSE = 0.04, 0.01
 class AgainstOne:
     """How much better each of m entries is than one, with ends that hold at once; NaN where nothing was measured.
 
-    All arrays are ``(m,)``. `alphas`: the one-sided levels of a single lower and a single upper end at which those of
-    all entries hold at once, in `BETTER` and `WORSE` short of all studies.
+    All arrays are ``(m,)``. `alphas`: the one-sided level of a single lower end and that of a single upper end. With
+    them, some lower end is too high in a share `BETTER` of studies, and some upper end too low in a share `WORSE`.
     """
 
     value: Floats
@@ -82,17 +82,17 @@ class AgainstOne:
         return np.asarray(np.where(self.worse, np.minimum(single, 0.0), single))
 
     def joined(self, better: Mask, worse: Mask) -> AgainstOne:
-        """Return the same with what intervals of all pairs show: with few entries they may be the shorter ones."""
+        """Return this with entries that the intervals of all pairs show to be better or worse, as well.
+
+        With few entries, those intervals may be the shorter ones.
+        """
         return replace(self, better=self.better | better, worse=self.worse | worse)
 
     def needed(self, i: int) -> int | None:
         """Return how many units show an entry to be better in four of five studies; None where it is not ahead."""
-        ahead = self.value[i] > 0
-        return (
-            Intervals(self.value, self.error, self.units, 2 * self.alphas[0], self.value_range).needed_for(i)
-            if ahead
-            else None
-        )
+        if not self.value[i] > 0:
+            return None
+        return Intervals(self.value, self.error, self.units, 2 * self.alphas[0], self.value_range).needed_for(i)
 
     def _half(self, alpha: float) -> Floats:
         return Intervals(self.value, self.error, self.units, 2 * alpha, self.value_range).half
@@ -108,33 +108,38 @@ def against_one(
 ) -> AgainstOne:
     """Return m entries against one. `unit_values` ``(m, k)``: what each independent unit adds to the advantage of each.
 
-    They are `contributions` of differences. A unit that a pair lacks is NaN; in resamples it counts as the pair's mean.
-    `value_range`: the largest difference of two numbers of one unit, and `limit`: as in `Intervals`. `nearest`: as in
-    `imharness.statistics.differences.moments`.
+    The values are `contributions` of differences. A unit that a pair lacks is NaN; in resamples it counts as the pair's
+    mean. `value_range`: the largest difference of two numbers of one unit, and `limit`: as in `Intervals`. `nearest`:
+    as in `imharness.statistics.differences.moments`.
     """
     value, error, units = moments(unit_values, nearest)
-    rows = np.flatnonzero((units >= FEWEST) & (error > 0))
-    drawn = _Resampled.of(unit_values[rows], resamples)
-    alphas = drawn.alpha(BETTER, range(len(rows))), drawn.alpha(WORSE, range(len(rows)), sign=-1)
+    rows = np.flatnonzero((units >= FEWEST) & (error > 0))  # the entries that are resampled
+    resampled = _Resampled.of(unit_values[rows], resamples)
+    alphas = resampled.alpha(BETTER, range(len(rows))), resampled.alpha(WORSE, range(len(rows)), sign=-1)
     none = np.zeros(len(unit_values), dtype=bool)
-    first = AgainstOne(value, error, units, value_range, alphas, none, none, limit)
-    first = replace(first, worse=np.nan_to_num(first.high, nan=1.0) < 0)
-    better = np.nan_to_num(first.low, nan=-1.0) > 0
-    while True:
-        others = [i for i in range(len(rows)) if not better[rows[i]]]
-        alpha = drawn.alpha(BETTER, others)
-        ends = {i: value[row] - quantile(2 * alpha, int(units[row])) * error[row] for i in others for row in [rows[i]]}
-        further = [rows[i] for i, end in ends.items() if end > 0]
+    first_step = AgainstOne(value, error, units, value_range, alphas, none, none, limit)
+    first_step = replace(first_step, worse=np.nan_to_num(first_step.high, nan=1.0) < 0)
+    better = np.nan_to_num(first_step.low, nan=-1.0) > 0
+    while True:  # step by step, the entries that are not shown to be better yet are asked among themselves
+        others = [i for i, row in enumerate(rows) if not better[row]]
+        alpha = resampled.alpha(BETTER, others)
+        further = list[int]()
+        for row in rows[others]:
+            low = value[row] - quantile(2 * alpha, int(units[row])) * error[row]
+            if low > 0:
+                further.append(row)
         if not further:
-            return replace(first, better=better)
+            return replace(first_step, better=better)
         better[further] = True
 
 
 def best_alpha(unit_values: Floats, *, resamples: int = RESAMPLES) -> float:
-    """Return the one-sided level at which an entry is ruled out as the best if another one is ahead by so much.
+    """Return the one-sided level of the intervals that rule an entry out as the best.
 
-    `unit_values` ``(m, k)``: `contributions` of entries. It is the smallest of the levels that belong to each entry as
-    the best one, so that one number serves all, in tables as on pages.
+    An entry is ruled out if the interval of this level shows another one to be better. The level depends on which entry
+    is the best in truth. As this is not known, the smallest of the m levels is returned.
+
+    `unit_values` ``(m, k)``: `contributions` of entries.
     """
     measured = unit_values[~np.isnan(unit_values).all(axis=1)]
     m, k = measured.shape
@@ -142,24 +147,25 @@ def best_alpha(unit_values: Floats, *, resamples: int = RESAMPLES) -> float:
     bonferroni: float = alone / max(m - 1, 1)
     if m < 2 or m > MANY or k < FEWEST:
         return bonferroni
-    off = centred(measured)
-    if not off.any():
+    deviations = centred(measured)
+    if not deviations.any():
         return bonferroni
-    off = batched(off) if k > BATCHES else off
-    count, size = m * (m - 1) // 2, off.shape[1]
-    largest = np.concatenate([largest_ahead(draw) for draw in smoothed(off.T, count, resamples)])
-    reached = np.quantile(largest, LEVEL, axis=0)
-    return max(float(scipy.special.stdtr(size - 1, -reached.max())), bonferroni / 4)
+    if k > BATCHES:
+        deviations, k = batched(deviations), BATCHES
+    pairs = m * (m - 1) // 2
+    largest = np.concatenate([largest_ahead(draw) for draw in smoothed(deviations.T, pairs, resamples)])
+    t_by_best = np.quantile(largest, LEVEL, axis=0)  # for each entry, if it is the best one
+    return max(float(scipy.special.stdtr(k - 1, -t_by_best.max())), bonferroni / 4)
 
 
 def shown_alone(unit_values: Floats, value_range: float, nearest: npt.ArrayLike = 0.0) -> Mask:
     """Return where a mean is shown to be above zero by itself, at the two-sided level of 5 %: ``(m,)``.
 
     `unit_values` ``(m, k)``: what each unit adds to each mean, NaN where it lacks one; `value_range` as in
-    `Intervals`, `nearest` as in `imharness.statistics.differences.moments`. The lower end is the farther one of
-    Student's t and of the t corrected for skewness (see `imharness.statistics.means`), of which only what exceeds the
-    standard error of the skewness of normal numbers counts: with 12 units, the full correction costs a fifth of the
-    clear differences, and normal ones need none.
+    `Intervals`, `nearest` as in `imharness.statistics.differences.moments`. The lower end is the farther one of that of
+    Student's t and that of the t corrected for skewness (see `imharness.statistics.means`). Of the skewness only the
+    excess over its standard error in normal samples counts: with 12 units, the full correction costs a fifth of the
+    clear differences, and normal numbers need none.
     """
     value, error, units = moments(unit_values, nearest)
     significant = np.zeros(len(unit_values), dtype=bool)
@@ -176,7 +182,7 @@ def shown_alone(unit_values: Floats, value_range: float, nearest: npt.ArrayLike 
 
 @dataclass(frozen=True)
 class _Resampled:
-    """The t of entries in resamples ``(r, m)`` of k units; None instead where Bonferroni has to do."""
+    """The t of entries in resamples of k units, ``(r, m)``; None for no or too many entries, which use Bonferroni."""
 
     t: Floats | None
     k: int
@@ -186,16 +192,20 @@ class _Resampled:
         m, k = unit_values.shape
         if not m or m > MANY:
             return cls(None, k)
-        off = np.nan_to_num(unit_values - np.nanmean(unit_values, axis=1, keepdims=True))
-        off = batched(off) if k > BATCHES else off
-        draws = smoothed(off.T, m, resamples)
-        t = [draw.mean(axis=1) / draw.std(axis=1, ddof=1) * np.sqrt(draw.shape[1]) for draw in draws]
-        return cls(np.concatenate(t), off.shape[1])
+        deviations = np.nan_to_num(unit_values - np.nanmean(unit_values, axis=1, keepdims=True))
+        if k > BATCHES:
+            deviations, k = batched(deviations), BATCHES
+        draws = smoothed(deviations.T, m, resamples)
+        t = [draw.mean(axis=1) / draw.std(axis=1, ddof=1) * np.sqrt(k) for draw in draws]
+        return cls(np.concatenate(t), k)
 
-    def alpha(self, level: float, which: Sequence[int], sign: int = 1) -> float:
-        """Return the one-sided level of one end at which those of some entries hold at once, short of `level`."""
-        bonferroni = level / max(len(which), 1)
-        if self.t is None or not len(which):
+    def alpha(self, level: float, entries: Sequence[int], sign: int = 1) -> float:
+        """Return the one-sided level of one end with which any end of some entries fails in a share `level` of studies.
+
+        `sign`: 1 for lower ends, -1 for upper ends.
+        """
+        bonferroni = level / max(len(entries), 1)
+        if self.t is None or not len(entries):
             return bonferroni
-        reached = np.quantile((sign * self.t[:, list(which)]).max(axis=1), 1 - level)
-        return min(max(float(scipy.special.stdtr(self.k - 1, -reached)), bonferroni / 4), level)
+        largest_t = np.quantile((sign * self.t[:, list(entries)]).max(axis=1), 1 - level)
+        return min(max(float(scipy.special.stdtr(self.k - 1, -largest_t)), bonferroni / 4), level)

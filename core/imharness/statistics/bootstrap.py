@@ -24,11 +24,11 @@ from imharness.statistics.clusters import FEWEST, Codes, coded
 Floats = npt.NDArray[np.float64]
 RESAMPLES = 1000
 LEVEL = 0.95
-_KEPT = 2**23
-"""How many numbers of resamples are kept for the next call."""
-_HELD = 2**21
-"""How many numbers of resamples are in memory together, if they are not kept."""
-_CACHED = 2**15
+_REUSED = 2**23
+"""Resamples of at most so many numbers stay in memory for the next call."""
+_AT_ONCE = 2**21
+"""Of larger resamples, a batch of so many numbers is in memory at once."""
+_IN_CACHE = 2**15
 """How many numbers of resamples fit into a processor's cache."""
 ENOUGH = 1000
 """With more clusters than this, plain percentiles are as long as Student's interval, to two parts in a thousand."""
@@ -52,11 +52,11 @@ class Interval:
 def resampled(k: int, resamples: range = range(RESAMPLES), units: int = 0) -> Iterator[Codes]:
     """Yield which of k clusters each resample draws ``(r, k)``, in batches that fit into a processor's cache.
 
-    `units`: how many units the clusters have; those of the resamples of a batch fit into memory, see `_HELD`.
-    Draw i of resample r, both counted from 0, is ``hash(hash(r + 1) + i) * k / 2**32``, rounded down, in arithmetic of
-    32 bits. With k above 2**21 the page, which multiplies in 64-bit floats, may round another way.
+    `units`: how many units the clusters have together. Batches are so small that the units of all their resamples fit
+    into memory, too. Draw i of resample r, both counted from 0, is ``hash(hash(r + 1) + i) * k / 2**32``, rounded down,
+    in arithmetic of 32 bits. With k above 2**21 the page, which multiplies in 64-bit floats, may round another way.
     """
-    step, columns = max(min(_CACHED // k, _HELD // max(units, k)), 1), np.arange(k, dtype=np.uint32)
+    step, columns = max(min(_IN_CACHE // k, _AT_ONCE // max(units, k)), 1), np.arange(k, dtype=np.uint32)
     for start in range(resamples.start, resamples.stop, step):
         rows = np.arange(start + 1, min(start + step, resamples.stop) + 1, dtype=np.uint32)
         picks = np.multiply(_hash(_hash(rows)[:, None] + columns), np.uint64(k), dtype=np.uint64)
@@ -75,16 +75,17 @@ def _hash(x: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def drawn(k: int, resamples: int = RESAMPLES) -> Iterator[Floats]:
-    """Yield how often each resample draws each of k clusters ``(r, k)``, in batches; small ones are kept."""
-    if k * resamples <= _KEPT:
-        yield _kept_draws(k, resamples)
+    """Yield how often each resample draws each of k clusters ``(r, k)``, in batches; a small array is reused."""
+    if k * resamples <= _REUSED:
+        yield _reused_draws(k, resamples)
         return
-    step = max(_HELD // k, 1)
+    step = max(_AT_ONCE // k, 1)
     for start in range(0, resamples, step):
-        yield _drawn(k, range(start, min(start + step, resamples)))
+        yield _draw_counts(k, range(start, min(start + step, resamples)))
 
 
-def _drawn(k: int, resamples: range) -> Floats:
+def _draw_counts(k: int, resamples: range) -> Floats:
+    """Return how often each resample draws each of k clusters ``(len(resamples), k)``."""
     counts, start = np.empty((len(resamples), k)), 0
     for picks in resampled(k, resamples):
         counts[start : start + len(picks)] = _counts(picks, k)
@@ -93,8 +94,8 @@ def _drawn(k: int, resamples: range) -> Floats:
 
 
 @functools.lru_cache(maxsize=4)
-def _kept_draws(k: int, resamples: int) -> Floats:
-    counts = _drawn(k, range(resamples))
+def _reused_draws(k: int, resamples: int) -> Floats:
+    counts = _draw_counts(k, range(resamples))
     counts.setflags(write=False)
     return counts
 
@@ -127,14 +128,16 @@ def percentiles(estimates: Floats, clusters: int, level: float = LEVEL) -> tuple
 def percentiles_within(
     estimates: Floats, limits: tuple[float, float], clusters: int, level: float = LEVEL
 ) -> tuple[float, float]:
-    """Return `percentiles` of estimates ``(resamples,)``, of which NaN are not defined on their resample.
+    """Return `percentiles` of estimates ``(resamples,)``, some of which may be NaN: not defined on their resample.
 
-    These may be any number within the `limits`, and count as the lower one for the lower end and as the upper one for
-    the upper end: without them the interval would be too short. Both ends are NaN where one is infinite.
+    An undefined estimate could be any number within the `limits`. So it counts as the lower limit for the lower end and
+    as the upper limit for the upper end; without it the interval would be too short. Both ends are NaN if one of them
+    is infinite.
     """
     defined = np.isfinite(estimates)
     with np.errstate(invalid="ignore"):
-        low, high = (percentiles(np.where(defined, estimates, limits[i]), clusters, level)[i] for i in (0, 1))
+        low, _ = percentiles(np.where(defined, estimates, limits[0]), clusters, level)
+        _, high = percentiles(np.where(defined, estimates, limits[1]), clusters, level)
     return (float(low), float(high)) if np.isfinite([low, high]).all() else (np.nan, np.nan)
 
 
@@ -179,8 +182,8 @@ def mean_intervals(
         sums = x[whole] if codes is None else np.array([np.bincount(codes, row) for row in x[whole]])
         estimates = [(draw @ sums.T) / _units(draw, sizes)[:, None] for draw in drawn(k, resamples)]
         low, high = percentiles(np.concatenate(estimates).T, k)
-        for i, a, b in zip(whole, low, high, strict=True):
-            intervals[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1], n_clusters)
+        for i, lower_end, upper_end in zip(whole, low, high, strict=True):
+            intervals[i] = Interval(float(x[i].mean()), float(lower_end), float(upper_end), x.shape[1], n_clusters)
     for i in np.flatnonzero(finite.any(axis=1) & ~finite.all(axis=1)) if x.shape[1] else ():
         mask = finite[i]
         intervals[i] = mean_interval(x[i][mask], None if names is None else names[mask], resamples=resamples)
@@ -198,10 +201,11 @@ def interval(
 ) -> Interval:
     """Return any statistic with a percentile interval.
 
-    `statistic` maps resampled positions ``(r, m)`` to ``(r,)`` estimates; m is n unless `clusters`, the names of the
-    units' clusters ``(n,)``, differ in size. `limits`: the least and the largest number that the statistic can be, for
-    estimates that are NaN, not defined on their resample; see `percentiles_within`. Raises `NotTestable` when the
-    statistic is not defined on the data themselves.
+    `statistic`: takes the positions of the units that each resample drew ``(r, m)``, and returns ``(r,)`` estimates; m
+    is n, or another number if clusters differ in size. `clusters`: the name of each unit's cluster ``(n,)``. `limits`:
+    the least and the largest number that the statistic can be; they take the place of an estimate that is NaN, not
+    defined on its resample, see `percentiles_within`. Raises `NotTestable` when the statistic is not defined on the
+    data themselves.
     """
     if n == 0:
         raise NotTestable("no units to resample")
@@ -245,12 +249,20 @@ def _counts(picks: Codes, k: int) -> Codes:
 
 
 def _units_of(codes: Codes, picks: Codes) -> list[Codes]:
-    """Return the positions of all units of the drawn clusters: one array ``(r, m)`` for each total m."""
-    counts = _counts(picks, picks.shape[1])[:, codes]
+    """Return the positions of all units of the clusters that resamples draw.
+
+    Resamples differ in how many units m they have. There is one array ``(r, m)`` for each m, ascending.
+
+    Args:
+        codes: the cluster of each unit ``(n,)``.
+        picks: the clusters that each resample draws ``(resamples, k)``.
+    """
+    counts = _counts(picks, picks.shape[1])[:, codes]  # how often each resample draws each unit
     totals = counts.sum(axis=1)
-    repeated = []
+    positions = []
     for total in np.unique(totals):
-        mine = counts[totals == total]
-        places = np.broadcast_to(np.arange(len(codes)), mine.shape)
-        repeated.append(np.repeat(places.ravel(), mine.ravel()).reshape(len(mine), total))
-    return repeated
+        counts_of_total = counts[totals == total]
+        units = np.broadcast_to(np.arange(len(codes)), counts_of_total.shape)
+        repeated = np.repeat(units.ravel(), counts_of_total.ravel())
+        positions.append(repeated.reshape(len(counts_of_total), total))
+    return positions

@@ -82,7 +82,10 @@ def clusters_both(
     if clusters is None:
         return wilcoxon_both(differences, nearest)
     means = cluster_means(np.atleast_2d(np.asarray(differences)), clusters)
-    return wilcoxon_both(means, nearest) if means.shape[1] >= FEWEST else (np.full(len(means), np.nan),) * 2
+    if means.shape[1] < FEWEST:
+        undefined = np.full(len(means), np.nan)
+        return undefined, undefined
+    return wilcoxon_both(means, nearest)
 
 
 def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None, nearest: npt.ArrayLike = 0.0) -> Floats:
@@ -101,15 +104,17 @@ def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None, nearest: n
 
 
 def kinds(masks: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], Codes]:
-    """Return the different rows of ``(k, n)``, sorted, and which of them each row is ``(k,)``.
+    """Return the distinct rows of ``(k, n)``, sorted, and for each row the index of its equal among them, ``(k,)``.
 
-    This is what `numpy.unique` does with a field for each of the n columns, which is slower.
+    It equals ``numpy.unique(masks, axis=0, return_inverse=True)``, which is slower.
     """
     rows = [row.tobytes() for row in masks]
-    first = {row: i for i, row in reversed(list(enumerate(rows)))}
-    index = {row: i for i, row in enumerate(sorted(first))}
-    different = np.array([first[row] for row in index], dtype=np.int64)
-    return masks[different], np.array([index[row] for row in rows], dtype=np.int64)
+    first_position = dict[bytes, int]()
+    for position, row in enumerate(rows):
+        first_position.setdefault(row, position)
+    index = {row: i for i, row in enumerate(sorted(first_position))}
+    distinct = np.array([first_position[row] for row in index], dtype=np.int64)
+    return masks[distinct], np.array([index[row] for row in rows], dtype=np.int64)
 
 
 def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:

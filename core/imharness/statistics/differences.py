@@ -40,8 +40,8 @@ MOST = 1_000
 """If more units than this are needed, their number is not given."""
 SMOOTH, DEEPER = 0.75, 0.35
 """For c comparisons, a share of (SMOOTH + DEEPER log c) / k of a resample of k units is a normal draw."""
-_HELD = 2**20
-"""How many numbers of resamples are computed together."""
+_AT_ONCE = 2**20
+"""How many numbers of resamples are computed at once."""
 _SAME = 1e-9
 """Differences that vary by less than this share of their size are constant except for rounding."""
 
@@ -155,8 +155,8 @@ class Differences(Intervals):
 
 @lru_cache(maxsize=4096)
 def quantile(alpha: float, units: int) -> float:
-    """Return the t with ``units - 1`` degrees of freedom that cuts off half of a two-sided level."""
-    return abs(float(scipy.special.stdtrit(units - 1, alpha / 2)))  # what scipy.stats asks, as below
+    """Return the t that cuts off ``alpha / 2`` at the upper end of Student's distribution of ``units - 1``."""
+    return abs(float(scipy.special.stdtrit(units - 1, alpha / 2)))  # scipy.stats computes the same with it, slower
 
 
 def unseen(alpha: float, units: int) -> float:
@@ -180,32 +180,41 @@ def units_needed(effect: float, alpha: float, reached: Callable[[int], float] | 
 
 @lru_cache(maxsize=4096)
 def _student_needed(effect: float, alpha: float) -> int | None:
-    """Return it for Student's interval; sentences, marks and notes of a leaderboard all ask for the same numbers."""
+    """Return `units_needed` for Student's interval; cached, as a leaderboard asks for the same numbers many times."""
     return _needed(effect, lambda n: quantile(alpha, n))
 
 
 def _needed(effect: float, reached: Callable[[int], float]) -> int | None:
+    """Return `units_needed`: double the number until it is enough, then bisect."""
+
     def power(n: int) -> float:
         least, shift = reached(n), effect * np.sqrt(n)
-        probability = 1 - float(
-            scipy.special.nctdtr(n - 1, shift, least)
-        )  # what scipy.stats asks, at a seventh of the time
+        # scipy.stats computes the same with this function, in seven times the time.
+        probability = 1 - float(scipy.special.nctdtr(n - 1, shift, least))
         return float(scipy.stats.nct.sf(least, n - 1, shift)) if np.isnan(probability) else probability
 
-    low, high = FEWEST - 1, FEWEST
-    while power(high) < POWER:
-        if high > MOST:
+    too_few, enough = FEWEST - 1, FEWEST
+    while power(enough) < POWER:
+        if enough > MOST:
             return None
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
-    return high if high <= MOST else None
+        too_few, enough = enough, 2 * enough
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if power(middle) >= POWER:
+            enough = middle
+        else:
+            too_few = middle
+    return enough if enough <= MOST else None
 
 
 def alike_needed(share: float, alpha: float) -> int | None:
-    """Return for how many units that all have the same number `unseen` is below a share; None above `MOST`."""
-    count = max(FEWEST, int(np.log(alpha / 2) / np.log1p(-share)) + 1) if share < 1 else FEWEST
+    """Return the least number of units for which `unseen` is below a share, but at least `FEWEST`; None above `MOST`.
+
+    All these units have the same number.
+    """
+    count = FEWEST
+    if share < 1:
+        count = max(FEWEST, int(np.log(alpha / 2) / np.log1p(-share)) + 1)
     return count if count <= MOST else None
 
 
@@ -219,7 +228,8 @@ def contributions(gains: Floats, clusters: npt.ArrayLike | None = None, weights:
     codes, k = coded(np.arange(gains.shape[1]) if clusters is None else clusters)
     finite = ~np.isnan(gains)
     counted = finite * (1.0 if weights is None else np.asarray(weights, dtype=np.float64))
-    sums, sizes = (_by_cluster(block, codes, k) for block in (np.where(finite, gains, 0.0) * counted, counted))
+    sums = _by_cluster(np.where(finite, gains, 0.0) * counted, codes, k)
+    sizes = _by_cluster(counted, codes, k)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = sums.sum(axis=1, keepdims=True) / sizes.sum(axis=1, keepdims=True)
         size = sizes.sum(axis=1, keepdims=True) / (sizes > 0).sum(axis=1, keepdims=True)
@@ -227,6 +237,7 @@ def contributions(gains: Floats, clusters: npt.ArrayLike | None = None, weights:
 
 
 def _by_cluster(rows: Floats, codes: npt.NDArray[np.int64], k: int) -> Floats:
+    """Return the sum of each cluster for rows ``(m, n)``: ``(m, k)``."""
     if len(codes) == k:
         return rows
     return np.array([np.bincount(codes, row, k) for row in rows]).reshape(len(rows), k)
@@ -256,13 +267,14 @@ def differences(
     unit_values, size = contributions(x, clusters, weights), len(x)
     value, error = np.full((2, size, size), np.nan)
     units = np.zeros((size, size), dtype=np.int64)
-    gaps = against is not None or bool(np.isnan(x[~np.isnan(x).all(axis=1)]).any())
+    gaps = bool(np.isnan(x[~np.isnan(x).all(axis=1)]).any())
     for i in range(size):
-        rows = (
-            contributions(against(i) if against else x[i] - x, clusters, weights)
-            if gaps
-            else unit_values[i] - unit_values
-        )
+        if against is not None:
+            rows = contributions(against(i), clusters, weights)
+        elif gaps:
+            rows = contributions(x[i] - x, clusters, weights)
+        else:
+            rows = unit_values[i] - unit_values
         value[i], error[i], units[i] = moments(rows, 0.0 if nearest is None else np.maximum(nearest, nearest[i]))
     np.fill_diagonal(value, np.nan)
     np.fill_diagonal(units, 0)
@@ -288,13 +300,12 @@ def moments(unit_values: Floats, nearest: npt.ArrayLike = 0.0) -> tuple[Floats, 
 
 
 def _value_range(unit_values: Floats) -> float:
-    """Return the largest difference of two numbers of one unit, or the largest number of a single row."""
+    """Return the largest difference of two numbers of one unit, or the largest size of a number if no two differ."""
     measured = unit_values[:, ~np.isnan(unit_values).all(axis=0)]
     if not measured.size:
         return 0.0
-    return float((np.nanmax(measured, axis=0) - np.nanmin(measured, axis=0)).max()) or float(
-        np.nanmax(np.abs(measured))
-    )
+    largest_difference = float((np.nanmax(measured, axis=0) - np.nanmin(measured, axis=0)).max())
+    return largest_difference or float(np.nanmax(np.abs(measured)))
 
 
 def alpha_of(unit_values: Floats, *, resamples: int = RESAMPLES) -> float:
@@ -322,25 +333,33 @@ def alpha_of(unit_values: Floats, *, resamples: int = RESAMPLES) -> float:
 
 
 def centred(unit_values: Floats) -> Floats:
-    """Return parts minus the means of their rows, and minus what all entries share, which cancels in differences."""
+    """Return contributions ``(m, k)`` minus the mean of each row, then minus that of each column.
+
+    A column's mean is what all entries have in common on a unit; it cancels in their differences.
+    """
     off = np.nan_to_num(unit_values - np.nanmean(unit_values, axis=1, keepdims=True))
     return np.asarray(off - off.mean(axis=0))
 
 
 def batched(off: Floats) -> Floats:
-    """Return centred parts ``(m, k)`` summed into `BATCHES` batches, as if each were one unit."""
+    """Return centred contributions ``(m, k)`` summed into batches ``(m, BATCHES)``, scaled as if each were one unit."""
     batch = np.arange(off.shape[1]) % BATCHES
-    return np.array([np.bincount(batch, row, BATCHES) for row in off]) / np.sqrt(np.bincount(batch))
+    sums = np.array([np.bincount(batch, row, BATCHES) for row in off])
+    return sums / np.sqrt(np.bincount(batch))
 
 
 def smoothed(off: Floats, count: int, resamples: int) -> Iterator[Floats]:
-    """Yield smoothed resamples ``(r, k, m)`` of centred contributions ``(k, m)``, in batches."""
+    """Yield smoothed resamples ``(r, k, m)`` of centred contributions ``(k, m)``, in batches.
+
+    `count`: of how many comparisons; more of them are smoothed more.
+    """
     k, m = off.shape
     root = np.linalg.cholesky(_shrunk(off))
     h = min((SMOOTH + DEEPER * np.log(count)) / k, 1.0)
     scaled = off * np.sqrt((1 - h) * k / (k - 1))
-    step = max(1, _HELD // (m * (k + m)))
-    for picked, noise in _kept_draws(k, m, resamples) if step >= resamples else _draws(k, m, resamples, step):
+    step = max(1, _AT_ONCE // (m * (k + m)))
+    batches = _reused_draws(k, m, resamples) if step >= resamples else _draws(k, m, resamples, step)
+    for picked, noise in batches:
         yield scaled[picked] + np.sqrt(h) * noise @ root.T
 
 
@@ -353,23 +372,27 @@ def _draws(k: int, m: int, resamples: int, step: int) -> Iterator[tuple[npt.NDAr
 
 
 @lru_cache(maxsize=2)
-def _kept_draws(k: int, m: int, resamples: int) -> list[tuple[npt.NDArray[np.int64], Floats]]:
-    """Return them in one batch: many columns of a leaderboard have as many units and entries."""
+def _reused_draws(k: int, m: int, resamples: int) -> list[tuple[npt.NDArray[np.int64], Floats]]:
+    """Return `_draws` in one batch; cached, as many columns of a leaderboard have equally many units and entries."""
     return list(_draws(k, m, resamples, resamples))
 
 
 def _shrunk(off: Floats) -> Floats:
-    """Return the covariance ``(m, m)`` of centred ``(k, m)`` with correlations shrunk towards 0; positive definite."""
+    """Return the covariance ``(m, m)`` of centred ``(k, m)`` with correlations shrunk towards 0; positive definite.
+
+    They shrink by the share that is the sum of their variances over the sum of their squares, but at most 1 (Schäfer
+    and Strimmer, equation 10).
+    """
     k, m = off.shape
     covariance = off.T @ off / (k - 1)
     scale = np.sqrt(np.diag(covariance))
     z = off / np.where(scale > 0, scale, 1.0)
-    shared = z.T @ z / k
-    variance = k / (k - 1) ** 3 * ((z**2).T @ z**2 - k * shared**2)
-    apart = ~np.eye(m, dtype=bool)
-    total = ((shared[apart] * k / (k - 1)) ** 2).sum()
-    share = min(1.0, float(variance[apart].sum() / total)) if total > 0 else 1.0
-    covariance[apart] *= 1 - share
+    mean_product = z.T @ z / k
+    variance = k / (k - 1) ** 3 * ((z**2).T @ z**2 - k * mean_product**2)
+    off_diagonal = ~np.eye(m, dtype=bool)
+    sum_of_squares = ((mean_product[off_diagonal] * k / (k - 1)) ** 2).sum()  # of the correlations
+    share = min(1.0, float(variance[off_diagonal].sum() / sum_of_squares)) if sum_of_squares > 0 else 1.0
+    covariance[off_diagonal] *= 1 - share
     return np.asarray(covariance + 1e-9 * np.trace(covariance) / m * np.eye(m))
 
 
@@ -382,7 +405,10 @@ def _largest(draw: Floats) -> Floats:
 
 
 def largest_ahead(draw: Floats) -> Floats:
-    """Return, for each entry, the largest t of another one against it ``(r, m)``; the rest as in `_largest`."""
+    """Return, for each entry, the largest t of another one against it ``(r, m)``.
+
+    `draw`: resamples ``(r, k, m)``, which are centred in place.
+    """
     mean, spread = _pairs(draw)
     t = mean[:, :, None] - mean[:, None, :]
     t /= np.sqrt(spread)

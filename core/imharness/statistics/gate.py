@@ -43,12 +43,13 @@ class BalancedAccuracy(Estimate):
     """How often an attack is right, half of the rows being members, and whether that is shown to be little.
 
     Args:
-        caught: members that it calls members, of `members`; `spared`: non-members that it does not, of `nonmembers`.
-        doubts: why the rows can show no small number, each a sentence.
-        judges: whether the rows can show that an attack succeeds: attacks learnt from other rows, and labels seem
-            right. If not, the number cannot fail, and `doubts` say why it cannot pass, either.
-        reached: what other attacks, or this one with another threshold, reach on these rows for certain, and a
-            sentence that says so.
+        caught: how many of the `members` it calls members.
+        spared: how many of the `nonmembers` it does not call members.
+        doubts: sentences, each a reason why the number cannot pass, however small it is.
+        judges: whether the number can fail. It cannot if the attack may have learnt from these rows, or if the labels
+            seem wrong; `doubts` then say why it cannot pass, either.
+        reached: a balanced accuracy that other attacks, or this one with another threshold, certainly have on these
+            rows, and a sentence that says so. The number passes no limit below it.
     """
 
     caught: float = field(repr=False)
@@ -74,17 +75,20 @@ class BalancedAccuracy(Estimate):
         return cls((caught / members + spared / nonmembers) / 2, low, high, caught, members, spared, nonmembers)
 
     def against(self, limit: float) -> Verdict:
-        """Return whether the number is at most a limit: it passes, or fails, with its whole interval.
+        """Return whether the number is shown to be at most a limit.
 
-        A number passes only if nothing speaks against it, see `why_not`.
+        It passes if its whole interval is, and if `why_not` has no reason against it. It fails if its whole interval is
+        above the limit, and if the rows can show that.
         """
         if self.low > limit and self.high >= CHANCE and self.judges:
             return "fails"
-        return "passes" if self.high <= limit and not self.why_not(limit) else "not shown"
+        if self.high <= limit and not self.why_not(limit):
+            return "passes"
+        return "not shown"
 
     @property
     def concerns(self) -> list[str]:
-        """Why the number is shown to be at most no limit at all, in sentences."""
+        """Reasons why the number cannot pass any limit, each a sentence."""
         reasons = list(self.doubts)
         if min(self.members, self.nonmembers) < self.fewest:
             reasons.append(
@@ -99,7 +103,7 @@ class BalancedAccuracy(Estimate):
         return reasons
 
     def why_not(self, limit: float) -> list[str]:
-        """Return in sentences why the number is not shown to be at most a limit, although it may be."""
+        """Return reasons why the number cannot pass a limit, each a sentence; [] if it can."""
         reasons = self.concerns
         if self.reached[0] > limit:
             reasons.append(self.reached[1])
@@ -126,15 +130,18 @@ class BalancedAccuracy(Estimate):
             accuracy = BalancedAccuracy.of(shares[0] * rows, rows, shares[1] * rows, rows)
             return accuracy.low > limit or max(accuracy.high, coin_of(rows, rows).high) <= limit
 
-        low, high = 0, self.fewest
-        while not decides(high):
-            if high >= MOST_A_SIDE:
+        too_few, enough = 0, self.fewest
+        while not decides(enough):
+            if enough >= MOST_A_SIDE:
                 return None
-            low, high = high, 2 * high
-        while high - low > max(1, high // 100):
-            middle = (low + high) // 2
-            low, high = (low, middle) if decides(middle) else (middle, high)
-        return 2 * high
+            too_few, enough = enough, 2 * enough
+        while enough - too_few > max(1, enough // 100):
+            middle = (too_few + enough) // 2
+            if decides(middle):
+                enough = middle
+            else:
+                too_few = middle
+        return 2 * enough
 
 
 def coin_of(members: int, nonmembers: int) -> BalancedAccuracy:
@@ -143,15 +150,21 @@ def coin_of(members: int, nonmembers: int) -> BalancedAccuracy:
 
 
 def _quantile_of_sum(shapes: Sequence[tuple[float, float]], share: float) -> float:
-    """Return a quantile of the sum of independent beta variables, two at most; with a shape of 0 one is 0 or 1."""
-    fixed = float(sum(b <= 0 for _, b in shapes))
-    free = sorted(((a, b) for a, b in shapes if a > 0 and b > 0), key=lambda shape: sum(shape))
-    if len(free) < 2:
-        return fixed + sum(float(scipy.special.betaincinv(a, b, share)) for a, b in free)
-    wide, narrow = free
-    places = scipy.special.betaincinv(*narrow, SHARES)
+    """Return a quantile of the sum of independent beta variables, two at most.
+
+    Args:
+        shapes: a and b of each variable. It is 0 if a is 0, and 1 if b is 0.
+        share: the probability that the sum is at most the quantile.
+    """
+    ones = float(sum(b <= 0 for _, b in shapes))
+    random = sorted(((a, b) for a, b in shapes if a > 0 and b > 0), key=lambda shape: sum(shape))
+    if len(random) < 2:
+        return ones + sum(float(scipy.special.betaincinv(a, b, share)) for a, b in random)
+    wide, narrow = random
+    points = scipy.special.betaincinv(*narrow, SHARES)  # of the narrow variable, over which the integral runs
 
     def surplus(total: float) -> float:
-        return float(WEIGHTS @ scipy.special.betainc(*wide, np.clip(total - places, 0, 1))) - share
+        """Return the probability that the sum is at most `total`, minus `share`."""
+        return float(WEIGHTS @ scipy.special.betainc(*wide, np.clip(total - points, 0, 1))) - share
 
     return float(scipy.optimize.brentq(surplus, 0, 2, xtol=1e-12))

@@ -1,4 +1,4 @@
-"""Means against zero, several of them at once: what is kept, what is lost once an attack knows it, what is broken.
+"""Means against zero, several of them at once, such as the accuracy that a defense keeps and the one it loses.
 
 Each mean is over independent units; the intervals of `count` of them hold at once with 95 %, by Bonferroni: that needs
 no assumption on how they depend on each other, and any reader can repeat it. Each end is the farther one of two: that
@@ -32,8 +32,8 @@ _STRAIGHT = 1e-9
 class Means(Intervals):
     """Means with intervals whose ends ``(means,)`` are not equally far from them; NaN where there is none.
 
-    `needs`: mean -> a function that returns how many units separate it from 0, where that is not what `Intervals` says:
-    where units have few values, and where they are skewed.
+    `needs`: index of a mean -> a function that returns how many units separate it from 0. It takes the place of the
+    rule of `Intervals` for means of units that have few values, and for skewed ones.
     """
 
     ends: tuple[Floats, Floats]
@@ -62,11 +62,14 @@ def alpha_for(count: int) -> float:
 def means(
     samples: Sequence[npt.ArrayLike], count: int, values: Sequence[npt.ArrayLike] = (), fewest: int = FEWEST
 ) -> Means:
-    """Return the mean of each part ``(k,)``, one number for each independent unit, with intervals: ``(parts,)``.
+    """Return the mean of each sample with its interval.
 
-    `count`: how many intervals hold at once with 95 %. `values`: for each part all numbers that a unit can have, where
-    these are few and known, else nothing. `fewest`: with fewer units there is no interval. A part without numbers has
-    NaN, above nothing and below nothing.
+    Args:
+        samples: each ``(k,)``, one number for each independent unit, NaN where a unit has none; k may differ. A sample
+            without numbers has the mean NaN.
+        count: how many intervals hold at once with 95 %.
+        values: for each sample all numbers that a unit can have, if these are few and known, else nothing.
+        fewest: with fewer units there is no interval.
     """
     rows = [np.asarray(array, dtype=np.float64) for array in samples]
     finite_rows = [row[~np.isnan(row)] for row in rows]
@@ -96,7 +99,7 @@ def means(
 def skewed_ends(sample: Floats, bound: float, *, sure: bool = False) -> tuple[float, float]:
     """Return the ends of Hall's interval of the mean of ``(k,)``, where his transformed t is `bound` and minus `bound`.
 
-    `sure`: take from the skewness the standard error that it has in normal samples, and at most all of it.
+    `sure`: bring the skewness nearer to 0, by at most the standard error that it has in normal samples.
     """
     k, mean, (spread, skew) = len(sample), sample.mean(), _shape(sample)
     if sure:
@@ -141,9 +144,12 @@ def jackknife(statistic: Callable[[npt.NDArray[np.bool_]], Floats], clusters: np
     """Return what each cluster adds to a statistic other than a mean, such as a correlation: ``(*, k)``.
 
     These are pseudo-values (Tukey 1958; Efron and Stein, "The jackknife estimate of variance", Annals of Statistics
-    1981) around the statistic of all units, which is their mean: their spread is that of the statistic. More clusters
-    than `BATCHES` are left out in so many groups. `clusters`: the name of each unit's cluster ``(n,)``. `statistic`:
-    takes a mask of units ``(n,)``, returns any shape.
+    1981). Their mean is the statistic of all units, and their spread gives its standard error, as with the numbers of a
+    mean. More than `BATCHES` clusters are joined into that many groups.
+
+    Args:
+        statistic: takes a mask of units ``(n,)``, and returns an array of any shape ``(*)``.
+        clusters: the name of each unit's cluster ``(n,)``.
     """
     codes, k = coded(np.asarray(clusters))
     if k > BATCHES:

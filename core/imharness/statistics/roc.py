@@ -27,11 +27,12 @@ def auc(scores: npt.ArrayLike, member: npt.ArrayLike) -> float:
 
 
 def accusable(non_members: int, fpr: float) -> int:
-    """Return how many of n non-members may lie above a threshold, so that one more is accused with at most `fpr`.
+    """Return how many of n `non_members` may lie above a threshold whose false-positive rate is at most `fpr`.
 
-    It is the largest a with ``(a + 1) / (n + 1) <= fpr``, as in conformal prediction (Vovk, Gammerman & Shafer,
-    "Algorithmic Learning in a Random World", 2005): with ``n fpr`` the threshold is chosen on the rows on which its
-    rate is counted, and 150 rows give 1.3 % for 1 %. Negative where even the highest non-member is too low.
+    The rate is that of a further non-member. So the number is the largest a with ``(a + 1) / (n + 1) <= fpr``, as in
+    conformal prediction (Vovk, Gammerman & Shafer, "Algorithmic Learning in a Random World", 2005). With ``n fpr`` of
+    them above the threshold, the rate would be higher, such as 1.3 % for 1 % with 150 rows, because the threshold is
+    chosen on the rows on which the rate is counted. Negative if there are too few non-members for any threshold.
     """
     return int(np.floor(fpr * (non_members + 1) + 1e-9)) - 1
 

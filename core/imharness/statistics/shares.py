@@ -20,7 +20,7 @@ from imharness.statistics.differences import MOST, POWER
 
 Floats = npt.NDArray[np.float64]
 _NEAR = 1e-12
-"""How near an end comes to the true one, and a multiplier, as a share of the range in which it is looked for."""
+"""The tolerance of the searches for an end and for a multiplier, as a share of the range that is searched."""
 
 
 def score_interval(numbers: Floats, values: Floats, alpha: float) -> tuple[float, float]:
@@ -48,10 +48,10 @@ def score_interval(numbers: Floats, values: Floats, alpha: float) -> tuple[float
 
 
 def score_needed(numbers: Floats, values: Floats, alpha: float) -> int | None:
-    """Return how many units' score interval shows on which side of 0 a mean is, in four of five studies.
+    """Return with how many units the score interval shows on which side of 0 a mean is, in four of five studies.
 
-    By the normal distribution, with the spread that the numbers have and the one that they would have around 0.
-    Arguments as in `score_interval`. None for a mean of 0 and above `MOST` units.
+    The number follows from normal distributions: one with the spread of the numbers, and one with the spread that they
+    would have if their mean were 0. Arguments as in `score_interval`. None for a mean of 0 and above `MOST` units.
     """
     support, counts = _counted(numbers, values)
     size, spread = abs(float(numbers.mean())), float(numbers.std())
@@ -73,29 +73,35 @@ def _counted(numbers: Floats, values: Floats) -> tuple[Floats, npt.NDArray[np.in
 
 
 def likely(counts: npt.NDArray[np.int64], off: Floats) -> Floats:
-    """Return the shares of values that make these counts ``(v,)`` likeliest, of all whose mean of `off` is 0.
+    """Return the shares of values ``(v,)`` under which these counts are most likely, of all shares with a given mean.
 
-    `off`: how far each value lies from the mean that is asked about ``(v,)``, ascending; neither all above 0 nor all
-    below. With a Lagrange multiplier m the shares are counts / (total + m off), and m is the root of their mean of
-    `off` (Owen, "Empirical likelihood ratio confidence intervals for a single functional", Biometrika 1988).
+    Args:
+        counts: how often each value was seen ``(v,)``.
+        off: each value minus the given mean ``(v,)``, ascending; neither all above 0 nor all below. So the mean of
+            `off` is 0 under the shares.
+
+    The shares are counts / (total + m off). The Lagrange multiplier m is the one with which the mean of `off` is 0
+    (Owen, "Empirical likelihood ratio confidence intervals for a single functional", Biometrika 1988).
     """
-    if off[0] >= 0 or off[-1] <= 0:  # only the value at 0 has a mean of 0
+    if off[0] >= 0 or off[-1] <= 0:  # the given mean is the smallest or the largest value, which then has the share 1
         return np.asarray((off == 0) / (off == 0).sum())
     total, seen = int(counts.sum()), counts > 0
-    low, high = -total / off[-1], -total / off[0]  # between them no share is negative
+    low, high = -total / off[-1], -total / off[0]  # with multipliers between them, no share is negative
     pairs = [(float(count * value), float(value)) for count, value in zip(counts[seen], off[seen], strict=True)]
 
-    def mean(multiplier: float) -> float:  # of so few values, a loop is faster than arrays
+    def mean(multiplier: float) -> float:
+        """Return the mean of `off`; with so few values, a loop is faster than arrays."""
         return sum(weighted / (total + multiplier * value) for weighted, value in pairs)
 
     step = _NEAR * (high - low)
-    ends = low + step, high - step
-    if mean(ends[0]) > 0 > mean(ends[1]):
-        multiplier = scipy.optimize.brentq(mean, *ends, xtol=step)
+    lowest, highest = low + step, high - step
+    if mean(lowest) > 0 > mean(highest):
+        multiplier = scipy.optimize.brentq(mean, lowest, highest, xtol=step)
         return np.asarray(counts / (total + multiplier * off))
-    # No root: the largest or the smallest value was not seen, and has what the others leave at the end of the range.
-    index, multiplier = (-1, low) if mean(ends[0]) <= 0 else (0, high)
+    # No root, as the largest or the smallest value was never seen. The multiplier is then an end of the range, and the
+    # share of that value is what the others leave.
+    unseen, multiplier = (-1, low) if mean(lowest) <= 0 else (0, high)
     shares = np.where(seen, counts / np.where(seen, total + multiplier * off, 1.0), 0.0)
-    shares[index] = 0.0
-    shares[index] = 1 - shares.sum()
+    shares[unseen] = 0.0
+    shares[unseen] = 1 - shares.sum()
     return np.asarray(shares)

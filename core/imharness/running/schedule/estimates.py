@@ -20,11 +20,14 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 
 FOLDER = "times"
 RATE_S = 120.0
-"""Seconds: the rate of a run is that of the last ones."""
+"""The rate of a run is that of its last so many seconds."""
 
 
 class Group(NamedTuple):
-    """Tasks of a step on `limit` images (None: all), or only those with a component of the label `component`."""
+    """Names similar tasks: those of a step on `limit` images (None: all), with a component of a label unless it is "".
+
+    `component` is that label.
+    """
 
     track: str
     step: str
@@ -73,9 +76,14 @@ def groups_of(spec: TaskSpec) -> list[Group]:
 
 @dataclass
 class Times:
-    """What tasks take on one device: the mean of a group in this run or, before it has finished any, in `earlier` ones.
+    """How long tasks take on one device: the mean of a group in this run, or in earlier runs until this one has any.
 
-    Tasks on another number of images are of other groups. `others` are tracks that are computed on another device.
+    Tasks on another number of images are of other groups.
+
+    Args:
+        device: the name of the device that computes most tracks.
+        earlier: group -> what its tasks took in earlier runs.
+        others: track -> the name of another device, for each track that is computed on one.
     """
 
     device: str
@@ -115,7 +123,7 @@ class Times:
         return Cost(sum(mean.seconds for mean in means) / len(means), sum(mean.bytes for mean in means) / len(means))
 
     def keep(self, store: Store) -> None:
-        """Add what this run has shown, if anything, to what a store remembers."""
+        """Add the times of this run to those in a store."""
         for device in {self.device_of(group.track) for group in self._run}:
             totals = _remembered(store, device)
             for group, total in self._run.items():
@@ -126,28 +134,33 @@ class Times:
 
 
 def learnt_times(store: Store, device: str, others: Mapping[str, str] | None = None) -> Times:
-    """Return what a store remembers of a device, and of `others` for their tracks."""
+    """Return the times that a store has of a device, and of other devices for their tracks.
+
+    `others`: track -> device, for each track that is computed on another device.
+    """
     times = Times(device, others=others or {})
-    earlier = {
-        group: total
-        for one in {device, *times.others.values()}
-        for group, total in _remembered(store, one).items()
-        if times.device_of(group.track) == one
-    }
+    earlier = dict[Group, Total]()
+    for name in {device, *times.others.values()}:
+        for group, total in _remembered(store, name).items():
+            if times.device_of(group.track) == name:
+                earlier[group] = total
     return replace(times, earlier=earlier)
 
 
 def _remembered(store: Store, device: str) -> dict[Group, Total]:
-    """Return what a store remembers of one device, whatever was computed there."""
+    """Return group -> what its tasks took on one device, for all tracks, from the file in a store."""
     files = (document for document in store.documents(FOLDER, TimesFile) if isinstance(document, TimesFile))
     return next((dict(file.totals) for file in files if file.device == device), {})
 
 
 class Left(NamedTuple):
-    """What tasks cost: seconds of one worker, and bytes in the store.
+    """What tasks that are left to do are expected to cost.
 
-    `unknown`: how many of the `tasks` are of steps of which no task has finished. The seconds are without these, a
-    lower bound if there are any; of the bytes, these count as the mean of the others.
+    Args:
+        tasks: how many they are.
+        unknown: how many of these are of a step of which no task has finished.
+        seconds: of one worker, without the unknown ones; a lower bound if there are any.
+        bytes: in the store; each unknown one counts as the mean of the others.
     """
 
     tasks: int
@@ -183,23 +196,24 @@ class Estimate:
         self._recent = deque[float]()
 
     def expect(self, tasks: Iterable[Task]) -> None:
-        """Take in the tasks that are to run."""
+        """Add tasks that are to run."""
         self._waiting.update(step_of(task.spec) for task in tasks)
 
     def busy(self, workers: int, device: str = "") -> None:
-        """Take in how many tasks run at once on a device, by default on that of most tracks."""
+        """Note how many tasks run at once on a device, by default on that of most tracks."""
         device = device or self._times.device
         self._workers[device] = max(self._workers[device], workers)
 
     def ended(self, spec: TaskSpec) -> None:
-        """Take in that a task ended."""
+        """Note that a task ended."""
         self._waiting[step_of(spec)] -= 1
         self._recent.append(time.monotonic())
 
     def remaining(self, running: Iterable[Running] = ()) -> tuple[float, bool] | None:
-        """Return the seconds that are left, and whether they are a lower bound; None while no step is known.
+        """Return the seconds that are left, and whether they are a lower bound; None while no task can be estimated.
 
-        Of a step of which no task has finished, those count that run and say which share is computed.
+        A step is known if one of its tasks has finished. A running task of an unknown step can still be estimated if it
+        says which share of it is computed; the other tasks of unknown steps count as zero seconds.
         """
         waiting, seconds = self._waiting.copy(), defaultdict[str, float](float)
         means = {step: mean.seconds for step in waiting if (mean := self._times.mean(step))}
@@ -218,7 +232,7 @@ class Estimate:
         for step, number in waiting.items():
             seconds[self._times.device_of(step.track)] += number * means.get(step, 0.0)
         by_device = (total / max(self._workers[device], 1) for device, total in seconds.items())
-        return max(by_device, default=0.0), unknown > 0
+        return max(by_device, default=0.0), unknown > 0  # the slowest device decides
 
     def rate(self) -> float | None:
         """Return how many tasks ended per minute in the last `RATE_S`, or None if fewer than two did."""
