@@ -127,12 +127,13 @@ class Ledger:
         return self._read(self._backend.lines(self._name))
 
     def _read(self, texts: Sequence[bytes]) -> list[Line]:
-        """Return what lines say.
+        """Return the lines; raises `DamagedError` unless each follows from the one before it.
 
-        Where no file can be locked, two who write at the same time give their lines one number; both stay.
+        A line follows if it has the next number and the seal of a line with the number before. Where no file can be
+        locked, two processes that write at the same time give their lines the same number; both lines stay.
         """
         ledger_lines: list[Line] = []
-        seals: dict[int, set[str]] = {0: {""}}
+        seals: dict[int, set[str]] = {0: {""}}  # number -> the seals of the lines with this number
         where = f"{self._backend.address}/{self._name}"
         for number, text in enumerate(texts, start=1):
             try:
@@ -141,7 +142,8 @@ class Ledger:
                 raise DamagedError(f"{where}: line {number} is damaged; restore the file") from None
             last = ledger_lines[-1].number if ledger_lines else 0
             follows = line.number in (max(last, 1), last + 1) and line.previous in seals[line.number - 1]
-            if not follows or line.seal != line.expected_seal() or line.seal in seals.get(line.number, ()):
+            repeated = line.seal in seals.get(line.number, ())
+            if not follows or repeated or line.seal != line.expected_seal():
                 raise DamagedError(
                     f"{where}: line {number} does not follow from the one before it: the file was changed"
                 )
@@ -162,7 +164,7 @@ class Ledger:
         manifest: Mapping[str, Any] | None = None,
         lock: tuple[str, ...] = (),
     ) -> Line:
-        """Add a line, and return it when it is kept; several processes may do so at once.
+        """Add a line, and return it when it is stored; several processes may do so at once.
 
         Raises `UsageError` where the season of the store is closed.
         """

@@ -92,26 +92,27 @@ def _drawn(registry: Registry, profile: Profile, device: torch.device, *, compar
         if not isinstance(dataset, ImageDataset):
             continue
         data = hidden(dataset.build(device), profile.secret)
-        places = dict(_taken(data, compared))
-        if not places:
+        references = dict(_with_references(data, compared))
+        if not references:
             continue
-        shape = data.shapes[dice.choice(list(places))]
-        alike = [p for p in places if data.shapes[p] == shape]
-        chosen = dice.sample(alike, min(IMAGES, len(alike)))
-        reference = data.load([places[p] for p in chosen]).to(device) if compared else None
+        shape = data.shapes[dice.choice(list(references))]
+        of_this_shape = [position for position in references if data.shapes[position] == shape]
+        chosen = dice.sample(of_this_shape, min(IMAGES, len(of_this_shape)))
+        reference = data.load([references[position] for position in chosen]).to(device) if compared else None
         return TrialImages(data.load(chosen).to(device), reference, FEWEST + secrets.randbelow(IMAGES - FEWEST + 1))
     return None
 
 
-def _taken(data: ImageSet, compared: bool) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the images that a metric takes, each with that of its reference, or its own.
+def _with_references(data: ImageSet, compared: bool) -> Iterator[tuple[int, int]]:
+    """Yield the positions of the images on which a metric can be tried, each with the position of its reference.
 
-    A data set may name references that are no images of it, as the photographs that ship do: such images are left out.
+    Without a reference, for a metric that is not `compared`, that is the image's own. An image is left out if its
+    reference is itself, or is not in the data set, as with the photographs that ship.
     """
     if not compared:
-        yield from ((p, p) for p in range(len(data)))
+        yield from ((position, position) for position in range(len(data)))
     elif "reference" in data.columns:
-        origin = {name: p for p, name in enumerate(data.names)}
-        for p, name in enumerate(data.columns["reference"]):
-            if str(name) != data.names[p] and str(name) in origin:
-                yield p, origin[str(name)]
+        position_of = {name: position for position, name in enumerate(data.names)}
+        for position, reference in enumerate(data.columns["reference"]):
+            if str(reference) != data.names[position] and str(reference) in position_of:
+                yield position, position_of[str(reference)]

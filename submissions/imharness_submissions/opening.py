@@ -63,16 +63,17 @@ def data_packages() -> Iterable[Path]:
 
 
 def open_submission(
-    folder: Path, submission: Submission, *, trusted: bool = False, secret: str = "", hides: str = ""
+    folder: Path, submission: Submission, *, trusted: bool = False, secret: str = "", stream_secret: str = ""
 ) -> RunningSubmission:
     """Unpack and start a submission's package, and find its entries.
 
     Raises `UsageError` when the package lacks an entry or the manifest contradicts it. `trusted` runs the package
-    without a sandbox. `secret`, `hides`: as for `Guest`.
+    without a sandbox. `secret`, `stream_secret`: as for `Guest`.
     """
     check_reserved(submission)
     environment = environment_of(folder, submission.package, trusted=trusted)
-    guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted), secret, hides)
+    spec = spec_for(submission.package.name, environment, submission.hardware, trusted=trusted)
+    guest = Guest(spec, secret, stream_secret)
     try:
         facts = {"environment": tree_digest(environment), "author": ", ".join(submission.authors)}
         description = offer_of(guest).model_copy(update=facts)

@@ -1,7 +1,8 @@
 """Who may use an owner in ids: the name before the slash.
 
-It belongs to the contact that has submissions under it now. Whose package comes from the account of that name on a
-forge has shown to be the owner; a person then withdraws what stands in the way.
+An owner belongs to the contact that has submissions under it now. If another contact hands in a package from the
+account of that name on a forge, such as GitHub, that is a proof: a person looks at both, and withdraws what is not
+theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from imharness_submissions.manifest import Submission
 MOST_OF_A_CONTACT = 16
 """The most entries of one contact: each further one makes the intervals of all pairs longer."""
 _ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"), ("3", "e"), ("4", "a"))
+"""Signs, and the letter that they look like."""
 
 
 def check_reserved(submission: Submission) -> None:
@@ -32,7 +34,7 @@ def check_reserved(submission: Submission) -> None:
 def check_registered(submission: Submission, ids: Iterable[str]) -> None:
     """Raise `UsageError` when a package registers components under another owner than that of its entries.
 
-    They would stand in the place of those of the owner.
+    Such components would take the place of that owner's.
     """
     foreign = [owner for owner in _owners(ids) if owner != submission.owner]
     if foreign:
@@ -43,29 +45,27 @@ def look_alikes(submission: Submission, ledger: Ledger, name: str = "") -> Itera
     """Yield a line for each owner of a submission by somebody else that this submission's owner looks like.
 
     Raises `UsageError` for an owner, or for the `name` of a submission, that belongs to another contact, and for more
-    entries of one contact than a leaderboard takes. What was withdrawn holds no name.
+    entries of one contact than a leaderboard takes. The names of withdrawn submissions are free again.
     """
     contact, owner = _plain_contact(submission.contact), submission.owner
-    earlier = [
-        (line.name, _plain_contact(str(line.manifest.get("contact", ""))), line.manifest)
-        for line in ledger.active()
-        if line.manifest is not None
-    ]
-    entries = len(submission.entries)
-    entries += sum(len(facts["entries"]) for other, theirs, facts in earlier if theirs == contact and other != name)
+    own, others = list[tuple[str, Mapping[str, Any]]](), list[tuple[str, Mapping[str, Any]]]()
+    for line in ledger.active():
+        if line.manifest is not None:
+            is_own = _plain_contact(str(line.manifest.get("contact", ""))) == contact
+            (own if is_own else others).append((line.name, line.manifest))
+    entries = len(submission.entries) + sum(len(facts["entries"]) for other, facts in own if other != name)
     if entries > MOST_OF_A_CONTACT:
         raise UsageError(
             f"{submission.contact} would have {entries} entries, and a leaderboard takes {MOST_OF_A_CONTACT} of one "
             "contact; withdraw some."
         )
-    others = [(other, facts) for other, theirs, facts in earlier if theirs != contact]
     for other, facts in others:
         if other == name:
             raise UsageError(f"there is a submission {name} with another contact; give yours another name")
         if owner in _owners_of(facts):
             line = f"the owner {owner!r} of ids belongs to the submission {other}, with another contact"
             raise UsageError(line + _proof(submission))
-    if any(theirs == contact and owner in _owners_of(facts) for _, theirs, facts in earlier):
+    if any(owner in _owners_of(facts) for _, facts in own):
         return
     for other, facts in others:
         for alike in _owners_of(facts):
@@ -74,7 +74,7 @@ def look_alikes(submission: Submission, ledger: Ledger, name: str = "") -> Itera
 
 
 def _proof(submission: Submission) -> str:
-    """Say what the address of a package shows of its owner, and what a person may do; empty where it shows nothing."""
+    """Say that a package comes from the account of its owner, and what a person may do; empty if it does not."""
     package = submission.package
     if package.account != submission.owner:
         return ""
@@ -98,12 +98,12 @@ def _owners(ids: Iterable[str]) -> list[str]:
 
 
 def _reads_like(one: str, other: str) -> bool:
-    """Say whether two names look alike, or differ by a slip of the pen."""
+    """Say whether two names look alike, or differ by a single typing error."""
     return _nearly(_plain(one), _plain(other)) or _nearly(_skeleton(one), _skeleton(other))
 
 
 def _nearly(one: str, other: str) -> bool:
-    """Say whether two names are nearly equal: at most one sign of each has to be left out."""
+    """Say whether two names are equal after at most one sign of each is left out."""
     return not {one, *_shorter(one)}.isdisjoint({other, *_shorter(other)})
 
 

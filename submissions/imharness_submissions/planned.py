@@ -12,29 +12,36 @@ from imharness.results.identity import ComponentRef
 
 
 def _compared(graph: Graph, id: str, is_control: Callable[[ComponentRef], bool]) -> set[str]:
-    """Return the tasks of one component, and those of the same others with no other of its kind but controls."""
-    wanted = {key for key, task in graph.tasks.items() if any(r.id == id for r in task.spec.components.values())}
+    """Return the keys of the tasks of one component, and of those that it is compared with.
+
+    It is compared with each task in which a control, or nothing, has its role, and in which all other components also
+    take part in some task of the component.
+    """
+    wanted = {key for key, task in graph.tasks.items() if any(ref.id == id for ref in task.spec.components.values())}
     if not wanted:
         return wanted
     references = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
-    used, kinds = {(r.kind, r.label) for r in references}, {r.kind for r in references if r.id == id}
+    used = {(ref.kind, ref.label) for ref in references}
+    kinds = {ref.kind for ref in references if ref.id == id}
     for key, task in graph.tasks.items():
-        others = [ref for ref in task.spec.named().values() if ref.kind not in kinds]
-        alike = [ref for ref in task.spec.named().values() if ref.kind in kinds]
-        if all(map(is_control, alike)) and {(r.kind, r.label) for r in others} <= used:
+        of_its_kind = [ref for ref in task.spec.named().values() if ref.kind in kinds]
+        others = {(ref.kind, ref.label) for ref in task.spec.named().values() if ref.kind not in kinds}
+        if all(map(is_control, of_its_kind)) and others <= used:
             wanted.add(key)
     return wanted
 
 
 def only_with(graph: Graph, ids: Collection[str], is_control: Callable[[ComponentRef], bool] | None) -> Graph:
-    """Return the tasks in which one of these components takes part, and all that tables of them need.
+    """Return a graph with the tasks in which one of these components takes part, and with all that their tables need.
 
-    That is what they depend on, and with `is_control`, for each component the tasks of the same other components in
-    which nothing of its kind takes part but controls: the clean scores and undefended attacks that a defense is
-    compared with, and what it has to be better than.
+    The tables need the tasks that these depend on. With `is_control`, they also need those that `_compared` returns for
+    each component: for a defense the clean scores, the undefended attacks, and the same attacks on controls, which it
+    has to be better than.
     """
-    task_keys = {k for k, t in graph.tasks.items() if any(ref.id in ids for ref in t.spec.components.values())}
-    wanted = task_keys if is_control is None else task_keys.union(*(_compared(graph, id, is_control) for id in ids))
+    wanted = {key for key, task in graph.tasks.items() if any(ref.id in ids for ref in task.spec.components.values())}
+    if is_control is not None:
+        for id in ids:
+            wanted |= _compared(graph, id, is_control)
     waiting = list(wanted)
     while waiting:
         needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
@@ -45,15 +52,19 @@ def only_with(graph: Graph, ids: Collection[str], is_control: Callable[[Componen
 
 
 def concerns(track: Track, component: Component, tracks: Sequence[Track]) -> bool:
-    """Say whether a component is planned in a track: not where others of its kind stand and another track has its own.
+    """Say whether a component is planned in a track.
 
-    So a distance of a stranger is not attacked behind every defense of no-reference metrics, where it decides nothing.
+    A track may be about some classes of a kind only (`Track.own_objects`). A component of that kind but of another
+    class is left out if it is of a class that another one of the `tracks` is about. So a submitted distance is not
+    attacked behind every defense of no-reference metrics, where it decides nothing.
     """
 
-    def has(other: Track) -> bool:
+    def is_about_it(other: Track) -> bool:
         return isinstance(component, other.own_objects.get(component.kind, ()))
 
-    return component.kind not in track.own_objects or has(track) or not any(map(has, tracks))
+    if component.kind not in track.own_objects or is_about_it(track):
+        return True
+    return not any(map(is_about_it, tracks))
 
 
 def ids_of(components: Sequence[Component]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,9 +11,9 @@ from imharness.results.entries import NOT_JUDGED
 from imharness.results.identity import digest
 
 LATE = "late"
-"""The status of a check that took too long twice, which may be the machine's doing."""
+"""The status of a check that took too long twice, perhaps because the machine is slow."""
 TOO_LONG = ("than a task may take", "took longer than the time limit of")
-"""By what the line of a task, or of a check, says that its time was over."""
+"""Words by which the line of a task, or of a check, says that its time was over."""
 
 
 def is_late(line: str) -> bool:
@@ -43,14 +44,16 @@ class Gain(_Frozen):
     attack: str
     gain: float
     higher: bool
-    """Shown to be more than with the gradient that attacks read, see `GradientAudit.read`."""
+    """Whether it is shown to be more than with the gradient that attacks read, see `GradientAudit.read`."""
 
 
 class GradientAudit(_Frozen):
-    """A defense's own gradient, compared with attacks that do without it.
+    """The audit of gradients: whether they are as useful to attacks as they should be.
 
-    Without `gains` it is a metric's, compared with queries, or the gradients of the network `metric`, of which a
-    gradient defense answers those of a training and those that are shared.
+    - Of a defense: its own gradient is compared with attacks that do without it; `gains` has one of each.
+    - Of a metric: its gradient is compared with queries. `gains` is empty and `metric` equals `component`.
+    - Of a gradient defense: the gradients that it returns for training are compared with those that it returns to be
+      shared. `gains` is empty, and `metric` is the network whose gradients it changes.
     """
 
     component: str
@@ -71,9 +74,10 @@ class GradientAudit(_Frozen):
 
 
 class ChanceLevel(_Frozen):
-    """What an evaluator guessed in a task that holds no information on what is asked; chance is right half the time.
+    """How often an evaluator was right in a task without any information on who is a member.
 
-    `p`: the probability that chance is right as often, corrected for the entry's tasks; `knows`: that is too small.
+    A coin is right half of the time. `p`: the probability that a coin is right as often, corrected for the number of
+    the entry's tasks. `knows`: whether `p` is so small that the evaluator must know the rows.
     """
 
     component: str
@@ -158,20 +162,23 @@ class SubmissionReport(_Frozen):
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        later = {
-            name for name in ("chance_level", "copies", "ranking", "unjudged") if not getattr(self, name)
-        }  # older reports lack them
-        return digest(self.model_dump(mode="json", exclude={"seal", *later}))
+        newer_fields = ("chance_level", "copies", "ranking", "unjudged")  # which older reports lack
+        empty = {name for name in newer_fields if not getattr(self, name)}
+        return digest(self.model_dump(mode="json", exclude={"seal", *empty}))
 
     def suite(self) -> str:
         """Return how many checks of the conformance suite passed, failed and were skipped, as text."""
-        counts = {s: sum(c.status == s for c in self.conformance) for s in ("passed", "failed", "skipped", LATE)}
-        return ", ".join(f"{n} {status}" for status, n in counts.items() if n or status != LATE)
+        counts = Counter(check.status for check in self.conformance)
+        statuses = ["passed", "failed", "skipped"]
+        if counts[LATE]:
+            statuses.append(LATE)
+        return ", ".join(f"{counts[status]} {status}" for status in statuses)
 
     def flags(self) -> tuple[str, ...]:
         """Return every reason to flag the entries, one line each; empty when there is none.
 
-        What took too long is none: see `unjudged`. What the package can make as long as it likes stands last.
+        A task or check that took too long is no reason: see `unjudged`. Lines whose number and length the package
+        itself decides stand last.
         """
         failed = [f"{c.component}: {c.check}: {c.message}" for c in self.conformance if c.status == "failed"]
         audits = [f"{audit.component}: {flag}" for audit in self.gradient_audits for flag in audit.flags]

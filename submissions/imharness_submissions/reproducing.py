@@ -54,7 +54,11 @@ class ReproducedTask(_Frozen):
 
 
 class Canary(_Frozen):
-    """A task whose numbers are known: the first task of `step` in a plan that is narrowed to `only`."""
+    """A task whose numbers are known, by which a change of the machine or the libraries is noticed.
+
+    It is the first task of `step` in a plan that is narrowed to `only`. `values` are its numbers in `column`, and
+    `tolerance` is how far each may be off.
+    """
 
     name: str
     track: str
@@ -102,7 +106,7 @@ def reproduce(
         if not records:
             raise UsageError(f"store {store.address} has no finished task of {name}.")
         if running is not None:
-            running.guest.hides = secret or hiding_of(records, running, known_secret(store))
+            running.guest.stream_secret = secret or stream_secret_of(records, running, known_secret(store))
         seeds = [seed_of(record, secret, known_secret(store)) for record in records]
         chosen = random.Random(seed).sample(list(zip(records, seeds, strict=True)), min(sample, len(records)))
         results = _again(chosen, store, running, tolerance, device, advance, secret)
@@ -149,10 +153,10 @@ def reopened(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
 
 
 def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
-    """Return the finished tasks of components, without those in which another one's submission takes part.
+    """Return the finished tasks of components, sorted by key, without those in which another submission takes part.
 
-    Such a task is the other one's, too, such as an attack on its distance along the gradient of another distance: only
-    who starts that package can compute it again.
+    An example is an attack on a distance along the gradient of another submission's distance: such a task can only be
+    computed again while that other package runs, too.
     """
     here = ids | {entry.component.info.id for entry in installed().entries.values()}
     keys = {key for track in store.tracks() for sweep in store.sweeps(track) for key in sweep.tasks.values()}
@@ -166,14 +170,22 @@ def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
     return sorted(records, key=lambda record: record.key)
 
 
-def hiding_of(records: Sequence[TaskRecord], running: RunningSubmission, secret: str) -> str:
-    """Return the secret from which the package's streams followed; "" for tasks of before there was one."""
+def stream_secret_of(records: Sequence[TaskRecord], running: RunningSubmission, secret: str) -> str:
+    """Return the secret from which the package's random streams followed in some tasks: `secret`, or "".
+
+    The content of a component that draws is the digest of its package and the secret (`Sandboxed.content`). In older
+    tasks it is that of the package alone; their streams followed from no secret.
+    """
     refs = [ref for record in records for ref in record.spec.components.values() if ref.id in running.ids]
-    return secret if any(ref.content != running.description.environment for ref in refs) else ""
+    used_secret = any(ref.content != running.description.environment for ref in refs)
+    return secret if used_secret else ""
 
 
 def seed_of(record: TaskRecord, *seeds: str) -> str:
-    """Return that one of some seeds whose split a task is of; raises `UsageError` where it is of another split."""
+    """Return which of some seeds makes the split that a task is of, "" for the public split.
+
+    Raises `UsageError` if none of them does.
+    """
     matching_seed = next((seed for seed in seeds if digest_of(seed) == record.spec.split), seeds[0])
     seeds_of_task(matching_seed, record.spec.seed, record.spec.options)
     return matching_seed if record.spec.split else ""
@@ -189,14 +201,17 @@ def _again(
     secret: str,
 ) -> list[ReproducedTask]:
     """Compute tasks again, each with the seed of its split, and compare them; `secret` is that of the whole store."""
-    beside, results = [guest_beside(running.guest, running.description, secret)] if running is not None else [], []
+    beside = [] if running is None else [guest_beside(running.guest, running.description, secret)]
+    results = list[ReproducedTask]()
     with tempfile.TemporaryDirectory() as workspace:
         fresh = Store(Path(workspace))
         for seed in dict.fromkeys(seed for _, seed in tasks):
             profile = Profile(name="again", description="Tasks of a store.", secret=seed)
             session = Session(fresh, profile, devices=[device], workers=0, prepare=beside)
             with session.one_by_one() as compute:
-                for record in [record for record, record_seed in tasks if record_seed == seed]:
+                for record, record_seed in tasks:
+                    if record_seed != seed:
+                        continue
                     for need in record.spec.needs.values():
                         _adopt(fresh, store, need)
                     results.append(_compared(record, store, compute(record.key, record.spec), fresh, tolerance))

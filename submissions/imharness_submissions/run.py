@@ -61,8 +61,8 @@ class Run:
         self.submission = read_manifest(folder)
         self.device = device if self.submission.hardware.gpu else "cpu"
         self.lock = tuple(read_lock(folder))
-        self.hides = profile.secret or secret_of(store)
-        """From what the streams of the package follow, and the split of its evaluators."""
+        self.stream_secret = profile.secret or secret_of(store)
+        """The secret from which the random streams of the package follow, and the split of its evaluators."""
         self.broken = False
         """Whether a stage of the run broke off."""
         self.unjudged: list[str] = []
@@ -76,7 +76,7 @@ class Run:
         self.sessions = [self.session]
         """The session of the profile, and then, for evaluators, that of the store's secret."""
         if self.evaluators and not profile.secret:
-            hidden = profile.model_copy(update={"secret": self.hides})
+            hidden = profile.model_copy(update={"secret": self.stream_secret})
             self.sessions.append(replace(self.session, profile=hidden))
 
     def _open(self, trusted: bool) -> tuple[list[str], RunningSubmission]:
@@ -85,7 +85,11 @@ class Run:
         try:
             names = list(look_alikes(self.submission, ledger, self.name))
             opened = open_submission(
-                self.folder, self.submission, trusted=trusted, secret=self.profile.secret, hides=self.hides
+                self.folder,
+                self.submission,
+                trusted=trusted,
+                secret=self.profile.secret,
+                stream_secret=self.stream_secret,
             )
         except Unavailable:
             raise
@@ -99,7 +103,10 @@ class Run:
 
     @contextmanager
     def noting(self, stage: str) -> Iterator[None]:
-        """Note an error of the package's making, so that the report names it; the store's own errors go through."""
+        """Note an error that the package causes in the block, so that the report names it.
+
+        `StoreError` and `Unavailable`, which it does not cause, are raised.
+        """
         try:
             yield
         except (StoreError, Unavailable):
@@ -109,11 +116,11 @@ class Run:
             self.note(f"{stage} broke off", error)
 
     def note(self, what: str, error: Exception) -> None:
-        """Let the report say what an error of the package's making prevented."""
+        """Let the report say what an error prevented."""
         self.opened.guest.note([f"{what}: {_line(error)}"])
 
     def time_of_a_task(self, patience: int = 1) -> Deadline:
-        """Let an entry take `patience` times as long as a task may: calls have limits, and their number has none."""
+        """Let an entry take `patience` times as long as a task may, in all its calls: each has a limit, but not all."""
         return Deadline(self.opened.guest, patience * self.profile.time_limit_s)
 
     def end_task(self) -> None:
@@ -164,8 +171,8 @@ class Run:
     def compute(self, graphs: Sequence[Graph], view: Callable[[], View] = Nothing) -> RunResult:
         """Compute the tasks that the store lacks. Each worker starts the package in a sandbox of its own.
 
-        It is like the one that has run until now, which has learnt what the package imports. `view` opens what shows
-        how far the computation is; tasks on the store's secret split are shown after the others.
+        That sandbox is started like the one that has run until now, which has learnt what the package imports. `view`
+        opens a view of the progress; tasks on the store's secret split are computed and shown after the others.
         """
         prepare = [guest_beside(self.opened.guest, self.opened.description, self.profile.secret)]
         total = RunResult()
@@ -183,7 +190,7 @@ class Run:
         return total
 
     def _again(self, session: Session, graphs: Sequence[Graph], late: set[str], result: RunResult, view: View) -> None:
-        """Compute the tasks once more whose time was over, and write the outcome into the result."""
+        """Compute the tasks `late`, whose time was over, once more, and write the outcome into the result."""
         limit = PATIENCE * session.profile.time_limit_s
         patient = replace(session, profile=session.profile.model_copy(update={"time_limit_s": limit}))
         subsets = [

@@ -132,6 +132,8 @@ def trials(component: Component, seed: int = 0) -> list[Trial]:
 
 
 def _if_here(component: Component, check: Callable[[], str]) -> Callable[[], str]:
+    """Return a check that raises `Unavailable` if the component cannot run on this machine."""
+
     def run() -> str:
         component.require()
         return check()
@@ -244,7 +246,7 @@ def _at(component: Component, field: str, value: float, probe: Probe) -> str:
     except ValidationError as error:
         return f"{field} = {value:g} is refused: {error.errors()[0]['msg']}"
     try:
-        if changed == component:  # whose first call is shared
+        if changed == component:  # it has this value already, and its first call serves several checks
             first = usual(probe)
             probe.check(first.result, first.inputs, first.seeds)
         else:
@@ -282,17 +284,18 @@ def _is_import(frame: FrameType | None) -> bool:
 def _limited(seconds: float) -> Iterator[None]:
     """Raise `Late` if the block takes longer; only the main thread can be interrupted, and on Windows nothing can.
 
-    `Late` is also raised if the block turns it into another error, as torch does while it loads weights, and again if
-    Python drops it, as in the callback of a weak reference. An import may take `IMPORT_S` longer: half a library would
-    stay, and break the checks of other components. Afterwards gradients are recorded as before, even if a block without
-    gradients was interrupted.
+    A signal interrupts the block. In some cases, that alone is not enough:
+
+    - The block turns `Late` into another error, as torch does while it loads weights: then `Late` is raised instead.
+    - Python drops `Late`, as in the callback of a weak reference: then the block is interrupted again.
+    - Something is being imported: it gets up to `IMPORT_S` more. Half a library would stay, and break other checks.
+    - The block had switched gradients off: afterwards they are recorded as before.
     """
     if not hasattr(signal, "SIGALRM"):
         yield
         return
-    interruption, recorded = Late(f"took longer than {seconds:g} s"), torch.is_grad_enabled()
-    told_before = sys.unraisablehook
-
+    interruption = Late(f"took longer than {seconds:g} s")
+    gradients_before, hook_before = torch.is_grad_enabled(), sys.unraisablehook
     started = time.perf_counter()
 
     def late(signum: int, frame: FrameType | None) -> None:
@@ -305,10 +308,10 @@ def _limited(seconds: float) -> Iterator[None]:
         if unraisable.exc_value is interruption:
             signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
         else:
-            told_before(unraisable)
+            hook_before(unraisable)
 
     try:
-        before = signal.signal(signal.SIGALRM, late)
+        handler_before = signal.signal(signal.SIGALRM, late)
     except ValueError:  # not the main thread
         yield
         return
@@ -322,11 +325,11 @@ def _limited(seconds: float) -> Iterator[None]:
         raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        sys.unraisablehook = told_before
-        torch.set_grad_enabled(recorded)
+        signal.signal(signal.SIGALRM, handler_before)
+        sys.unraisablehook = hook_before
+        torch.set_grad_enabled(gradients_before)
 
 
 def failed(outcomes: Sequence[CheckResult]) -> list[CheckResult]:
-    """Return those that failed."""
+    """Return the checks that failed."""
     return [outcome for outcome in outcomes if outcome.status == "failed"]

@@ -1,7 +1,7 @@
-"""Turns values into tensors by name and back; the suite compares these, and they cross into the sandbox.
+"""Turns values into tensors by name and back: the conformance suite compares tensors, and tensors cross into a sandbox.
 
-A kind of value of another package is sent as the kind that it derives from. A kind that is neither a tensor nor derived
-from one known here has `tensors` and `restored` as methods, or sets ``crosses = False``.
+A kind of value that another package defines is treated as the kind here from which it derives. If it is no tensor and
+derives from none of these, it has methods `tensors` and `restored`, or sets ``crosses = False``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,22 @@ def tensors(kind: ValueKind, value: Any) -> Tensors:
 
 @singledispatch
 def restored(kind: ValueKind, tensors: Tensors, device: torch.device) -> Any:
-    """Return the value whose `tensors` are given."""
+    """Return the value from what `tensors` returned of it."""
     converter = getattr(kind, "restored", None)
     return tensors[""].to(device) if converter is None else converter(tensors, device)
 
 
 def joined(groups: Mapping[str, Tensors]) -> Tensors:
-    """Return the tensors of several values in one mapping, with the names ``part`` or ``part.inner``."""
-    return {f"{name}.{inner}" if inner else name: t for name, group in groups.items() for inner, t in group.items()}
+    """Return the tensors of several values in one mapping.
+
+    The tensor ``inner`` of the value ``name`` is called ``name.inner``; that of a value that is itself a tensor,
+    ``name``.
+    """
+    tensors = dict[str, torch.Tensor]()
+    for name, group in groups.items():
+        for inner, tensor in group.items():
+            tensors[f"{name}.{inner}" if inner else name] = tensor
+    return tensors
 
 
 def within(tensors: Mapping[str, torch.Tensor], name: str) -> Tensors:
@@ -48,7 +56,7 @@ def all_tensors(kinds: Mapping[str, ValueKind], values: Mapping[str, Any]) -> Te
 
 
 def all_restored(kinds: Mapping[str, ValueKind], tensors: Tensors, device: torch.device) -> dict[str, Any]:
-    """Return the values whose `all_tensors` are given."""
+    """Return the values from what `all_tensors` returned of them."""
     return {name: restored(kind, within(tensors, name), device) for name, kind in kinds.items()}
 
 

@@ -1,8 +1,9 @@
-"""Examines components that are not the harness's own, before they are ranked: quick checks, kept by what they examined.
+"""Examines components that are not the harness's own, before they are ranked; the store remembers what was found.
 
-These are the checks of the conformance suite that take a few calls, and those of `imharness.testing.on_data` on images
-of the run. Whatever fails is a flag: its numbers are shown, and it neither wins nor decides who wins. A check that
-takes too long, or that a component cannot answer on random inputs, is no flag, because the run itself will tell.
+The checks are those of the conformance suite that take a few calls, and those of `imharness.testing.on_data` on images
+of the run. A failed check is a flag: the component's numbers are shown, but it neither wins nor decides who wins. A
+check that takes too long, or that ends with an error of the component's own, is no flag, because the run itself will
+show whether the component works.
 
 Where there is no GPU, one is simulated in a copy of this process (see `imharness.testing.placement`), so that what a
 component keeps from the trial is gone afterwards.
@@ -40,41 +41,43 @@ from imharness.testing.placement import prepare
 from imharness.testing.probes import probe_of
 
 CHECKS = 4
-"""Raise it when a check finds something else, or says it in other words: what was kept is then examined again."""
+"""The version of the checks. Raise it when a check changes, or its words: all components are then examined again."""
 LIMIT_S = 5.0
-"""A check that takes more seconds than this tells nothing."""
+"""A check that takes longer than this is left out, s."""
 LIMIT_OF_ALL_S = 120.0
-"""All checks of a component that take more seconds than this together are given up, and tell nothing."""
+"""A component whose checks together take longer than this is left out, s."""
 NUMBERS = re.compile(r"\d+")
 IMAGES = 6
-"""How many images of the run are looked at."""
+"""How many images of the run are used."""
 _unchecked = set[str]()
-"""Objects of which was said that they were not tried on a GPU."""
+"""Labels of objects for which a warning said that they were not tried on a GPU."""
 
 
 def examine(store: Store, registry: Registry, graphs: Sequence[Graph], seed: int = 0) -> dict[str, tuple[str, ...]]:
-    """Examine what takes part in graphs, keep what was found, and return label -> the lines of checks that failed.
+    """Examine the components of graphs, store the results, and return label -> the lines of checks that failed.
 
-    Components of the harness's own packages, and those that were submitted and run in a sandbox, are left out: the
-    tests of the former and the audit of the latter ask more. Components of packages are examined in a process of their
-    own, so that one that ends its process ends nothing else; objects of a notebook exist in this process alone.
+    Components of the harness's own packages, and submitted ones that run in a sandbox, are left out: their tests and
+    the audit of submissions check more. Components of installed packages are examined in a process of their own, so
+    that one that ends its process ends nothing else; objects of a notebook exist in this process alone.
     """
     refs = {digest(ref.identity()): ref for graph in graphs for ref in _refs(graph)}
     data = [ref for ref in refs.values() if ref.kind == ImageDataset.kind]
-    others = {key: ref for key, ref in refs.items() if _is_examined(registry, ref)}
-    state = sorted(digest(ref.identity()) for ref in data)
-    code = digest([version_of(DISTRIBUTION), CHECKS, state])  # the key stands for the component's own
-    examined = {key: _stored(store, key) for key in others}
-    waiting = [key for key, earlier in examined.items() if earlier is None or earlier.code != code]
+    examined_refs = {key: ref for key, ref in refs.items() if _is_examined(registry, ref)}
+    # A result is valid for this version of the checks and these data; its key stands for the component's own code.
+    code = digest([version_of(DISTRIBUTION), CHECKS, sorted(digest(ref.identity()) for ref in data)])
+    results = {key: _stored(store, key) for key in examined_refs}
+    waiting = {key: examined_refs[key] for key, result in results.items() if result is None or result.code != code}
     if waiting:
         store.prepare()
-    for key, failed in _failures(registry, {key: others[key] for key in waiting}, data, seed):
-        ref = others[key]
+    for key, failed in _failures(registry, waiting, data, seed):
+        ref = examined_refs[key]
         record = Examined(kind=ref.kind, label=ref.label, code=code, failed=failed)
-        examined[key] = record
+        results[key] = record
         store.replace(f"{EXAMINED}/{key}.json", record)
     return {
-        others[key].label: result.failed for key, result in examined.items() if result is not None and result.failed
+        examined_refs[key].label: result.failed
+        for key, result in results.items()
+        if result is not None and result.failed
     }
 
 
@@ -100,7 +103,7 @@ def _failures(
         "seed": seed,
     }
     for key, failures, ended in each_aside(f"{__name__}:examiner", facts, list(others), LIMIT_OF_ALL_S):
-        if not ended:  # of the others the run itself tells: a full or busy machine is no fault of theirs
+        if not ended:  # a component whose process ended is not flagged, as a full or busy machine may have ended it
             yield key, tuple(failures)
 
 
@@ -116,12 +119,13 @@ def examiner(facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
 
 
 def _refs(graph: Graph) -> Iterator[ComponentRef]:
-    """Yield each reference of a plan, whose tasks share them."""
-    shared = {id(ref): ref for task in graph.tasks.values() for ref in task.spec.components.values()}
-    yield from shared.values()
+    """Yield each reference of a plan once; many tasks share the same object, which is quicker to compare by its id."""
+    by_id = {id(ref): ref for task in graph.tasks.values() for ref in task.spec.components.values()}
+    yield from by_id.values()
 
 
 def _is_examined(registry: Registry, ref: ComponentRef) -> bool:
+    """Say whether a component is examined: an object of the user's, or one of an installed package that is not ours."""
     try:
         entry = registry.provenance(registry.revive(ref))
     except HarnessError:
@@ -146,7 +150,7 @@ def _images(registry: Registry, refs: Iterable[ComponentRef]) -> Iterator[Images
 def failed_checks(component: Component, images: Sequence[Images] = (), seed: int = 0) -> Iterator[str]:
     """Yield a line for each quick check that a component fails; `images`: batches ``(n, 3, H, W)`` of a run.
 
-    What several checks end with, such as scores of a wrong shape, is said once.
+    If several checks fail with the same message, such as scores of a wrong shape, only the first has a line.
     """
     reported = set[str]()
     for result in _results(component, images, seed):
@@ -157,7 +161,7 @@ def failed_checks(component: Component, images: Sequence[Images] = (), seed: int
 
 
 def _cannot(result: CheckResult) -> bool:
-    """Say whether a component ended a check with an error of its own, as one does that takes no such images."""
+    """Say whether a component ended a check with an error of its own, as it does if it takes no such images."""
     return result.message.startswith("raised ")
 
 
@@ -174,21 +178,25 @@ def _results(component: Component, images: Sequence[Images], seed: int) -> Itera
         height, width = images[0].shape[2:]
         probe.sizes = ((3, height, width), (1, height, width), (4, height, width))
     prepare()
-    placed = Trial(component, IN_PLACE, lambda: stays(component, probe, often=None), LIMIT_S)
-    first = _in_copy(placed)  # before a call leaves something in the object, such as a tensor for the next one
+    on_gpu = Trial(component, IN_PLACE, lambda: stays(component, probe, often=None), LIMIT_S)
+    # First of all, before a call leaves something in the object, such as a tensor for the next call.
+    result_on_gpu = _in_copy(on_gpu)
     for name, check in quick_checks(component, probe):
         yield Trial(component, name, check, LIMIT_S).run()
     for batch in images[:1]:
         for name, check in checks_on_data(component, probe, batch):
             yield Trial(component, name, check, LIMIT_S).run()
-    if first is not None:
-        yield first
+    if result_on_gpu is not None:
+        yield result_on_gpu
     elif owner_of(component.info.id) != LOCAL:
-        yield placed.run()
+        yield on_gpu.run()
 
 
 def _in_copy(trial: Trial) -> CheckResult | None:
-    """Return the result of a check in a copy of this process, or None if there is none; says so of a user's object."""
+    """Return the result of a check in a copy of this process, or None if none came back.
+
+    If this system cannot copy a process, a warning says so for an object of the user's.
+    """
     if can_copy():
         answer = in_copy(lambda: asdict(trial.run()), 2 * trial.limit)
         return None if answer.ended else CheckResult(**answer.result)

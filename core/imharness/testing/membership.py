@@ -37,7 +37,7 @@ ROWS_OF_TARGET = tuple(
         "layers.target_norms",
     )
 )
-"""The parts of a query whose first axis is the target's rows."""
+"""The fields of a query whose first axis is the target's rows."""
 
 
 class EvaluatorProbe(Probe):
@@ -45,12 +45,14 @@ class EvaluatorProbe(Probe):
     sizes = ((40, 1, 1), (41, 1, 1))
 
     def inputs(self, n: int, height: int = 1, width: int = 1) -> Inputs:
+        """Return a query about n rows of the target, with 2n of the shadow model and whatever the evaluator reads."""
         shadow, shadow_labels = samples.probabilities(2 * n, self.seed)
         target, labels = samples.probabilities(n, self.seed + 1)
         m, rng = len(shadow), generator(self.seed + 2)
         member = torch.arange(m) % 2 == 0
 
         def draw(*shape: int) -> torch.Tensor:
+            """Return uniform numbers in [0, 1); each call goes on in the stream, so that the order of calls matters."""
             return torch.rand(shape, generator=rng)
 
         reads, confidences = self.component.reads, target.gather(1, labels[:, None])[:, 0]
@@ -58,6 +60,8 @@ class EvaluatorProbe(Probe):
         inside = draw(6, n) > 0.5
         references = References(odds + draw(6, n) + inside, inside, draw(6, 10), draw(10))
         errors, features = draw(n, CLASSES), draw(n, 5)
+        # Two layers, of 5 inputs and 4 outputs, and of 4 and `CLASSES`: 9 inputs and 4 + CLASSES outputs together.
+        sizes_of_layers, widths = torch.tensor([[5, 4], [4, CLASSES]]), (9, 4 + CLASSES, 2)
         query = MembershipQuery(
             shadow_outputs=shadow,
             shadow_labels=shadow_labels,
@@ -69,10 +73,7 @@ class EvaluatorProbe(Probe):
             gradients=LastLayerGradients(draw(m, CLASSES), draw(m, 5), errors, features)
             if "gradients" in reads
             else None,
-            layers=LayerGradients(
-                torch.tensor([[5, 4], [4, CLASSES]]),
-                *(draw(rows, width) for rows in (m, n) for width in (9, 4 + CLASSES, 2)),
-            )
+            layers=LayerGradients(sizes_of_layers, *(draw(rows, width) for rows in (m, n) for width in widths))
             if "layers" in reads
             else None,
         )
@@ -80,10 +81,11 @@ class EvaluatorProbe(Probe):
 
     def bare(self) -> Mapping[str, Inputs]:
         usual = self.inputs(40)
-        kinds = {name: samples.bare_outputs(usual[name]) for name in ("query.shadow_outputs", "query.target_outputs")}
+        shadow = samples.bare_outputs(usual["query.shadow_outputs"])
+        target = samples.bare_outputs(usual["query.target_outputs"])
         return {
-            what: {**usual, **{name: tensors[what] for name, tensors in kinds.items()}}
-            for what in kinds["query.target_outputs"]
+            what: {**usual, "query.shadow_outputs": shadow[what], "query.target_outputs": outputs}
+            for what, outputs in target.items()
         }
 
     def own_checks(self) -> Iterator[OwnCheck]:
@@ -92,17 +94,18 @@ class EvaluatorProbe(Probe):
     def _order(self) -> None:
         built, inputs = self.built, self.inputs(40)
         order = torch.randperm(40, generator=generator(self.seed))
-        turned = {name: self._turned(name, x, order) for name, x in inputs.items()}
-        straight, back = self.tensor(built, inputs, []), torch.empty(40)
-        back[order] = self.tensor(built, turned, []).float()
-        if not torch.allclose(straight.float(), back, rtol=1e-3, atol=1e-4):
+        reordered = {name: self._reordered(name, tensor, order) for name, tensor in inputs.items()}
+        scores = self.tensor(built, inputs, []).float()
+        scores_of_reordered = torch.empty(40)
+        scores_of_reordered[order] = self.tensor(built, reordered, []).float()
+        if not torch.allclose(scores, scores_of_reordered, rtol=1e-3, atol=1e-4):
             raise ContractError("rows got different scores when their order changed")
 
-    def _turned(self, name: str, x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-        """Return a part of the query with the target's rows in another order."""
+    def _reordered(self, name: str, tensor: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+        """Return a field of the query with the target's rows in another order."""
         if name in ("query.references.log_odds", "query.references.member"):
-            return x[:, order]
-        return x[order] if name in ROWS_OF_TARGET else x
+            return tensor[:, order]
+        return tensor[order] if name in ROWS_OF_TARGET else tensor
 
 
 class TrainingProbe(ModelProbe):

@@ -28,7 +28,7 @@ from imharness.errors import ContractError, Unavailable
 CPU, ACCELERATOR, MAC = torch.device("cpu"), torch.device("cuda", 0), torch.device("mps", 0)
 _META = torch.device("meta")
 _aten = torch.ops.aten
-_WAITS = frozenset(
+_WAITING = frozenset(
     {_aten._local_scalar_dense, _aten.equal, _aten.nonzero, _aten.masked_select, _aten._unique2, _aten.unique_dim}
 )
 """The operations that make the host wait for the accelerator."""
@@ -90,7 +90,7 @@ class _Placed(torch.Tensor):
 
 
 class _PlacedOnMac(_Placed):
-    """The same on the GPU of a Mac."""
+    """A tensor that claims to be on the GPU of a Mac."""
 
     device, is_cuda, is_mps = MAC, False, True
 
@@ -113,7 +113,10 @@ class _Generator(torch.Generator):
 
 
 class _Calls(TorchFunctionMode):
-    """Refuses a generator on another device than the drawn numbers, and numpy of a tensor on the accelerator."""
+    """Sees calls of functions of torch, before operations: adapts some of them to placed tensors, and refuses others.
+
+    It refuses a generator on another device than the numbers that it draws, and numpy of a tensor on the accelerator.
+    """
 
     def __init__(self, accelerator: torch.device) -> None:
         super().__init__()
@@ -155,7 +158,7 @@ class _Calls(TorchFunctionMode):
         return _indexed(device, self._accelerator) == self._accelerator
 
 
-class _Places(TorchDispatchMode):
+class _Operations(TorchDispatchMode):
     """Computes operations of the simulated accelerator on the CPU, and refuses mixtures of devices."""
 
     _mode_key = torch._C._TorchDispatchModeKey.FAKE
@@ -180,8 +183,8 @@ class _Places(TorchDispatchMode):
         if not placed and (requested is None or _indexed(requested, self._accelerator) != self._accelerator):
             return func(*args, **kwargs)
         self._note(func, args, requested, placed)
-        places = self._result_places(func, tensors, args, kwargs, requested)
-        callers = {id(x.tensor if isinstance(x, _Placed) else x): x for x in tensors}
+        devices = self._result_devices(func, tensors, args, kwargs, requested)
+        callers = {id(_unwrapped(x)): x for x in tensors}
         cpu_args, cpu_kwargs = _changed((args, kwargs), _unwrapped)
         if any(x.is_meta for x in tensors if not isinstance(x, _Placed)):
             raise Unavailable(f"{func} got a tensor without values, which the simulated accelerator cannot follow")
@@ -192,12 +195,15 @@ class _Places(TorchDispatchMode):
         if torch.Tag.inplace_view in func.tags:  # the shape that the wrapper claims changes, too
             with no_dispatch():
                 func(*args, **kwargs)
-        return self._returned(result, places, callers)
+        return self._returned(result, devices, callers)
 
     def _note(self, func: Any, args: Sequence[Any], requested: Any, placed: bool) -> None:
-        """Count an operation that copies between host and accelerator, or waits; `placed`: a tensor of it is there."""
+        """Count an operation that copies between host and accelerator, or waits.
+
+        `requested`: its device argument. `placed`: whether one of its tensors is on the accelerator.
+        """
         packet, traffic = func._overloadpacket, self._traffic
-        if packet in _WAITS:
+        if packet in _WAITING:
             count = traffic.waits
         elif (
             packet is _aten._to_copy
@@ -213,7 +219,7 @@ class _Places(TorchDispatchMode):
         if line:
             count[line] += 1
 
-    def _result_places(
+    def _result_devices(
         self, func: Any, tensors: list[torch.Tensor], args: Sequence[Any], kwargs: dict[str, Any], requested: Any
     ) -> list[torch.device]:
         """Return the device of each tensor of the result; the last device also counts for all further tensors."""
@@ -226,31 +232,34 @@ class _Places(TorchDispatchMode):
             with self._oracle:
                 outcome = func(*fakes, **options)
         except Exception:  # it depends on values or has no rule: all but scalars must be on one device
-            places = {x.device for x in tensors if x.ndim or x.device != CPU} or {CPU}
-            if len(places) > 1:
-                where, outcome = _culprit(), " and ".join(sorted(map(str, places)))
-                raise ContractError(f"{where and f'{where}: '}{func} got tensors on {outcome}") from None
-            return list(places) if requested is None else [_indexed(requested, self._accelerator)]
+            devices = {x.device for x in tensors if x.ndim or x.device != CPU} or {CPU}
+            if len(devices) > 1:
+                line, names = _culprit(), " and ".join(sorted(map(str, devices)))
+                raise ContractError(f"{f'{line}: ' if line else ''}{func} got tensors on {names}") from None
+            return list(devices) if requested is None else [_indexed(requested, self._accelerator)]
         return [x.device for x in _tensors((outcome,))] or [self._accelerator]
 
     def _fake(self, x: torch.Tensor) -> FakeTensor:
         shell = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
         return FakeTensor(self._oracle, shell, x.device)
 
-    def _returned(self, result: Any, places: list[torch.device], callers: Mapping[int, Any]) -> Any:
-        """Return a result on its device; a tensor that was changed in place is returned as the caller's object.
+    def _returned(self, result: Any, devices: list[torch.device], callers: Mapping[int, Any]) -> Any:
+        """Return a result with its tensors on their devices.
 
-        `callers`: id of a tensor with values -> the caller's object for it, which is a wrapper on the accelerator.
+        A tensor that was changed in place is returned as the object that the caller passed. `callers`: id of a tensor
+        with values -> that object, which is a wrapper if it is on the accelerator.
         """
-        remaining = iter(places)
+        remaining = iter(devices)
 
-        def one(x: Any) -> Any:
+        def on_its_device(x: Any) -> Any:
             if not isinstance(x, torch.Tensor):
                 return x
-            device = next(remaining, places[-1])
-            return callers[id(x)] if id(x) in callers else (self._placed(x) if device == self._accelerator else x)
+            device = next(remaining, devices[-1])
+            if id(x) in callers:
+                return callers[id(x)]
+            return self._placed(x) if device == self._accelerator else x
 
-        return _changed(result, one)
+        return _changed(result, on_its_device)
 
     def _placed(self, tensor: torch.Tensor) -> _Placed:
         if self._accelerator != MAC:
@@ -299,7 +308,10 @@ def _index(index: Any, device: torch.device) -> Any:
 
 
 def _indexed(device: torch.device | str, accelerator: torch.device) -> torch.device:
-    """Return a device; it is the simulated one, with its number, if it is of its type or of a wrapper's, ``meta``."""
+    """Return a device, with its number if it is the simulated one.
+
+    That is the case for its type, and for ``meta``, which is the type that PyTorch sees of a placed tensor.
+    """
     requested = torch.device(device)
     return accelerator if requested.type in (accelerator.type, "meta") else requested
 
@@ -327,8 +339,8 @@ def _culprit() -> str:
 def prepare() -> None:
     """Import what the first operation on the simulated accelerator would import, in about 2 s.
 
-    Before a trial, whose time limit may interrupt the import, and before copies of this process, each of which would
-    import it again. Components that run elsewhere need none of it.
+    Call it before a trial, whose time limit might interrupt the import, and before this process is copied, because each
+    copy would import it again. It is not needed for components that run in other processes.
     """
     import torch._dynamo  # noqa: F401
 
@@ -348,7 +360,7 @@ def acted_accelerator(accelerator: torch.device = ACCELERATOR) -> Iterator[Traff
         with ExitStack() as stack:
             stack.enter_context(patch.object(torch, "Generator", _Generator))
             stack.enter_context(_Calls(accelerator))
-            stack.enter_context(_Places(traffic, accelerator))
+            stack.enter_context(_Operations(traffic, accelerator))
             yield traffic
     finally:
         torch._C._set_only_lift_cpu_tensors(lifts)

@@ -317,7 +317,7 @@ def _append(ledger: Ledger, name: str, decision: Decision, reason: str) -> None:
         names = sorted({line.name for line in lines})
         raise UsageError(unknown_name(f"the ledger has no submission {name!r}", name, names, "It has"))
     last, again = before[-1], decision == "added"
-    if again:
+    if again:  # the name may belong to another contact by now, which `look_alikes` refuses
         list(look_alikes(Submission.model_validate(last.manifest), ledger, name))
     ledger.append(
         name,

@@ -39,7 +39,7 @@ from imharness_submissions.evidence.beside import Beside
 from imharness_submissions.evidence.folder import HandedIn
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.opening import RunningSubmission
-from imharness_submissions.reproducing import hiding_of, reopened, seed_of
+from imharness_submissions.reproducing import reopened, seed_of, stream_secret_of
 from imharness_submissions.sandbox.stored import SUBMISSIONS, read_submission
 from imharness_submissions.sandbox.worker import guest_beside
 from imharness_submissions.seasons import check_open
@@ -55,7 +55,7 @@ IMAGES = "evidence-images"
 
 @dataclass(frozen=True)
 class Listed:
-    """What evidence is held against: the track, its run, and the entry's task with the attack whose budget counts."""
+    """What evidence is compared with: the track, its run, and the entry's task with the attack whose budget counts."""
 
     track: Track
     sweep: Sweep
@@ -66,7 +66,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Worth:
-    """The value of an entry as the main table has it: the number, its column, and the smallest step that is printed."""
+    """The value of an entry in the main table: the number, the column's label, and one unit of its last decimal."""
 
     value: float
     column: str
@@ -76,7 +76,17 @@ class Worth:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Evidence that counts. `records`: the images and their scores, in the order in which they are kept."""
+    """Evidence that counts.
+
+    Args:
+        listed: what it was compared with.
+        before: the entry's value without the evidence.
+        after: the entry's value with it.
+        digest: of the evidence.
+        submission: the name of the entry's submission, "" for an installed component.
+        by_its_author: whether the entry's own author handed it in.
+        records: the record of the images, then that of their scores.
+    """
 
     listed: Listed
     before: Worth
@@ -99,7 +109,10 @@ class Verdict:
 
 
 def listed(store: Store, track: str, entry: str, task: Mapping[str, str]) -> Listed:
-    """Return what evidence is held against; raises `UsageError` for what the store does not list."""
+    """Return what evidence is compared with; raises `UsageError` for an entry or attack that the store does not list.
+
+    `task`: role or option -> a name, by which the attack is chosen.
+    """
     check_open(store)
     store_entries = known_entries(store)
     loaded_track = store_entries.registry.track(track)
@@ -123,8 +136,11 @@ def listed(store: Store, track: str, entry: str, task: Mapping[str, str]) -> Lis
     matches = [r for r in records if ref == _ranked(loaded_track, r.spec) and _fits(r.spec, task)]
     if not matches:
         raise UsageError(f"{label}: no attack with {_words(task)} is listed in this store.")
-    apart = {digest([r.spec.components[role].identity() for role in sorted(r.spec.named())]): r for r in matches}
-    plain = _plain(list(apart.values()))
+    by_components = dict[str, TaskRecord]()  # tasks that differ only in options, such as the seed, count once
+    for record in matches:
+        identities = [record.spec.components[role].identity() for role in sorted(record.spec.named())]
+        by_components[digest(identities)] = record
+    plain = _plain(list(by_components.values()))
     if len(plain) > 1:
         raise UsageError(
             f"{len(plain)} attacks on {label} are listed{f' with {_words(task)}' if task else ''}; "
@@ -139,19 +155,26 @@ def _ranked(track: Track, spec: TaskSpec) -> ComponentRef | None:
 
 
 def _plain(records: Sequence[TaskRecord]) -> list[TaskRecord]:
-    """Return the tasks that no other one is a part of: what an attack has besides, such as a substitute, changes no
-    budget."""
-    label_sets = [{(role, ref.label) for role, ref in r.spec.named().items()} for r in records]
-    return [
-        r
-        for r, label_set in zip(records, label_sets, strict=True)
-        if not any(other < label_set for other in label_sets)
-    ]
+    """Return the tasks with no component more than another task has.
+
+    A further component, such as a substitute of the attack, does not change the budget.
+    """
+    component_sets = [{(role, ref.label) for role, ref in record.spec.named().items()} for record in records]
+    plain = list[TaskRecord]()
+    for record, components in zip(records, component_sets, strict=True):
+        has_more = any(other < components for other in component_sets)  # `<`: a proper subset
+        if not has_more:
+            plain.append(record)
+    return plain
 
 
 def _fits(spec: TaskSpec, task: Mapping[str, str]) -> bool:
+    """Say whether a task has all components and options that `--task` names; upper and lower case are the same."""
     fields = _fields(spec)
-    return all(n in fields and v.lower() in map(str.lower, _names(fields[n])) for n, v in task.items())
+    for name, value in task.items():
+        if name not in fields or value.lower() not in {label.lower() for label in _names(fields[name])}:
+            return False
+    return True
 
 
 def _fields(spec: TaskSpec) -> dict[str, str]:
@@ -226,7 +249,7 @@ def verdict(
 
 
 def _submission_of(store: Store, id: str, trusted: bool) -> tuple[str, RunningSubmission | None]:
-    """Return the name of the submission that an entry belongs to, and it running; none for an installed component."""
+    """Return the name of an entry's submission, and the submission opened; "" and None for an installed component."""
     for name in store.names(SUBMISSIONS):
         stored = read_submission(store, name)
         if any(entry["id"] == id for entry in stored.manifest["entries"]):
@@ -280,7 +303,7 @@ def _computed(
     hidden = known_secret(store)
     beside = []
     if running is not None:
-        running.guest.hides = secret or hiding_of([listing.task], running, hidden)
+        running.guest.stream_secret = secret or stream_secret_of([listing.task], running, hidden)
         beside = [guest_beside(running.guest, running.description, secret)]
     seed = seed_of(listing.task, secret, hidden)
     profile = Profile(name=EVIDENCE, description="Evidence against an entry.", secret=seed)
@@ -315,6 +338,7 @@ def with_tasks(sweep: Sweep, records: tuple[TaskRecord, ...]) -> Sweep:
 
 
 def _leaderboard(store: Store, fresh: Store, listing: Listed, keys: tuple[str, ...]) -> Leaderboard:
+    """Return the tables of a track, made with the evidence under `keys` in the fresh store, if any."""
     records = tuple(record for key in keys if (record := fresh.record(key)) is not None)
     both = Beside(store, fresh, keys) if keys else store
     return made_leaderboard(both, listing.track, with_tasks(listing.sweep, records), listing.store_entries)[0]

@@ -62,7 +62,7 @@ class Remote:
         self._guest, self._source, self._method, self._fitted = guest, source, method, fitted
         self._sessions: dict[int, tuple[Session, int]] = {}
         """Lane -> its session, and the handle of the component that is built there."""
-        self._lanes = Lanes(guest.hides)
+        self._lanes = Lanes(guest.stream_secret)
         self._calls = {True: 0, False: 0}
         """How many calls there were whose results are kept (True), and of searches (False)."""
         self._retained: dict[bool, Held] = {}
@@ -86,7 +86,7 @@ class Remote:
 
     def end(self) -> None:
         """End the sessions; the next call opens others."""
-        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes(self._guest.hides)
+        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes(self._guest.stream_secret)
         for session, _ in sessions.values():
             if not session.closed:
                 session.finish()
@@ -259,7 +259,7 @@ class Remote:
         lane = lane if lane is not None else 0 if retained else SEARCH
         sent_tensors = {**tensors, **{name: self._nothing(len(tensors[name])) for name in self._silent}}
         for name, kind in self._drawn.items():
-            sent_tensors[name] = hidden_states(kind, tensors[name], self._guest.hides, self.device)
+            sent_tensors[name] = hidden_states(kind, tensors[name], self._guest.stream_secret, self.device)
         request = Message("call", {**(facts or {}), **({"grad": self._moving} if self._moving else {})}, sent_tensors)
         try:
             session, handle = self._open(lane)

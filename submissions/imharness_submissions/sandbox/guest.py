@@ -1,11 +1,11 @@
-"""The inside: the first process waits for sessions and forks one for each; a session imports the plugin and serves it.
+"""The inside of the sandbox: a first process forks one for each session, which imports the package and serves it.
 
 A session imports the module of the component that is asked for, and the whole package only to describe it.
 
-The first process never runs code of the package, nor has it its folder on the path. A session enters namespaces of its
-own, gives up what could undo that, and only then adds the folder, behind all others.
+The first process never runs code of the package, and does not have the package's folder on its path. A session enters
+namespaces of its own, gives up what could undo that, and only then adds the folder to its path, behind all others.
 
-Nothing here is trusted by the outside. It runs with the plugin in one process, and only makes its work easy to serve.
+The outside trusts nothing here, because this code runs in one process with the package's. It only answers requests.
 """
 
 from __future__ import annotations
@@ -48,7 +48,14 @@ class Session:
     """Serves one plugin package to the outside until the channel closes."""
 
     def __init__(self, channel: Channel, setup: Mapping[str, Any], names: Namespaces, expected: str) -> None:
-        """`names` are those before the package ran; `expected`, if not empty, is a module to import at once."""
+        """Start to serve the package that `setup` names.
+
+        Args:
+            channel: to the outside.
+            setup: the package's distribution and folder, and the folder of its source.
+            names: the names in all namespaces before the package ran.
+            expected: a module to import at once, because it will probably be asked for; "" for none.
+        """
         self.channel, self._names = channel, names
         self._distribution, self._folder, self._source = setup["distribution"], setup["folder"], setup["source"]
         self.attempts = Attempts(self._folder)
@@ -129,27 +136,36 @@ class Session:
         return Message("built", {"handle": handle})
 
     def _call(self, request: Message) -> Message:
+        """Call a built function, and return its result with the states of random streams that it drew from.
+
+        If the outside asks for gradients, the graph is remembered for `_backward`.
+        """
         call, built, device = self._built[request.facts["built"]]
-        tensors, wanted = dict(request.tensors), request.facts.get("grad", [])
-        for name in wanted:
+        tensors, with_gradient = dict(request.tensors), request.facts.get("grad", [])
+        for name in with_gradient:
             tensors[name] = tensors[name].to(device).requires_grad_(True)
-        outside = {name: _OUTSIDE[kind] for name, kind in call.arguments.items() if kind in _OUTSIDE}
-        inside = {name: kind for name, kind in call.arguments.items() if name not in outside}
+        inside = {name: kind for name, kind in call.arguments.items() if kind not in _OUTSIDE}
         inputs = all_restored(inside, tensors, device)
         rows = call.rows(inputs)
-        inputs |= {name: ask(self, request.facts.get(name), rows) for name, ask in outside.items()}
-        with torch.set_grad_enabled(bool(wanted) or call.own_gradients):
+        for name, kind in call.arguments.items():
+            if kind in _OUTSIDE:
+                stand_in = _OUTSIDE[kind]
+                inputs[name] = stand_in(self, request.facts.get(name), rows)
+        with torch.set_grad_enabled(bool(with_gradient) or call.own_gradients):
             result = built(*(inputs[name] for name in call.arguments))
         outputs = joined({RESULT: as_tensors(call.returns, result)})
         facts: dict[str, Any] = {}
-        if wanted:
-            facts["handle"], facts["moving"] = self._keep([tensors[n] for n in wanted], outputs), _moving(outputs)
+        if with_gradient:
+            facts["handle"] = self._keep([tensors[name] for name in with_gradient], outputs)
+            facts["moving"] = _moving(outputs)
         for name, kind in randomness(call).items():
-            if not torch.equal(after := as_tensors(kind, inputs[name])[""], tensors[name]):
-                outputs[name] = after
+            state = as_tensors(kind, inputs[name])[""]
+            if not torch.equal(state, tensors[name]):
+                outputs[name] = state
         return Message("result", facts, {name: t.detach() for name, t in outputs.items()})
 
     def _keep(self, leaves: list[torch.Tensor], outputs: Tensors) -> int:
+        """Remember a graph for `_backward`, and return the number by which the outside asks for it."""
         handle = max(self._graphs, default=-1) + 1
         self._graphs[handle] = (leaves, [t for t in outputs.values() if t.requires_grad])
         return handle
@@ -159,9 +175,9 @@ class Session:
         upstream = [request.tensors[str(i)].to(t.device) for i, t in enumerate(outputs)]
         if any(gradient.shape != t.shape for gradient, t in zip(upstream, outputs, strict=True)):
             raise ContractError("the gradient of an answer has another shape than the answer")
-        # gradients of numbers are the same, bit for bit; torch's own code for others needs sympy
-        numbers = [(t * gradient).sum() for t, gradient in zip(outputs, upstream, strict=True)]
-        gradients = torch.autograd.grad(numbers, leaves, allow_unused=True)
+        # The gradients of these sums are the same, bit for bit; torch's code for outputs of other shapes needs sympy.
+        sums = [(t * gradient).sum() for t, gradient in zip(outputs, upstream, strict=True)]
+        gradients = torch.autograd.grad(sums, leaves, allow_unused=True)
         return Message("gradients", {}, {str(i): g for i, g in enumerate(gradients) if g is not None})
 
     def _done(self, request: Message) -> Message:
@@ -192,11 +208,12 @@ class Session:
 
 
 def _moving(outputs: Tensors) -> list[str]:
+    """Return the names of the outputs that have a gradient."""
     return [name for name, t in outputs.items() if t.requires_grad]
 
 
 class RemoteTarget:
-    """The window from an attack to what it attacks; the metric, and the count of queries, stay outside."""
+    """Stands inside for the target of an attack; the metric itself, and the count of queries, stay outside."""
 
     def __init__(self, session: Session, facts: Mapping[str, Any], images: int) -> None:
         self.differentiable = bool(facts["differentiable"])
@@ -259,7 +276,9 @@ _OUTSIDE: dict[ValueKind, Callable[[Session, Any, int], Any]] = {
     SCORER: _scorer,
     PROGRESS: _progress,
 }
-"""The arguments that stay outside -> what stands for them here."""
+"""The arguments that stay outside, each with a function that makes what stands for it inside.
+
+The function takes the session, the facts of the argument in the request, and the number of rows."""
 
 
 def _as_message(error: BaseException) -> dict[str, Any]:

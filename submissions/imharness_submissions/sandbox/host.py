@@ -63,12 +63,15 @@ class Closing(Protocol):
 class Guest:
     """A submitted package that runs, or can be started. `attempts` lists the rules that it tried to break.
 
-    `secret`: the seed of the secret split that it is measured on; `hides`: the secret from which streams and orders of
-    rows inside follow, on a public split the store's. Both stay out of `spec`, which goes inside.
+    Args:
+        spec: how the guest is started; it goes inside.
+        secret: the seed of the secret split that the package is measured on, "" for the public one; it stays outside.
+        stream_secret: the secret from which the random streams and the orders of rows inside follow, by default
+            `secret`; on the public split, the store's. It stays outside.
     """
 
-    def __init__(self, spec: GuestSpec, secret: str = "", hides: str = "") -> None:
-        self.spec, self.secret, self.hides = spec, secret, hides or secret
+    def __init__(self, spec: GuestSpec, secret: str = "", stream_secret: str = "") -> None:
+        self.spec, self.secret, self.stream_secret = spec, secret, stream_secret or secret
         self.attempts: list[str] = []
         self.remotes: weakref.WeakSet[Closing] = weakref.WeakSet()
         self.level = ""
@@ -83,8 +86,9 @@ class Guest:
     def open(self, module: str = "", *, young: bool = False) -> Session:
         """Return a new session: a fresh process in namespaces of its own, which shares nothing with others.
 
-        The next one is started at once, so that it has imported `module` by the time it is wanted. A `young` one is
-        started now: what was started ahead may be as old as the sessions that it is compared with, and goes on waiting.
+        Usually it is the session that was started ahead at the last call, which has imported `module` by now; and the
+        next one is started ahead. A `young` session is started now, and the one that was started ahead goes on waiting:
+        this may be as old as the sessions with whose answers those of the new one are compared.
         """
         jail = self._running()
         try:
@@ -108,7 +112,7 @@ class Guest:
         return session
 
     def _taken(self, jail: Jail, ordered: Ends | Session) -> Session:
-        """Return a session that was ordered: of those that were not taken yet the first."""
+        """Return the session that was ordered; sessions have to be taken in the order in which they were ordered."""
         return ordered if isinstance(ordered, Session) else Session(self, jail, jail.born(), ordered)
 
     def note(self, attempts: Iterable[str]) -> None:
@@ -119,7 +123,7 @@ class Guest:
                 self.attempts.append(line)
 
     def hear(self, attempts: Iterable[str]) -> None:
-        """Remember attempts that were reported from inside, where the package may say anything; a few leave room."""
+        """Remember attempts that were reported from inside, where the package may say anything; `MOST_TOLD` at most."""
         for text in attempts:
             if not text.startswith(TOLD):
                 text = f"says {text!r}"

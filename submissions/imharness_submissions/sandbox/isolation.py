@@ -1,7 +1,7 @@
-"""Inside: gives a session namespaces and temporary folders of its own, and takes away what could undo that.
+"""Inside the sandbox: gives a session namespaces and temporary folders of its own, and takes away what could undo that.
 
 The guest's first process keeps one capability, to make namespaces and to mount in them. It never runs the package.
-Each session leaves it behind here, before the package is imported.
+Each session gives this capability up here, before the package is imported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Program(ctypes.Structure):
 
 
 def protect_devices() -> None:
-    """Let nobody change the owner, mode or time of a device, which is the host's own; raises `OSError`."""
+    """Keep everybody from changing the owner, mode or time of devices, which are the host's own; raises `OSError`."""
     for entry in os.scandir("/dev"):
         if stat.S_ISCHR(entry.stat().st_mode):
             flags = os.statvfs(entry.path).f_flag & _KEPT
@@ -56,8 +56,12 @@ def forked() -> int:
 def enclose(folder_mib: int, folders: Sequence[str], gpu: bool) -> None:
     """Enter new namespaces with an empty ``/tmp`` and ``/dev/shm``, and give up what could undo that, for ever.
 
-    `folders` are folders below ``/tmp`` that stay: where the harness itself is installed there. Raises `OSError` where
-    the kernel refuses.
+    Args:
+        folder_mib: how large each of the two may become, MiB.
+        folders: folders below ``/tmp`` that stay, in case the harness itself is installed there.
+        gpu: whether calls that the driver of a GPU needs are allowed.
+
+    Raises `OSError` if the kernel refuses.
     """
     os.setsid()  # a signal to the own group reaches processes of other namespaces, too
     _done(_libc.unshare(_OTHER_NAMESPACES), "new namespaces")
@@ -113,6 +117,7 @@ def _mount(what: bytes, mount_point: bytes, kind: bytes, flags: int, options: by
 
 
 def _done(code: int, what: str) -> None:
+    """Raise `OSError` with `what` if the code that a function of the C library returned is not 0."""
     if code:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -28,10 +28,14 @@ _SHARES = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
 
 
 class Counted(NamedTuple):
-    """A process: its number, how many threads it has, and its private and shared memory without files, KiB.
+    """A process and its memory.
 
-    `own_kib` are its page tables and what of its memory is swapped. `alive` is the number of a thread that has not
-    ended; that of the process where its first thread has not.
+    Args:
+        pid: its number.
+        threads: how many threads it has.
+        kib: its private and shared memory without files, KiB.
+        own_kib: its page tables and its swapped memory, KiB.
+        alive: the number of a thread that has not ended: `pid` itself if the first thread has not.
     """
 
     pid: int
@@ -49,7 +53,7 @@ def tree(root: int) -> list[int]:
 def counted(root: int, most: float = math.inf) -> list[Counted]:
     """Return a process and its descendants; one that has ended meanwhile has no threads.
 
-    Counting ends with the first process after `most`: a guest that forks without end must not be faster than it.
+    Counting ends once there are more than `most` processes, because a guest may fork faster than they are counted.
     """
     processes: list[Counted] = []
     waiting = [root]
@@ -57,9 +61,14 @@ def counted(root: int, most: float = math.inf) -> list[Counted]:
         pid = waiting.pop()
         alive, (threads, kib, private_kib) = pid, _facts(pid)
         tasks = _tasks(pid) if threads > 1 else [pid]
-        if not kib:  # a process goes on when its first thread has ended, which says nothing of memory any more
-            candidates = ((task, *sizes) for task in tasks for _, *sizes in [_facts(task)] if sizes[0])
-            alive, kib, private_kib = next(candidates, (pid, 0, 0))
+        if not kib:  # its first thread has ended, for which the kernel states no memory: another thread is asked
+            for task in tasks:
+                _, kib, private_kib = _facts(task)
+                if kib:
+                    alive = task
+                    break
+            else:
+                kib = private_kib = 0
         processes.append(Counted(pid, threads, kib, private_kib, alive))
         for task in tasks:
             waiting += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
@@ -67,7 +76,7 @@ def counted(root: int, most: float = math.inf) -> list[Counted]:
 
 
 def _facts(task: int) -> tuple[int, int, int]:
-    """Return the number of threads, the memory and what no other process shares, KiB, of the process of a thread."""
+    """Return three numbers of the process of a thread: its threads, its memory in KiB, and its `own_kib`."""
     facts = {name: int(size) for name, size in _STATUS.findall(_read(f"/proc/{task}/status"))}
     threads, private_kib = facts.pop(b"Threads", 0), sum(facts.pop(name, 0) for name in _OWN)
     return threads, sum(facts.values()), private_kib
@@ -76,8 +85,8 @@ def _facts(task: int) -> tuple[int, int, int]:
 def used_mib(processes: Sequence[Counted], limit_mib: float) -> float:
     """Return the private and shared memory of processes with its page tables, MiB, without pages of files.
 
-    Pages that several processes share count once. Below `limit_mib` the number may be too large, but never too small:
-    then every page counts for each process that holds it, which costs less to ask for.
+    At first a page that several processes share counts for each of them, which is quick to find out. Only if that is
+    more than `limit_mib`, it counts once. So a number up to `limit_mib` may be too large, but none is too small.
     """
     private_mib = sum(process.own_kib for process in processes) / 1024
     most = private_mib + sum(process.kib for process in processes) / 1024
@@ -103,7 +112,7 @@ def _read(file: str) -> bytes:
 
 
 def unlimited() -> bool:
-    """Say whether this user is the machine's root, whose number of processes no limit of the kernel holds."""
+    """Say whether this user is the machine's root, for whom the kernel does not limit the number of processes."""
     return os.geteuid() == 0 and Path("/proc/self/uid_map").read_text(encoding="utf-8").split() == [
         "0",
         "0",

@@ -39,7 +39,7 @@ Described = Mapping[str, Any]
 
 
 class Sandboxed(Component):
-    """What all proxies share. Without a guest it can be planned with and shown, not built."""
+    """The base of all proxies. Without a guest, a proxy can be shown and used in plans, but not built."""
 
     guest: ClassVar[Guest | None] = None
     environment: ClassVar[str] = ""
@@ -55,12 +55,12 @@ class Sandboxed(Component):
     def content(self) -> str:
         """Return the digest of the package: another package gives other tasks, whatever version it states.
 
-        Where it draws random numbers, the digest of the secret from which these follow is part of it.
+        If the component draws random numbers, the secret from which its streams follow is part of the digest.
         """
-        hides = self.guest.hides if self.guest is not None else ""
-        if not hides or not any(drawn(self, call) for call in calls_of(self)):
+        stream_secret = self.guest.stream_secret if self.guest is not None else ""
+        if not stream_secret or not any(drawn(self, call) for call in calls_of(self)):
             return self.environment
-        return digest([self.environment, digest_of(hides)])
+        return digest([self.environment, digest_of(stream_secret)])
 
     @property
     def component_source(self) -> ComponentSource:
@@ -69,11 +69,11 @@ class Sandboxed(Component):
 
     @property
     def isolation(self) -> str:
-        """What keeps the code apart."""
+        """How the package is isolated; "" without a guest."""
         return self.guest.level if self.guest is not None else ""
 
     def remote(self, device: torch.device, method: str = "build", fitted: Tensors | None = None) -> Any:
-        """Return what a method of the component gives, as a function that works inside a session of its own."""
+        """Return the function that a method of the component returns; calls of it run inside a session of their own."""
         self.require()
         assert self.guest is not None
         return Remote(self.guest, self.component_source, self.label, device, method, fitted).function(self, method)
@@ -85,7 +85,7 @@ class Sandboxed(Component):
 
 class _Smoothing(Sandboxed):
     def smooth(self, device: torch.device) -> Any:
-        """Return the noisy pass; the metric that it smooths stays outside."""
+        """Return the function that scores noisy copies of images; the metric itself stays outside."""
         return self.remote(device, "smooth")
 
 
@@ -93,7 +93,7 @@ class _Invertible(Sandboxed):
     inverse_call: ClassVar = KeptCall(Purification.inverse_call)
 
     def inverse(self, device: torch.device) -> Any:
-        """Return what moves pixels back."""
+        """Return the function that moves pixels back to where they were before the purification."""
         return self.remote(device, "inverse")
 
 

@@ -20,21 +20,30 @@ STATE = (
     "randomness than it is given"
 )
 TOLERANCE = 1e-4
-"""How far an answer may be from the one that was given: the largest difference or, by row, the mean over a row.
+"""How far an answer may be from the first one, as a share of the size of its numbers (`_allowed`, `_allowed_by_row`).
 
-Each row has a tolerance that follows from this row: one whose numbers are huge hides nothing in the others."""
+If each row stands for itself, the mean difference of a row counts, and its tolerance follows from this row: so huge
+numbers in one row allow no differences in others. Otherwise the largest difference of the answer counts."""
 GRADIENT_TOLERANCE = 0.05
-"""How far a row's gradient may be from the one that was given, as a share of its norm."""
-_ROUNDING, _SMALLEST = 1e-6, 1e-37
+"""How far a row's gradient may be from the first one, as a share of its norm."""
+_ROUNDING = 1e-6
+"""The rounding of float32, as a share of the largest number."""
+_SMALLEST = 1e-37
+"""What float32 cannot separate from 0."""
 
 
 @dataclass
 class Held:
     """A call, its answer, and the gradient that was asked for.
 
-    `rows`: names of the tensors that have a row for each image; none where rows depend on each other. `wanted`: names
-    of the arguments whose gradients are recorded. `number`: the call's, among those of its sort. `upstream`: the
-    gradient of each result, empty where nobody asked for gradients.
+    Args:
+        request: the call.
+        answer: the first answer to it.
+        rows: names of the tensors that have a row for each image; empty if rows depend on each other.
+        wanted: names of the arguments whose gradients are recorded.
+        number: of the call among those of its sort.
+        upstream: the gradient with respect to each result that the caller sent; empty if it asked for no gradients.
+        gradients: the gradient of each argument in `wanted` that was returned for it.
     """
 
     request: Message
@@ -66,7 +75,9 @@ class Held:
         """Ask a fresh session for some of the rows in an order drawn from `draw`, and compare."""
         order = self._order(draw)
         sent = {name: t[order] if name in self.rows else t for name, t in self.request.tensors.items()}
-        facts = {**self.request.facts, "built": built, **({"grad": self.wanted} if self.wanted else {})}
+        facts = {**self.request.facts, "built": built}
+        if self.wanted:
+            facts["grad"] = self.wanted
         again = session.request("call", facts, sent)
         after = {**sent, **again.tensors}
         if not all(self._close(before, after.get(name), order) for name, before in self.answer.tensors.items()):
@@ -102,9 +113,10 @@ class Held:
 
 
 def _allowed(answer: torch.Tensor) -> float:
-    """Return how far an answer may be whose rows depend on each other.
+    """Return how far a number of an answer may be off if rows depend on each other.
 
-    Of several scores ``(n,)``, `TOLERANCE` of their range; of anything else, of the largest absolute value or of 1.
+    For several scores ``(n,)`` it is `TOLERANCE` times their range. For any other tensor it is `TOLERANCE` times the
+    largest absolute value, but at least `TOLERANCE`.
     """
     numbers = answer.double().nan_to_num()
     if numbers.ndim != 1 or len(numbers) == 1:
@@ -113,11 +125,14 @@ def _allowed(answer: torch.Tensor) -> float:
 
 
 def _allowed_by_row(answer: torch.Tensor) -> torch.Tensor:
-    """Return how far each row of an answer may be, float64 ``(n,)``.
+    """Return how far each row of an answer may be off in the mean, float64 ``(n,)``.
 
-    With s_i the largest absolute value of row i: of several scores y, `TOLERANCE` median_j |y_i - y_j| over the others,
-    however small that is, + `_ROUNDING` s_i. Of one score, `TOLERANCE` max(s, 1). Of rows of numbers, `TOLERANCE`
-    max(s_i, min(median_j s_j, 1)): an image that is black among others is computed with their rounding.
+    Let s_i be the largest absolute value of row i.
+
+    - Several scores y ``(n,)``: `TOLERANCE` median_j |y_i - y_j| + `_ROUNDING` s_i; the median is over all j except i.
+    - One score ``(1,)``: `TOLERANCE` max(s_1, 1).
+    - Rows of numbers ``(n, ...)``: `TOLERANCE` max(s_i, min(median_j s_j, 1)). The median is for an image that is black
+      among others, because it is computed with their rounding.
     """
     numbers = answer.double().nan_to_num()
     sizes = numbers.abs().flatten(1).amax(dim=1) if numbers.ndim > 1 else numbers.abs()

@@ -57,15 +57,19 @@ _LOCKS = (6, 7, 37, 38, 1024, 1026)
 def program(machine: str | None = None, *, gpu: bool = False) -> bytes:
     """Return the filter for this machine's architecture; empty where the architecture is not known.
 
-    Tracing, mounting, kernel keys, modules, io_uring, other namespaces and sockets fail with EPERM. So does what holds
-    memory that counts for no process: shared memory that belongs to no file in a folder, and pages put into pipes. So
-    do locks on files and watching them, by which processes that run at the same time could talk. `clone3` fails with
-    ENOSYS, because no filter can read its flags; libraries then use `clone`. With a GPU shared memory and local sockets
-    are allowed, because its driver needs the one and may need the other.
+    These calls fail with EPERM:
+
+    - tracing, mounting, kernel keys, modules, io_uring, other namespaces and sockets;
+    - calls that make memory which counts for no process: shared memory without a file in a folder, and pages in pipes;
+    - locks on files and watching them, by which processes that run at the same time could talk.
+
+    `clone3` fails with ENOSYS, because no filter can read its flags; libraries then use `clone`. With a GPU, shared
+    memory and local sockets are allowed, because its driver needs the former and may need the latter.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHES:
         return b""
+    # A comparison skips `yes` lines if it holds, and `no` lines if not.
     lines = [
         _line(_LOAD, _ARCH),
         _line(_EQUAL, _ARCHES[machine], 1, 0),
@@ -74,9 +78,11 @@ def program(machine: str | None = None, *, gpu: bool = False) -> bytes:
         _line(_AT_LEAST, _X32, 0, 1),
         _line(_RETURN, KILL),
     ]
-    for number in sorted(n for name, n in _DENIED[machine].items() if not (gpu and name in _OF_DRIVERS)):
+    denied = [number for name, number in _DENIED[machine].items() if not (gpu and name in _OF_DRIVERS)]
+    for number in sorted(denied):
         lines += [_line(_EQUAL, number, 0, 1), _line(_RETURN, _ERRNO | _EPERM)]
     lines += [_line(_EQUAL, _CLONE3, 0, 1), _line(_RETURN, _ERRNO | _ENOSYS)]
+    # Five blocks: the number is compared, then an argument if it is equal; otherwise the next block follows.
     lines += [
         _line(_EQUAL, _CLONE[machine], 0, 4),
         _line(_LOAD, _FIRST_ARGUMENT),
@@ -105,4 +111,5 @@ def program(machine: str | None = None, *, gpu: bool = False) -> bytes:
 
 
 def _line(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    """Return one instruction; `yes`, `no`: how many of the next ones a comparison skips if it holds, and if not."""
     return struct.pack("<HBBI", code, yes, no, value)

@@ -1,8 +1,8 @@
-"""The random streams that a package draws from: not those of the harness, which follow from public numbers.
+"""The random streams that a package draws from: they follow from those of the harness and from a secret.
 
-On a public split anybody can compute the streams of kept results, by the seed of the run and the images' names, and a
-package that carries them would know such a call. So it gets others, which follow from those and from a secret. All are
-fresh: nothing was drawn from them.
+On a public split anybody can compute the harness's own streams, from the seed of the run and the names of the images. A
+package that contains them could recognise the calls whose results are stored. From each stream of the package nothing
+was drawn before the call.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from imharness.testing.crossing import randomness
 
 
 def calls_of(component: Component) -> list[Call]:
-    """Return how the functions are called that a component's methods give."""
+    """Return the calls of a component: how the functions that its methods return are called."""
     names = [name for name in dir(type(component)) if name == "call" or name.endswith("_call")]
-    return [call for name in names if isinstance(call := getattr(type(component), name), Call)]
+    values = [getattr(type(component), name) for name in names]
+    return [value for value in values if isinstance(value, Call)]
 
 
 def drawn(component: Component, call: Call) -> dict[str, Randomness]:
     """Return the arguments of a call from which a component draws; none where it says that it is not random."""
-    quiet = isinstance(component, Purification) and not component.info.random
-    return {} if quiet else randomness(call)
+    never_draws = isinstance(component, Purification) and not component.info.random
+    return {} if never_draws else randomness(call)
 
 
 def hidden_states(kind: Randomness, states: torch.Tensor, secret: str, device: torch.device) -> torch.Tensor:
-    """Return the states of other streams, or of another generator, uint8 in the shape of `states`.
+    """Return the states of the package's streams, or of its generator, uint8 in the shape of `states`.
 
-    Equal states and secrets give equal results; without a secret, the states stay as they are.
+    `states`: those of the harness's streams. Equal states and secrets give equal results; without a secret, the states
+    stay as they are.
     """
     if not secret:
         return states

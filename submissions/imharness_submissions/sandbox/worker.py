@@ -20,13 +20,13 @@ def guest_beside(guest: Guest, description: PackageDescription, secret: str = ""
         "guest": spec,
         "description": description.model_dump(mode="json"),
         "secret": secret,
-        "hides": guest.hides,
+        "stream_secret": guest.stream_secret,
     }
 
 
 def start_guest(facts: Mapping[str, Any]) -> Preparation:
     """Start a guest for this worker, and return the package's components, whose code runs in it."""
-    guest = Guest(TypeAdapter(GuestSpec).validate_python(facts["guest"]), facts["secret"], facts["hides"])
+    guest = Guest(TypeAdapter(GuestSpec).validate_python(facts["guest"]), facts["secret"], facts["stream_secret"])
     description = PackageDescription.model_validate(facts["description"])
 
     def end_task(failed: bool) -> list[str]:

@@ -216,15 +216,15 @@ def passes_on_simulated_ones(component: Component, patch: pytest.MonkeyPatch) ->
     No plugin tells one GPU from another, as `test_no_plugin_asks_which_gpu_it_has` sees, so that one which puts no
     float64 on ``cuda:0`` puts none on ``mps:0`` either. The others are tried there.
     """
-    types, placed = set[torch.dtype](), placement._Places._placed
+    types, placed = set[torch.dtype](), placement._Operations._placed
 
-    def noted(self: placement._Places, tensor: torch.Tensor) -> torch.Tensor:
+    def noted(self: placement._Operations, tensor: torch.Tensor) -> torch.Tensor:
         types.add(tensor.dtype)
         return placed(self, tensor)
 
     component = with_few_queries(component)
     with patch.context() as watching:
-        watching.setattr(placement._Places, "_placed", noted)
+        watching.setattr(placement._Operations, "_placed", noted)
         passes(component, DEVICE)
     assert types or component.isolation or component.kind == "dataset"
     if types & {torch.float64, torch.complex128}:
