@@ -48,26 +48,28 @@ def look_alikes(submission: Submission, ledger: Ledger, name: str = "") -> Itera
     entries of one contact than a leaderboard takes. The names of withdrawn submissions are free again.
     """
     contact, owner = _plain_contact(submission.contact), submission.owner
-    own, others = list[tuple[str, Mapping[str, Any]]](), list[tuple[str, Mapping[str, Any]]]()
+    of_contact = dict[str, Mapping[str, Any]]()  # name of a submission -> its manifest
+    of_others = dict[str, Mapping[str, Any]]()
     for line in ledger.active():
         if line.manifest is not None:
-            is_own = _plain_contact(str(line.manifest.get("contact", ""))) == contact
-            (own if is_own else others).append((line.name, line.manifest))
-    entries = len(submission.entries) + sum(len(facts["entries"]) for other, facts in own if other != name)
+            is_same_contact = _plain_contact(str(line.manifest.get("contact", ""))) == contact
+            (of_contact if is_same_contact else of_others)[line.name] = line.manifest
+    entries = len(submission.entries)
+    entries += sum(len(facts["entries"]) for other, facts in of_contact.items() if other != name)
     if entries > MOST_OF_A_CONTACT:
         raise UsageError(
             f"{submission.contact} would have {entries} entries, and a leaderboard takes {MOST_OF_A_CONTACT} of one "
             "contact; withdraw some."
         )
-    for other, facts in others:
+    for other, facts in of_others.items():
         if other == name:
             raise UsageError(f"there is a submission {name} with another contact; give yours another name")
         if owner in _owners_of(facts):
-            line = f"the owner {owner!r} of ids belongs to the submission {other}, with another contact"
-            raise UsageError(line + _proof(submission))
-    if any(owner in _owners_of(facts) for _, facts in own):
+            reason = f"the owner {owner!r} of ids belongs to the submission {other}, with another contact"
+            raise UsageError(reason + _proof(submission))
+    if any(owner in _owners_of(facts) for facts in of_contact.values()):
         return
-    for other, facts in others:
+    for other, facts in of_others.items():
         for alike in _owners_of(facts):
             if _skeleton(alike) == _skeleton(owner):
                 yield f"the owner {owner!r} looks like {alike!r} of the submission {other}"

@@ -1,9 +1,10 @@
-"""Tests whether a submitted gradient defense protects a training as it protects what is shared.
+"""Tests whether a submitted gradient defense changes the gradients of a training as much as those that are shared.
 
-Its entry is ranked by the accuracy of what it trained, and by what shared gradients give away. So a defense that tells
-the two apart can leave trainings alone, and share noise. The conformance suite compares them on random tensors, which
-have names and shapes that a package can know. Here the gradients are those of a network and of images that the profile
-selects, both drawn anew: of batches, as a training asks, and of single images, as they are shared.
+An entry is ranked by the accuracy of the model that is trained behind it, and by what shared gradients give away. So a
+defense that can distinguish the two would leave the gradients of trainings alone, and share noise. The conformance
+suite compares both on random tensors, but a package can know their names and shapes. Here the network and the images
+are drawn anew from those that the profile selects. Gradients of batches are those of a training, and gradients of
+single images those that are shared.
 """
 
 from __future__ import annotations
@@ -28,17 +29,20 @@ from imharness_submissions.gradient_audit import chosen_by
 from imharness_submissions.planned import concerns
 from imharness_submissions.report import GradientAudit
 
-IMAGES, BATCHES = 16, 4
-"""How many images are drawn, and of how many batches, of half of them each, a training step is asked for."""
+IMAGES = 16
+"""How many images are drawn."""
+BATCHES = 4
+"""How many training steps are compared, each on a batch of half of the images."""
 
 
 def examine_sharing(
     defense: GradientDefense, registry: Registry, profile: Profile, device: torch.device
 ) -> GradientAudit | None:
-    """Compare what comes back of a training's gradients and of shared ones; None where no track of the profile trains.
+    """Compare how much a defense changes gradients of a training and shared ones.
 
-    A defense is flagged where its answers to what is shared are less alike to what it was given than its answers to a
-    training, by `TURNED` as a mean cosine. Noise in proportion, pruning and rounding change both by about the same.
+    Changes are measured by the mean cosine of gradients before and after. A defense is flagged if that of shared
+    gradients is lower than that of a training by more than `TURNED`. Noise in proportion, pruning and rounding change
+    both by about the same. None is returned if no track of the profile has a network and labelled images for it.
     """
     drawn = _drawn(registry, profile, defense)
     if drawn is None:
@@ -58,15 +62,15 @@ def examine_sharing(
     trained = [_cosine(protect, [step], norm, device) for norm in TRAINED for step in steps]
     shared = [_cosine(protect, single, norm, device) for norm in SHARED]
     step_cosine, share_cosine = float(np.mean(trained)), min(shared)
-    flags = (
-        (
+    flags = list[str]()
+    if share_cosine < step_cosine - TURNED:
+        flags.append(
             f"protects what is shared and not what trains the model: gradients of batches, as in training, come back "
-            f"with cosine {step_cosine:.2f}, those of single images, as they are shared, with {share_cosine:.2f}",
+            f"with cosine {step_cosine:.2f}, those of single images, as they are shared, with {share_cosine:.2f}"
         )
-        if share_cosine < step_cosine - TURNED
-        else ()
+    return GradientAudit(
+        component=defense.label, metric=model.label, images=len(positions), gains=(), flags=tuple(flags)
     )
-    return GradientAudit(component=defense.label, metric=model.label, images=len(positions), gains=(), flags=flags)
 
 
 def _drawn(registry: Registry, profile: Profile, defense: Component) -> tuple[Model, ImageSet] | None:
@@ -95,7 +99,7 @@ def _gradient(network: torch.nn.Module, images: torch.Tensor, targets: torch.Ten
 def _cosine(
     protect: ProtectGradients, gradients: Sequence[Mapping[str, torch.Tensor]], norm: float, device: torch.device
 ) -> float:
-    """Return how alike gradients of one norm, and what the defense makes of them in one call, are in the mean."""
+    """Return the mean cosine of gradients, scaled to one norm, before and after one call of the defense."""
     stacked = {name: torch.stack([gradient[name] for gradient in gradients]) for name in gradients[0]}
     rows = _rows(stacked)
     scale = norm / torch.linalg.vector_norm(rows, dim=1).clamp(min=1e-30)
@@ -105,4 +109,5 @@ def _cosine(
 
 
 def _rows(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Return gradients, parameter -> ``(n, *shape)``, with all parameters of each in one row ``(n, d)``."""
     return torch.cat([x.flatten(1) for x in gradients.values()], dim=1)
