@@ -13,33 +13,42 @@ from imharness_perceptual.verdicts import credit
 
 
 def followed_own(query: Query) -> bool:
-    """Say whether some attack followed the gradient of the distance that it attacked."""
+    """Say whether the results have an attack along the gradient of the very distance that it attacks."""
     if "attack" not in query.steps or "before" not in query("SELECT * FROM attack LIMIT 0"):
         return False
     return len(query(f"SELECT 1 AS own FROM attack WHERE along = '{OWN}' LIMIT 1")["own"]) > 0
 
 
 def attacked(query: Query) -> Table:
-    """Return how far each distance is moved, relative to itself, and how many choices on a ladder stay right."""
+    """Return the table of distances under attack, ranked by its last column.
+
+    Each radius has a column "moved": how far attacks move a distance, as a multiple of the mean distance. Where the
+    images form ladders of severities, each radius also has a column "right": the share of choices that stay right.
+    """
     by, about = ["radius", "dataset"], ["reference", "photograph", "family", "severity"]
+    # of the attacks on one image, the one that moves the distance most counts
     sql = (
         f"SELECT metric, name, {', '.join([*by, *about])}, any_value(before) AS before, "
         f"max(after) FILTER (NOT isnan(after)) AS after FROM attack WHERE along = '{OWN}' GROUP BY ALL"
     )
     images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
     choice = {"unit": "forced choice", "cluster_unit": "photograph"}
-    ladder = any(len(_steps(images, c)[0]) for c in range(len(images.conditions)))
-    columns = [
-        ColumnSpec(
-            key="right-0",
-            label="right, no attack",
-            better="higher",
-            description="Share of forced choices on the ladder that are right without an attack.",
-            **choice,
+    has_ladders = any(len(_steps(images, c)[0]) for c in range(len(images.conditions)))
+    columns: list[ColumnSpec] = []
+    if has_ladders:
+        columns.append(
+            ColumnSpec(
+                key="right-0",
+                label="right, no attack",
+                better="higher",
+                description="Share of forced choices on the ladder that are right without an attack.",
+                **choice,
+            )
         )
-    ] * ladder
-    once = list({condition["dataset"]: c for c, condition in enumerate(images.conditions)}.values())
-    values = {metric: {"right-0": _right(images, metric, once, "before")} for metric in images.entries}
+    # without an attack, the distances of a data set are the same at every radius, so that one condition of each counts
+    condition_of_dataset = {condition["dataset"]: c for c, condition in enumerate(images.conditions)}
+    untouched = list(condition_of_dataset.values())
+    values = {metric: {"right-0": _right(images, metric, untouched, "before")} for metric in images.entries}
     for radius in sorted({condition["radius"] for condition in images.conditions}, key=int):
         moved = ColumnSpec(
             key=f"moved-{radius}",
@@ -56,11 +65,13 @@ def attacked(query: Query) -> Table:
             description=f"Share of choices that are right when the nearer image is attacked within {radius}/255.",
             **choice,
         )
-        columns += [moved, *[right] * ladder]
-        here = images.where(radius=radius)
-        for metric, cells in values.items():
-            cells[moved.key] = _moved(images, metric, here)
-            cells[right.key] = _right(images, metric, here, "after")
+        columns += [moved, right] if has_ladders else [moved]
+        conditions = images.where(radius=radius)
+        for metric, row_values in values.items():
+            row_values[moved.key] = _moved(images, metric, conditions)
+            row_values[right.key] = _right(images, metric, conditions, "after")
+    last_two = reversed(columns[-2:])  # ranked by the last column; the one before it decides ties
+    rows = [Row(label=metric, values=row_values) for metric, row_values in values.items()]
     return Table(
         id="attacked",
         title="Distances under attack",
@@ -71,19 +82,18 @@ def attacked(query: Query) -> Table:
         + (
             "And is the milder of two neighbouring severities still the nearer one? That depends on no scale, so the "
             "table is ranked by it."
-            if ladder
+            if has_ladders
             else "How many forced choices stay right, which depends on no scale, is in the ranking."
         ),
         entry="metric",
         columns=tuple(columns),
-        rows=tuple(
-            ranked((Row(label=metric, values=row_values) for metric, row_values in values.items()), *columns[:-3:-1])
-        ),
+        rows=tuple(ranked(rows, *last_two)),
         ranked_by=columns[-1].key,
     )
 
 
 def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> Value:
+    """Return the mean of (d' - d) / mean |d| over the images in which both distances are finite."""
     row = images.entries.index(metric)
     before, after = (
         np.concatenate([images.values[measure][c][row] for c in conditions]) for measure in ("before", "after")
@@ -97,12 +107,17 @@ def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> Value:
 
 
 def _steps(images: Blocks, c: int) -> tuple[np.ndarray, ...]:
+    """Return the positions of milder and stronger images of a condition, and the ladder of each pair; see `steps`."""
     return steps(*(images.about[name][c] for name in ("reference", "family", "severity")))
 
 
 def _right(images: Blocks, metric: str, conditions: Sequence[int], measure: str) -> Value:
-    """Return the share of milder alternatives, seen by `measure`, that are nearer than untouched stronger ones."""
-    row, credited, photographs = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
+    """Return the share of neighbouring severities of which the milder image is nearer to the reference.
+
+    The distance of the milder image is that of `measure`, "before" or "after" the attack; the stronger is untouched.
+    """
+    row = images.entries.index(metric)
+    credited, photographs = [np.zeros(0)], [np.zeros(0, object)]
     for c in conditions:
         first, second, _ = _steps(images, c)
         milder, stronger = images.values[measure][c][row, first], images.values["before"][c][row, second]

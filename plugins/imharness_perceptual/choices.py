@@ -1,4 +1,7 @@
-"""The distances of the finished tasks, and the forced choices that they decide."""
+"""Reads the distances of the finished tasks, and turns them into forced choices between two images.
+
+A metric decides a forced choice: of two distorted images of one reference, alternatives 0 and 1, it picks the nearer.
+"""
 
 import numpy as np
 
@@ -20,9 +23,12 @@ FACTS = [
     "mos",
     "proxy",
 ]
+"""The columns of the step `distance` that describe an image, whatever the metric."""
 Facts = dict[str, np.ndarray]
+"""Name of FACTS -> that fact of each image of a data set ``(images,)``."""
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Positions of alternatives 0 and 1, a name, the share of judges that found 1 nearer, and the number of judges."""
+"""Of each forced choice: the positions of alternatives 0 and 1 among the images, the choice's name, the share of judges
+who found 1 nearer, and the number of judges."""
 
 
 def distances(query: Query) -> Blocks:
@@ -32,7 +38,9 @@ def distances(query: Query) -> Blocks:
 
 
 def attacked_distances(query: Query) -> Blocks:
-    """Return d(x, reference) without an attack and `after` one, by data set, attack, radius and what it follows.
+    """Return d(x, reference) without an attack and `after` one, by data set, attack, radius and `along`.
+
+    `along` is what the attack follows: the metric's own gradient, queries, or the gradient of another metric.
 
     `after` is NaN for images that were not attacked.
     """
@@ -64,71 +72,82 @@ def handed_in_distances(query: Query) -> Blocks:
 
 
 def facts(images: Blocks, c: int) -> Facts:
-    """Return the facts about the images of a data set."""
+    """Return the facts about the images of condition `c`, which is a data set."""
     return {name: images.about[name][c] for name in FACTS}
 
 
 def forced_choices(images: Blocks) -> Blocks:
-    """Return each metric's credit for each forced choice, by data set and family ("distortion").
+    """Return each metric's credit for each forced choice (measure "all"), by data set and family ("distortion").
 
-    Judged choices are in the data; on a ladder, neighbouring severities of a distortion form a choice, in which the
-    milder alternative 0 is always nearer. ``about`` has the `photograph` of a choice, the `judge` share that found 1
-    nearer, and the number of `judges`: 0 where nobody was asked, NaN where the data do not say.
+    Judged choices are in the data. On a ladder, neighbouring severities of a distortion form a choice, in which the
+    milder alternative 0 is always nearer. ``about`` has the `photograph` of a choice, the share of judges who found
+    alternative 1 nearer (`judge`), and how many judges were asked (`judges`): 0 where nobody was, NaN where the data do
+    not say.
 
     Where `images` have a measure `after` an attack, the alternative that judges find nearer is the attacked one, and
     choices in which it was not attacked are left out.
     """
-    collected = []
-    for pairs in (_judged, _neighbours):
+    conditions, units, credit_blocks = [], [], []
+    abouts: dict[str, list[np.ndarray]] = {"family": [], "photograph": [], "judge": [], "judges": []}
+    for pairs_of in (_judged, _neighbours):
         for c, condition in enumerate(images.conditions):
             image_facts = facts(images, c)
-            first, second, units, judge, judges = pairs(image_facts)
-            block = images.values["distance"][c]
-            moved = images.values["after"][c] if "after" in images.values else block
-            zero = np.where(judge > 0.5, block[:, first], moved[:, first])
-            one = np.where(judge > 0.5, moved[:, second], block[:, second])
-            names = np.array([f"{condition['dataset']} {unit}" for unit in units], dtype=object)
-            met = ~np.isnan(np.where(judge > 0.5, moved[:, second], moved[:, first])).all(axis=0)
-            mask = met if "after" in images.values else np.ones(len(names), bool)
+            first, second, names, judge, judges = pairs_of(image_facts)
+            untouched = images.values["distance"][c]
+            attacked = images.values["after"][c] if "after" in images.values else untouched
+            second_is_nearer = judge > 0.5
+            zero = np.where(second_is_nearer, untouched[:, first], attacked[:, first])
+            one = np.where(second_is_nearer, attacked[:, second], untouched[:, second])
+            mask = np.ones(len(names), bool)
+            if "after" in images.values:
+                nearer = np.where(second_is_nearer, attacked[:, second], attacked[:, first])
+                mask = ~np.isnan(nearer).all(axis=0)
+            if not mask.any():
+                continue
+            conditions.append(condition)
+            units.append(np.array([f"{condition['dataset']} {name}" for name in names], dtype=object)[mask])
+            credit_blocks.append(credit(zero, one, judge)[:, mask])
             about = {"family": image_facts["family"][first], "photograph": image_facts["photograph"][first]}
             about |= {"judge": judge, "judges": judges}
-            right = credit(zero, one, judge)[:, mask]
-            collected.append((condition, names[mask], right, {name: values[mask] for name, values in about.items()}))
-    collected = [entry for entry in collected if len(entry[1])]
+            for fact, values in about.items():
+                abouts[fact].append(values[mask])
     together = Blocks(
         images.entries,
-        tuple(facets for facets, *_ in collected),
-        tuple(names for _, names, *_ in collected),
-        {"all": tuple(right for _, _, right, _ in collected)},
-        {name: tuple(about[name] for *_, about in collected) for name in ("family", "photograph", "judge", "judges")},
+        tuple(conditions),
+        tuple(units),
+        {"all": tuple(credit_blocks)},
+        {fact: tuple(arrays) for fact, arrays in abouts.items()},
     )
     return together.split("family", "distortion")
 
 
 def _judged(image_facts: Facts) -> Pairs:
-    mine = np.flatnonzero(image_facts["group"].astype(str) != "")
-    group = image_facts["group"][mine].astype(str)
-    order = np.lexsort((image_facts["choice"][mine], group))
-    mine, group = mine[order], group[order]
+    """Join the two images of each `group`, alternatives 0 and 1 of a choice that people, or a proxy, decided."""
+    positions = np.flatnonzero(image_facts["group"].astype(str) != "")
+    group = image_facts["group"][positions].astype(str)
+    order = np.lexsort((image_facts["choice"][positions], group))  # by group, then alternative 0 before 1
+    positions, group = positions[order], group[order]
     both = group[1:] == group[:-1]
-    first, second = mine[:-1][both], mine[1:][both]
+    first, second = positions[:-1][both], positions[1:][both]
     judges = np.where(image_facts["proxy"][first].astype(str) == "", image_facts["judges"][first], 0)
     return first, second, group[:-1][both], image_facts["judge"][first], judges
 
 
 def _neighbours(image_facts: Facts) -> Pairs:
     """Join every image with the next severity of the same distortion of the same reference."""
-    mine = np.flatnonzero(on_ladder(image_facts))
-    first, second, ladder = steps(*(image_facts[name][mine] for name in ("reference", "family", "severity")))
-    units = np.array(
-        [f"{p} {s}" for p, s in zip(ladder, image_facts["severity"][mine[second]], strict=True)], dtype=str
-    )
+    positions = np.flatnonzero(on_ladder(image_facts))
+    first, second, ladders = steps(*(image_facts[name][positions] for name in ("reference", "family", "severity")))
+    severities = image_facts["severity"][positions[second]]
+    names = np.array([f"{ladder} {severity}" for ladder, severity in zip(ladders, severities, strict=True)], dtype=str)
     nobody = np.zeros(len(first))
-    return mine[first], mine[second], units, nobody, nobody
+    return positions[first], positions[second], names, nobody, nobody
 
 
 def steps(reference: np.ndarray, family: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the positions of neighbouring severities, and the distortion and reference to which they belong."""
+    """Return three arrays over pairs of neighbouring severities: positions of milder and stronger images, and ladders.
+
+    A ladder is one distortion of one reference at all its severities; its name is "REFERENCE FAMILY".
+    """
     ladders = np.array([f"{r} {f}" for r, f in zip(reference, family, strict=True)], dtype=str)
     order = np.lexsort((severity, ladders))
     ladders, severity = ladders[order], severity[order]
@@ -137,6 +156,6 @@ def steps(reference: np.ndarray, family: np.ndarray, severity: np.ndarray) -> tu
 
 
 def on_ladder(image_facts: Facts) -> np.ndarray:
-    """Return for which images only the order of severities is known: nobody gave an opinion or chose."""
+    """Return a mask of the images of which only the order of severities is known: nobody gave an opinion or chose."""
     nobody = np.isnan(image_facts["mos"]) | (image_facts["proxy"].astype(str) != "")
     return (image_facts["severity"] > 0) & nobody & (image_facts["group"].astype(str) == "")

@@ -62,18 +62,23 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
     total = len(metrics) * len(pairs)
     looks: list[tuple[npt.NDArray[np.float32], ...]] = []
     with console.progress("scoring", visible=not as_json) as advance:
-        rows = [
-            _scores(metric, pairs, device, lambda done, i=i: advance(i * len(pairs) + done, total), looks)
-            for i, metric in enumerate(metrics)
-        ]
+        scores_by_metric = []
+        for i, metric in enumerate(metrics):
+            scored_before = i * len(pairs)
+
+            def report(scored: int, before: int = scored_before) -> None:
+                advance(before + scored, total)
+
+            scores_by_metric.append(_scores(metric, pairs, device, report, looks))
     _warn_of_pairs(pairs, looks)
-    results = [dict(zip(labels, values, strict=True)) for values in zip(*rows, strict=True)]
+    results = [dict(zip(labels, values, strict=True)) for values in zip(*scores_by_metric, strict=True)]
     if as_json:
         scored = [{"image": str(image), "scores": values} for (image, _), values in zip(pairs, results, strict=True)]
         console.emit({"images": scored})
         return
     table_rows = [
-        (image, *(f"{v:.5f}" for v in values.values())) for (image, _), values in zip(pairs, results, strict=True)
+        (image, *(f"{value:.5f}" for value in values.values()))
+        for (image, _), values in zip(pairs, results, strict=True)
     ]
     heads = [f"{metric.label.removeprefix('harness/')} {_direction(metric)}" for metric in metrics]
     console.table("Scores", ["image", *heads], table_rows)
@@ -165,9 +170,10 @@ def _scores(
     advance: Callable[[int], None],
     looks: list[tuple[npt.NDArray[np.float32], ...]],
 ) -> list[float]:
-    """Return a score per image; images of one size are scored together.
+    """Return a score per image; neighbouring images of one size are scored together.
 
-    `looks` gets the thumbnails of images and references, once, if there are several references.
+    Calls `advance` with the number of scored images after each batch. If there are several references, the first metric
+    that compares with them appends thumbnails of images and references to `looks`, batch by batch.
     """
     import torch
 
@@ -198,7 +204,7 @@ def _batches(pairs: Sequence[Pair], compares: bool) -> Iterator[list[torch.Tenso
     references = {reference for _, reference in pairs} if compares else set()
     shared = _opened(next(iter(references))) if len(references) == 1 else None
     chosen: list[list[Pixels]] = []
-    for pair, opened in _read(pairs, len(references) > 1):
+    for pair, opened in _read(pairs, with_reference=len(references) > 1):
         for other in opened[1:] if shared is None else [shared]:
             if other.shape != opened[0].shape:
                 raise _differ(pair, opened[0], other)
@@ -210,7 +216,10 @@ def _batches(pairs: Sequence[Pair], compares: bool) -> Iterator[list[torch.Tenso
 
 
 def _read(pairs: Sequence[Pair], with_reference: bool) -> Iterator[tuple[Pair, list[Pixels]]]:
-    """Yield each pair, and its image and perhaps its reference, in their order; threads read ahead."""
+    """Yield each pair with its pixels, in their order: of the image, and of the reference if it is asked for.
+
+    Threads decode the next `AHEAD` pairs meanwhile.
+    """
 
     def read(pair: Pair) -> list[Pixels]:
         return [_opened(path) for path in (pair if with_reference else pair[:1])]
@@ -219,11 +228,16 @@ def _read(pairs: Sequence[Pair], with_reference: bool) -> Iterator[tuple[Pair, l
         ahead = deque(pool.submit(read, pair) for pair in pairs[:AHEAD])
         for number, pair in enumerate(pairs):
             opened = ahead.popleft().result()
-            ahead += [pool.submit(read, following) for following in pairs[number + AHEAD : number + AHEAD + 1]]
+            if number + AHEAD < len(pairs):
+                ahead.append(pool.submit(read, pairs[number + AHEAD]))
             yield pair, opened
 
 
 def _tensors(chosen: Sequence[Sequence[Pixels]], shared: Pixels | None) -> list[torch.Tensor]:
+    """Return the images and, if there are any, their references: float32 ``(n, 3, H, W)`` each.
+
+    `chosen` has the pixels of each image, with those of its reference unless `shared` is the reference of all.
+    """
     import numpy as np
     import torch
 
@@ -240,7 +254,7 @@ def _differ(pair: Pair, image: Pixels, reference: Pixels) -> UsageError:
 
 
 def _opened(path: Path) -> Pixels:
-    """Return ``(H, W, 3)``."""
+    """Return the pixels of a file ``(H, W, 3)``."""
     from imharness.files import read_pixels
 
     return read_pixels(path)

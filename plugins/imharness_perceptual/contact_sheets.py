@@ -20,7 +20,8 @@ def contact_sheet(images: Images, name: str, seed: int) -> np.ndarray:
         rng = ImageRng([seed + i for i in range(len(images))])
         rows.append(DISTORTIONS[name](images, torch.full((len(images),), severity), rng).clamp(0, 1))
     sheet = torch.nn.functional.pad(torch.stack(rows), [GAP // 2] * 4, value=1.0)  # (rows, columns, 3, h, w)
-    return sheet.mul(255).round().byte().permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1).numpy()
+    pixels = sheet.mul(255).round().byte().permute(0, 3, 1, 4, 2)  # (rows, h, columns, w, 3)
+    return pixels.flatten(2, 3).flatten(0, 1).numpy()
 
 
 def write_sheets(images: Images, out: Path, seed: int) -> list[Path]:

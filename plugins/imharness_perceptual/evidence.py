@@ -1,4 +1,4 @@
-"""Measures images that somebody handed in against a distance, and takes them into the contest."""
+"""Evidence against a distance: attacked images that somebody handed in, measured and taken into the contest."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,9 +14,9 @@ from imharness_vision.evidence_rows import HandedIn, ball_of_8_bits, distance
 
 @step(version="1", doing="measuring handed-in images with {metric}")
 def evidence(context: StepContext) -> StepResult:
-    """Measure handed-in images against the references of their originals; larger means farther, as under attack.
+    """Measure the distance of handed-in images from the references of their originals; larger means farther.
 
-    What is allowed is the ball in which the attack moves, however many of its steps reach its edge.
+    The column "allowed" is the radius of the L-infinity ball in which images count: that of the attacks of the track.
     """
     handed, images = HandedIn.of(context), context.images()
     originals, position = handed.originals, {name: i for i, name in enumerate(images.names)}
@@ -35,10 +35,11 @@ def evidence(context: StepContext) -> StepResult:
 
 
 def evidence_of(query: Query, shares: Callable[[Blocks], Blocks]) -> Iterator[Evidence]:
-    """Yield what was handed in against each distance, by data set and distortion.
+    """Yield the evidence that was handed in against each distance, by data set and distortion.
 
     A handed-in image takes part in the forced choices in which people find it nearer than the other alternative. Only
-    the images that the leaderboard attacks count. `shares` makes shares of what people agree of the credit for choices.
+    the images that the leaderboard attacks count. `shares` turns blocks of the credit for choices (measure "all") into
+    blocks of shares of the agreement among people (measure "share").
     """
     if "evidence" not in query.steps:
         return

@@ -15,12 +15,13 @@ from imharness.data import double
 
 SCALES, ORIENTATIONS = 4, 4
 SHORTEST, WIDTH, NARROWER = 6, 0.55, 1.2
-"""The wavelength of the smallest scale, px; the deviation of a log-Gabor filter as a fraction of its frequency; and how
-many deviations of the angle lie between two orientations."""
+"""The wavelength of the smallest scale, px; the standard deviation of a log-Gabor filter as a fraction of its centre
+frequency; and how many standard deviations of its angle lie between two neighbouring orientations."""
 CUTOFF, ORDER = 0.45, 15
-"""Of the Butterworth low-pass filter that takes away the corners of the spectrum."""
+"""The cutoff, in cycles per px, and the order of the Butterworth low-pass filter that removes the corners of the
+spectrum."""
 DEVIATIONS, OVERESTIMATED = 2.0, 1.7
-"""The threshold is `DEVIATIONS` deviations above the mean energy of noise, divided by `OVERESTIMATED`."""
+"""The noise threshold is (mean + `DEVIATIONS` standard deviations of the energy of noise) / `OVERESTIMATED`."""
 EPS = torch.finfo(torch.float32).eps
 
 
@@ -33,7 +34,7 @@ def _frequencies(side: int, device: torch.device) -> torch.Tensor:
 def _filters(height: int, width: int, device: torch.device) -> tuple[torch.Tensor, tuple[float, ...]]:
     """Return log-Gabor filters ``(orientations, scales, H, W)`` over frequencies, and a factor for each orientation.
 
-    The factor times the median amplitude at the smallest scale is the threshold.
+    The factor times the median amplitude at the smallest scale is the noise threshold of the orientation.
     """
     rows, columns = (_frequencies(side, device) for side in (height, width))
     radius = torch.hypot(*torch.meshgrid(rows, columns, indexing="ij"))
@@ -56,7 +57,7 @@ def _filters(height: int, width: int, device: torch.device) -> tuple[torch.Tenso
 
 
 def phase_congruency(luma: torch.Tensor) -> torch.Tensor:
-    """Return ``(N, H, W)``, about 0 to 1, of grey images ``(N, H, W)``; the result has one derivative."""
+    """Return the phase congruency ``(N, H, W)``, about 0 to 1, of grey images ``(N, H, W)``; differentiable once."""
     return _PhaseCongruency.apply(luma)
 
 
@@ -117,7 +118,7 @@ class _PhaseCongruency(torch.autograd.Function):
 
 
 def _length(numbers: torch.Tensor) -> torch.Tensor:
-    """Return the absolute values of complex numbers; `abs` takes as long as a Fourier transform."""
+    """Return the absolute values of complex numbers; faster than `abs`, which takes as long as a Fourier transform."""
     real, imaginary = numbers.real, numbers.imag
     return torch.addcmul(real * real, imaginary, imaginary).sqrt_()
 

@@ -13,7 +13,8 @@ from imharness.images import Images
 
 BLUE = "#0072b2"
 ZERO = 1e-3
-"""A weight below this counts as zero, as in figure 10 of the paper: heads of release 0.0 give its five shares."""
+"""A weight below this counts as zero, as in figure 10 of the paper: with it, the weights of release 0.0 give the five
+shares of zeros that the figure states."""
 
 
 @contextmanager
@@ -45,13 +46,15 @@ def both_tests_scatter(scores: Mapping[str, tuple[float, float]], file: Path) ->
 def disagreements(first: np.ndarray, second: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return positions of the images that the first metric ranks nearer than the second, and the reverse.
 
-    Ranks are among the images given; those that differ most come first. Raises `UsageError` for fewer than two images.
+    `first` and `second` are distances of the same images. At most `count` positions of each kind are returned, those
+    whose ranks differ most first. Raises `UsageError` for fewer than two images.
     """
     if len(first) < 2:
         raise UsageError("a disagreement needs at least two images.")
     gap = scipy.stats.rankdata(second) - scipy.stats.rankdata(first)
     order = np.argsort(-gap, kind="stable")
-    return order[:count][gap[order[:count]] > 0], order[::-1][:count][gap[order[::-1][:count]] < 0]
+    largest, smallest = order[:count], order[::-1][:count]
+    return largest[gap[largest] > 0], smallest[gap[smallest] < 0]
 
 
 def agreements(first: np.ndarray, second: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,9 +1,9 @@
 """Ranks distances by their agreement with people, without and under attack.
 
-For every forced choice the worst outcome counts: on the untouched images, or with the alternative that people find
-nearer pushed away within a ball that is the same for all metrics. Agreement is a share of the agreement of people
-among themselves, and families of distortions have the same weight. The utility is the agreement on untouched images: a
-metric that agrees much less there than the best one cannot win.
+For every forced choice, the worst of several outcomes counts: the one on untouched images, and those in which an attack
+pushes the alternative that people find nearer away from the reference, within a ball that is the same for all metrics.
+Agreement is a share of the agreement of people among themselves, and families of distortions have the same weight. The
+utility is the agreement on untouched images: a metric that agrees much less there than the best one cannot win.
 """
 
 import re
@@ -35,7 +35,7 @@ from imharness.leaderboard import (
 from imharness.tracks import Query, TrackReport
 from imharness_perceptual.choices import attacked_distances, forced_choices
 from imharness_perceptual.evidence import evidence_of
-from imharness_perceptual.families import mean_of_families, parts_of
+from imharness_perceptual.families import mean_of_families, numbers_by_family
 from imharness_perceptual.steps import OWN, QUERIES
 from imharness_perceptual.verdicts import another_person, ceiling
 
@@ -43,23 +43,26 @@ ID = "ranking"
 PLAIN = "harness/l2"
 """The metric that all are compared with: the plain distance of pixels."""
 NOBODY, UNAWARE, AWARE = "none", "unaware", "aware"
-LENT = " along the gradient of "
-"""What the name of an attack says before the distance whose gradient it follows, if that is not the attacked one."""
+"""The attack "none", and whether an attacker knows the metric: the values of the facets `attack` and `attacker`."""
+ALONG_ANOTHER = " along the gradient of "
+"""In the name of an attack, the words before another distance whose gradient it follows."""
 BALL = re.compile(r"\b(alpha|radius|eps)=[^,\]]*,?")
+"""The parameters of an attack that give its ball; they are cut from its name, which has the radius in words."""
 CHANCE = 0.5
 """How often two coins agree."""
 MARGIN = 0.1
-"""How much further another attack has to move a metric to count, as a share of the movement."""
+"""How much further than one along the metric's gradient another attack has to move a metric, as a share of the
+movement, before the gradient counts as misleading."""
 
 
 def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     """Return the contest of metrics over their forced choices, as shares of the agreement of people."""
-    reach = _reach(choices)
-    untouched = _as_share(choices, reach)
+    human_agreement = _human_agreement(choices)
+    untouched = _as_shares(choices, human_agreement)
     agreed = {metric: _agreed(untouched, metric) for metric in untouched.entries}
     best = max(own_among(agreed), key=lambda metric: (agreed[metric].number_or(-np.inf), metric))
-    met = _as_share(_attacked(query), reach) if _is_attacked(query) else None
-    scores = untouched_and_attacked(untouched, met) if met else _named(untouched, NOBODY, UNAWARE)
+    attacked = _as_shares(_attacked(query), human_agreement) if _is_attacked(query) else None
+    scores = untouched_and_attacked(untouched, attacked) if attacked else _with_attack(untouched, NOBODY, UNAWARE)
     human = any((judges != 0).any() for judges in choices.about["judges"])
     people = "people agree among themselves" if human else "there is to agree with"
     unit = {"cluster": "photograph", "unit": "forced choice"}
@@ -92,28 +95,28 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         flags=flags_of(query, scores.entries, _flags(query)),
         proxies=_proxies(query),
         balanced="distortion",
-        alike=lambda condition: (condition["dataset"], condition["distortion"], condition["attack"].partition(LENT)[0]),
+        alike=_same_attack,
         gates=(
             share_of(
                 utility.label,
                 best,
                 share,
-                lambda metric: _beside(untouched, metric, best),
+                lambda metric: _contributions(untouched, metric, best),
                 among=len(untouched.entries),
             ),
         ),
         baseline=PLAIN,
         words=Words(
-            "agrees best under attack" if balls else "agrees best",
-            lambda share: f"{share:.2f}",
-            f"of {'what people agree on' if human else 'the order of severities'}",
-            "beats plain pixel distance by more than {bound}; that has {plain}",
-            "for plain pixel distance",
-            "for L2",
+            lead="agrees best under attack" if balls else "agrees best",
+            amount=lambda share: f"{share:.2f}",
+            of=f"of {'what people agree on' if human else 'the order of severities'}",
+            limit="beats plain pixel distance by more than {bound}; that has {plain}",
+            without="for plain pixel distance",
+            briefly="for L2",
         ),
     )
     contest_report = contest(
-        with_evidence(rules, list(evidence_of(query, lambda handed: _as_share(handed, reach)))),
+        with_evidence(rules, list(evidence_of(query, lambda handed: _as_shares(handed, human_agreement)))),
         id=ID,
         title="Agreement on forced choices under attack",
         entry="metric",
@@ -131,7 +134,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
                 None,
                 (
                     "" if balls else "No attack was run, so the agreement and its worst case are the same.",
-                    _said_of_more(agreed),
+                    _note_above_one(agreed),
                 ),
             )
         ),
@@ -149,33 +152,45 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     return contest_report + TrackReport(charts=[front])
 
 
+def _same_attack(condition: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return which attack a condition has, whosever gradient the attack follows."""
+    return condition["dataset"], condition["distortion"], condition["attack"].partition(ALONG_ANOTHER)[0]
+
+
 def _agreed(untouched: Blocks, metric: str) -> Value:
+    """Return the agreement of a metric on untouched images, mean of the families, as a share of that of people."""
     families = sorted({condition["distortion"] for condition in untouched.conditions})
-    return mean_of_families(parts_of(untouched, metric, families, "share"))
+    return mean_of_families(numbers_by_family(untouched, metric, families, "share"))
 
 
-def _beside(untouched: Blocks, metric: str, best: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return what each photograph adds to the agreement of a metric and of the best one, mean over families."""
+def _contributions(untouched: Blocks, metric: str, best: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return what each photograph adds to the agreement of a metric and of the best one, each ``(photographs,)``.
+
+    Agreement is the mean over families. The result is None if one of the two metrics lacks a number.
+    """
     rows = [untouched.entries.index(label) for label in (metric, best)]
     numbers = np.concatenate([block[rows] for block in untouched.values["share"]], axis=1)
     if np.isnan(numbers).any():
         return None
     families = np.concatenate(
         [
-            np.full(len(u), condition["distortion"])
-            for u, condition in zip(untouched.units, untouched.conditions, strict=True)
+            np.full(len(units), condition["distortion"])
+            for units, condition in zip(untouched.units, untouched.conditions, strict=True)
         ]
     )
     _, family_index, sizes = np.unique(families, return_inverse=True, return_counts=True)
     photographs = np.concatenate([untouched.clusters("photograph", c) for c in range(len(untouched.conditions))])
-    entry_values, plain = contributions(
-        numbers, photographs.astype(str), len(family_index) / len(sizes) / sizes[family_index]
-    )
-    return entry_values, plain
+    weights = len(family_index) / len(sizes) / sizes[family_index]  # of each choice, so that families weigh the same
+    of_metric, of_best = contributions(numbers, photographs.astype(str), weights)
+    return of_metric, of_best
 
 
-def _reach(choices: Blocks) -> dict[str, float]:
-    """Return family -> the mean agreement of two different judges, or of one with all where too few were asked."""
+def _human_agreement(choices: Blocks) -> dict[str, float]:
+    """Return family -> the mean agreement of people on its choices, in (0.5, 1].
+
+    It is that of two different judges, or of one judge with all where too few were asked. Raises `UsageError` for a
+    family on which people agree no more often than by chance.
+    """
     ceilings = {}
     for family in sorted({condition["distortion"] for condition in choices.conditions}):
         judge, judges = (
@@ -193,7 +208,7 @@ def _reach(choices: Blocks) -> dict[str, float]:
     return ceilings
 
 
-def _said_of_more(agreed: Mapping[str, Value]) -> str:
+def _note_above_one(agreed: Mapping[str, Value]) -> str:
     """Return a sentence on metrics that agree with people more often than people do, or "" without any."""
     more = sorted(metric for metric, value in agreed.items() if value.number_or(0) > 1)
     if not more:
@@ -204,18 +219,25 @@ def _said_of_more(agreed: Mapping[str, Value]) -> str:
     )
 
 
-def _as_share(choices: Blocks, reach: Mapping[str, float]) -> Blocks:
-    blocks = zip(choices.conditions, choices.values["all"], strict=True)
-    return replace(
-        choices, values={"share": tuple(block / reach[condition["distortion"]] for condition, block in blocks)}
+def _as_shares(choices: Blocks, human_agreement: Mapping[str, float]) -> Blocks:
+    """Return the credit for choices ("all") divided by the agreement of people on the family ("share")."""
+    shares = tuple(
+        block / human_agreement[condition["distortion"]]
+        for condition, block in zip(choices.conditions, choices.values["all"], strict=True)
     )
+    return replace(choices, values={"share": shares})
 
 
-def _named(choices: Blocks, attack: str, attacker: str) -> Blocks:
-    facets = {"attack": attack, "attacker": attacker}
-    facet_names = ("dataset", "distortion")
+def _with_attack(choices: Blocks, attack: str, attacker: str) -> Blocks:
+    """Return the choices, each condition of which names the attack and the attacker, too."""
     conditions = tuple(
-        {**{name: condition[name] for name in facet_names}, **facets} for condition in choices.conditions
+        {
+            "dataset": condition["dataset"],
+            "distortion": condition["distortion"],
+            "attack": attack,
+            "attacker": attacker,
+        }
+        for condition in choices.conditions
     )
     return replace(choices, conditions=conditions)
 
@@ -228,62 +250,64 @@ def _attacked(query: Query) -> Blocks:
     return forced_choices(attacked_distances(query))
 
 
-def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
-    """Return the choices that were attacked, without an attack and with each; those of metrics that met none have NaN.
+def untouched_and_attacked(untouched: Blocks, attacked: Blocks) -> Blocks:
+    """Return the choices that some attack changed: as one condition without an attack, and one for each attack.
 
-    Without attacked choices, all of them untouched.
+    A metric that was not attacked has NaN in the conditions of attacks. If no choice was attacked, the result is all
+    choices without an attack.
     """
-    hit = {str(name) for units in met.units for name in units}
-    if not hit:
-        return _named(untouched, NOBODY, UNAWARE)
-    masks = [np.isin(units.astype(str), list(hit)) for units in untouched.units]
-    metric_rows = {metric: row for row, metric in enumerate(met.entries)}
-    rows = np.array([metric_rows.get(metric, -1) for metric in untouched.entries])
-
-    def aligned(block: np.ndarray) -> np.ndarray:
-        return np.where(rows[:, None] >= 0, block[rows], np.nan)
-
-    plain, attacked = _named(untouched, NOBODY, UNAWARE), [_ball(condition) for condition in met.conditions]
+    attacked_choices = {str(name) for units in attacked.units for name in units}
+    plain = _with_attack(untouched, NOBODY, UNAWARE)
+    if not attacked_choices:
+        return plain
+    # 1. The choices without an attack, of which only those remain that were attacked in some condition.
+    masks = [np.isin(units.astype(str), list(attacked_choices)) for units in untouched.units]
     chosen = [c for c, mask in enumerate(masks) if mask.any()]
+    plain_conditions = [plain.conditions[c] for c in chosen]
+    plain_units = [untouched.units[c][masks[c]] for c in chosen]
+    plain_shares = [untouched.values["share"][c][:, masks[c]] for c in chosen]
+    # 2. The attacked choices; `attacked` may lack metrics of `untouched`.
+    attack_conditions = [
+        {
+            "dataset": condition["dataset"],
+            "distortion": condition["distortion"],
+            "attack": _attack_name(condition),
+            "attacker": AWARE if condition["along"] in (OWN, QUERIES) else UNAWARE,
+        }
+        for condition in attacked.conditions
+    ]
+    metric_rows = {metric: row for row, metric in enumerate(attacked.entries)}
+    rows = np.array([metric_rows.get(metric, -1) for metric in untouched.entries])
+    attack_shares = [np.where(rows[:, None] >= 0, block[rows], np.nan) for block in attacked.values["share"]]
+    # 3. Both in one.
     return Blocks(
         untouched.entries,
-        (
-            *(plain.conditions[c] for c in chosen),
-            *(
-                {
-                    "dataset": condition["dataset"],
-                    "distortion": condition["distortion"],
-                    "attack": ball,
-                    "attacker": AWARE if condition["along"] in (OWN, QUERIES) else UNAWARE,
-                }
-                for condition, ball in zip(met.conditions, attacked, strict=True)
-            ),
-        ),
-        (*(untouched.units[c][masks[c]] for c in chosen), *met.units),
+        (*plain_conditions, *attack_conditions),
+        (*plain_units, *attacked.units),
+        {"share": (*plain_shares, *attack_shares)},
         {
-            "share": (
-                *(untouched.values["share"][c][:, masks[c]] for c in chosen),
-                *map(aligned, met.values["share"]),
-            )
+            fact: (*(untouched.about[fact][c][masks[c]] for c in chosen), *attacked.about[fact])
+            for fact in untouched.about
         },
-        {name: (*(untouched.about[name][c][masks[c]] for c in chosen), *met.about[name]) for name in untouched.about},
     )
 
 
-def _ball(condition: Mapping[str, str]) -> str:
-    """Return an attack's label with its ball and whose gradient it follows, in words."""
-    plain, along = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", ""), condition["along"]
-    lent = "" if along in (OWN, QUERIES) else f"{LENT}{along}"
-    return f"{plain} within {condition['radius']}/255{lent}"
+def _attack_name(condition: Mapping[str, str]) -> str:
+    """Return an attack's label with its radius and whose gradient it follows: "pgd within 8/255 along ... of x"."""
+    label = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", "")
+    along = condition["along"]
+    suffix = "" if along in (OWN, QUERIES) else f"{ALONG_ANOTHER}{along}"
+    return f"{label} within {condition['radius']}/255{suffix}"
 
 
 def _flags(query: Query) -> dict[str, tuple[str, ...]]:
-    """Return the metrics whose gradient misleads: attacks that follow it change no image, or less than others do.
+    """Return metric -> why its gradient misleads attacks, so that its number is an upper bound.
 
-    A distance in steps has no slope to go by. Attacked images are rounded to 8 bits, which changes a pixel by half a
-    level. An attack by queries, or along the gradient of another distance, must not move a metric further than one
-    along its own: by `MARGIN` of the movement on average over photographs, and significantly so by the signed-rank test
-    at `ALPHA`, which needs at least `FEWEST` of them.
+    There are two reasons. First, no attack along the gradient changes any image by more than 0.6 levels of 255; a
+    distance that is a step function, for instance, has the gradient 0. (Attacked images are rounded to 8 bits, so a
+    change below half a level is lost.) Second, an attack by queries, or along the gradient of another distance, moves
+    the metric further than the attacks along its own gradient: on average over photographs by `MARGIN` of the movement,
+    and significantly by the signed-rank test at `ALPHA`, which needs at least `FEWEST` photographs.
     """
     if not _is_attacked(query) or "linf" not in query("SELECT * FROM attack LIMIT 0"):
         return {}
@@ -309,5 +333,6 @@ def _flags(query: Query) -> dict[str, tuple[str, ...]]:
 
 
 def _proxies(query: Query) -> tuple[str, ...]:
+    """Return what stands in for the judgement of people, as the data sets of the results say."""
     columns = query("SELECT DISTINCT proxy FROM distance WHERE proxy <> '' ORDER BY proxy")
     return tuple(str(text) for text in columns["proxy"])

@@ -1,4 +1,4 @@
-"""What metrics compute of references, kept for the next call: attacks compare many images with the same references."""
+"""Keeps the features of references for the next call, since attacks compare many images with the same references."""
 
 import hashlib
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""Fills a network layer by layer with the centres of clusters of what each layer sees, without any label.
+"""Initialises the filters of a network, layer by layer, with k-means centres of the layer's input patches.
 
 Krähenbühl, Doersch, Donahue & Darrell, "Data-dependent Initializations of Convolutional Neural Networks" (ICLR 2016):
 patches of a layer's input are whitened and set to unit length, and the filters are the centres of k-means; then
@@ -17,7 +17,8 @@ from imharness.images import Images
 PATCHES = 20_000
 """The largest number of patches that a layer is filled from."""
 SMALLEST, ADDED = 1e-6, 1e-3
-"""Directions with a smaller sum of squares over all patches are left out; what is added to that of the others."""
+"""In whitening: directions whose sum of squares over all patches is below the first number are left out; the second is
+added to the sums of the others."""
 MEAN = 0.1
 """The mean of every channel before its ReLU."""
 
@@ -53,8 +54,8 @@ def stacked_kmeans(backbone: nn.Module, images: Images, rng: torch.Generator) ->
 def centres(patches: np.ndarray, count: int, seed: int) -> np.ndarray:
     """Return filters ``(count, d)`` from the centres c of k-means of whitened patches of unit length.
 
-    With W, which whitens patches x ``(n, d)`` in their `count` strongest directions as (x - mean) W, a filter is W c:
-    of a patch that is not whitened it gives what the centre gives of the whitened one, but for a constant.
+    `patches`: x ``(n, d)``. The matrix W ``(d, count)`` whitens them in their `count` strongest directions, to
+    (x - mean) W. A filter is W c: its product with a patch is that of c with the whitened patch, up to a constant.
     """
     from sklearn.cluster import MiniBatchKMeans
 
@@ -84,6 +85,7 @@ def _in_order(backbone: nn.Module, images: Images) -> list[nn.Conv2d]:
 
 
 def _input_of(backbone: nn.Module, layer: nn.Conv2d, images: Images) -> torch.Tensor:
+    """Return what a layer sees ``(N, channels, h, w)`` when images pass the network."""
     inputs: list[torch.Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0].clone()))
     backbone(images)

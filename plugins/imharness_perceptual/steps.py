@@ -22,7 +22,8 @@ UNKNOWN = {
 SUBSTITUTE = "substitute"
 """The role of a distance whose gradient is followed in place of the metric's own."""
 OWN, QUERIES = "own", "queries"
-"""What an attack follows, where it is not the gradient of a substitute: the metric's own gradient, or scores alone."""
+"""What an attack follows if it does not follow the gradient of a substitute: the metric's own gradient, or its scores
+alone."""
 
 
 @step(version="4", shared=True, doing="measuring {count}images with {metric}")
@@ -52,11 +53,12 @@ def distance(context: StepContext) -> StepResult:
 
 @step(version="5", shared=True, doing="attacking {count}images with {attack}[ on {metric}]")
 def attack(context: StepContext) -> StepResult:
-    """Push distorted images away from their references by the metric; results are rounded to 8 bits first.
+    """Attack distorted images so that the metric finds them farther from their references, and measure them again.
 
-    The attack follows the metric's gradient, that of a substitute, or scores alone; ``along`` says which. To follow a
-    substitute is backward pass differentiable approximation (Athalye, Carlini & Wagner, "Obfuscated gradients give a
-    false sense of security", ICML 2018, section 4.1), but that its scores are followed, too.
+    Attacked images are rounded to 8 bits before they are measured. The attack follows the metric's gradient, that of a
+    substitute, or scores alone; the column ``along`` says which. To follow the gradient of a substitute is the backward
+    pass differentiable approximation of Athalye, Carlini & Wagner, "Obfuscated gradients give a false sense of
+    security" (ICML 2018, section 4.1); unlike there, the attack sees the scores of the substitute, too.
     """
     images = context.images()
     drawn = spread(images, int(context.options["images"]))
@@ -84,6 +86,7 @@ def attack(context: StepContext) -> StepResult:
 
 
 def _followed(context: StepContext) -> str:
+    """Return the value of ``along``: the label of the substitute, `OWN` or `QUERIES`."""
     if SUBSTITUTE in context.roles:
         return str(context.component(SUBSTITUTE).label)
     return OWN if context.component("attack").info.access == "white_box" else QUERIES
@@ -100,21 +103,27 @@ def spread(images: ImageSet, count: int) -> list[int]:
     choice, judge = (_column(images, name) for name in ("choice", "judge"))
     farther = (choice == 1) & ~(judge > 0.5) | (choice == 0) & (judge > 0.5)
     distorted = np.flatnonzero((reference != np.array(images.names)) & ~farther)
+    # 1. Group the distorted images by reference, family and choice.
     facts = [values[distorted] for values in (reference, _column(images, "family"), _column(images, "group"))]
     group = np.array([" ".join(map(str, values)) for values in zip(*facts, strict=True)])
     names, first, group_index, sizes = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
-    drawn = np.argsort([hashlib.sha256(name.encode()).digest() for name in names])
-    turn, taken = np.zeros(len(names), int), dict[str, int]()
-    for i in drawn:
+    # 2. Order the groups by a hash of their names, then by how many groups of the same photograph come before them.
+    hashed = np.argsort([hashlib.sha256(name.encode()).digest() for name in names])
+    before = np.zeros(len(names), int)
+    groups_of: dict[str, int] = {}
+    for i in hashed:
         photograph_name = str(photograph[distorted[first[i]]])
-        turn[i] = taken[photograph_name] = taken.get(photograph_name, -1) + 1
-    order = drawn[np.argsort(turn[drawn], kind="stable")]
+        before[i] = groups_of.get(photograph_name, 0)
+        groups_of[photograph_name] = before[i] + 1
+    order = hashed[np.argsort(before[hashed], kind="stable")]
+    # 3. Take groups until they have `count` images, but at least one group.
     ends = np.cumsum(sizes[order])
     selected = order[(ends <= count) | (np.arange(len(order)) == 0)] if count else order
     return distorted[np.isin(group_index, selected)].tolist()
 
 
 def _column(images: ImageSet, name: str) -> np.ndarray:
+    """Return a column of the data set, or its value in `UNKNOWN` for every image where the data set lacks it."""
     return np.asarray(images.columns.get(name, np.full(len(images), UNKNOWN[name])))
 
 
@@ -124,5 +133,6 @@ def _photographs(images: ImageSet) -> np.ndarray:
 
 
 def origins(images: ImageSet) -> list[int]:
+    """Return the position of each image's reference among the images."""
     position = {name: i for i, name in enumerate(images.names)}
     return [position[str(name)] for name in images.columns["reference"]]

@@ -87,7 +87,7 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     from imharness.commands import add_assets, component, console, device_of, find, query
     from imharness.errors import UsageError
     from imharness_perceptual.plots import agreements, gallery
-    from imharness_perceptual.plots import disagreements as found
+    from imharness_perceptual.plots import disagreements as ranked_apart
 
     if assets is not None:
         add_assets(assets)
@@ -107,21 +107,26 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     values = [np.array([distance[name] for name in names]) for distance in distances]
     data = find("dataset", dataset).build(device_of("cpu"))  # type: ignore[attr-defined]
     position = {name: i for i, name in enumerate(data.names)}
+    first_label, second_label = labels
+    first_near, second_near = ranked_apart(*values, images)
+    both_near, both_far = agreements(*values, images)
+    if not len(first_near) and not len(second_near):
+        raise UsageError(f"{first_label} and {second_label} rank all images in the same order.")
+    chosen_by_title = {
+        f"{first_label} says near, {second_label} says far": first_near,
+        f"{second_label} says near, {first_label} says far": second_near,
+        f"{first_label} and {second_label} say near": both_near,
+        f"{first_label} and {second_label} say far": both_far,
+    }
     drawn = []
-    one, other = labels
-    titles = [f"{near} says near, {far} says far" for near, far in (labels, labels[::-1])]
-    titles += [f"{one} and {other} say {what}" for what in ("near", "far")]
-    kinds = (*found(*values, images), *agreements(*values, images))
-    if not any(map(len, kinds[:2])):
-        raise UsageError(f"{one} and {other} rank all images in the same order.")
-    for title, chosen in zip(titles, kinds, strict=True):
+    for title, chosen in chosen_by_title.items():
         if len(chosen):
-            places = [position[names[i]] for i in chosen]
-            origins = [position[str(data.columns["reference"][p])] for p in places]
+            positions = [position[names[i]] for i in chosen]
+            origins = [position[str(data.columns["reference"][p])] for p in positions]
             captions = [f"{values[0][i]:.3g} / {values[1][i]:.3g}" for i in chosen]
-            drawn.append((title, data.load(origins), data.load(places), captions))
+            drawn.append((title, data.load(origins), data.load(positions), captions))
     gallery(drawn, out)
-    console.say(f"{out}: {dataset}, distances by {labels[0]} / {labels[1]}")
+    console.say(f"{out}: {dataset}, distances by {first_label} / {second_label}")
 
 
 @perceptual.command()

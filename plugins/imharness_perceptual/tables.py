@@ -27,13 +27,14 @@ from imharness.leaderboard import (
 from imharness.tracks import Query, TrackReport
 from imharness_perceptual.attacked import attacked, followed_own
 from imharness_perceptual.choices import distances, facts, forced_choices, on_ladder
-from imharness_perceptual.families import Part, mean_of_families, parts_of, repeated
+from imharness_perceptual.families import FamilyNumbers, mean_of_families, numbers_by_family, repeated
 from imharness_perceptual.ranked import ranked_metrics
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, majority
 
 CEILING, ANOTHER, MAJORITY = "people", "another person", "majority of people"
+"""The labels of rows for people: one of the judges, somebody who was not asked, and the majority of judges."""
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""The distances of one metric, a fact about the images they belong to, and the photographs of these."""
+"""Three arrays ``(n,)`` over images: a metric's distance, a fact about the image, and the image's photograph."""
 
 
 def report(query: Query, share: float = 0.05) -> TrackReport:
@@ -55,20 +56,21 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
     return result + TrackReport(tables, [], _both_chart(images, choices) if has_choices else [])
 
 
-def _beside(images: Blocks, metric: str, masks: Sequence[np.ndarray], fact: str) -> Numbers:
-    """Return a metric's distances of some images of each data set, a fact of the same images, and their photographs."""
-    row, collected = images.entries.index(metric), []
+def _distances_and(images: Blocks, metric: str, masks: Sequence[np.ndarray], fact: str) -> Numbers:
+    """Return a metric's distances of the images in `masks`, one mask for each data set, a fact, and the photographs."""
+    row = images.entries.index(metric)
+    distances, values, photographs = [], [], []
     for c, mask in enumerate(masks):
-        distances = images.values["distance"][c][row]
-        selected = mask & ~np.isnan(distances)
-        collected.append(
-            (distances[selected], images.about[fact][c][selected], images.about["photograph"][c][selected])
-        )
-    distance, wanted, photographs = (np.concatenate(arrays) for arrays in zip(*collected, strict=True))
-    return distance, wanted, photographs
+        of_dataset = images.values["distance"][c][row]
+        selected = mask & ~np.isnan(of_dataset)
+        distances.append(of_dataset[selected])
+        values.append(images.about[fact][c][selected])
+        photographs.append(images.about["photograph"][c][selected])
+    return np.concatenate(distances), np.concatenate(values), np.concatenate(photographs)
 
 
 def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
+    """Return the table of agreement on forced choices without attacks: of metrics, and of people where they judged."""
     families = sorted({condition["distortion"] for condition in choices.conditions})
     human = any((judges != 0).any() for judges in choices.about["judges"])
     ladder = [on_ladder(facts(images, c)) for c in range(len(images.conditions))]
@@ -85,7 +87,7 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
     text = "Share of judges with whom the metric agrees, mean of the families; 0.5 is chance."
 
     def agreed(metric: str) -> Value:
-        return mean_of_families(parts_of(choices, metric, families))
+        return mean_of_families(numbers_by_family(choices, metric, families))
 
     columns = [Column("all", "2AFC agreement", text, "higher", value=agreed, wins=wins, **each)]
     if on_a_ladder:
@@ -95,7 +97,7 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
                 "SROCC with severity",
                 "Spearman correlation of distance and severity over all families.",
                 "higher",
-                value=lambda metric: _rho(*_beside(images, metric, ladder, "severity")),
+                value=lambda metric: _rho(*_distances_and(images, metric, ladder, "severity")),
                 unit="image",
                 cluster_unit="photograph",
             )
@@ -145,26 +147,31 @@ def _people(choices: Blocks, families: Sequence[str]) -> list[Row]:
     }
     rows = []
     for label, title in titles.items():
-        by_family: dict[str, Part] = {}
+        by_family: dict[str, FamilyNumbers] = {}
         for family in families:
             judge, judges, photographs = (
                 np.concatenate([choices.about[name][c] for c in choices.where(distortion=family)])
                 for name in ("judge", "judges", "photograph")
             )
-            agreement = {CEILING: ceiling(judge), ANOTHER: another_person(judge, judges), MAJORITY: majority(judge)}[
-                label
-            ]
-            whole = (judges != 0).all() and not np.isnan(agreement).any()
-            by_family[family] = (agreement, photographs) if whole else (agreement[:0], photographs[:0])
-        values = {family: mean_of_families({family: pair}) for family, pair in by_family.items()}
+            if label == CEILING:
+                agreement = ceiling(judge)
+            elif label == ANOTHER:
+                agreement = another_person(judge, judges)
+            else:
+                agreement = majority(judge)
+            if (judges == 0).any() or np.isnan(agreement).any():  # then the family has no number
+                agreement, photographs = agreement[:0], photographs[:0]
+            by_family[family] = (agreement, photographs)
+        values = {family: mean_of_families({family: numbers}) for family, numbers in by_family.items()}
         rows.append(Row(label=label, title=title, values={**values, "all": mean_of_families(by_family)}))
     return rows
 
 
-def _rho(distance: np.ndarray, wanted: np.ndarray, photographs: np.ndarray) -> Value:
+def _rho(distance: np.ndarray, fact: np.ndarray, photographs: np.ndarray) -> Value:
+    """Return the Spearman correlation of distances and a fact, with an interval that resamples photographs."""
     try:
         estimate: Interval = interval(
-            lambda chosen: spearman_rows(distance[chosen], wanted[chosen]),
+            lambda chosen: spearman_rows(distance[chosen], fact[chosen]),
             len(distance),
             repeated(photographs),
             limits=(-1.0, 1.0),
@@ -192,7 +199,8 @@ def _both_chart(images: Blocks, choices: Blocks) -> list[Chart]:
 
 
 def _noticeable(images: Blocks) -> list[Table]:
-    judged = _seen(images)
+    """Return the table of just noticeable differences, if people were asked about them."""
+    judged = _compared_by_people(images)
     if not judged:
         return []
     texts = {"map": "Mean of the families."} | {family: f"Average precision on {family}." for family in judged}
@@ -225,22 +233,25 @@ def _noticeable(images: Blocks) -> list[Table]:
     ]
 
 
-def _seen(images: Blocks) -> dict[str, list[np.ndarray]]:
-    """Return family -> which images of each data set people compared with their reference."""
-    image_facts = [facts(images, c) for c in range(len(images.conditions))]
-    judged = [~np.isnan(columns["same"]) & (columns["name"] != columns["reference"]) for columns in image_facts]
+def _compared_by_people(images: Blocks) -> dict[str, list[np.ndarray]]:
+    """Return family -> a mask for each data set of the images that people compared with their reference."""
+    names, judged = [], []
+    for c in range(len(images.conditions)):
+        image_facts = facts(images, c)
+        names.append(image_facts["family"])
+        judged.append(~np.isnan(image_facts["same"]) & (image_facts["name"] != image_facts["reference"]))
     families = sorted(
-        {str(f) for columns, mask in zip(image_facts, judged, strict=True) for f in columns["family"][mask]}
+        {str(family) for of_images, mask in zip(names, judged, strict=True) for family in of_images[mask]}
     )
     return {
-        f: [mask & (columns["family"] == f) for columns, mask in zip(image_facts, judged, strict=True)]
-        for f in families
+        family: [mask & (of_images == family) for of_images, mask in zip(names, judged, strict=True)]
+        for family in families
     }
 
 
 def _precision(images: Blocks, metric: str, families: Mapping[str, Sequence[np.ndarray]]) -> Value:
-    """Return the mean over families of the average precision of "no difference"."""
-    measured = [_beside(images, metric, masks, "same") for masks in families.values()]
+    """Return the mean over families of the average precision of "no difference"; `families`: family -> its masks."""
+    measured = [_distances_and(images, metric, masks, "same") for masks in families.values()]
     for family, (distance, same, _) in zip(families, measured, strict=True):
         if not len(distance):
             return missing(f"no number on {family}")
@@ -251,7 +262,8 @@ def _precision(images: Blocks, metric: str, families: Mapping[str, Sequence[np.n
 
     def mean(chosen: np.ndarray) -> np.ndarray:
         precisions = [
-            average_precision(distance[chosen], same[chosen], family[chosen] == f) for f in range(len(measured))
+            average_precision(distance[chosen], same[chosen], family[chosen] == number)
+            for number in range(len(measured))
         ]
         return np.mean(precisions, axis=0)
 
@@ -265,11 +277,11 @@ def both_tests(images: Blocks, choices: Blocks) -> dict[str, tuple[float, float]
         for condition, judges in zip(choices.conditions, choices.about["judges"], strict=True)
         if (judges != 0).all()
     }
-    seen = {family: masks for family, masks in _seen(images).items() if family in judged}
+    in_both = {family: masks for family, masks in _compared_by_people(images).items() if family in judged}
     results: dict[str, tuple[float, float]] = {}
-    for metric in images.entries if seen else ():
-        agreed = mean_of_families(parts_of(choices, metric, list(seen)))
-        noticed = _precision(images, metric, seen)
+    for metric in images.entries if in_both else ():
+        agreed = mean_of_families(numbers_by_family(choices, metric, list(in_both)))
+        noticed = _precision(images, metric, in_both)
         if agreed.value is not None and noticed.value is not None:
             results[metric] = (agreed.value, noticed.value)
     return results
@@ -307,6 +319,7 @@ def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
 
 
 def _opinions(images: Blocks) -> list[Table]:
+    """Return the table of correlations with opinion scores, if a data set has scores that people gave."""
     judged = {}
     for c, condition in enumerate(images.conditions):
         image_facts = facts(images, c)
@@ -319,19 +332,19 @@ def _opinions(images: Blocks) -> list[Table]:
         return []
     columns = tuple(
         ColumnSpec(
-            key=d,
-            label=d,
+            key=dataset,
+            label=dataset,
             better="higher",
-            description=f"Spearman correlation with opinions, {d}.",
+            description=f"Spearman correlation with opinions, {dataset}.",
             unit="image",
             cluster_unit="photograph",
         )
-        for d in judged
+        for dataset in judged
     )
-    rows = [
-        Row(label=metric, values={d: _with_opinions(images, metric, masks) for d, masks in judged.items()})
-        for metric in images.entries
-    ]
+    rows = []
+    for metric in images.entries:
+        values = {dataset: _with_opinions(images, metric, masks) for dataset, masks in judged.items()}
+        rows.append(Row(label=metric, values=values))
     return [
         Table(
             id="opinions",
@@ -346,5 +359,5 @@ def _opinions(images: Blocks) -> list[Table]:
 
 
 def _with_opinions(images: Blocks, metric: str, masks: Sequence[np.ndarray]) -> Value:
-    distance, mos, photographs = _beside(images, metric, masks, "mos")
+    distance, mos, photographs = _distances_and(images, metric, masks, "mos")
     return _rho(distance, -mos, photographs)

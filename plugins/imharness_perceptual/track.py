@@ -28,10 +28,11 @@ PASS = {
     "harness/lipsim": 53.2e9,
     "harness/dreamsim": 17.6e9,
 }
-"""The operations of one pass over one patch of 64 px, of a GPU that does 20e12 in a second: of VGG-16, LipSim and
-DreamSim as long as an H100 took (0.116, 2.66 and 0.88 ms), of the others as `FlopCounterMode` counts."""
+"""Backbone or metric -> the operations of one pass over one patch of 64 px, for estimates of time on a GPU that does
+20e12 operations a second. Those of VGG-16, LipSim and DreamSim are the time that an H100 took (0.116, 2.66 and 0.88 ms)
+times 20e12; the others are as `FlopCounterMode` counts them."""
 GRADIENT = 2.2
-"""The cost of a gradient in passes forward, as measured of VGG-16, LipSim and DreamSim: 1.9 to 2.3."""
+"""The cost of a gradient, as a multiple of a forward pass; measured for VGG-16, LipSim and DreamSim: 1.9 to 2.3."""
 PER_ROW = 37
 """Bytes of a row, measured on the demo leaderboard."""
 STEPS = 4
@@ -70,34 +71,37 @@ class PerceptualTrack(Track):
     )
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Plan a task per data set and metric, and one per ball of each attack that moves inside an L-infinity ball.
+        """Plan the distances of every metric on every data set, and the attacks on them that have an L-infinity ball.
 
-        Attacks by queries alone, and by the gradient of a substitute, have the largest ball only. They meet every
-        metric; those by its own gradient meet the ones that have one.
+        An attack along a metric's own gradient runs at every radius, on metrics that have a gradient. Attacks along the
+        gradient of a substitute, and attacks by queries alone, run at the largest radius, on all metrics.
         """
         check_names(planner, "substitutes", "metric", self.substitutes)
-        methods = [method for method in selection.of(Attack) if _ball(method, 1) is not None]
-        lent = [{SUBSTITUTE: planner.component("metric", label)} for label in self.substitutes]
+        methods = [method for method in selection.of(Attack) if _with_radius(method, 1) is not None]
+        substitute_roles = [{SUBSTITUTE: planner.component("metric", label)} for label in self.substitutes]
         largest = max(self.radii, default=0)
         for dataset in selection.of(ImageDataset):
             for metric in selection.of(FullReferenceMetric):
                 scoped_planner = planner.within(dataset=dataset, metric=metric)
                 scoped_planner.task(distance)
                 for method, radius in itertools.product(methods, self.radii):
-                    white, roles = method.info.access == "white_box", {"attack": _ball(method, radius)}
+                    roles = {"attack": _with_radius(method, radius)}
                     options = {"radius": radius, "images": self.attacked_images}
-                    if metric.info.differentiable if white else radius == largest:
+                    follows_gradient = method.info.access == "white_box"
+                    suits = metric.info.differentiable if follows_gradient else radius == largest
+                    if suits:
                         scoped_planner.task(attack, roles, options=options)
-                    for substitute in lent if white and radius == largest else ():
-                        scoped_planner.task(attack, {**roles, **substitute}, options=options)
+                    if follows_gradient and radius == largest:
+                        for substitute in substitute_roles:
+                            scoped_planner.task(attack, {**roles, **substitute}, options=options)
 
     def workload(self, spec: TaskSpec, units: int) -> Workload | None:
         """Return the rows and operations of a task on `units` images; a gradient counts as `GRADIENT` passes."""
         if not units:
             return None
         image_count = min(self.attacked_images or units, units) if spec.step == attack.name else units
-        changed_by = spec.components.get("attack")
-        passes = 2 if changed_by is None or SUBSTITUTE in spec.components else _passes(changed_by.parameters)
+        method = spec.components.get("attack")
+        passes = 2 if method is None or SUBSTITUTE in spec.components else _passes(method.parameters)
         return Workload(image_count, float(image_count * passes * _pass(spec)), float(image_count * PER_ROW))
 
     def report(self, query: Query) -> TrackReport:
@@ -105,17 +109,18 @@ class PerceptualTrack(Track):
         return report(query, self.utility_loss)
 
 
-def _ball(method: Attack, radius: int) -> Attack | None:
-    """Return an attack with a radius in units of 1/255; None if no field says how far it may go in each value."""
+def _with_radius(method: Attack, radius: int) -> Attack | None:
+    """Return an attack inside the L-infinity ball of `radius` / 255; None if it has no field for such a radius."""
     fields, size = type(method).model_fields, radius / 255
     name = next((name for name in ("radius", "eps") if name in fields), None)
     if name is None or method.info.norm != "linf":
         return None
-    return method.with_parameters(**{name: size, **({"alpha": size / STEPS} if "alpha" in fields else {})})
+    step_size = {"alpha": size / STEPS} if "alpha" in fields else {}
+    return method.with_parameters(**{name: size}, **step_size)
 
 
 def _passes(parameters: Mapping[str, Any]) -> float:
-    """Return the passes of an attack on a metric."""
+    """Return the cost of an attack with these parameters, in forward passes of the metric."""
     steps = next((int(parameters[name]) for name in ("iterations", "steps", "queries") if name in parameters), 1)
     return steps if "queries" in parameters else GRADIENT * steps
 

@@ -39,18 +39,20 @@ def majority(judge: Array) -> Array:
 
 
 def average_precision(distance: Array, same: Array, counted: Array | None = None) -> Array:
-    """Return the area under the precision-recall curve of "no difference" as the distance grows, over the last axis.
+    """Return the average precision of a distance that predicts "no difference": the nearest pairs first.
 
-    `same`: share of people who saw none, which is the weight of a pair as a positive; `counted`: bool, which pairs take
-    part. Pairs with equal distances are found together. Precision is made to fall with recall, as in the PASCAL VOC
-    challenge. NaN where everybody saw a difference in every pair.
+    The last axis of the arguments are pairs of images. `same`: share of people who saw no difference, which is the
+    weight of a pair as a positive; `counted`: bool, which pairs take part, by default all. Average precision is the
+    area under the precision-recall curve. Pairs with equal distances are retrieved together, and precision is made to
+    fall with recall, as in the PASCAL VOC challenge. NaN where everybody saw a difference in every pair.
     """
     order = np.argsort(distance, axis=-1)
     distance, same = (np.take_along_axis(np.asarray(x, dtype=np.float64), order, axis=-1) for x in (distance, same))
     weight = np.ones_like(same) if counted is None else np.take_along_axis(counted, order, axis=-1).astype(np.float64)
-    hits, seen = np.cumsum(weight * same, axis=-1), np.cumsum(weight, axis=-1)
+    hits, retrieved = np.cumsum(weight * same, axis=-1), np.cumsum(weight, axis=-1)
+    # precision is read after the last pair of each distance
     last = np.concatenate([distance[..., 1:] != distance[..., :-1], np.ones((*distance.shape[:-1], 1), bool)], axis=-1)
-    precision = np.divide(hits, seen, out=np.zeros_like(hits), where=last & (seen > 0))
+    precision = np.divide(hits, retrieved, out=np.zeros_like(hits), where=last & (retrieved > 0))
     falling = np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
     total = hits[..., -1]
     area = (np.diff(hits, prepend=0.0, axis=-1) * falling).sum(axis=-1)

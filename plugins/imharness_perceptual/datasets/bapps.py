@@ -47,13 +47,17 @@ from imharness.files import (
 from imharness_vision.image_files import read_files, remembered
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
+"""Test -> the folders of images: the reference first, then those that are compared with it. In jnd, p0 is the
+reference."""
 VERDICT = {"2afc": "judge", "jnd": "same"}
+"""Test -> the folder of what people answered, which is also the name of the column."""
 PATCHES, COLUMNS = "patches.csv", ("patch", "photograph", "judges")
 PARTS = {"test": "val", "train": "train"}
+"""Split -> its folder."""
 JUDGES = {("2afc", "test"): 5, ("2afc", "train"): 2, ("jnd", "test"): 3, ("jnd", "train"): 3}
 """The number of people who were asked about each pair (section 2.2)."""
 SLACK = 1e-3
-"""How far a share may be rounded."""
+"""How far a rounded share of people may lie from a multiple of 1 / people."""
 BUCKET = "https://perceptual-similarity.s3.us-west-2.amazonaws.com/dataset"
 SOURCE = DataSource(
     name="bapps",
@@ -83,10 +87,10 @@ PUBLISHED = {("2afc", "test"): 36_300, ("2afc", "train"): 151_400, ("jnd", "test
 
 @dataclass(frozen=True)
 class _Entry:
-    """A patch: `choice` 0 or 1 and `verdict` where it is compared, -1 and NaN where it is the reference.
+    """A patch. `name`: FAMILY/NAME/FOLDER; `reference`: the name of the patch with which it is compared.
 
-    `name`: FAMILY/NAME/FOLDER; `reference`: that of the patch it is compared with; `group`: FAMILY/NAME, "" of a
-    reference.
+    Of a patch that is compared, `choice` is 0 or 1, `verdict` is the share of people, and `group` is FAMILY/NAME. Of a
+    reference they are -1, NaN and "".
     """
 
     file: Path
@@ -180,8 +184,13 @@ class Bapps(ImageDataset):
                     yield _Entry(file, f"{group}/{other}", origin, family.name, group, choice, verdict)
 
     def _about(self, entries: Sequence[_Entry]) -> tuple[list[str], list[float]]:
-        """Return of each entry the photograph, and how many people were asked: 0 of a reference, NaN if nobody says."""
-        table, references = self._root / PATCHES, [e for e in entries if e.name == e.reference]
+        """Return the photograph of each entry, and how many people were asked about it.
+
+        The number of people is 0 for a reference, and NaN where the folder does not say. Warns of verdicts that are no
+        share of the usual number of people; raises `ContractError` for one that is no share of the stated number.
+        """
+        table = self._root / PATCHES
+        references = [e for e in entries if e.name == e.reference]
         patches = [e.name.rpartition("/")[0] for e in references]
         if table.is_file():
             photographs, people = _listed(table, patches)
@@ -191,7 +200,8 @@ class Bapps(ImageDataset):
         else:
             if sentence := said_of_misnamed(table):
                 warnings.warn(sentence, stacklevel=3)
-            photographs, usual = self._looks(references, patches), JUDGES[self.test, self.split]
+            photographs = self._looks(references, patches)
+            usual = JUDGES[self.test, self.split]
             odd = [
                 f"{e.family}/{e.file.stem}"
                 for e in entries
@@ -204,9 +214,9 @@ class Bapps(ImageDataset):
                     stacklevel=3,
                 )
             people = [float("nan") if odd else float(usual)] * len(patches)
-        photograph_of, people_of = (
-            {e.name: fact for e, fact in zip(references, facts, strict=True)} for facts in (photographs, people)
-        )
+        names = [e.name for e in references]
+        photograph_of = dict(zip(names, photographs, strict=True))
+        people_of = dict(zip(names, people, strict=True))
         judges = [0.0 if np.isnan(e.verdict) else people_of[e.reference] for e in entries]
         for e, n in zip(entries, judges, strict=True):
             if not np.isnan(e.verdict) and not np.isnan(n) and not _is_share_of(e.verdict, n):
@@ -214,7 +224,7 @@ class Bapps(ImageDataset):
         return [photograph_of[e.reference] for e in entries], judges
 
     def _looks(self, references: Sequence[_Entry], patches: Sequence[str]) -> list[str]:
-        """Return the photograph of each patch: the first one whose reference looks the same."""
+        """Return the photograph of each patch: the name of the first patch whose reference looks the same."""
         looks = by_looks(patches, lambda: self._thumbnails(references), COPY)
         if looks.sentence:
             warnings.warn(
@@ -266,6 +276,7 @@ def _is_share_of(verdict: float, people: float) -> bool:
 
 
 def _verdict(file: Path) -> float:
+    """Return the share of people in a file, in [0, 1]; raises `ContractError` for any other content."""
     try:
         values = read_array(file, MIB).reshape(-1)
     except UsageError as error:

@@ -37,6 +37,11 @@ SOURCE = DataSource(
 
 @dataclass(frozen=True)
 class _Triplet:
+    """A line of the table. `files`: reference, left and right image; `family`: imagenet or other.
+
+    `right`: the share of people who found the right image nearer, 0 or 1; `votes`: how many people were asked.
+    """
+
     id: str
     files: tuple[Path, Path, Path]
     family: str
@@ -76,9 +81,10 @@ class Nights(ImageDataset):
         return files_digest(self._root, sorted(file for file in self._root.rglob("*") if file.is_file()))
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return each reference with its two images; ``judge`` is the share of people who found this one nearer.
+        """Return each reference, followed by its left and its right image.
 
-        It is that of the right image, as in `bapps` of p1; ``family`` says whether the category is one of ImageNet.
+        ``judge`` of both images is the share of people who found the right one nearer, as that of p1 is in `bapps`;
+        ``family`` says whether the category is one of ImageNet.
         """
         self.require()
         triplets = list(self._triplets())

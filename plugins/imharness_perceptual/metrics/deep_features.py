@@ -1,9 +1,10 @@
 """Distance of deep features of any network: ``deep-features[backbone=...,weights=FILE]``.
 
 Zhang, Isola, Efros, Shechtman & Wang, "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric" (CVPR
-2018), equation 1, with all weights 1: the squared distance of unit feature vectors, averaged over places and summed
-over layers: those that are named, or the last of each resolution. A network of your own, such as the self-supervised
-ones of table 5, is ``backbone=FILE.py:FUNCTION``, with the names of its layers as `named_modules` has them.
+2018), equation 1, with all weights 1: the squared distance of unit feature vectors, averaged over pixels of the feature
+map and summed over layers. The layers are those that `layers` names, or the last of each resolution. A network of your
+own, such as the self-supervised ones of table 5, is ``backbone=FILE.py:FUNCTION``; its layers have the names that
+`named_modules` gives them.
 """
 
 import torch

@@ -1,9 +1,9 @@
 """DreamSim, its branch on DINO: the cosine distance of embeddings tuned on what people find similar.
 
 Fu, Tamir, Sundaram, Chai, Zhang, Dekel & Isola, "DreamSim: Learning New Dimensions of Human Visual Similarity using
-Synthetic Data" (NeurIPS 2023), section 4. The class token of a ViT-B/16 of DINO, with low-rank updates of its layers,
-mean taken out, is compared by its cosine: one minus the correlation of the two embeddings. The ensemble of three
-networks agrees with people on 96.2 % of NIGHTS, this branch on 94.8 %.
+Synthetic Data" (NeurIPS 2023), section 4. An embedding is the class token of DINO's ViT-B/16 with low-rank updates of
+its layers, minus the token's mean. The distance is one minus the cosine of two embeddings, which is their correlation.
+The paper's ensemble of three networks agrees with people on 96.2 % of NIGHTS, this branch on 94.8 %.
 """
 
 import torch

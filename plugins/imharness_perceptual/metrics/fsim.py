@@ -15,14 +15,14 @@ from imharness_vision.constants import constant
 SIDE = 256
 """The side, in px, to which the shorter side of an image is reduced approximately, by averaging blocks."""
 OF_PHASE, OF_GRADIENT, OF_COLOUR, CHROMATIC = 0.85, 160.0, 200.0, 0.03
-"""T1, T2, T3 = T4, and lambda of the paper, for images in grey levels."""
+"""The paper's constants T1 (phase congruency), T2 (gradient), T3 = T4 (colour) and lambda, for grey levels 0 to 255."""
 YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 SCHARR = ((-3.0, 0.0, 3.0), (-10.0, 0.0, 10.0), (-3.0, 0.0, 3.0))
 FLAT = 1e-12
 """The least squared length of a gradient that has a direction, in squared grey levels."""
 AT_ONCE_ON_CPU, AT_ONCE = 1 << 17, 1 << 22
-"""The most pixels whose filter responses are in memory at a time: 400 bytes each, with a gradient. More do not fit into
-the caches of a processor; a GPU takes one time for few and many."""
+"""The most pixels whose filter responses are in memory at a time, on a CPU and on a GPU. A pixel takes 400 bytes, with
+a gradient. On a CPU, more pixels do not fit into its caches; a GPU needs about the same time for few and for many."""
 PAIRS_KEPT = 16
 """The number of batches of references whose features are kept."""
 
@@ -41,7 +41,7 @@ class Fsim(FullReferenceMetric):
             count = _at_once(images)
             pairs = zip(images.split(count), reference.split(count), strict=True)
             return torch.cat(
-                [_similarity(_features(image_batch), reference_features(theirs)) for image_batch, theirs in pairs]
+                [_similarity(_features(batch), reference_features(references)) for batch, references in pairs]
             )
 
         return score
@@ -64,8 +64,10 @@ def _features(images: Images) -> Features:
     return colours, phase_congruency(colours[:, 0]), _slope(colours[:, :1])
 
 
-def _similarity(features: Features, theirs: Features) -> Scores:
-    (x, phase_x, slope_x), (y, phase_y, slope_y) = features, theirs
+def _similarity(features: Features, reference_features: Features) -> Scores:
+    """Return FSIMc ``(N,)`` from what `_features` returns for images and references."""
+    x, phase_x, slope_x = features
+    y, phase_y, slope_y = reference_features
     weight = torch.maximum(phase_x, phase_y)
     colour = _alike(x[:, 1], y[:, 1], OF_COLOUR) * _alike(x[:, 2], y[:, 2], OF_COLOUR)
     similarity = _alike(phase_x, phase_y, OF_PHASE) * _alike(slope_x, slope_y, OF_GRADIENT)
@@ -88,6 +90,7 @@ def _slope(luma: torch.Tensor) -> torch.Tensor:
 
 
 def _alike(x: torch.Tensor, y: torch.Tensor, floor: float) -> torch.Tensor:
+    """Return the similarity of two features at each pixel, 1 where they are equal; `floor` is T of the paper."""
     return (2 * x * y + floor) / (x.square() + y.square() + floor)
 
 

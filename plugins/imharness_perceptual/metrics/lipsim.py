@@ -1,10 +1,10 @@
-"""LipSim: the cosine distance of embeddings by a network that moves no farther than its input.
+"""LipSim: the cosine distance of embeddings by a network of Lipschitz constant 1.
 
 Ghazanfari, Araujo, Krishnamurthy, Khorrami & Garg, "LipSim: A Provably Robust Perceptual Similarity Metric" (ICLR
 2024), section 4. Every layer is x - 2 W T^-1 relu(W^T x + b) with the diagonal matrix T_i = sum_j |W^T W|_ij q_j / q_i
-(Araujo et al., "A Unified Algebraic Perspective on Lipschitz Neural Networks", ICLR 2023, theorem 3), so the embedding
-has a Lipschitz constant of 1 in the Euclidean norm. The network that teaches it is DreamSim. In the published code
-q cancels in convolutions, and it does here.
+(Araujo et al., "A Unified Algebraic Perspective on Lipschitz Neural Networks", ICLR 2023, theorem 3), so two embeddings
+are no farther from each other than the two images, in the Euclidean norm. The network was trained to imitate DreamSim.
+In the published code q cancels out of the convolutions, so it does here, too.
 """
 
 from typing import Literal
@@ -38,10 +38,14 @@ ASSETS = {
     for tuning, text in TUNINGS.items()
 }
 CHANNELS, INSIDE, CONVOLUTIONS = 45, 5, 20
+"""Of the convolutional layers: the channels of x, the inner channels W x, and the number of layers."""
 FEATURES, LINEAR, EMBEDDED = 1024, 7, 1792
+"""Of the linear layers: the inner features W x and the number of layers; then the features that are the embedding."""
 POOLED = 4
-"""Two average pools of 4 px, each divided by 4, so that it does not stretch."""
+"""The side of the two average pools, px. Sums are divided by 4 instead of 16: the largest factor that keeps the
+Lipschitz constant at 1."""
 LEAST = 1e-6
+"""The least product of the lengths of two embeddings by which their cosine divides."""
 UNUSED = ("convs.", "linear.")
 """Begin the names under which a file has all weights a second time."""
 
@@ -57,7 +61,7 @@ class _Convolution(nn.Module):
         self.register_buffer("share", torch.ones(1, inside, 1, 1), persistent=False)
 
     def settle(self) -> None:
-        """Compute from the weights how much of each inner channel is kept."""
+        """Compute T^-1 from the weights: the factor of each inner channel."""
         kernel = self.kernel.detach()
         overlap = F.conv2d(kernel, kernel, padding=kernel.shape[-1] - 1).abs().sum((1, 2, 3))
         self.share.copy_(_inverse(overlap).view(1, -1, 1, 1))
@@ -78,7 +82,7 @@ class _Linear(nn.Module):
         self.register_buffer("share", torch.ones(inside), persistent=False)
 
     def settle(self) -> None:
-        """Compute from the weights how much of each inner feature is kept."""
+        """Compute T^-1 from the weights: the factor of each inner feature."""
         weight, q = self.weight.detach(), self.q.detach().exp()
         self.share.copy_(_inverse((weight @ weight.T).abs() @ q / q))
 
@@ -104,7 +108,7 @@ class LipSimNetwork(nn.Module):
         return self.base(F.pad(images, (0, 0, 0, 0, 0, CHANNELS - images.shape[1])))[:, :EMBEDDED]
 
     def settle(self) -> None:
-        """Compute what follows from the weights, once they are here."""
+        """Compute T^-1 of every layer; to be called once, after the weights were loaded."""
         for layer in self.modules():
             if isinstance(layer, _Convolution | _Linear):
                 layer.settle()

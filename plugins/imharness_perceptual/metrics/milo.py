@@ -1,9 +1,10 @@
 """MILO: differences of pixels, weighed by how visible a small network says they are.
 
 Çoğalan, Bemana, Myszkowski, Seidel & Groth, "MILO: A Lightweight Perceptual Quality Metric for Image and Latent-Space
-Optimization" (ACM TOG 2025). Read were the abstract and the authors' code, of which this has the form: one network of
-five convolutions sees image, reference and the mask of the scale below, at four scales from coarse to fine, and its
-answer is added to that mask. The distance is the mean of mask times absolute difference.
+Optimization" (ACM TOG 2025). This follows the abstract and the authors' code; the paper itself was not read. The mask
+is a weight for each pixel. It is computed at four scales from coarse to fine: at each, one network of five convolutions
+sees the image, the reference and the mask of the coarser scale, and its output is added to that mask. The distance is
+the mean of mask times absolute difference.
 """
 
 import itertools
@@ -29,7 +30,7 @@ WIDTHS = (7, 32, 64, 32, 16, 1)
 """Channels from the image, the reference and the mask to one weight for each pixel."""
 SCALES = 4
 SMALLEST = 2**SCALES
-"""The shortest side of which the mask below the coarsest scale has a pixel, px."""
+"""The shortest side of an image, px: the first mask, which is half as large as the coarsest scale, then has a pixel."""
 UNUSED = ("scaler_network.",)
 """Begins the names of weights that scale the authors' map of errors, which is not in the distance."""
 

@@ -1,10 +1,11 @@
 """R-CLIP: the cosine distance of CLIP's image embeddings, after adversarial fine-tuning of the encoder.
 
 Croce, Schlarmann, Singh & Hein, "Adversarially Robust CLIP Models Can Induce Better (Robust) Perceptual Metrics" (SaTML
-2025). The encoder is CLIP's ViT-B/16 of LAION-2B, fine-tuned on ImageNet against perturbations of at most 4/255:
-without labels, towards the embeddings it had (FARE), or with the names of classes (TeCoA). By the authors' cards, FARE
-agrees with people on 90.6 % of NIGHTS and TeCoA on 91.9 %, on 71.5 % and 79.4 % under attacks of 4/255. Here the whole
-image is scaled to 224 px; the authors cut out the middle square first, which is the same for square images.
+2025). The encoder is CLIP's ViT-B/16 of LAION-2B, fine-tuned on ImageNet against perturbations of at most 4/255. FARE
+needs no labels: attacked images shall have the embeddings that the encoder gave before the fine-tuning. TeCoA uses the
+names of classes. By the authors' model cards, FARE agrees with people on 90.6 % of NIGHTS, and on 71.5 % under attacks
+of 4/255; TeCoA on 91.9 % and 79.4 %. Here the whole image is scaled to 224 px; the authors cut out the middle square
+first, which is the same for square images.
 """
 
 from typing import Literal
@@ -39,17 +40,21 @@ ASSETS = {
     for tuning, (page, digest) in PUBLISHED.items()
 }
 MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-"""Of the pixels in the training of CLIP, by channel."""
+"""The mean and the standard deviation of the pixels in the training of CLIP, by channel."""
 UNUSED = ("transformer.", "token_embedding.", "ln_final.", "positional_embedding", "text_projection", "logit_scale")
-"""Begins the names of weights of the encoder of texts."""
+"""The names of the weights of the text encoder, which is not needed, begin so."""
 LEAST = 1e-6
+"""The least product of the lengths of two embeddings by which their cosine divides."""
 
 
 class _Attention(nn.Module):
+    """Multi-head self-attention of tokens ``(N, tokens, width)``, with the names of weights of the published file."""
+
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.in_proj_weight, self.in_proj_bias = (nn.Parameter(torch.zeros(3 * width, *s)) for s in ((width,), ()))
+        self.in_proj_weight = nn.Parameter(torch.zeros(3 * width, width))
+        self.in_proj_bias = nn.Parameter(torch.zeros(3 * width))
         self.out_proj = nn.Linear(width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -59,6 +64,8 @@ class _Attention(nn.Module):
 
 
 class _Block(nn.Module):
+    """A block of the transformer: attention and a network of two layers, each added to its input."""
+
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)

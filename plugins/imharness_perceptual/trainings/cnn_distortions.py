@@ -1,11 +1,11 @@
 """Trains the CNN-based distortions: ``harness train cnn-distortions --networks 96``.
 
-Zhang et al., CVPR 2018, section 2.1 and table 2 (right): each network is a denoising autoencoder of its own design. It
-learns to undo its corruption by a weighted sum of the mean absolute error, a distance of deep features and the loss of
-a discriminator, which learns to tell its outputs from clean images. The paper trains 96 of them for one epoch of
-ImageNet each, so that they show the artefacts of such networks rather than solve their task. The eight that ship are
-trained on crops of free photographs for 100 steps, with the features of the small LPIPS of this package in the place of
-VGG's.
+Zhang et al., CVPR 2018, section 2.1 and table 2 (right): each network is a denoising autoencoder with a random design.
+It learns to undo a corruption of images. Its loss is a weighted sum of the mean absolute error, a distance of deep
+features and the loss of a discriminator ("judge"), which learns to tell outputs of the network from clean images. The
+paper trains 96 networks for one epoch of ImageNet each: they shall show the artefacts of such networks rather than
+solve their task. The eight networks that ship are trained on crops of free photographs for 100 steps, with the features
+of this package's small LPIPS in the place of VGG's.
 """
 
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ JUDGE_CHANNELS = 16
 LEAST = 12.0
 """The PSNR to clean images, in dB, that outputs must reach: below it a network shows nothing of the image."""
 TESTED = 32
+"""The number of held-out images on which the PSNR is measured."""
 SMALL = files("imharness_perceptual") / "weights" / "embedded-lpips.safetensors"
 
 
@@ -63,28 +64,27 @@ class CnnDistortionsTraining(WeightTraining):
                 judges = [Judge(each.judge_layers, JUDGE_CHANNELS).to(device) for each in designs]
             compare = frozen(self._features(), device)
             rates = [each.learning_rate for each in designs]
-            makers, tellers = (
-                [
-                    torch.optim.Adam(m.parameters(), lr=rate, betas=(0.5, 0.999))
-                    for m, rate in zip(ms, rates, strict=True)
-                ]
-                for ms in (networks, judges)
-            )
+            network_optimisers = [_adam(network, rate) for network, rate in zip(networks, rates, strict=True)]
+            judge_optimisers = [_adam(judge, rate) for judge, rate in zip(judges, rates, strict=True)]
 
             def step(number: int) -> None:
+                """Train a network and its judge for one step; the networks are trained one after another."""
                 i = number // self.steps
                 clean = self._windows(context.data["train"], rng).to(device)
                 noisy = corrupted(clean, designs[i].corruption, torch.randn(clean.shape, generator=rng).to(device))
                 output = networks[i](noisy, rng)
-                _stepped(tellers[i], _told(judges[i](clean), True) + _told(judges[i](output.detach()), False))
+                judge_loss = _judge_loss(judges[i](clean), is_clean=True)
+                judge_loss = judge_loss + _judge_loss(judges[i](output.detach()), is_clean=False)
+                _step(judge_optimisers[i], judge_loss)
                 loss = designs[i].pixel * (output - clean).abs().mean()
                 loss = loss + designs[i].feature * compare(output, clean).mean()
-                _stepped(makers[i], loss + designs[i].adversarial * _told(judges[i](output), True))
+                loss = loss + designs[i].adversarial * _judge_loss(judges[i](output), is_clean=True)
+                _step(network_optimisers[i], loss)
 
             components = {f"network-{i}": network for i, network in enumerate(networks)}
             components |= {f"judge-{i}": judge for i, judge in enumerate(judges)}
-            components |= {f"maker-{i}": optimiser for i, optimiser in enumerate(makers)}
-            components |= {f"teller-{i}": optimiser for i, optimiser in enumerate(tellers)}
+            components |= {f"maker-{i}": optimiser for i, optimiser in enumerate(network_optimisers)}
+            components |= {f"teller-{i}": optimiser for i, optimiser in enumerate(judge_optimisers)}
             context.loop(components, self.networks * self.steps, step, every=self.steps)
             tensors, figures = dict[str, torch.Tensor](), dict[str, str | float]()
             for i, network in enumerate(networks):
@@ -102,6 +102,7 @@ class CnnDistortionsTraining(WeightTraining):
         return train
 
     def _features(self) -> FeatureDistance:
+        """Return the distance of deep features that the loss has."""
         if self.features != "embedded":
             return published(self.features, heads=False)
         network = untrained("embedded")
@@ -124,11 +125,16 @@ class CnnDistortionsTraining(WeightTraining):
         return round(float(-10 * (output - clean).square().mean((1, 2, 3)).log10().mean()), 2)
 
 
-def _told(logits: torch.Tensor, clean: bool) -> torch.Tensor:
-    return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, float(clean)))
+def _adam(module: torch.nn.Module, rate: float) -> torch.optim.Adam:
+    return torch.optim.Adam(module.parameters(), lr=rate, betas=(0.5, 0.999))
 
 
-def _stepped(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+def _judge_loss(logits: torch.Tensor, *, is_clean: bool) -> torch.Tensor:
+    """Return the cross-entropy of a judge's logits where all images are clean, or all are outputs of a network."""
+    return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, float(is_clean)))
+
+
+def _step(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
     optimiser.step()

@@ -1,4 +1,4 @@
-"""Trains LPIPS on forced choices: ``harness train lpips --variant lin|tune|scratch``, or on none: ``kmeans``.
+"""Trains LPIPS: ``harness train lpips --variant lin|tune|scratch`` on forced choices, ``kmeans`` on images alone.
 
 Zhang et al., CVPR 2018, section 3: a small network G (two layers of 32 ReLU, sigmoid) predicts people's choice from the
 pair of distances. It is trained by binary cross-entropy together with the weights of the channels, which are projected
@@ -29,6 +29,7 @@ from imharness_vision.weights import weights_in
 
 WIDTH, EPS = 32, 0.01
 SCORED = 100
+"""The number of choices that are scored at a time."""
 CLUSTERED = 160
 """The largest number of references that `kmeans` sees."""
 DRAWN = 20
@@ -49,20 +50,26 @@ class RankingNet(nn.Module):
 
 
 def ranking_loss(first: torch.Tensor, second: torch.Tensor, judge: torch.Tensor, margin: float) -> torch.Tensor:
-    """Return by how much the distance of the chosen alternative fails to be smaller by `margin`, a mean.
+    """Return the mean hinge loss: how much is missing until the preferred alternative is nearer by `margin`.
 
-    A choice counts with the majority of its people: all if they agree, not at all if they are split. `first`, `second`:
-    distances of alternatives 0 and 1, ``(n,)``; `judge`: the share that finds alternative 1 nearer.
+    A choice has a weight from 1, where all people agree, to 0, where half of them chose each alternative. `first`,
+    `second`: distances of alternatives 0 and 1, ``(n,)``; `judge`: the share of people who find alternative 1 nearer.
     """
     majority = 2 * judge - 1
     return (majority.abs() * F.relu(margin - majority.sign() * (first - second))).mean()
 
 
 class Choices:
-    """The forced choices of an image set: positions of references and alternatives, and people's choices, if `asked`.
+    """The forced choices of an image set.
 
-    Nobody chose between the images of a ladder, so choices are drawn: two severities of any distortions of one
-    reference, of which the smaller is taken to be nearer.
+    Where people chose, these are their choices. Nobody chose between the images of a ladder, so there choices are
+    drawn: two severities of any distortions of one reference, of which the smaller is taken to be nearer.
+
+    Attributes:
+        rows: positions of the reference and of alternatives 0 and 1 among the images, int ``(n, 3)``.
+        judge: the share of people who found alternative 1 nearer, ``(n,)``; 0 for drawn choices.
+        asked: whether people were asked.
+        photographs: the names of the photographs from which the images come.
     """
 
     def __init__(self, images: ImageSet) -> None:
@@ -108,11 +115,11 @@ def _judged(images: ImageSet) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions of a milder and a stronger image of one reference, `DRAWN` pairs for each."""
+    """Return the positions of a milder and of a stronger image of one reference, `DRAWN` pairs for each reference."""
     rng, first, second = np.random.default_rng(0), [], []
     for origin in np.unique(origins):
-        mine = np.flatnonzero((origins == origin) & (severity > 0))
-        pairs = np.array([(i, j) for i in mine for j in mine if severity[i] < severity[j]])
+        distorted = np.flatnonzero((origins == origin) & (severity > 0))
+        pairs = np.array([(i, j) for i in distorted for j in distorted if severity[i] < severity[j]])
         chosen = pairs[rng.choice(len(pairs), min(DRAWN, len(pairs)), replace=False)]
         first.append(chosen[:, 0])
         second.append(chosen[:, 1])
@@ -175,9 +182,9 @@ class LpipsTraining(WeightTraining):
                 listed = ", ".join(both[:3])
                 raise UsageError(f"training and test share {len(both)} photographs ({listed}); use another split.")
             per_epoch = -(-len(training_choices) // self.batch_size)
-            whole = self.epochs + self.decay_epochs
+            all_epochs = self.epochs + self.decay_epochs
             decay = torch.optim.lr_scheduler.LambdaLR(
-                optimiser, lambda step: min(1.0, (whole - step / per_epoch) / max(self.decay_epochs, 1))
+                optimiser, lambda step: min(1.0, (all_epochs - step / per_epoch) / max(self.decay_epochs, 1))
             )
             before = choices["test"].agreement(network, device)
             order: list[torch.Tensor] = []
@@ -205,8 +212,9 @@ class LpipsTraining(WeightTraining):
                         weight.clamp_(min=0)
 
             components = {"network": network, "ranking": ranking, "optimiser": optimiser, "schedule": decay}
-            context.loop(components, whole * per_epoch, step, every=per_epoch)
-            figures = {"2afc_before": before} | {f"2afc_{r}": c.agreement(network, device) for r, c in choices.items()}
+            context.loop(components, all_epochs * per_epoch, step, every=per_epoch)
+            figures = {"2afc_before": before}
+            figures |= {f"2afc_{role}": of_role.agreement(network, device) for role, of_role in choices.items()}
             zeros = {f"zero_weights_{i}": float((w == 0).float().mean()) for i, w in enumerate(network.weights)}
             test = choices["test"]
             people = {"2afc_people": float(ceiling(test.judge).mean())} if test.asked else {}
@@ -216,7 +224,7 @@ class LpipsTraining(WeightTraining):
         return train
 
     def _clustered(self, context: TrainingContext, device: torch.device) -> Trained:
-        """Return the network whose filters are the centres of clusters of what the references show."""
+        """Return the network whose filters are k-means centres of patches of the references; see `stacked_kmeans`."""
         network = untrained(self.net).to(device).requires_grad_(False)
         images = context.data["train"]
         reference_names = sorted({str(name) for name in images.columns["reference"]})
@@ -230,6 +238,7 @@ class LpipsTraining(WeightTraining):
         return Trained(network.state_dict(), {"images": len(drawn), **{k: round(v, 4) for k, v in figures.items()}})
 
     def _network(self) -> FeatureDistance:
+        """Return the network from which the training starts."""
         if self.start:
             network = untrained(self.net)
             network.load_state_dict({name: t.float() for name, t in weights_in(Path(self.start)).items()})

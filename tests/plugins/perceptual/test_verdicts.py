@@ -17,7 +17,7 @@ from imharness.leaderboard import Blocks, Value
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile
 from imharness.running.target import MetricTarget, storable
-from imharness_perceptual.ranked import _reach, _said_of_more
+from imharness_perceptual.ranked import _human_agreement, _note_above_one
 from imharness_perceptual.steps import spread
 from imharness_perceptual.tables import report
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority
@@ -327,7 +327,7 @@ def test_no_agreement_is_a_share_of_what_two_coins_reach() -> None:
             {"all": (np.zeros((1, n)),)},
             {name: (values,) for name, values in about.items()},
         )
-        return _reach(choices)
+        return _human_agreement(choices)
 
     assert reach([0.2, 0.8], 5) == {"f": pytest.approx(0.6)}
     assert reach([0.0, 1.0], 0) == {"f": 1}
@@ -337,6 +337,6 @@ def test_no_agreement_is_a_share_of_what_two_coins_reach() -> None:
 
 
 def test_more_agreement_than_people_reach_is_said() -> None:
-    assert _said_of_more({"a": Value(value=1.0), "b": Value(value=0.2)}) == ""
-    sentence = _said_of_more({"a": Value(value=1.1), "b": Value(value=0.2)})
+    assert _note_above_one({"a": Value(value=1.0), "b": Value(value=0.2)}) == ""
+    sentence = _note_above_one({"a": Value(value=1.1), "b": Value(value=0.2)})
     assert sentence.startswith("Above 1, which is no error: a. A metric that chooses as most people do")
