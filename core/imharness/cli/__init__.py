@@ -37,11 +37,14 @@ SECTIONS = {
     "Leaderboard keepers": ("submissions", "evidence", "reproduce", "season", "annotate"),
     "Machine": ("doctor", "assets", "completion"),
 }
-"""What people come for, and the commands for it; those that stand in no section come last."""
+"""Title of a section of the help text -> its commands."""
 FURTHER = "Studies and libraries"
+"""The title of the last section, which has all other commands."""
 GROUP = "imharness.commands"
+"""The group of the entry points by which packages add commands."""
 SELDOM = 100_000
-"""The number of new objects after which garbage is collected; collecting takes time, and modules and plans stay."""
+"""The number of new objects after which Python collects garbage. Collecting takes time and would free little, because
+modules and plans are used until the end."""
 _said = set[str]()
 """The warnings that were shown."""
 
@@ -62,18 +65,18 @@ class LazyGroup(Group):
         self._lazy, self._prefix = lazy or {}, prefix
 
     def _points(self) -> dict[str, EntryPoint]:
-        lazy_points = {name: EntryPoint(name, value, GROUP) for name, value in self._lazy.items()}
-        points = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
-        names = dict[str, EntryPoint]()
-        for point in points:
+        """Return name -> entry point of the group's commands: first those of `lazy`, then those of packages by name.
+
+        A command of `lazy`, and one of the harness's own distribution, cannot be replaced by another package.
+        """
+        commands = {name: EntryPoint(name, value, GROUP) for name, value in self._lazy.items()}
+        of_packages = dict[str, EntryPoint]()
+        for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
             name = point.name.removeprefix(self._prefix)
-            is_taken = name in names and (first := names[name].dist) is not None and first.name == DISTRIBUTION
-            if point.name.startswith(self._prefix) and not is_taken:
-                names[name] = point
-        return {
-            **lazy_points,
-            **{name: point for name, point in names.items() if "." not in name and name not in lazy_points},
-        }
+            is_in_group = point.name.startswith(self._prefix) and "." not in name
+            if is_in_group and not (name in of_packages and _is_first_party(of_packages[name])):
+                of_packages[name] = point
+        return {**commands, **{name: point for name, point in of_packages.items() if name not in commands}}
 
     def sections(self, names: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
         """Return the sections of the first level; groups below it have one."""
@@ -94,6 +97,10 @@ class LazyGroup(Group):
 
             return with_names(command)
         return command
+
+
+def _is_first_party(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == DISTRIBUTION
 
 
 @click.group(

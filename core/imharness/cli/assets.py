@@ -18,7 +18,9 @@ from imharness.results.tables import joined
 
 if TYPE_CHECKING:
     from imharness.components.inputs.needs import Input
+    from imharness.contracts.assets import Asset
     from imharness.contracts.component import Component
+    from imharness.contracts.data_source import DataSource
 
 GETTING = ".getting"
 """The folder in which processes that get the same asset wait for each other."""
@@ -26,6 +28,7 @@ _folder = assets_option()
 
 
 def _known(folder: Path | None) -> dict[str, Input]:
+    """Return name -> asset or data set that an installed component needs; `folder` is searched for files first."""
     from imharness.components.inputs.needs import inputs_of
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
@@ -47,15 +50,17 @@ def _of_profile(name: str) -> list[Component]:
 
 
 def _named(resources: Mapping[str, Input], name: str) -> Input:
-    if name not in resources:
-        if of := [
-            resource.name
-            for resource in resources.values()
-            if any(name == method_of(user.info.id) for user in resource.users)
-        ]:
-            raise UsageError(f"{name} is no asset; what it needs is {joined(of)}: harness assets get {of[0]}")
-        raise UsageError(unknown_name(f"no asset is called {name!r}", name, sorted(resources)))
-    return resources[name]
+    """Return a resource by name; raises `UsageError`, with what a component needs if the name is a component's."""
+    if name in resources:
+        return resources[name]
+    needed = [
+        resource.name
+        for resource in resources.values()
+        if any(name == method_of(user.info.id) for user in resource.users)
+    ]
+    if needed:
+        raise UsageError(f"{name} is no asset; what it needs is {joined(needed)}: harness assets get {needed[0]}")
+    raise UsageError(unknown_name(f"no asset is called {name!r}", name, sorted(resources)))
 
 
 @click.group(cls=Group)
@@ -81,6 +86,7 @@ def list_assets(assets: Path | None, as_json: bool) -> None:
 
 
 def _place(resource: Input) -> str:
+    """Return the path of a resource that is on this machine."""
     from imharness.contracts.assets import Asset, data_folder
 
     what = resource.what
@@ -126,6 +132,7 @@ def get(name: str | None, profile: str | None, assets: Path | None, offline: boo
 
 
 def _get(resource: Input, offline: bool) -> None:
+    """Download a resource unless it is here, and print its path; raises `HarnessError` if it cannot be had."""
     from imharness.contracts.assets import cache_folder
     from imharness.results.disk import alone
 
@@ -145,43 +152,60 @@ def _get(resource: Input, offline: bool) -> None:
 
 
 def _fetch(resource: Input) -> None:
-    """Download what is missing, and put it into its place. Only one process at a time may do this."""
-    from imharness.cli.download import download
-    from imharness.components.inputs.importing import digest_of, import_asset, import_data
-    from imharness.contracts.assets import Asset, cache_folder
+    """Download what is missing, put it where loaders look, and print its path.
+
+    Only one process at a time may do this.
+    """
+    from imharness.contracts.assets import Asset
 
     what = resource.what
-    if isinstance(what, Asset):
-        piece = what if what.sha256 else what.model_copy(update={"file": f"downloads/{Path(what.file).name}"})
+    path = _fetch_asset(resource, what) if isinstance(what, Asset) else _fetch_data(resource, what)
+    console.say(str(path))
+
+
+def _fetch_asset(resource: Input, asset: Asset) -> Path:
+    """Download an asset, and return its path. A file without a published digest is loaded before it counts."""
+    from imharness.cli.download import download
+    from imharness.components.inputs.importing import import_asset
+
+    if asset.sha256:
         with console.progress(resource.name) as advance:
-            path = download(piece, advance)
-        if not what.sha256:
-            final, _ = import_asset(what, path, lambda: _check(resource))
-            path.unlink()
-            path = final
-        console.say(str(path))
-        return
+            return download(asset, advance)
+    unchecked = asset.model_copy(update={"file": f"downloads/{Path(asset.file).name}"})
+    with console.progress(resource.name) as advance:
+        path = download(unchecked, advance)
+    final, _ = import_asset(asset, path, lambda: _check(resource))
+    path.unlink()
+    return final
+
+
+def _fetch_data(resource: Input, source: DataSource) -> Path:
+    """Download the files of a data set that are not here yet, unpack and check them, and return the set's folder."""
+    from imharness.cli.download import download
+    from imharness.components.inputs.importing import digest_of, import_data
+    from imharness.contracts.assets import cache_folder
+
     files = []
-    for piece in what.downloads():
-        here = cache_folder() / piece.file  # it may be complete while another file of the data set is not
-        if not here.is_file() or not piece.fits(digest_of(here)):
-            with console.progress(here.name) as advance:
-                download(piece, advance)
-        files.append(here)
+    for published in source.downloads():
+        file = cache_folder() / published.file
+        if not file.is_file() or not published.fits(digest_of(file)):
+            with console.progress(file.name) as advance:
+                download(published, advance)
+        files.append(file)
     try:
-        folder, _ = import_data(what, files, lambda: _check(resource))
+        folder, _ = import_data(source, files, lambda: _check(resource))
     except UsageError:  # a file without a published digest may be the wrong one, and is fetched again
-        for file in (
-            fetched for published, fetched in zip(what.downloads(), files, strict=True) if not published.sha256
-        ):
-            file.unlink(missing_ok=True)
+        for published, file in zip(source.downloads(), files, strict=True):
+            if not published.sha256:
+                file.unlink(missing_ok=True)
         raise
     for file in files:
         file.unlink(missing_ok=True)  # the import may have moved it
-    console.say(str(folder))
+    return folder
 
 
 def _check(resource: Input) -> None:
+    """Load a resource as the components do that need it; raises an error if it is not what it should be."""
     from imharness.components.inputs.checking import check_asset, check_data
     from imharness.contracts.assets import Asset
 

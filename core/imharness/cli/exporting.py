@@ -22,8 +22,11 @@ SUFFIXES = {
     "latex": "tex", "typst": "typ", "markdown": "md", "csv": "csv", "json": "json",
     "parquet": "parquet", "xlsx": "xlsx",
 }  # fmt: skip
+"""Format of tables -> the extension of its files."""
 ROWS = {"csv": "(FORMAT csv, HEADER)", "json": "(FORMAT json, ARRAY true)", "parquet": "(FORMAT parquet)"}
+"""Format of rows -> the options of DuckDB's COPY."""
 BINARY = ("parquet", "xlsx")
+"""The formats that cannot be printed."""
 SINGLE = ("csv", "parquet")
 """The formats whose files hold only one table."""
 COLLECTIONS = ("every-eval-ever", "community-evals")
@@ -134,6 +137,7 @@ def chosen_tracks(wanted: Sequence[str], available: Sequence[str]) -> list[str]:
 
 
 def _leaderboards(store: Store, tracks: Sequence[str]) -> list[Leaderboard]:
+    """Return the leaderboards of tracks, or of all; raises `UsageError` if the store has none."""
     stored = [store.leaderboard(id) for id in chosen_tracks(tracks, store.ranked())]
     leaderboards = [leaderboard for leaderboard in stored if leaderboard is not None]
     if not leaderboards:
@@ -153,16 +157,17 @@ def _sheets(
 
 
 def _content(form: str, sheets: Sequence[Sheet]) -> bytes:
+    """Return the content of a file with these sheets; in the formats `SINGLE` there is only one."""
     from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, typst, xlsx_of
 
-    several = {"json": json_of, "xlsx": xlsx_of}
-    if form in several:
-        return several[form](sheets)
-    single = {"csv": csv_of, "parquet": parquet_of}
-    if form in single:
-        return single[form](sheets[0])
-    write = {"latex": latex, "typst": typst, "markdown": markdown}[form]
-    return "\n".join(map(write, sheets)).encode()
+    of_all_sheets = {"json": json_of, "xlsx": xlsx_of}
+    if form in of_all_sheets:
+        return of_all_sheets[form](sheets)
+    of_one_sheet = {"csv": csv_of, "parquet": parquet_of}
+    if form in of_one_sheet:
+        return of_one_sheet[form](sheets[0])
+    as_text = {"latex": latex, "typst": typst, "markdown": markdown}[form]
+    return "\n".join(map(as_text, sheets)).encode()
 
 
 def _export_records(
@@ -188,7 +193,8 @@ def _write(path: Path, content: bytes) -> None:
 def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -> None:
     """Write one file per track and step; each row also has the components and options of its task.
 
-    Facts of a task, such as how long it took, are no part of its rows: two runs may differ in them.
+    The views of `ResultQuery` also have the facts of each task, such as how long it took. These are left out, because
+    two runs may differ in them.
     """
     from imharness.components.registry import installed
     from imharness.ranking.current import current_records
@@ -200,17 +206,17 @@ def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -
     if form not in ROWS:
         raise UsageError(f"--rows writes {', '.join(ROWS)}, not {form}.")
     registry, withdrawn = installed(), withdrawn_for(store)
-    groups: dict[tuple[str, str], list[TaskRecord]] = {}
+    records_of: dict[tuple[str, str], list[TaskRecord]] = {}  # by track and step
     for track in chosen_tracks(tracks, store.rankable()):
         if sweep := store.ranked_from(track):
             for record in current_records(store, registry.track(track), sweep, registry, withdrawn):
                 if record.rows:
-                    groups.setdefault((track, record.spec.step), []).append(record)
+                    records_of.setdefault((track, record.spec.step), []).append(record)
     folder.mkdir(parents=True, exist_ok=True)
-    for (track, step), records in sorted(groups.items()):
+    for (track, step), records in sorted(records_of.items()):
         path = folder / f"{track.partition('/')[2]}-{step}.{form}"
         target, view = str(path).replace("'", "''"), step.replace("-", "_")
-        facts = dict.fromkeys(["filename", *(name for record in records for name in record.facts)])
-        others = ", ".join('"' + name.replace('"', '""') + '"' for name in facts)
-        ResultQuery(store, records)(f"COPY (SELECT * EXCLUDE ({others}) FROM \"{view}\") TO '{target}' {ROWS[form]}")
+        left_out = dict.fromkeys(["filename", *(name for record in records for name in record.facts)])
+        columns = ", ".join('"' + name.replace('"', '""') + '"' for name in left_out)
+        ResultQuery(store, records)(f"COPY (SELECT * EXCLUDE ({columns}) FROM \"{view}\") TO '{target}' {ROWS[form]}")
         console.say(f"{path}: {sum(record.n_rows for record in records)} rows")

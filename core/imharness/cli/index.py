@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from imharness.components.registry import Registry
 
 MOST_BYTES = 8 << 20
+"""The largest list that is read; a larger file was not written by this module."""
 KEPT = 8
 """The number of environments whose lists are kept."""
 INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
+"""The endings of what an installer writes into a folder of packages."""
 
 
 class Listed(BaseModel):
@@ -76,9 +78,10 @@ def index() -> Index:
 
 
 def registry_for(name: str) -> Registry:
-    """Return a registry in which a name means what it means among all components; of these, few plugins are loaded.
+    """Return a registry in which `name` means the same components as in the full one, without loading all plugins.
 
-    They are those with a component of this id or method. Where there is none, or a plugin was left out, all are loaded.
+    Only plugins are loaded that have a component with this id or method. If there is no such component, or if a plugin
+    was left out of the list, the full registry is returned.
     """
     from imharness.components.loading import GROUP, load_plugins
     from imharness.components.registry import Registry, build_registry, installed
@@ -114,6 +117,7 @@ def cache_folder() -> Path:
 
 
 def _imported() -> Index:
+    """Return the list of the components that importing every plugin gives."""
     from imharness.components.registry import installed
 
     registry = installed()
@@ -143,10 +147,13 @@ def _keep(path: Path, plugin_index: Index) -> None:
 
 
 def _digest() -> str:
-    points = [(p.dist.name if p.dist else "", p.name, p.value) for p in points_of(COMPONENTS)]
-    folders = sorted({folder for _, _, value in points for folder in _package(value)} | set(_harness()))
+    """Return the digest of all that the list depends on; see the module."""
+    points = [(point.dist.name if point.dist else "", point.name, point.value) for point in points_of(COMPONENTS)]
+    plugin_folders = {folder for _, _, value in points for folder in _package(value)}
+    folders = sorted(plugin_folders | set(_harness()))
     files = [[str(folder), sorted(_files(folder))] for folder in folders]
-    facts = [sys.version, sys.path, sorted(points), [_installed(folder) for folder in sys.path], files]
+    installed = [_installed(folder) for folder in sys.path]
+    facts = [sys.version, sys.path, sorted(points), installed, files]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -159,6 +166,7 @@ def _package(value: str) -> Iterator[Path]:
 
 
 def _harness() -> list[Path]:
+    """Return the folders of the harness's own packages."""
     return sorted(Path(__file__).parents[2].glob("imharness*"))
 
 

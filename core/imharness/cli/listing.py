@@ -18,54 +18,58 @@ def name_of(label: str) -> str:
 class Filter:
     """Selects tasks by track, step, components and status; None and () select all.
 
-    It remembers the names that it met, so that `check` can tell an unknown name from one without matching tasks.
+    It remembers all names of the tasks that it was asked about, so that `check` can distinguish a name that no task has
+    from names that no task has together.
     """
 
     track: str | None
     step: str | None
     components: tuple[str, ...]
     status: str | None
-    _met: dict[str, dict[str, None]] = field(default_factory=dict)
-    _took: bool = False
+    _names_seen: dict[str, dict[str, None]] = field(default_factory=dict)
+    """"track", "step" or "component" -> the names of the tasks that were asked about."""
+    _selected_any: bool = False
 
     def takes(self, record: TaskRecord) -> bool:
         """Return whether a task is wanted."""
         spec = record.spec
         names = {name for ref in spec.components.values() for name in (ref.label, ref.id)}
-        return self._takes(spec.track, spec.step, names, record.status)
+        return self._selects(spec.track, spec.step, names, record.status)
 
     def takes_failed(self, track: str, address: str) -> bool:
         """Return whether a task that failed without a record is wanted; see `imharness.results.tasks.address_of`."""
         step, *words = address.split(" ")
         labels = [word.partition("=")[2] for word in words]
         names = {name for label in labels if "/" in label for name in (label, label.partition("[")[0])}
-        return self._takes(track, step, names, "failed")
+        return self._selects(track, step, names, "failed")
 
-    def _takes(self, track: str, step: str, names: set[str], status: str) -> bool:
-        short = {name_of(name) for name in names} | {n.rpartition("/")[2] for n in names if "[" not in n}
-        self._note("track", [track.rpartition("/")[2]])
-        self._note("step", [step])
-        self._note("component", names | short)
+    def _selects(self, track: str, step: str, names: set[str], status: str) -> bool:
+        """Return whether a task is wanted; `names` are the labels and ids of its components."""
+        methods = {name.rpartition("/")[2] for name in names if "[" not in name}
+        component_names = names | {name_of(name) for name in names} | methods
+        self._remember("track", [track.rpartition("/")[2]])
+        self._remember("step", [step])
+        self._remember("component", component_names)
         wanted = (
             self.track in (None, track, track.rpartition("/")[2])
             and self.step in (None, step)
-            and (names | short).issuperset(self.components)
+            and component_names.issuperset(self.components)
             and self.status in (None, status)
         )
-        self._took |= wanted
+        self._selected_any |= wanted
         return wanted
 
     def check(self) -> None:
         """Raise `UsageError` if nothing was selected because no task has a name that was given."""
-        if self._took:
+        if self._selected_any:
             return
         track = (self.track or "").rpartition("/")[2]
         for kind, names in (("track", [track]), ("step", [self.step or ""]), ("component", self.components)):
-            seen_names = self._met.get(kind, {})
+            names_seen = self._names_seen.get(kind, {})
             for name in filter(None, names):
-                if name not in seen_names:
-                    plain = sorted(word for word in seen_names if not {"/", "["} & set(word))
+                if name not in names_seen:
+                    plain = sorted(word for word in names_seen if not {"/", "["} & set(word))
                     raise UsageError(unknown_name(f"no task has the {kind} {name!r}", name, plain, "There are"))
 
-    def _note(self, kind: str, names: Iterable[str]) -> None:
-        self._met.setdefault(kind, {}).update(dict.fromkeys(names))
+    def _remember(self, kind: str, names: Iterable[str]) -> None:
+        self._names_seen.setdefault(kind, {}).update(dict.fromkeys(names))

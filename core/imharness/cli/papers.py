@@ -82,7 +82,7 @@ def compare(name: str | None, address: str, as_json: bool) -> None:
 
     The numbers come from the tables in the store; `harness results rank` makes these again.
     """
-    from imharness.papers.comparison import compare as beside
+    from imharness.papers.comparison import compare as compare_with
     from imharness.papers.facts import comparison_facts
     from imharness.papers.published import find_table, published_tables
     from imharness.results.store import Store
@@ -90,13 +90,13 @@ def compare(name: str | None, address: str, as_json: bool) -> None:
     tables = [find_table(name)] if name else [table for table in published_tables() if table.rows]
     store = Store(address)
     leaderboards = {track: store.leaderboard(track) for track in sorted({table.track for table in tables})}
-    comparisons = [beside(table, leaderboards[table.track]) for table in tables]
+    comparisons = [compare_with(table, leaderboards[table.track]) for table in tables]
     if as_json:
         console.emit({"comparisons": [comparison_facts(comparison) for comparison in comparisons]})
     elif name:
-        _tell(comparisons[0])
+        _print_comparison(comparisons[0])
     else:
-        _tell_all(comparisons)
+        _print_verdicts(comparisons)
 
 
 @papers.command()
@@ -113,14 +113,14 @@ def reproduce(name: str, address: str, site_dir: Path, assets: Path | None, offl
     gets it; exit code 1 says that there is some.
     """
     from imharness.cli.reproducing import Reproduction
-    from imharness.papers.comparison import compare as beside
+    from imharness.papers.comparison import compare as compare_with
     from imharness.papers.published import find_table
     from imharness.results.store import Store
 
     table, store = find_table(name), Store(address)
     if table.left_out:
         raise UsageError(f"{name} is not transcribed: {table.left_out}")
-    needed = beside(table, store.leaderboard(table.track)).runs
+    needed = compare_with(table, store.leaderboard(table.track)).runs
     missing = list[tuple[str, str]]()
     for command in needed.commands:
         attempt = Reproduction(command, address, site_dir, assets)
@@ -130,21 +130,30 @@ def reproduce(name: str, address: str, site_dir: Path, assets: Path | None, offl
         elif reason := attempt.run():
             missing.append((command, reason))
     missing += [(pointer, "it is not in the profile") for pointer in needed.without]
-    _tell(beside(table, store.leaderboard(table.track)))
+    _print_comparison(compare_with(table, store.leaderboard(table.track)))
     if missing:
         console.table("Missing", ["what", "get it with, or why"], list(dict.fromkeys(missing)))
         sys.exit(1)
 
 
-def _tell_all(comparisons: Sequence[Comparison]) -> None:
+def _print_verdicts(comparisons: Sequence[Comparison]) -> None:
+    """Print one line for each published table: the verdict on it, and how many quantities have which verdict."""
     from imharness.papers.facts import counts
 
-    rows = [(c.table.address, c.table.title, c.verdict if c.series else "", counts(c)) for c in comparisons]
+    rows = [
+        (
+            comparison.table.address,
+            comparison.table.title,
+            comparison.verdict if comparison.series else "",
+            counts(comparison),
+        )
+        for comparison in comparisons
+    ]
     console.table("Published and ours", ["table", "what it holds", "verdict", "quantities"], rows)
     console.say("`harness papers compare TABLE` shows the numbers.")
 
 
-def _tell(comparison: Comparison) -> None:
+def _print_comparison(comparison: Comparison) -> None:
     """Print the verdict on each quantity, the numbers, and why they may differ."""
     from imharness.papers.facts import cited, counts
     from imharness.papers.verdicts import NOT_RUN
@@ -153,12 +162,20 @@ def _tell(comparison: Comparison) -> None:
     if not comparison.table.rows:
         console.say(f"not transcribed: {comparison.table.left_out}")
         return
-    rows = [(s.label, s.ours, s.verdict, s.says, *_order(s.order)) for s in comparison.series]
+    rows = [
+        (series.label, series.ours, series.verdict, series.says, *_order_cells(series.order))
+        for series in comparison.series
+    ]
     console.table("Quantities", ["quantity", "our table", "verdict", "says", "tau-b", "95 %", "p", "entries"], rows)
-    cells = [(s.label, c) for s in comparison.series for c in s.cells if c.verdict != NOT_RUN]
-    if cells:
+    number_rows = [
+        (series.label, *_number_cells(cell))
+        for series in comparison.series
+        for cell in series.cells
+        if cell.verdict != NOT_RUN
+    ]
+    if number_rows:
         columns = ["quantity", "entry", "published", "ours", "95 %", "difference", "verdict", "ours is"]
-        console.table("Numbers", columns, [(label, *_numbers(cell)) for label, cell in cells])
+        console.table("Numbers", columns, number_rows)
     for reason, entries in comparison.not_run.items():
         console.say(f"not run: {', '.join(entries)}: {reason}")
     for command in comparison.runs.commands:
@@ -174,19 +191,21 @@ def _tell(comparison: Comparison) -> None:
     console.say(counts(comparison))
 
 
-def _order(order: Order) -> tuple[str, str, str, str]:
+def _order_cells(order: Order) -> tuple[str, str, str, str]:
+    """Return tau-b, its interval, p and the number of entries; without tau-b, the reason instead of the interval."""
     if order.tau is None or order.p is None:
         return "-", order.reason, "", str(order.n)
     between = "" if order.low is None else f"{order.low:.2f} to {order.high:.2f}"
     return f"{order.tau:.2f}", between, f"{order.p:.2g}", str(order.n)
 
 
-def _numbers(cell: Cell) -> tuple[str, ...]:
+def _number_cells(cell: Cell) -> tuple[str, ...]:
+    """Return entry, published number, our number, its interval, the difference, the verdict, and our label."""
     published = f"{cell.published:g}" + (f" ({cell.text})" if "±" in cell.text else "")
-    return cell.entry, published, *_ours(cell), f"{cell.difference:+.4g}", cell.verdict, cell.label
+    return cell.entry, published, *_our_cells(cell), f"{cell.difference:+.4g}", cell.verdict, cell.label
 
 
-def _ours(cell: Cell) -> tuple[str, str]:
+def _our_cells(cell: Cell) -> tuple[str, str]:
     if cell.ours is None or cell.ours.value is None:
         return "-", ""
     between = f"{cell.within[0]:.4g} to {cell.within[1]:.4g}" if cell.within else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -64,69 +65,99 @@ def list_results(
 
     Give a component by its label, its id or its method, as in `jpeg[quality=30]`, `harness/jpeg` and `jpeg`.
     """
-    from imharness.cli.listing import Filter, name_of
+    from imharness.cli.listing import Filter
     from imharness.cli.stores import existing
 
     wanted, store = Filter(track, step, tuple(components), "failed" if failed else status), existing(address)
-    recorded = set[tuple[str, str]]()
-    selected = (record for record in _records(store, recorded) if wanted.takes(record))
+    recorded_failures = set[tuple[str, str]]()  # filled while `selected` is read
+    selected = (record for record in _records(store, recorded_failures) if wanted.takes(record))
+    others = (
+        failure
+        for failure in _unrecorded(store, recorded_failures)
+        if wanted.takes_failed(failure.track, failure.address)
+    )
     if as_json:
-        others = (
-            {"track": track_name, "address": task, "status": "failed", "why": why}
-            for track_name, task, why in _unrecorded(store, recorded)
-            if wanted.takes_failed(track_name, task)
+        facts = (
+            {"track": failure.track, "address": failure.address, "status": "failed", "why": failure.why}
+            for failure in others
         )
-        console.emit_each("records", chain((record.model_dump(mode="json") for record in selected), others))
+        console.emit_each("records", chain((record.model_dump(mode="json") for record in selected), facts))
         wanted.check()
         return
-    rows = [(name_of(r.spec.track), r.spec.step, _task(r), r.status, f"{r.seconds:.2f}", r.key[:12]) for r in selected]
-    for track_id, task, why in _unrecorded(store, recorded):
-        if wanted.takes_failed(track_id, task):
-            which, _, names = task.partition(" ")
-            task = f"{', '.join(map(name_of, names.split(' ')))}: {why}"
-            rows.append((name_of(track_id), which, task, "failed", "-", "-"))
-    rows.sort()
+    rows = sorted([*map(_row_of_record, selected), *map(_row_of_failure, others)])
     wanted.check()
-    pages = max(1, -(-len(rows) // PAGE))
+    pages = max(1, math.ceil(len(rows) / PAGE))
     if page > pages:
         raise UsageError(f"there is no page {page}; the last one is {pages}.")
     title = f"{len(rows)} tasks" + (f", page {page} of {pages}" if pages > 1 else "")
-    page_rows = [(track, step, *rest, task) for track, step, task, *rest in rows[(page - 1) * PAGE : page * PAGE]]
+    page_rows = [
+        (row.track, row.step, row.status, row.seconds, row.key, row.task)
+        for row in rows[(page - 1) * PAGE : page * PAGE]
+    ]
     console.table(title, ["track", "step", "status", "s", "key", "task"], page_rows)
     if page < pages:
         console.note(f"more: --page {page + 1}")
 
 
-def _task(record: TaskRecord) -> str:
-    """Return the names of a task's components and its options, without its step."""
+class _Row(NamedTuple):
+    """A line of the list, as text; lines are sorted by these fields in their order."""
+
+    track: str
+    step: str
+    task: str
+    status: str
+    seconds: str
+    key: str
+
+
+class _Unrecorded(NamedTuple):
+    """A task of a run that failed without a record, because it was never computed; see `tasks.address_of`."""
+
+    track: str
+    address: str
+    why: str
+
+
+def _row_of_record(record: TaskRecord) -> _Row:
     from imharness.cli.listing import name_of
 
-    return ", ".join(map(name_of, record.spec.describe().partition(": ")[2].split(", ")))
+    spec = record.spec
+    names = spec.describe().partition(": ")[2].split(", ")  # components and options, without the step
+    task = ", ".join(map(name_of, names))
+    return _Row(name_of(spec.track), spec.step, task, record.status, f"{record.seconds:.2f}", record.key[:12])
 
 
-def _records(store: Store, failed: set[tuple[str, str]]) -> Iterator[TaskRecord]:
+def _row_of_failure(failure: _Unrecorded) -> _Row:
+    from imharness.cli.listing import name_of
+
+    step, _, names = failure.address.partition(" ")
+    task = f"{', '.join(map(name_of, names.split(' ')))}: {failure.why}"
+    return _Row(name_of(failure.track), step, task, "failed", "-", "-")
+
+
+def _records(store: Store, failures: set[tuple[str, str]]) -> Iterator[TaskRecord]:
     """Yield the records that can be read, one at a time, and warn about the others.
 
-    The track and the address of each one that failed are added to `failed`.
+    The track and the address of each task that failed are added to `failures`.
     """
     for _, record in store.records():
         if isinstance(record, DamagedError):
             console.warn(str(record))
         else:
             if record.status == "failed":
-                failed.add((record.spec.track, record.spec.address))
+                failures.add((record.spec.track, record.spec.address))
             yield record
 
 
-def _unrecorded(store: Store, recorded: set[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield track, address and reason of each failed task of a run that has no record: it was never computed."""
+def _unrecorded(store: Store, recorded: set[tuple[str, str]]) -> Iterator[_Unrecorded]:
+    """Yield each failed task of a run that has no record; `recorded` has track and address of those that have one."""
     seen = set(recorded)
     for track in store.tracks():
         for sweep in store.sweeps(track):
-            for task, why in sweep.failed.items():
-                if (track, task) not in seen:
-                    seen.add((track, task))
-                    yield track, task, " ".join(why.split())
+            for address, why in sweep.failed.items():
+                if (track, address) not in seen:
+                    seen.add((track, address))
+                    yield _Unrecorded(track, address, " ".join(why.split()))
 
 
 @results.command()

@@ -1,4 +1,4 @@
-"""What rankings found, as lines of text: for each track headlines, the first entries with their intervals, controls.
+"""Shows rankings as lines of text: for each track its headlines, its first entries with intervals, and its controls.
 
 A line is a text with a style. Nothing depends on the style: in a pipe the same lines come without colours.
 """
@@ -21,13 +21,15 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
 FIRST = 3
 """How many eligible entries a short form shows."""
 NARROW, WIDE = 80, 118
-"""Lines are as long as the terminal is wide, between these; utility is shown from `WITH_UTILITY` on."""
+"""The shortest and the longest line, in characters; between them, a line is as long as the terminal is wide."""
 WITH_UTILITY = 110
+"""The length of lines from which on a row also shows the utility, and longer bars and names."""
 BAR, WIDE_BAR = 20, 40
+"""The length of the bar of an interval, in characters, in short and in long lines."""
 WORST = ", worst attack"
-"""What the label of the ranking's number ends with; every row is about the worst attack."""
+"""The end of the label of the ranking's number. It is left out, because every row is about the worst attack."""
 NAME, WIDE_NAME = 22, 34
-"""The longest name, in characters; a longer one has an ellipsis."""
+"""The longest name, in characters, in short and in long lines; a longer one is cut, with an ellipsis."""
 BOLD, WON, DIM = "bold", "bold green", "dim"
 WHY: Mapping[str, str] = {
     "incomplete": "incomplete",
@@ -37,7 +39,7 @@ WHY: Mapping[str, str] = {
     "doubtful": "costs too much, alone",
     "not measured": "utility not measured",
 }
-"""What bars an entry, in the few words that a row has room for."""
+"""Why an entry cannot win, as `bar_of` returns it -> the few words for which a row has room."""
 
 
 class Line(NamedTuple):
@@ -93,14 +95,19 @@ def track_lines(leaderboard: Leaderboard, width: int, *, whole: bool = False) ->
         yield from _wrapped(_first_row(leaderboard), width, 2)
     for number, (ranking, table) in enumerate(rankings):
         names = names_in(table)
-        sub = in_names(table.title, names)
-        if len(rankings) > 1:
-            yield from [Line(title, BOLD)] if not number else [Line("")] if whole else []
-            yield from _wrapped(f"{sub}: {_measure(table, width)}", width, 1, BOLD)
-        else:
+        if len(rankings) == 1:
             yield from _wrapped(f"{title}   {_measure(table, width)}", width, 0, BOLD)
-        won = "WINNER " if ranking.winner else ""
-        yield from _wrapped(won + in_names(ranking.claim, names), width, 2, WON if won else "")
+        else:
+            if number == 0:
+                yield Line(title, BOLD)
+            elif whole:
+                yield Line("")
+            yield from _wrapped(f"{in_names(table.title, names)}: {_measure(table, width)}", width, 1, BOLD)
+        headline = in_names(ranking.claim, names)
+        if ranking.winner:
+            yield from _wrapped(f"WINNER {headline}", width, 2, WON)
+        else:
+            yield from _wrapped(headline, width, 2)
         rows, worst = list(_chosen(table, ranking, whole=whole)), _column(table, "worst")
         yield from _rows(rows, ranking, table, names, width)
         if worst is not None and (text := turned(rows, worst)):
@@ -131,6 +138,7 @@ def _measure(table: Table, width: int) -> str:
 
 
 def _first_row(leaderboard: Leaderboard) -> str:
+    """Say what the first row of the first table is, with its number in the column that orders the table."""
     table = leaderboard.tables[0] if leaderboard.tables and leaderboard.tables[0].rows else None
     column = None if table is None else _column(table, table.ranked_by)
     value = None if table is None or column is None else table.rows[0].values.get(column.key)
@@ -161,44 +169,57 @@ def sentence_lines(text: str, width: int) -> Iterator[Line]:
 
 
 def _chosen(table: Table, ranking: Ranking, *, whole: bool) -> Iterator[Row]:
-    """Yield the rows that are shown: first eligible entries, then others, then the one all are compared with."""
-    rows = [row for row in table.rows if row.label in ranking.places and row.number("worst") is not None]
-    eligible = [row for row in rows if ranking.places[row.label].eligible]
-    barred = [row for row in rows if not ranking.places[row.label].eligible and not ranking.places[row.label].control]
-    yield from eligible if whole else eligible[:FIRST]
-    yield from barred if whole else barred[:1]
+    """Yield the rows that are shown, in this order.
+
+    In the short form: the first entries that can win, the first that cannot, and the baseline, with which all are
+    compared. If `whole`: all entries that can win, all that cannot, controls, the baseline, and rows without a number.
+    """
+    ranked = [row for row in table.rows if row.label in ranking.places]
+    rows = [row for row in ranked if row.number("worst") is not None]
+    can_win, cannot_win, controls = list[Row](), list[Row](), list[Row]()
+    for row in rows:
+        position = ranking.places[row.label]
+        if position.eligible:
+            can_win.append(row)
+        elif not position.control:
+            cannot_win.append(row)
+        if position.control and row.label != ranking.baseline:
+            controls.append(row)
+    yield from can_win if whole else can_win[:FIRST]
+    yield from cannot_win if whole else cannot_win[:1]
     if whole:
-        yield from (row for row in rows if ranking.places[row.label].control and row.label != ranking.baseline)
+        yield from controls
     yield from (row for row in rows if row.label == ranking.baseline)
     if whole:
-        yield from (row for row in table.rows if row.label in ranking.places and row.number("worst") is None)
+        yield from (row for row in ranked if row.number("worst") is None)
 
 
 def _rows(rows: Sequence[Row], ranking: Ranking, table: Table, names: Mapping[str, str], width: int) -> Iterator[Line]:
+    """Yield each row as a line: rank, name, number, bar with its interval, utility if there is room, and a remark."""
     worst, utility = _column(table, "worst"), _column(table, "utility")
     if not rows or worst is None:
         return
     wide = width >= WITH_UTILITY
-    size, longest = (WIDE_BAR, WIDE_NAME) if wide else (BAR, NAME)
-    called = [_cut(names[row.label], longest) for row in rows]
-    across = max(map(len, called))
+    bar_length, longest = (WIDE_BAR, WIDE_NAME) if wide else (BAR, NAME)
+    short_names = [_cut(names[row.label], longest) for row in rows]
+    name_width = max(map(len, short_names))
     values = [row.values["worst"] for row in rows]
-    digits = max(len(_text(value, worst)) for value in values)
+    number_width = max(len(_text(value, worst)) for value in values)
     plain = next((row.number("worst") for row in rows if row.label == ranking.baseline), None)
     scale = Scale.of(values, plain)
-    for row, name, value in zip(rows, called, values, strict=True):
+    for row, name, value in zip(rows, short_names, values, strict=True):
         position = ranking.places[row.label]
         rank = row.number("rank")
         mark = f"{rank:.0f}" if rank is not None else "" if position.control else "x"
-        bar = text_bar(value, scale, size)
+        bar = text_bar(value, scale, bar_length)
         use = f" {_text(row.values.get('utility', Value()), utility):>8}" if wide and utility is not None else ""
-        start = f"  {mark:>2} {name:<{across}} {_text(value, worst):>{digits}} {bar}{use} "
+        start = f"  {mark:>2} {name:<{name_width}} {_text(value, worst):>{number_width}} {bar}{use} "
         style = WON if row.label == ranking.winner else "" if position.eligible else DIM
         yield Line((start + _cut(_remark(position), width - len(start))).rstrip(), style)
 
 
 def _remark(position: Place) -> str:
-    """Return what stands at the end of a row: why it cannot win, what control it is, or its p."""
+    """Return what stands at the end of a row: what control it is, why it cannot win, or its p against no defense."""
     if position.control:
         return position.control
     if not position.eligible:

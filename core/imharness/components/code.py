@@ -1,11 +1,15 @@
-"""Which files the code of a package of others consists of, and the digest that stands for them in its results.
+"""Finds the files of another author's package, and makes the digest that identifies its code in results.
 
-The digest covers all files below the import packages that a distribution brings, with their tables and weights. It
-also covers each package that this code imports and that lies outside the folders of installed packages: further
-packages of an editable one, and the library that its author develops beside it. Scripts and tests that no code imports
-do not count, because their author changes them without a change of numbers; neither do byte code and hidden files. An
-installed library counts by its version if the metadata require it, except for those that the harness requires: like the
-version of torch, theirs stand in records.
+The digest covers
+
+- all files below the import packages that a distribution brings, with their tables and weights;
+- each package that this code imports and that lies outside the folders of installed packages, such as a library that
+  the author develops beside it;
+- the version of each installed library that the metadata require, except for those that the harness requires, too:
+  their versions, such as that of torch, stand in records.
+
+It does not cover scripts and tests that no code imports, because their author changes them without a change of numbers.
+Neither does it cover byte code and hidden files.
 """
 
 from __future__ import annotations
@@ -30,13 +34,21 @@ from imharness.results.identity import DISTRIBUTION, digest, version_of
 DIGITS = 12
 """The digits of a digest that stand in a version: two codes share them with a chance of 4e-15."""
 INSTALLED = {"site-packages", "dist-packages"}
+"""The names of the folders of installed packages."""
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
 _LIBRARY = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """The code of a package: its files by their names, as they were before it was imported, and what it requires."""
+    """The code of a package.
+
+    Attributes:
+        distribution: the name of the package.
+        files: name -> path of each file, such as ``acme/attack.py``.
+        stamps: name -> size and time of change of each file, before the package was imported.
+        requires: name -> installed version of each library that counts by its version.
+    """
 
     distribution: str
     files: Mapping[str, Path]
@@ -61,19 +73,22 @@ class Code:
 def code_of(distribution: importlib.metadata.Distribution) -> Code:
     """Return the code of a package.
 
-    Raises `PluginError` if it has no file that can be read, as in an archive, and `OSError` if one of them cannot.
+    Raises `PluginError` if none of its files can be read, as in an archive, and `OSError` if one of them cannot.
     """
     listed = [path for path in map(Path, map(str, distribution.files or ())) if _counts(path)]
-    names = {_top(point.value) for point in distribution.entry_points} | {_top(path.parts[0]) for path in listed}
-    files, seen, waiting = dict[str, Path](), set[str](), sorted(names)
-    while waiting:
-        seen.add(name := waiting.pop())
-        tree = package_files(name)
-        if name in names or not any(map(_is_library, tree.values())):
-            files.update(tree)
-            waiting += sorted({other for path in tree.values() for other in _imported(path)} - seen)
+    packages = {_top(point.value) for point in distribution.entry_points} | {_top(path.parts[0]) for path in listed}
+    files, seen, waiting = dict[str, Path](), set[str](), sorted(packages)
+    while waiting:  # its own packages, and then what these import
+        name = waiting.pop()
+        seen.add(name)
+        files_of_name = package_files(name)
+        is_library = any(map(_is_library, files_of_name.values()))
+        if name in packages or not is_library:
+            files.update(files_of_name)
+            imported = {other for path in files_of_name.values() for other in _imported(path)}
+            waiting += sorted(imported - seen)
     if not files:
-        raise PluginError(f"no file of {', '.join(sorted(names))} can be read; unpack it, or install it with pip")
+        raise PluginError(f"no file of {', '.join(sorted(packages))} can be read; unpack it, or install it with pip")
     stamps = {name: _stamp(path) for name, path in files.items()}
     return Code(distribution.name, files, stamps, _requirements(distribution))
 
@@ -103,27 +118,35 @@ def digest_of_files(files: Mapping[str, Path]) -> str:
 
 
 def _below(top: Path) -> Iterator[Path]:
-    """Yield the files in a folder and its folders, each folder once, wherever links lead."""
+    """Yield the files in a folder and its folders, each folder once, even if links lead in a circle."""
     seen = set[str]()
-    for folder, inside, names in os.walk(top, followlinks=True):
-        is_new = (real := os.path.realpath(folder)) not in seen
+    for folder, subfolders, names in os.walk(top, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            subfolders.clear()  # os.walk then goes no further
+            continue
         seen.add(real)
-        inside[:] = [name for name in inside if is_new and _counts(Path(name))]
-        yield from (path for name in names if is_new and _counts(Path(name)) and (path := Path(folder, name)).is_file())
+        subfolders[:] = [name for name in subfolders if _counts(Path(name))]
+        for name in names:
+            path = Path(folder, name)
+            if _counts(Path(name)) and path.is_file():
+                yield path
 
 
 def _counts(path: Path) -> bool:
-    """Return whether a file or folder takes part: no byte code, nothing hidden, nothing that an installer writes."""
+    """Return whether a file or folder belongs to the code: byte code, hidden and installers' files do not."""
     hidden = any(segment.startswith((".", "__editable__", "_editable_impl_")) for segment in path.parts)
     written = path.parts[0].endswith((".dist-info", ".egg-info")) or path.suffix in (".pyc", ".pyo", ".pth")
     return not (hidden or written or "__pycache__" in path.parts)
 
 
 def _top(name: str) -> str:
+    """Return the first part of a module's name, of a file's name, or of the value of an entry point."""
     return name.partition("[")[0].partition(":")[0].partition(".")[0].strip()
 
 
 def _stamp(path: Path) -> object:
+    """Return size and time of change of a file; None if it is not there."""
     try:
         facts = path.stat()
     except OSError:
@@ -132,7 +155,7 @@ def _stamp(path: Path) -> object:
 
 
 def _imported(path: Path) -> Iterator[str]:
-    """Yield the first part of each module that a source file imports, but the harness's own."""
+    """Yield the first part of the name of each module that a source file imports, except the harness's own."""
     if path.suffix != ".py":
         return
     for package, modules in _IMPORTS.findall(path.read_bytes()):
@@ -143,6 +166,7 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def _is_library(path: Path) -> bool:
+    """Return whether a file belongs to an installed package or to Python's standard library."""
     return bool(INSTALLED & set(path.parts)) or any(path.is_relative_to(folder) for folder in _LIBRARY)
 
 
@@ -159,5 +183,7 @@ def required_by_harness() -> frozenset[str]:
 
 
 def _names(lines: Sequence[str]) -> set[str]:
-    wanted = (Requirement(line) for line in lines)
-    return {canonicalize_name(one.name) for one in wanted if one.marker is None or one.marker.evaluate()}
+    """Return the names of the requirements, lines of the metadata, that hold in this environment."""
+    requirements = [Requirement(line) for line in lines]
+    needed = [each for each in requirements if each.marker is None or each.marker.evaluate()]
+    return {canonicalize_name(requirement.name) for requirement in needed}

@@ -1,10 +1,14 @@
-"""The hooks: the questions that a package may answer, and the events that it may be told about.
+"""The hooks: functions that a package may implement, to offer something or to hear of an event.
 
-A package names its modules by entry points in the group ``imharness``. An entry point ``NAME`` is a module that
-implements `components`, or a package whose ``PLUGIN_MODULES`` lists the modules (or packages of modules) that do; or
-``module:attribute``, an object with the hook as a method, or the function itself. An entry point
-``NAME.HOOK`` names what implements another hook, such as ``acme.leaderboard_finished``; it is imported only when that
-hook is called.
+A package names what implements a hook by an entry point in the group ``imharness``. The name of the entry point says
+which hook that is: ``NAME`` stands for `components`, and ``NAME.HOOK`` for another hook, as
+``acme.leaderboard_finished``. It is imported only when its hook is called.
+
+The value of the entry point is
+
+- a module that implements the hook;
+- for `components`, a package whose ``PLUGIN_MODULES`` lists such modules, or packages of such modules;
+- ``module:attribute``, which is an object with the hook as a method, or the function itself.
 """
 
 from __future__ import annotations

@@ -29,7 +29,9 @@ from imharness.results.identity import DISTRIBUTION
 from imharness.results.version import __version__
 
 GROUP = "imharness"
+"""The group of the entry points that name plugin modules."""
 COMPONENTS = hookspecs.components.__name__
+"""The name of the hook by which modules offer components."""
 MODULES = "PLUGIN_MODULES"
 """The constant in which a package lists its plugin modules."""
 Points = Iterable[importlib.metadata.EntryPoint]
@@ -74,9 +76,10 @@ class Loaded:
 
 @contextmanager
 def isolated(failed: str) -> Iterator[None]:
-    """Turn whatever a plugin's code raises in the block into a `PluginError`, even a `BaseException`.
+    """Turn whatever a plugin's code raises in the block into a `PluginError` that begins with `failed`.
 
-    Only the person who presses Ctrl-C ends the program, not a module that raises a `KeyboardInterrupt` of its own.
+    That includes a `KeyboardInterrupt` that the code itself raises. Only a person who presses Ctrl-C ends the program:
+    then the exception is passed on.
     """
     pressed = list[int]()
     before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
@@ -113,7 +116,11 @@ def points_of(hook: str, entry_points: Points | None = None) -> list[importlib.m
 def load_plugins(entry_points: Points | None = None, only: str = "", *, hook: str = COMPONENTS) -> Loaded:
     """Load the modules that entry points in the group ``imharness`` name for a hook, sorted by (distribution, name).
 
-    `only` is one of these modules: it is loaded and no other.
+    Args:
+        entry_points: the entry points, by default those of this environment.
+        only: the path of one module of one package, as ``module`` or ``module:attribute``; no other is loaded. The
+            entry points must be those of this package.
+        hook: the name of the hook.
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -125,18 +132,18 @@ def load_plugins(entry_points: Points | None = None, only: str = "", *, hook: st
     if hook == COMPONENTS:
         loaded.failures += _misnamed(manager, points)
     named = sorted((_owner(point), point.name, point.value, point) for point in points_of(hook, points))
-    seen: dict[str, str] = {}
-    origins: dict[str, Provenance | None] = {}
+    value_of: dict[str, str] = {}  # "distribution:entry point" -> its value
+    origins: dict[str, Provenance | None] = {}  # distribution -> its provenance, None if it cannot be used
     for distribution, entry, value, point in named[:1] if only else named:
         name = f"{distribution}:{entry}"
         if distribution not in origins:
             origins[distribution] = _origin(loaded, point, hook)
         origin = origins[distribution]
-        if name not in seen and origin is not None:
-            seen[name] = value
-            _load(loaded, origin, distribution, only or value, depth=2 if only else 0)
-        elif seen.get(name, value) != value:  # if they are equal, two entries of the path show one installation
-            reason = f"the entry point {entry!r} is declared twice ({seen[name]} and {value}); rename one"
+        if name not in value_of and origin is not None:
+            value_of[name] = value
+            _load(loaded, origin, distribution, only or value, MODULE if only else TOP)
+        elif value_of.get(name, value) != value:  # equal values are one installation that is twice on the path
+            reason = f"the entry point {entry!r} is declared twice ({value_of[name]} and {value}); rename one"
             loaded.failures.append(LoadFailure(name, reason))
     return loaded
 
@@ -147,7 +154,7 @@ def module_of(value: str) -> str:
 
 
 def _origin(loaded: Loaded, point: importlib.metadata.EntryPoint, hook: str) -> Provenance | None:
-    """Return the provenance of a package, or None, with a failure, for one that fits no such harness."""
+    """Return the provenance of a package; None, with a failure, if it cannot be used with this harness."""
     origin = provenance(point.dist)
     try:
         if point.dist is None or origin.distribution == DISTRIBUTION:
@@ -190,15 +197,23 @@ def _misnamed(manager: pluggy.PluginManager, points: Points) -> Iterator[LoadFai
             yield LoadFailure(f"{_owner(point)}:{point.name}", why)
 
 
-def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, depth: int = 0) -> None:
-    """Load one target or those that it stands for: the modules of a package's list, or all of a listed package."""
+TOP, LISTED, MODULE = range(3)
+"""Where a path comes from: from an entry point, from the list of a package (`MODULES`), or from a listed package."""
+
+
+def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, level: int) -> None:
+    """Load what a path names, or the modules that it stands for.
+
+    A package at the level `TOP` stands for the modules in its list `MODULES`, if it has one. A package at the level
+    `LISTED` stands for all modules in it. `path` is ``module`` or ``module:attribute``.
+    """
     name = f"{distribution}:{path}"
     try:
         with isolated(f"import of {path} failed:"):
             target = _imported(path)
-        if depth == 0 and loaded.hook == COMPONENTS and hasattr(target, MODULES):
+        if level == TOP and loaded.hook == COMPONENTS and hasattr(target, MODULES):
             modules = list(getattr(target, MODULES))
-        elif depth == 1 and hasattr(target, "__path__"):
+        elif level == LISTED and hasattr(target, "__path__"):
             modules = sorted(one.name for one in pkgutil.iter_modules(target.__path__))
         else:
             modules = []
@@ -208,11 +223,14 @@ def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, dept
         loaded.failures.append(LoadFailure(name, str(error)))
         return
     for module in modules:
-        _load(loaded, origin, distribution, f"{target.__name__}.{module}", depth + 1)
+        _load(loaded, origin, distribution, f"{target.__name__}.{module}", level + 1)
 
 
 def _imported(path: str) -> ModuleType:
-    """Return what ``module`` or ``module:attribute`` names; an object or a function as a module that has its hooks."""
+    """Import what ``module`` or ``module:attribute`` names, and return it as a module.
+
+    A function becomes a module that has it under its name; another object becomes a module with its public attributes.
+    """
     name, attributes = module_of(path), path.partition("[")[0].partition(":")[2].strip()
     target: Any = importlib.import_module(name)
     if attributes:

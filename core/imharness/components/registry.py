@@ -32,6 +32,7 @@ class Registry:
         self.entries = {(kind, label): e for kind, label, e in labelled}
         self.failures = list(failures)
         self._classes = {(kind, e.component.info.id): e for kind, _, e in labelled}
+        """Kind and id -> the last entry with this id; entries with one id are of one class."""
 
     def joined(self, further: Iterable[Registered]) -> Registry:
         """Return a registry with further entries; raises `PluginError` if the name of one is taken."""
@@ -43,7 +44,7 @@ class Registry:
         return Registry([*self.entries.values(), *entries], self.failures)
 
     def superseded_by(self, further: Iterable[Registered]) -> Registry:
-        """Return a registry with further entries, which stand for all that their packages registered here.
+        """Return a registry with further entries, which replace all entries of their packages.
 
         So a package that is installed can be measured as a wheel, too. Names of packages may be written with "-", "_"
         or ".". Raises `PluginError` if the name of an entry is taken by another package.
@@ -100,24 +101,26 @@ class Registry:
         """
         if (kind, name) in self.entries:
             return [self.entries[kind, name].component]
-        read, registered = read_name(name), sorted(id for k, id in self._classes if k == kind)
-        wanted = read.id if read else ""
+        parsed, registered = read_name(name), sorted(id for k, id in self._classes if k == kind)
+        wanted = parsed.id if parsed else ""
         ids = [wanted] if wanted in registered else [id for id in registered if method_of(id) == wanted]
-        ids = [id for id in ids if owner_of(id) == HARNESS] or ids
+        first_party = [id for id in ids if owner_of(id) == HARNESS]
+        ids = first_party or ids
         if len(ids) > 1:
             raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
-        matches = [c for c in self.of_kind(kind) if c.info.id in ids]
-        if read is None or not matches or (read.address and not matches[-1].address):
-            wrong = PluginError if self.failures else UsageError
-            raise wrong(unknown_name(f"no {kind} is called {name!r}", wanted or name, registered))
-        if read.address:
-            settings = read_settings(read.settings or "", matches[-1].info.id)
-            return [_valid(matches[-1], {**settings, matches[-1].address: read.address})]
-        if read.settings is None:
+        matches = [component for component in self.of_kind(kind) if component.info.id in ids]
+        if parsed is None or not matches or (parsed.address and not matches[-1].address):
+            error = PluginError if self.failures else UsageError
+            raise error(unknown_name(f"no {kind} is called {name!r}", wanted or name, registered))
+        template = matches[-1]  # all matches are of one class, and differ in parameters alone
+        if parsed.address:
+            settings = read_settings(parsed.settings or "", template.info.id)
+            return [_valid(template, {**settings, template.address: parsed.address})]
+        if parsed.settings is None:
             return matches
-        if read.settings == "*":
+        if parsed.settings == "*":
             return [variant for component in matches for variant in component.variants()]
-        return [_valid(matches[-1], read_settings(read.settings, matches[-1].info.id))]
+        return [_valid(template, read_settings(parsed.settings, template.info.id))]
 
     def one(self, kind: str, name: str) -> Component:
         """Return the one component that a name means; an id alone means its first label."""
@@ -139,6 +142,7 @@ def _canonical(distribution: str) -> str:
 
 
 def _valid(template: Component, changes: Mapping[str, Any]) -> Component:
+    """Return a component of the template's class with these parameters; raises `UsageError` for wrong ones."""
     try:
         adjusted = type(template).model_validate(changes)
         check_parameters(adjusted)

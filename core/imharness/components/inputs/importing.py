@@ -1,7 +1,7 @@
 """Imports files that a person downloaded: checks them, hashes them, and puts them where loaders look for them.
 
-Everything is first laid out in a temporary folder, where the loader of the product reads it. Only then is it moved to
-its place, so that a wrong file leaves nothing behind and does not replace a right one.
+All files are first copied or unpacked into a temporary folder, and the component's own loader reads them there. Only
+then they are moved to their final place, so that a wrong file leaves nothing behind and does not replace a right one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from imharness.results.disk import alone
 RECORD = "imported.json"
 """The file in the folder of a data set that lists the imported files with sizes and digests."""
 Check = Callable[[], None]
-"""Loads the files that are laid out; raises a `HarnessError` of one line if they are wrong."""
+"""Loads the files in the temporary folder; raises a `HarnessError` of one line if they are wrong."""
 
 
 def import_asset(asset: Asset, file: Path, check: Check, into: Path | None = None) -> tuple[Path, str]:
@@ -95,7 +95,7 @@ def digest_of(path: Path) -> str:
 
 @contextmanager
 def _laid_out(beside: Path) -> Iterator[Path]:
-    """Yield an empty folder inside `beside`, on its file system, which is searched for assets first."""
+    """Yield a new temporary folder inside `beside`; while the block runs, loaders look for assets there first."""
     beside.mkdir(parents=True, exist_ok=True)
     before = os.environ.get("HARNESS_ASSETS")
     with tempfile.TemporaryDirectory(prefix=".import-", dir=beside) as folder:
@@ -142,39 +142,54 @@ def _opened(source: DataSource, path: Path, into: Path) -> Path:
 
 
 def _take(member: str, roots: Sequence[Path], folder: Path, paths: Sequence[Path], *, needed: bool) -> None:
-    """Put a member of the data set into its folder; raises `UsageError` if it is missing or there are several."""
+    """Put a member of the data set into its folder.
+
+    Of several files or folders that may be the member, the one nearest to the top counts.
+
+    Args:
+        member: a path in the data set: a file, a folder, which ends in a slash, or ``FOLDER/*.EXTENSION``, which stands
+            for the folder with such files.
+        roots: the folders and files in which the member is searched.
+        folder: the temporary folder of the data set.
+        paths: the files that the person gave, for messages.
+        needed: whether the member must be there.
+
+    Raises:
+        UsageError: a needed member is missing, or two are equally near to the top.
+    """
     destination = folder / (str(PurePosixPath(member).parent) if "*" in member else member)
-    hits = [hit for root in roots for hit in _hits(member, root)]
-    if not hits:
-        if needed:
-            kind = "folder" if member.endswith("/") else "files" if "*" in member else "file"
-            names = ", ".join(printable(path) for path in paths)
-            raise UsageError(f"{names} has no {kind} {member.rstrip('/')}; is it another data set, or a part of it?")
+    candidates = [path for root in roots for path in _candidates(member, root)]
+    names = ", ".join(printable(path) for path in paths)
+    if not candidates and not needed:
         return
-    nearest = min(len(hit.parts) for hit in hits)
-    first = [hit for hit in hits if len(hit.parts) == nearest]
-    if len(first) > 1:
-        names = ", ".join(printable(path) for path in paths)
-        raise UsageError(f"{names}: {member.rstrip('/')} is there {len(first)} times; give one of them.")
+    if not candidates:
+        kind = "folder" if member.endswith("/") else "files" if "*" in member else "file"
+        raise UsageError(f"{names} has no {kind} {member.rstrip('/')}; is it another data set, or a part of it?")
+    least_depth = min(len(path.parts) for path in candidates)
+    nearest = [path for path in candidates if len(path.parts) == least_depth]
+    if len(nearest) > 1:
+        raise UsageError(f"{names}: {member.rstrip('/')} is there {len(nearest)} times; give one of them.")
     destination.parent.mkdir(parents=True, exist_ok=True)
-    if folder.parent in first[0].parents:
-        first[0].rename(destination)
+    was_unpacked = folder.parent in nearest[0].parents
+    if was_unpacked:
+        nearest[0].rename(destination)
     else:
-        copy_plain(first[0], destination)
+        copy_plain(nearest[0], destination)
 
 
-def _hits(member: str, root: Path) -> list[Path]:
-    """Return the paths in a folder, or the file, that may be the member, because they end like its path."""
+def _candidates(member: str, root: Path) -> list[Path]:
+    """Return the paths that may be a member: `root`, or what is below it, if the path ends like the member's."""
     if "*" in member:
         pattern = PurePosixPath(member).name
         return sorted({file.parent for file in root.rglob(pattern)}) if root.is_dir() else []
-    segments, folder = PurePosixPath(member).parts, member.endswith("/")
+    segments, is_folder = PurePosixPath(member).parts, member.endswith("/")
     if not root.is_dir():
-        return [root] if not folder and root.name == segments[-1] else []
-    candidates = [root, *root.rglob(segments[-1])]
-    return [hit for hit in candidates if hit.parts[-len(segments) :] == segments and hit.is_dir() == folder]
+        return [root] if not is_folder and root.name == segments[-1] else []
+    same_name = [root, *root.rglob(segments[-1])]
+    return [path for path in same_name if path.parts[-len(segments) :] == segments and path.is_dir() == is_folder]
 
 
 def _bytes(path: Path) -> int:
+    """Return the size of a file, or of all files in a folder."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)
