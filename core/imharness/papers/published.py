@@ -3,9 +3,9 @@
 A file says in which setting a table was measured, and which numbers of our tables are the same quantity. Values are
 given as they are printed, so that their last digit is known. A table that is not transcribed says why in `left_out`.
 
-Where the public code of a paper's authors computes something else than the paper says, that is stated with its place in
-the code: of components in the package's `otherwise.toml` (paper -> pointer -> sentence), of a single row or column in
-its `otherwise`.
+The public code of a paper's authors may compute something else than the paper says. Sentences state this, with the
+place in the code: for a component in the package's `otherwise.toml` (paper -> pointer -> sentence), for a single row or
+column in its field `otherwise`.
 """
 
 from __future__ import annotations
@@ -66,11 +66,18 @@ class Printed(_Strict):
 
 
 class PublishedColumn(_Strict):
-    """A column. `ours` points to the same quantity as ``table:column``; see `imharness.papers.pointers`.
+    """A column of a published table.
 
-    Ours is the published number times `scale`. `hardware` says that it depends on the machine, so that only the order
-    can agree. `entry` is False for a column that takes part in no order, if columns are the entries. `otherwise` says
-    what the authors' code computes in its place, and where.
+    Attributes:
+        key: its name in the file.
+        label: its printed name.
+        ours: a pointer to the same quantity in our tables, ``table:column`` (see `imharness.papers.pointers`), or "".
+        scale: the published number times `scale` is in our unit.
+        better: the better direction of our number.
+        hardware: whether the number depends on the machine, so that only the order of entries can agree.
+        entry: whether the column is ranked, in a table whose entries are columns; False for one such as a ceiling.
+        note: a remark for readers.
+        otherwise: what the authors' code computes instead, and where; "" if it computes what the paper says.
     """
 
     key: str
@@ -85,10 +92,17 @@ class PublishedColumn(_Strict):
 
 
 class PublishedRow(_Strict):
-    """A row. `ours` is the label of the same entry; `data` and `over` replace those of the table.
+    """A row of a published table.
 
-    `entry` is False for a row that takes part in no order, such as a ceiling. `otherwise` says what the authors' code
-    computes in its place, and where.
+    Attributes:
+        label: its printed name.
+        ours: a pointer to the same entry among our labels, or "".
+        data: the data sets of this row, if they differ from those of the table.
+        over: what the numbers of this row are means over, if that differs from the table's `over`.
+        entry: whether the row is ranked; False for one such as a ceiling.
+        values: the numbers, one for each column.
+        note: a remark for readers.
+        otherwise: what the authors' code computes instead, and where; "" if it computes what the paper says.
     """
 
     label: str
@@ -112,49 +126,55 @@ class PublishedRow(_Strict):
 
 
 class PublishedTable(_Strict):
-    """A table of a paper.
-
-    `data` are the data sets it was measured on, by our names. `over` is kind of component -> pointers to all components
-    that its numbers are means over; a leaderboard may also have those in `besides`, which do not enter its numbers.
-    `profiles` repeat its setting; `set_up` is profile -> the options and parameters that the profile's file in the
-    package sets for the track. `once` says that its numbers come from only one of the units that ours are means over,
-    such as one random split. `chosen` says that each entry has its best parameter value. `entries` says what is
-    ordered, rows or columns. `transposed` says that its columns are our rows, so that `ours` of a column is
-    ``table:row`` and `ours` of a row is a column. `matrix` is the id of our table of who beats whom, if it is such a
-    table. `headline` are the quantities by which the paper says what is better. `kinds` says which kind of component
-    the pointers of rows and of columns name, so that a run can be narrowed to them; `needs` is kind -> what else its
-    numbers depend on; `selections` is profile -> kind -> the names that the profile's file in the package selects.
-    `otherwise` is pointer -> what the authors' code computes in place of that component, and where.
-    """
+    """A table of a paper."""
 
     name: str = Field(pattern=r"^[\w.-]+$")
     """The name of the file without its extension and ``table-``, such as ``3-training``."""
     paper: str
+    """The key of the paper in the package's papers.toml."""
     table: str = Field(pattern=r"^((figure|section) )?\d+(\.\d+)*$")
     """The number of the table, or where else the numbers are printed, such as ``figure 3``."""
     track: str
     title: str
     setting: str = ""
+    """The setting in words, for readers."""
     data: tuple[str, ...] = ()
+    """The data sets on which it was measured, by our names."""
     over: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Kind of component -> pointers to all components that its numbers are means over."""
     besides: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Kind of component -> pointers to components that a leaderboard may also have: they do not enter these numbers."""
     profiles: tuple[str, ...] = ()
+    """The profiles that repeat its setting."""
     set_up: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    """Profile -> the options and parameters that the profile's file in the package sets for the track."""
     once: bool = False
+    """Whether its numbers come from only one of the units that ours are means over, such as one random split."""
     chosen: bool = False
+    """Whether each entry has its best parameter value."""
     entries: Literal["rows", "columns"] = "rows"
+    """What is ranked."""
     transposed: bool = False
+    """Whether its columns are our rows: then a column points to ``table:row``, and a row points to a column."""
     matrix: str = ""
+    """The id of our table of who beats whom, if this is such a table."""
     headline: tuple[str, ...] = ()
+    """The quantities by which the paper says what is better."""
     kinds: Mapping[Literal["rows", "columns"], str] = Field(default_factory=dict)
+    """The kind of component that pointers of rows, or of columns, name; a run can be narrowed to these components."""
     needs: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Kind of component -> pointers to further components that its numbers depend on."""
     selections: Mapping[str, Mapping[str, tuple[str, ...]]] = Field(default_factory=dict)
+    """Profile -> kind of component -> the names that the profile's file in the package selects."""
     notes: tuple[str, ...] = ()
     otherwise: Mapping[str, str] = Field(default_factory=dict)
+    """Pointer -> what the authors' code computes in place of that component, and where."""
     columns: tuple[PublishedColumn, ...] = ()
     rows: tuple[PublishedRow, ...] = ()
     left_out: str = ""
+    """Why the table is not transcribed; "" if it is."""
     citation: Mapping[str, Any] = Field(default_factory=dict)
+    """The paper's entry in the package's papers.toml."""
 
     @property
     def address(self) -> str:
@@ -224,6 +244,7 @@ def _otherwise(file: Path, package: str, papers: Mapping[str, Any]) -> Mapping[s
 def _table(
     file: Path, package: str, papers: Mapping[str, Any], otherwise: Mapping[str, Mapping[str, str]]
 ) -> PublishedTable:
+    """Return the table of a file, with what the package says of its paper, its profiles and the authors' code."""
     where = f"{package}/{FOLDER}/{file.name}"
     raw = _read(file, where)
     cited = raw.get("paper")
@@ -243,7 +264,7 @@ def _table(
         }
         return PublishedTable.model_validate(raw | named | {"set_up": set_up, "selections": selections})
     except ValidationError as error:
-        raise PluginError(f"{where}: {_told(error, raw)}") from None
+        raise PluginError(f"{where}: {_first_problem(error, raw)}") from None
 
 
 def _profiles(file: Path, raw: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -257,7 +278,7 @@ def _profiles(file: Path, raw: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def _told(error: ValidationError, raw: Mapping[str, Any]) -> str:
+def _first_problem(error: ValidationError, raw: Mapping[str, Any]) -> str:
     """Return the first problem in one line, with the label of its row or column."""
     first = error.errors()[0]
     location = list(first["loc"])
@@ -282,6 +303,6 @@ def _unique(what: str, names: list[str]) -> None:
 
 
 def _order(table: PublishedTable) -> tuple[str, bool, int, str]:
-    """Tables come first, then figures and sections."""
+    """Return what tables are sorted by: track; tables before figures and sections; number; name."""
     number = table.table.rpartition(" ")[2].partition(".")[0]
     return table.track, " " in table.table, int(number), table.name

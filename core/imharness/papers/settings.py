@@ -24,12 +24,12 @@ def settings_differ(
     """
     if leaderboard is None:
         return ()
-    wanted = table.profiles
+    differences = []
+    if leaderboard.profile not in table.profiles:
+        differences.append(f"profile {leaderboard.profile}, not {' or '.join(table.profiles)}")
     used = sorted({without_settings(entry.label) for entry in leaderboard.entries if entry.kind == "dataset"})
-    differences = (
-        [f"profile {leaderboard.profile}, not {' or '.join(wanted)}"] if leaderboard.profile not in wanted else []
-    )
-    if set(used) - {*table.besides.get("dataset", ()), *data} or not set(data) <= set(used):
+    others, lacking = set(used) - {*table.besides.get("dataset", ()), *data}, set(data) - set(used)
+    if others or lacking:
         differences.append(f"data {', '.join(used) or 'of no known set'}, not {', '.join(data) or 'named'}")
     if leaderboard.profile in table.set_up:
         differences += options_differ(leaderboard.set_up, table.set_up[leaderboard.profile])
@@ -53,19 +53,25 @@ def entry_differs(table: PublishedTable, pointer: str, label: str) -> list[str]:
 def computed_otherwise(
     table: PublishedTable, row: PublishedRow, column: PublishedColumn | None = None
 ) -> tuple[tuple[str, str], ...]:
-    """Return what the authors' code computes otherwise for a number: pairs of what it is and a sentence.
+    """Return what the authors' code computes otherwise than the paper says, as far as a number depends on it.
 
-    It is the row or the column of the number, or a component in its mean. Without a column, the row is one of a table
-    of who beats whom.
+    Each is a pair: what is computed otherwise, which is the row or the column of the number or a component in its mean,
+    and a sentence. Without a column, the row is one of a table of who beats whom.
     """
-    places = [(line.label, line.otherwise) for line in (row, column) if line is not None and line.otherwise]
+    differences = [(line.label, line.otherwise) for line in (row, column) if line is not None and line.otherwise]
     over = table.over if row.over is None else row.over
-    pointers = [row.ours, "" if column is None else column.ours, *(name for names in over.values() for name in names)]
+    pointers = [row.ours, "" if column is None else column.ours]
+    pointers += [pointer for of_kind in over.values() for pointer in of_kind]
     labels = dict.fromkeys(label for pointer in pointers for label in LABEL.findall(pointer)[-1:])
     for pointer, sentence in table.otherwise.items():
-        if any(match(pointer, [label])[0] for label in labels):
-            places.append((without_settings(pointer), sentence))
-    return tuple(places)
+        if any(_means(pointer, label) for label in labels):
+            differences.append((without_settings(pointer), sentence))
+    return tuple(differences)
+
+
+def _means(pointer: str, label: str) -> bool:
+    """Return whether a pointer means a label."""
+    return match(pointer, [label])[0] is not None
 
 
 def options_differ(ours: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
@@ -89,13 +95,13 @@ def _leaves(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 def _others(kind: str, pointers: Sequence[str], labels: Sequence[str], besides: Sequence[str]) -> list[str]:
-    """Return which components of a kind only the paper has, and which only we have, apart from `besides`."""
+    """Return which components of a kind only the paper has, and which only we have, apart from `besides`.
 
-    def among(label: str, candidates: Sequence[str]) -> bool:
-        return any(match(pointer, [label])[0] for pointer in candidates)
-
-    missing = [pointer for pointer in pointers if not any(among(label, [pointer]) for label in labels)]
-    more = [label for label in labels if not among(label, [*pointers, *besides])]
+    `pointers` are what the paper's numbers are means over, `labels` the components of our leaderboard.
+    """
+    missing = [pointer for pointer in pointers if not any(_means(pointer, label) for label in labels)]
+    allowed = [*pointers, *besides]
+    more = [label for label in labels if not any(_means(pointer, label) for pointer in allowed)]
     differences = [f"without {len(missing)} of the {len(pointers)} {kind}s: {_first(missing)}"] if missing else []
     return [*differences, *([f"with {kind}s that the paper lacks: {_first(more)}"] if more else [])]
 

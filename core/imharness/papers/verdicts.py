@@ -12,7 +12,9 @@ from imharness.papers.published import PublishedTable
 from imharness.results.tables import Value
 
 SAME, OTHER, NOT_RUN = "same setting", "another setting", "not run"
-AGREES, DISAGREES, OPEN = JUDGED = "agrees", "disagrees", "undecided"
+AGREES, DISAGREES, OPEN = "agrees", "disagrees", "undecided"
+JUDGED = (AGREES, DISAGREES, OPEN)
+"""The verdicts on a number that was measured in the same setting."""
 FEWEST_UNITS = 5
 """An interval from fewer independent units than this is itself too uncertain to tell anything."""
 
@@ -21,23 +23,29 @@ FEWEST_UNITS = 5
 class Cell:
     """A published number beside ours, in our unit.
 
-    In the same setting, `verdict` is one of `JUDGED`; otherwise it is "another setting", or "not run" with the reason
-    in `missing`. A number that the authors' code computes `otherwise` than the paper says is of another setting. The
-    numbers agree if the published one lies `within` our interval, widened by half a unit of the last printed digit. The
-    verdict is "undecided" if ours comes from fewer than `FEWEST_UNITS` independent units, or if the interval holds
-    the published number but is wider than `spread`.
+    `verdict` is
+
+    - "not run" if we have no number; `missing` says why;
+    - "another setting" if `setting`, `itself` or `otherwise` names a difference;
+    - "undecided" if ours comes from fewer than `FEWEST_UNITS` independent units, or if our interval holds the published
+      number but is wider than `spread`;
+    - "agrees" if the published number lies in our interval (`within`), widened by `half_digit`, else "disagrees".
     """
 
     entry: str
     published: float
+    """The published number, in our unit."""
     text: str
+    """The number as it is printed."""
     half_digit: float
+    """Half a unit of the last printed digit, in our unit."""
     spread: float | None = None
     """The largest minus the smallest published number of the quantity; None if there are fewer than two."""
     once: bool = False
     """Whether the published number comes from one of the units that ours is a mean over, such as one random split."""
     ours: Value | None = None
     label: str = ""
+    """The label of our row."""
     setting: tuple[str, ...] = ()
     """How the leaderboard's setting differs from that of this number."""
     itself: tuple[str, ...] = ()
@@ -45,8 +53,10 @@ class Cell:
     otherwise: tuple[tuple[str, str], ...] = ()
     """What the authors' public code computes otherwise: a row, column or component, and a sentence with the place."""
     missing: str = ""
+    """Why we have no number."""
     note: str = ""
     ask: Ask = NOTHING
+    """What a run must select to compute our number."""
 
     @property
     def units(self) -> int | None:

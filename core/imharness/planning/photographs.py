@@ -1,12 +1,13 @@
-"""Photographs that nobody has published, on which a season is computed.
+"""Photographs that nobody has published, on which a season is computed. Imports no torch.
 
-When the season opens, it commits itself to the folder: a leaf is the sha256 of a byte 0, the sha256 of a file and its
-name; a node is the sha256 of a byte 1 and the two nodes below it; leaves are sorted, and a node without a partner moves
-up. Only the root and the number of files are published until the season is closed.
+When a season opens, it publishes a commitment to the folder of photographs: the root of a Merkle tree, and the number
+of files. Nobody can exchange a photograph later without changing the root. In the tree, a leaf is the sha256 of a byte
+0, the sha256 of a file and its name; a node is the sha256 of a byte 1 and of the two nodes below it. Leaves are sorted,
+and a node without a partner moves up a level. Names and digests of the files stay secret until the season is closed.
 
-Runs read a copy among the assets, in which no name is one of the folder's: each follows from the seed of the season and
-the file, so neither messages nor results can say what a photograph was called, and who has one cannot find it by its
-name. Imports no torch.
+Runs read a copy of the folder among the assets, with other file names: each name is computed from the seed of the
+season and the content of the file. So no message and no result can reveal what a photograph was called, and a person
+who has one of the photographs cannot recognise it by its name.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ LABELS = "labels.csv"
 
 
 def listed(folder: Path) -> dict[str, str]:
-    """Return name -> sha256 of all images of a folder and of its labels.
+    """Return name -> sha256 of all images of a folder, and of its file of labels, if it has one.
 
     Raises `UsageError` for a folder without images, and for images that cannot be used or are there twice.
     """
@@ -82,7 +83,7 @@ def commitment(folder: Path) -> Photographs:
 def checked(folder: Path, season: Season) -> dict[str, str]:
     """Return name -> sha256 of the files of a folder; raises `UsageError` unless the season committed itself to them.
 
-    What differs is named where the list of files is known, from the season or from the copy among the assets.
+    The message names the files that differ, if the season or the copy among the assets has the list of files.
     """
     photographs = _of(season)
     files = listed(folder)
@@ -193,7 +194,7 @@ def check_seed(season: Season, seed: str) -> None:
 
 
 def _known(copy: Path, photographs: Photographs) -> dict[str, str]:
-    """Return the list of files in the copy among the assets, {} where there is none that has the root."""
+    """Return name -> sha256 of the committed files, from the copy among the assets; {} if its list is lost or wrong."""
     try:
         files = read_json(copy / LIST)
         return files if root_of(files) == photographs.root else {}
@@ -202,12 +203,12 @@ def _known(copy: Path, photographs: Photographs) -> dict[str, str]:
 
 
 def _token(text: str, seed: str) -> str:
-    """Return 16 hexadecimal digits that stand for a text, and that only who has the seed can compute."""
+    """Return 16 hexadecimal digits that stand for a text; they cannot be computed without the seed."""
     return hmac.digest(seed.encode(), text.encode(), "sha256").hex()[:16]
 
 
 def _names(files: Mapping[str, str], seed: str) -> dict[str, str]:
-    """Return the name of each image in the copy; images of one folder stay together."""
+    """Return name of an image -> its name in the copy; images of one folder are in one folder of the copy."""
     names = {}
     for name, sha256 in files.items():
         path = PurePosixPath(name)
@@ -218,7 +219,7 @@ def _names(files: Mapping[str, str], seed: str) -> dict[str, str]:
 
 
 def _renamed(labels: bytes, files: Mapping[str, str], seed: str) -> bytes:
-    """Return a table of labels with the names that the copy has; of other cells only numbers stay as they are."""
+    """Return a table of labels with the names of the copy. Other texts become tokens; numbers and the head stay."""
     names, text = _names(files, seed), io.StringIO(newline="")
     head, *rows = csv.reader(io.StringIO(labels.decode("utf-8-sig"), newline=""))
     writer = csv.writer(text, lineterminator="\n")

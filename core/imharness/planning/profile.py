@@ -12,13 +12,13 @@ from imharness.errors import UsageError
 from imharness.results.identity import digest
 
 BASE = "base"
-"""In a file's part on a track: the profile of the same folder whose part on that track this one changes."""
+"""The key by which a file's part on a track names its base: a profile in the same folder, whose part it changes."""
 
 
 def with_bases(file: Path, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Return the content of a profile's file, where what a track does not say is taken from its base, if it names one.
+    """Return the content of a profile's file, with each track's part completed from its base, if it names one.
 
-    Of a kind of component, the track's names replace all names of the base; options and parameters replace single ones.
+    A part's names of a kind of component replace all names of the base; its options and parameters replace single ones.
     `read` returns the content of a file. Raises `UsageError` for a base that is not there or has a base itself.
     """
     facts = read(file)
@@ -36,15 +36,14 @@ def with_bases(file: Path, read: Callable[[Path], dict[str, Any]]) -> dict[str, 
 
 
 def _laid_over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **base,
-        **{
-            name: _laid_over(base[name], value)
-            if isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
-            else value
-            for name, value in changes.items()
-        },
-    }
+    """Return `base` with the changes; a table in both is changed key by key, any other value is replaced."""
+    merged = dict(base)
+    for name, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(base.get(name), Mapping):
+            merged[name] = _laid_over(base[name], value)
+        else:
+            merged[name] = value
+    return merged
 
 
 class TrackProfile(BaseModel):

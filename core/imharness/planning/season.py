@@ -1,4 +1,7 @@
-"""What the season of a store computes: its protocol, and nothing else. Imports no torch."""
+"""Restricts a run to the season of its store, if the store has one: a season is computed by its protocol alone.
+
+The protocol of a season is track -> the identity of the track's settings (`Profile.identity`). Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from imharness.results.store import Store
 
 
 def in_season(profile: Profile, store: Store, registry: Registry) -> Profile:
-    """Return what the store's season computes of a profile: its tracks; the profile itself without a season.
+    """Return a profile with only the tracks of the store's season; without a season, the profile as it is.
 
-    In a season on unpublished photographs they take the place of the profile's data sets. Raises `UsageError` for
-    another seed, for settings that are not the protocol's, and where the photographs on this machine are not those of
-    the commitment.
+    In a season on unpublished photographs, these replace the profile's data sets.
+
+    Raises:
+        UsageError: the profile has another seed, its settings are not those of the protocol, or the photographs on this
+            machine are not those to which the season committed itself.
     """
     season = season_of(store)
     if season is None:
@@ -26,11 +31,11 @@ def in_season(profile: Profile, store: Store, registry: Registry) -> Profile:
     if season.photographs is not None:
         check_prepared(season, profile.secret)
     restricted = of_season(profile, season, registry)
-    others = changed(season, restricted)
-    if others:
+    other_tracks = changed(season, restricted)
+    if other_tracks:
         raise UsageError(
             f"season {season.name} has the protocol of profile {season.profile}; in profile {profile.name} the "
-            f"settings of {', '.join(others)} are not those of the protocol: use another --store."
+            f"settings of {', '.join(other_tracks)} are not those of the protocol: use another --store."
         )
     return restricted
 
@@ -45,13 +50,13 @@ def of_season(profile: Profile, season: Season, registry: Registry) -> Profile:
 
 
 def changed(season: Season, restricted: Profile) -> list[str]:
-    """Return the tracks whose settings in a profile, as `of_season` returns it, are not those of the season."""
+    """Return the tracks whose settings in a profile are not those of the season; `restricted` is from `of_season`."""
     now = {track: restricted.identity(track) for track in restricted.tracks}
     return sorted(track for track, recorded in season.protocol.items() if now.get(track) != recorded)
 
 
 def check_alone(store: Store, limit: int | None, seed: int, only: Mapping[str, object]) -> None:
-    """Raise `UsageError` where a run in a season has another limit, a seed, or a data set besides its protocol."""
+    """Raise `UsageError` if a run in a season asks for another limit, another seed, or other data sets."""
     season = season_of(store)
     if season is None:
         return

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from imharness.components.registry import Registry
 from imharness.contracts.component import Component
@@ -40,9 +39,11 @@ def refuse_contradictions(
     """Raise `UsageError` for an unknown name, and if nothing is left of a kind that was asked for."""
     _refuse_bare_folders(registry, tracks, only.get("dataset", ()))
     for kind, names in only.items():
-        wanted = [name for name in names if name[:1] != "!"]
-        if not named(registry, kind, names) and (labels := [c.label for c in named(registry, kind, wanted)]):
-            raise UsageError(f"--{kind}: {', '.join(labels)} is both asked for and left out.")
+        selected = named(registry, kind, names)
+        wanted = named(registry, kind, [name for name in names if not name.startswith("!")])
+        if wanted and not selected:
+            labels = ", ".join(component.label for component in wanted)
+            raise UsageError(f"--{kind}: {labels} is both asked for and left out.")
     for kind, names in only.items():
         if names and not any(kind in profile.tracks[track].select for track in tracks):
             raise UsageError(f"--{kind}: profile {profile.name} has none to choose from in {', '.join(tracks)}.")
@@ -63,10 +64,10 @@ def _refuse_bare_folders(registry: Registry, tracks: Sequence[str], names: Seque
 def refuse_unused(
     graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]], argument: str = ""
 ) -> None:
-    """Raise `UsageError` for a name whose components are of a contract that no track takes.
+    """Raise `UsageError` for a name whose components no track can use, such as a defense of images in membership.
 
-    `only` holds the names that a person gave, by kind, such as a defense of images for a track of models. `argument`
-    begins the message instead of the option of the command line.
+    `only` is kind -> the names that a person gave. `argument` begins the message; by default that is the option of the
+    command line.
     """
     takes = tuple(contract for graph in graphs for contract in graph.takes)
     tracks = " and ".join(graph.track.info.id for graph in graphs)
@@ -84,13 +85,13 @@ def refuse_unused(
 def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:
     """Raise `Unavailable` if no component that a name means is on this machine, or if no task can be computed.
 
-    `only` holds the names that a person gave, by kind. A profile may adjust what a name means.
+    `only` is kind -> the names that a person gave.
     """
     planned = [component for graph in graphs for component in graph.components.values()]
-    for kind, name in ((kind, name) for kind, names in only.items() for name in names if name[:1] != "!"):
-        meant = [(c.info.id, c.model_dump(exclude_defaults=True).items()) for c in registry.find(kind, name)]
-        matches = [c for c in planned if c.kind == kind and any(_is(c, id, facts) for id, facts in meant)]
-        if matches and not any(c.is_here() for c in matches):
+    for kind, name in ((kind, name) for kind, names in only.items() for name in names if not name.startswith("!")):
+        by_name = registry.find(kind, name)
+        matches = [component for component in planned if any(_is_adjusted(component, each) for each in by_name)]
+        if matches and not any(component.is_here() for component in matches):
             matches[0].require()
     if any(graph.tasks for graph in graphs):
         return
@@ -100,5 +101,9 @@ def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[st
     raise UsageError(f"{tracks} has no task with all that was asked for; `harness run --dry-run` shows what there is.")
 
 
-def _is(component: Component, id: str, facts: ItemsView[str, Any]) -> bool:
-    return component.info.id == id and facts <= component.model_dump().items()
+def _is_adjusted(planned: Component, by_name: Component) -> bool:
+    """Return whether a planned component is the one that a name means, perhaps with parameters of the profile added."""
+    if (planned.kind, planned.info.id) != (by_name.kind, by_name.info.id):
+        return False
+    set_by_name = by_name.model_dump(exclude_defaults=True)
+    return set_by_name.items() <= planned.model_dump().items()

@@ -25,7 +25,9 @@ from imharness.reading.structured import read_toml, texts_in
 from imharness.reading.text import is_plain
 
 FOLDER = Path(__file__).parent
+"""The folder with the harness's profiles."""
 PARTS = "profiles"
+"""The folder of a package with its parts of profiles, and with its whole profiles."""
 
 
 def load_profile(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Profile:
@@ -57,15 +59,15 @@ def _whole(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | No
     """Return a profile that one package brings as a whole."""
     folders = list(_folders(entry_points))
     profiles = [(distribution, file) for distribution, folder in folders for file in folder.glob("*.toml")]
-    here = [(distribution, file) for distribution, file in profiles if file.stem == name]
-    if not here:
+    matches = [(distribution, file) for distribution, file in profiles if file.stem == name]
+    if not matches:
         names = sorted({file.stem for _, file in profiles} | {file.stem for file in FOLDER.glob("*.toml")})
         raise UsageError(
             unknown_name(f"no profile is called {name!r}", name, names, "Give the path of a .toml file, or one of")
         )
-    if len(here) > 1:
-        raise UsageError(f"profile {name}: both {here[0][0]} and {here[1][0]} bring it; uninstall one of them.")
-    ((distribution, file),) = here
+    (distribution, file), *others = matches
+    if others:
+        raise UsageError(f"profile {name}: both {distribution} and {others[0][0]} bring it; uninstall one of them.")
     facts = with_bases(file, read_toml)
     return _profile({**facts, "origins": dict.fromkeys(facts.get("tracks", {}), distribution)}, name)
 
@@ -73,12 +75,11 @@ def _whole(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | No
 def _folders(entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Iterator[tuple[str, Path]]:
     """Yield each package's folder of profiles, sorted by distribution and entry point; imports only parent packages."""
     points = points_of(COMPONENTS, entry_points)
-    names = {
-        id(distribution): distribution.name
-        for distribution in {id(p.dist): p.dist for p in points}.values()
-        if distribution
-    }  # each reads a file
-    for distribution, package in sorted({(names.get(id(p.dist), "unknown"), module_of(p.value)) for p in points}):
+    # The name of a distribution is read from a file each time, so that it is asked once for each distribution.
+    distributions = {id(point.dist): point.dist for point in points}
+    names = {key: distribution.name if distribution else "unknown" for key, distribution in distributions.items()}
+    packages = {(names[id(point.dist)], module_of(point.value)) for point in points}
+    for distribution, package in sorted(packages):
         try:
             spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):
