@@ -1,4 +1,7 @@
-"""Entries of one's own beside a published leaderboard: nothing is sent, and nothing that is published changes."""
+"""Adds a user's entries to the tables of a published leaderboard, in memory: nothing is sent or published.
+
+In this module "published" or "their" is what the leaderboard states, "mine" or "your" is what the user measured.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +16,36 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value, joined, seve
 if TYPE_CHECKING:
     from imharness.notebook.result import Result
 
-AMONG = ("rank", "behind")
-"""Columns that say where an entry stands among those whose single scores were compared."""
+COMPARING = ("rank", "behind")
+"""Columns that compare an entry with the others, unit by unit. A user's entry has no number in them."""
 UNRANKED = "measured by you: it has no rank among entries whose single scores are not here"
 SAME = 0.01
-"""By how much, as a share, numbers of one entry may differ between two machines."""
+"""How far the numbers of one entry may differ between two machines, as a share of the number."""
 
 
 def with_rows_of(published: Result, mine: Result) -> tuple[Table, ...]:
-    """Return the published tables with the rows of entries that only `mine` has, before the others.
+    """Return the published tables, each with the rows of entries that only `mine` has at the top.
 
-    Raises `UsageError` where no leaderboard of `mine` has the settings of a published one, where entries of both have
-    other numbers, and where `mine` has no further entry.
+    Raises:
+        UsageError: `mine` was computed with other settings or components, its numbers of an entry in both are other
+            ones, or it has no entry that the leaderboard lacks.
     """
     tables, added = list(published.table_list), list[str]()
     for index, table in enumerate(tables):
-        leaderboard = published.leaderboards[table.id]
-        users_table = _same_table(mine, leaderboard.track, table.id)
+        theirs = published.leaderboards[table.id]
+        users_table = _same_table(mine, theirs.track, table.id)
         if users_table is None or table.shading is not None:
             continue
         yours, rows = mine.leaderboards[users_table.id], _further(table, users_table)
-        ranked = _kinds_in_rows(table, leaderboard)
-        rows_are_groups = bool(leaderboard.entries) and not ranked
+        entry_kinds = _kinds_in_rows(table, theirs)
+        rows_are_groups = bool(theirs.entries) and not entry_kinds
         if not rows or rows_are_groups:
             continue
-        _check_settings(leaderboard, yours)
-        _check_components(leaderboard, yours, ranked)
-        _check_numbers(table, users_table, is_secret=bool(leaderboard.secret))
+        _check_settings(theirs, yours)
+        _check_components(theirs, yours, entry_kinds)
+        _check_numbers(table, users_table, is_secret=bool(theirs.secret))
         added += [row.label for row in rows]
-        tables[index] = _with(table, rows, leaderboard)
+        tables[index] = _with_rows(table, rows, theirs)
     if not added:
         raise UsageError(
             "mine: it has no entry that the leaderboard lacks; run your own with an entry of the leaderboard, such as "
@@ -50,21 +54,23 @@ def with_rows_of(published: Result, mine: Result) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _bare(track: str, table: str) -> str:
-    """Return the id of a table without the track, which stands before it where a result has several."""
+def _without_track(track: str, table: str) -> str:
+    """Return the id of a table without the track's name, which stands before it in a result of several tracks."""
     return table.removeprefix(f"{track.partition('/')[2]}/")
 
 
 def _same_table(mine: Result, track: str, table: str) -> Table | None:
+    """Return the user's table of a track that has the id `table`, or None."""
     for users_table in mine.table_list:
         leaderboard = mine.leaderboards.get(users_table.id)
         is_same = leaderboard is not None and leaderboard.track == track
-        if is_same and _bare(track, users_table.id) == _bare(track, table):
+        if is_same and _without_track(track, users_table.id) == _without_track(track, table):
             return users_table
     return None
 
 
 def _check_settings(published: Leaderboard, mine: Leaderboard) -> None:
+    """Raise `UsageError` unless both were computed with the same profile, seed, limit and options."""
     for name in ("profile", "seed", "limit", "set_up"):
         theirs, yours = getattr(published, name), getattr(mine, name)
         if theirs != yours:
@@ -73,18 +79,21 @@ def _check_settings(published: Leaderboard, mine: Leaderboard) -> None:
 
 
 def _kinds_in_rows(table: Table, leaderboard: Leaderboard) -> set[str]:
-    """Return the kinds of the components that the rows of a table are of; none where rows are groups of them."""
+    """Return the kinds of the components in the rows of a table; none if a row stands for a group of components."""
     in_rows = {component for row in table.rows for component in components_in(row.label)}
     return {entry.kind for entry in leaderboard.entries if entry.label in in_rows}
 
 
-def _check_components(published: Leaderboard, mine: Leaderboard, ranked: Set[str]) -> None:
-    """Raise `UsageError` where what entries of the kinds `ranked` were measured with is missing, or another version."""
+def _check_components(published: Leaderboard, mine: Leaderboard, entry_kinds: Set[str]) -> None:
+    """Raise `UsageError` unless all other published components, with which entries were measured, are in `mine`, too.
+
+    They must have the same version. Components of `entry_kinds` are entries, of which `mine` need not have all.
+    """
     yours = {(entry.kind, entry.label, entry.version) for entry in mine.entries}
     lacking = [
         f"{entry.kind} {entry.label}, version {entry.version}"
         for entry in published.entries
-        if entry.kind not in ranked and (entry.kind, entry.label, entry.version) not in yours
+        if entry.kind not in entry_kinds and (entry.kind, entry.label, entry.version) not in yours
     ]
     if lacking:
         others = f" and {several(len(lacking) - 1, 'other component')}" if lacking[1:] else ""
@@ -92,19 +101,27 @@ def _check_components(published: Leaderboard, mine: Leaderboard, ranked: Set[str
 
 
 def _further(table: Table, users_table: Table) -> list[Row]:
+    """Return the user's rows whose labels the published table lacks."""
     labels = {row.label for row in table.rows}
     return [row for row in users_table.rows if row.label not in labels]
 
 
 def _check_numbers(table: Table, users_table: Table, *, is_secret: bool) -> None:
-    """Raise `UsageError` unless the entries that both tables have show that numbers agree."""
-    labels = {row.label: row for row in table.rows}
-    shared = [(labels[row.label], row) for row in users_table.rows if row.label in labels]
-    measure = next((column for column in table.columns if column.better and column.key not in AMONG), None)
+    """Raise `UsageError` unless both tables have an entry in common, and the numbers of all such entries agree.
+
+    The first column that has a better direction is compared. `is_secret`: whether the leaderboard measured on a secret
+    split, which the user does not have.
+    """
+    measure = next((column for column in table.columns if column.better and column.key not in COMPARING), None)
     if measure is None:
         return
-    pairs = [(a.label, a.values.get(measure.key, Value()), b.values.get(measure.key, Value())) for a, b in shared]
-    compared = [(label, theirs, yours) for label, theirs, yours in pairs if theirs.value is not None]
+    their_rows = {row.label: row for row in table.rows}
+    compared = list[tuple[str, Value, Value]]()
+    for row in users_table.rows:
+        if row.label in their_rows:
+            theirs = their_rows[row.label].values.get(measure.key, Value())
+            if theirs.value is not None:
+                compared.append((row.label, theirs, row.values.get(measure.key, Value())))
     if not compared:
         raise UsageError(
             f"mine: no entry of the table {table.id} is in both, so nothing shows that this machine gives its numbers; "
@@ -122,16 +139,20 @@ def _check_numbers(table: Table, users_table: Table, *, is_secret: bool) -> None
 
 
 def _agree(theirs: Value, yours: Value, measure: ColumnSpec, *, is_secret: bool) -> bool:
-    """Say whether two numbers of one entry agree; of a secret split, whether yours lies in the interval of theirs."""
+    """Say whether two numbers of one entry agree: up to rounding and `SAME`, and with the same count.
+
+    If theirs is of a secret split, yours must lie in their interval instead.
+    """
     number, users_number = theirs.number_or(float("nan")), yours.number_or(float("nan"))
     if is_secret and theirs.low is not None and theirs.high is not None:
         return theirs.low <= users_number <= theirs.high
     return theirs.n == yours.n and abs(users_number - number) <= max(10.0**-measure.decimals, SAME * abs(number))
 
 
-def _with(table: Table, rows: Sequence[Row], leaderboard: Leaderboard) -> Table:
+def _with_rows(table: Table, rows: Sequence[Row], leaderboard: Leaderboard) -> Table:
+    """Return a published table with the user's rows at the top, and a note that names them."""
     columns = {column.key for column in table.columns}
-    unranked = {key: Value(missing=UNRANKED) for key in AMONG if key in columns}
+    unranked = {key: Value(missing=UNRANKED) for key in COMPARING if key in columns}
     users_rows = [
         row.model_copy(update={"values": {k: v for k, v in row.values.items() if k in columns} | unranked})
         for row in rows

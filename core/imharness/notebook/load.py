@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from imharness.results.rankings import Ranking
 from imharness.results.store import Store
 
 TABLES = Path("data") / "results.json"
+"""The file of a site that has its leaderboards as data."""
 
 
 def load(store_or_site: str | os.PathLike[str]) -> Result:
@@ -57,7 +57,7 @@ def leaderboards_in(content: Any, where: str) -> list[Leaderboard]:
 
 
 def of_leaderboard(leaderboard: Leaderboard) -> tuple[str, Result]:
-    """Return the track of a leaderboard, and its tables as a result without rows."""
+    """Return the track of a leaderboard, and its tables as a result; such a result cannot read rows."""
     return leaderboard.track, Result(
         leaderboard.title,
         leaderboard.tables,
@@ -76,37 +76,45 @@ def stored(store: Store, leaderboard: Leaderboard) -> tuple[str, Result]:
 
 
 def joined(results: list[tuple[str, Result]], location: str) -> Result:
-    """Return the results of several tracks as one."""
+    """Return the results of several tracks as one, whose title is `location`.
+
+    `results` are pairs of a track's id and its result. If there are several, the names of tables, steps and comparisons
+    begin with the track, as in ``iqa/ranking``.
+    """
     if len(results) == 1:
         return results[0][1]
-    named = [(f"{track.partition('/')[2]}/", result) for track, result in results]
-    tables = [table.model_copy(update={"id": name + table.id}) for name, result in named for table in result.table_list]
-    paired = [
-        (comparison.model_copy(update={"id": name + comparison.id, "table": name + comparison.table}), numbers)
-        for name, result in named
-        for comparison, numbers in result.paired
-    ]
-    leaderboards = [_renamed(name, result) for name, result in named]
-    missing = [gap for _, result in named for gap in result.missing]
-    read, failed = _named(named, "read"), _named(named, "failed")
+    with_prefix = [_prefixed(f"{track.partition('/')[2]}/", result) for track, result in results]
     return Result(
-        location, tables, read, failed, missing, paired, {k: v for by_name in leaderboards for k, v in by_name.items()}
+        location,
+        [table for result in with_prefix for table in result.table_list],
+        {step: read for result in with_prefix for step, read in result.read.items()},
+        {task: why for result in with_prefix for task, why in result.failed.items()},
+        [gap for result in with_prefix for gap in result.missing],
+        [pair for result in with_prefix for pair in result.paired],
+        {table: leaderboard for result in with_prefix for table, leaderboard in result.leaderboards.items()},
     )
 
 
-def _renamed(name: str, result: Result) -> dict[str, Leaderboard]:
-    """Return table -> leaderboard for a result, with the track before the names of tables."""
+def _prefixed(prefix: str, result: Result) -> Result:
+    """Return the result of one track with a prefix before the names of tables, steps, tasks and comparisons."""
 
     def renamed(ranking: Ranking) -> Ranking:
-        return ranking.model_copy(update={"table": name + ranking.table, "comparison": name + ranking.comparison})
+        return ranking.model_copy(update={"table": prefix + ranking.table, "comparison": prefix + ranking.comparison})
 
-    rankings = tuple(map(renamed, result.rankings))
-    leaderboards = [
-        leaderboard.model_copy(update={"rankings": rankings}) for leaderboard in list(result.leaderboards.values())[:1]
-    ]
-    return {name + table: leaderboard for leaderboard in leaderboards for table in result.leaderboards}
-
-
-def _named(results: list[tuple[str, Result]], field: str) -> dict[str, Any]:
-    mappings: list[tuple[str, Mapping[str, Any]]] = [(name, getattr(result, field)) for name, result in results]
-    return {name + key: value for name, mapping in mappings for key, value in mapping.items()}
+    leaderboards: dict[str, Leaderboard] = {}
+    if result.leaderboards:
+        leaderboard = next(iter(result.leaderboards.values()))  # all tables of one track have the same
+        leaderboard = leaderboard.model_copy(update={"rankings": tuple(map(renamed, result.rankings))})
+        leaderboards = {prefix + table: leaderboard for table in result.leaderboards}
+    return Result(
+        result.title,
+        [table.model_copy(update={"id": prefix + table.id}) for table in result.table_list],
+        {prefix + step: read for step, read in result.read.items()},
+        {prefix + task: why for task, why in result.failed.items()},
+        result.missing,
+        [
+            (comparison.model_copy(update={"id": prefix + comparison.id, "table": prefix + comparison.table}), numbers)
+            for comparison, numbers in result.paired
+        ],
+        leaderboards,
+    )

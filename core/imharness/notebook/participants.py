@@ -23,7 +23,7 @@ from imharness.results.labels import id_of, method_of
 
 
 def track_of(name: str) -> str:
-    """Return the id of a track, of which `name` may be a part; raises `UsageError` without one."""
+    """Return the id of the track with this label, id or method; raises `UsageError` if there is none."""
     with naming("track"):
         return installed().track(text("track", name, "the name of a track")).info.id
 
@@ -39,7 +39,10 @@ def profile_of(track: str) -> Profile:
 
 
 def dataset_of(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
-    """Return the name of a data set, and its component if images were given."""
+    """Return the name of the data set that the argument `dataset` means, and its component if images were given.
+
+    Both are None if nothing was given. `dataset` is a name, a folder, or images.
+    """
     if dataset is None:
         return None, None
     if isinstance(dataset, str | os.PathLike):
@@ -100,7 +103,11 @@ def _components(registry: Registry, kind: str, name: str, argument: str) -> list
 def kinds_of(
     registry: Registry, names: Iterable[str], argument: str, track_profile: TrackProfile
 ) -> dict[str, list[str]]:
-    """Return kind of component -> the names that mean one, for the kinds that a track selects."""
+    """Return kind of component -> the names of components of this kind, for the kinds that a track selects.
+
+    `argument` is the name of the argument that has the names, for messages. Raises `UsageError` for a name of nothing
+    that the track takes, and for a name of components of two kinds.
+    """
     chosen: dict[str, list[str]] = {}
     for name in names:
         text(argument, name, "names of components")
@@ -137,9 +144,18 @@ def with_selection(
     rivals: Mapping[str, Sequence[str]] | None,
     data: str | None,
 ) -> TrackProfile:
-    """Return a profile that selects `kinds`, which are kind -> names of the objects, beside what it selects itself.
+    """Return a track's profile with the selection of an evaluation.
 
-    If `rivals` were named, kind -> names, then of the kinds of either the profile selects only controls, and these.
+    Args:
+        track_profile: the usual selection.
+        registry: all components, and the user's objects.
+        kinds: kind -> names that are added to the usual ones.
+        rivals: kind -> names that the user gave to rank against, or None. If given, they replace the usual ones of
+            their kinds and of the kinds in `kinds`; controls stay.
+        data: the name of the data set, or None for the usual ones.
+
+    Raises:
+        UsageError: the track takes no component of one of the kinds.
     """
     select = dict[str, list[str]]()
     for kind, names in track_profile.select.items():
@@ -154,4 +170,6 @@ def with_selection(
 
 
 def _controls_among(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if not name.startswith("!") and any(c.control for c in registry.find(kind, name))]
+    """Return the names in a profile's selection that mean controls."""
+    named = [name for name in names if not name.startswith("!")]
+    return [name for name in named if any(component.control for component in registry.find(kind, name))]

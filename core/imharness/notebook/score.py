@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,19 @@ BATCH = 16
 WIDENED = 0.5
 """By which share of its width scores may leave the range that a metric declares."""
 NEARER = 4
-"""By what factor the mean squared error falls where red and blue are exchanged of images that have them exchanged."""
-_examined: dict[tuple[int, str], tuple[Callable[[], object], tuple[str, ...]]] = {}
-"""A metric's function and the digest of what it declares -> what returns the function, and the checks it failed."""
+"""If exchanging red and blue of an image divides its mean squared error from the reference by more than this, its
+colours were in the wrong order."""
+
+
+class _Examined(NamedTuple):
+    """The quick checks that a metric's function failed. `function` returns the function, or None if it is gone."""
+
+    function: Callable[[], object]
+    failed: tuple[str, ...]
+
+
+_examined: dict[tuple[int, str], _Examined] = {}
+"""The id of a metric's function, and the digest of what the metric declares -> the result of its examination."""
 
 
 def score(
@@ -76,12 +86,11 @@ def score(
 
 def _warn_of_pairs(images: torch.Tensor, references: torch.Tensor) -> None:
     """Warn of images that were not made from their references, and of red and blue that were exchanged."""
-    numbers = [(f"image {i}", f"reference {i}") for i in range(len(images))]
-    looks = [thumbnails(image[None] for image in each) for each in (images, references)]
-    if sentence := said_of_pairs(numbers, *looks):
+    names = [(f"image {i}", f"reference {i}") for i in range(len(images))]
+    small_images, small_references = (thumbnails(image[None] for image in each) for each in (images, references))
+    if sentence := said_of_pairs(names, small_images, small_references):
         warnings.warn(sentence, stacklevel=3)
-    pairs = list(zip(images, references, strict=True))
-    exchanged = sum(float(F.mse_loss(x.flip(0), r)) < float(F.mse_loss(x, r)) / NEARER for x, r in pairs)
+    exchanged = sum(_has_exchanged_colours(*pair) for pair in zip(images, references, strict=True))
     if 2 * exchanged > len(images):
         warnings.warn(
             f"{exchanged} of {len(images)} images are much nearer to their references with red and blue exchanged; "
@@ -110,25 +119,29 @@ def _warn_of_range(metric: Metric, scores: npt.NDArray[np.float32]) -> None:
         )
 
 
+def _has_exchanged_colours(image: torch.Tensor, reference: torch.Tensor) -> bool:
+    """Return whether an image ``(3, h, w)`` is much nearer to its reference with red and blue exchanged."""
+    return float(F.mse_loss(image.flip(0), reference)) < float(F.mse_loss(image, reference)) / NEARER
+
+
 def warn_of_failed(metric: Metric, user_object: UserObject) -> None:
     """Warn of the quick checks that a metric fails; each is examined once in a process, on random images.
 
-    That it draws from global randomness is said elsewhere.
+    `say_who_drew` warns of a metric that draws from global randomness, so that this check is left out here.
     """
     key = id(user_object.function), metric.content()
-    there, failed = _examined.get(key, (None, ()))
-    if there is None or there() is not user_object.function:
-        failed = tuple(failed_checks(metric))
-        _examined[key] = _kept(user_object.function), failed
-    lines = [line for line in failed if RANDOM_STATE not in line]
+    examined = _examined.get(key)
+    if examined is None or examined.function() is not user_object.function:  # an id may be used again
+        examined = _examined[key] = _Examined(_reference_to(user_object.function), tuple(failed_checks(metric)))
+    lines = [line for line in examined.failed if RANDOM_STATE not in line]
     if lines:
         warnings.warn(
             f"{metric.label} {'; it '.join(lines)}. Its scores may be wrong here or on another device.", stacklevel=3
         )
 
 
-def _kept(function: Callable[..., Any]) -> Callable[[], object]:
-    """Return what returns a function as long as it is there; one that nothing can refer to weakly is kept for ever."""
+def _reference_to(function: Callable[..., Any]) -> Callable[[], object]:
+    """Return a weak reference to a function, which does not keep it alive; or a strong one if it allows no weak one."""
     try:
         return weakref.ref(function)
     except TypeError:

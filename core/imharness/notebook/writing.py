@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN_COLUMNS = 6
 """The number of columns of numbers that a short table shows."""
 WIDEST = 118
-"""The most characters of a line of a short table in a terminal, if it can be so narrow; fewer columns are shown."""
+"""The most characters of a line of a short table in a terminal; columns after the first are left out until it fits."""
 BAR, BAR_PX = 20, 160
 """The length of a bar in characters and in px."""
 PLACES = "rank"
@@ -36,20 +36,22 @@ def heading(column: ColumnSpec) -> str:
 
 
 def leading(table: Table) -> list[str]:
-    """Return the keys of the columns of a short table: the one that ranks it, then the first of each measure.
+    """Return the keys of the columns of a short table, at most `SHOWN_COLUMNS`.
 
-    Columns with the same description are one measure of several groups: of a, b, a, b come a, b first, then the second
-    ones. A column without a description is a measure of its own.
+    First comes the column that ranks the table, then the first column of each measure, then the second of each, and so
+    on. Columns with the same description are one measure, of several groups of units; a column without a description
+    is a measure of its own.
     """
-    turns, counts = dict[str, int](), Counter[str]()
+    number_in_measure, counts = dict[str, int](), Counter[str]()
     for column in table.columns:
-        turns[column.key] = counts[column.description] if column.description else 0
+        number_in_measure[column.key] = counts[column.description] if column.description else 0
         counts[column.description] += 1
-    return sorted(turns, key=lambda key: (key != table.ranked_by, turns[key]))[:SHOWN_COLUMNS]
+    ordered = sorted(number_in_measure, key=lambda key: (key != table.ranked_by, number_in_measure[key]))
+    return ordered[:SHOWN_COLUMNS]
 
 
 def measured(table: Table) -> str:
-    """Return the key of the column that ranks a table; if it holds places, the first one with other numbers."""
+    """Return the key of the column that ranks a table; if that column holds ranks, the first one with other numbers."""
     ranked = table.ranked_by or (table.columns[0].key if table.columns else "")
     if ranked != PLACES:
         return ranked
@@ -68,17 +70,21 @@ def users_first(table: Table) -> Table:
 
 
 class _Bars(NamedTuple):
-    """After which column of a sheet the bars of its rows come, and what draws one."""
+    """The bars of a sheet: they show the column at the position `after`, and stand after it, on one scale."""
 
     after: int
     scale: Scale
 
     def of(self, line: Line, draw: Callable[[Value, Scale, int], str], size: int) -> str:
+        """Return the bar of a row, drawn by `text_bar` or `svg_bar`; `size` is its length in characters or px."""
         return draw(line.cells[self.after].value or Value(), self.scale, size)
 
 
 def _bars(sheet: Sheet, baseline: str) -> _Bars | None:
-    """Return the bars of a sheet; none where fewer than two rows have a number in the column that ranks the table."""
+    """Return the bars of a sheet; None if fewer than two rows have a number in the column that ranks the table.
+
+    `baseline` is the label of the entry whose number is a line in all bars.
+    """
     keys = [column.key for column in sheet.columns]
     if (key := measured(sheet.table)) not in keys:
         return None
@@ -88,7 +94,11 @@ def _bars(sheet: Sheet, baseline: str) -> _Bars | None:
 
 
 def _inserted(cells: Sequence[str], bars: _Bars | None, bar: str) -> list[str]:
-    return [*cells] if bars is None else [*cells[: bars.after + 1], bar, *cells[bars.after + 1 :]]
+    """Return the cells of a row with its bar at the right position; without bars, the cells alone."""
+    if bars is None:
+        return list(cells)
+    position = bars.after + 1
+    return [*cells[:position], bar, *cells[position:]]
 
 
 def as_text(sheet: Sheet, baseline: str = "") -> str:
