@@ -103,7 +103,7 @@ def judged(file: Path, judges: int, seconds: float) -> Load:
 
 
 def differences(load: Load, file: Path) -> list[str]:
-    """Return what the file has otherwise than the judges were told."""
+    """Return the votes that the file lacks, has twice, or has otherwise than the server acknowledged them."""
     votes = Book(file).votes()
     stored = {(vote.annotator, vote.key): vote.answer for vote in votes}
     wrong = [f"{who} {key} is there twice" for who, key in stored if len(votes) > len(stored)]

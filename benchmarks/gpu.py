@@ -1,4 +1,8 @@
-"""What only a GPU can show, in at most eight minutes; ``unavailable`` where there is none."""
+"""Compares a GPU with the CPU, in at most eight minutes: speed, and whether both give the same numbers.
+
+Each section is a function of the device and of the `Sizes` of its work, and returns lines of the report. On a machine
+without a GPU, `lines` raises `Unavailable`.
+"""
 
 import itertools
 import multiprocessing
@@ -43,16 +47,27 @@ from imharness_vision.weights import folded, frozen
 
 CPU = torch.device("cpu")
 SAME_GAIN, SAME_ROWS = 0.005, 0.01
-"""Largest differences: of a gain as a share of it, of scores as a share of their range."""
+"""The largest differences between two devices: of a gain, as a share of it, and of scores, as a share of their range."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work there is; tests do less."""
+    """The sizes of all work; tests use smaller ones.
+
+    Attributes:
+        side: height and width of the images, px.
+        iterations: of I-FGSM.
+        images: the images that are attacked.
+        copies: the noisy copies of one image in smoothing.
+        steps: of gradient inversion.
+        models: the reference models that are trained at once.
+        epochs: of their training.
+        conformance_s: the time after which no further component is checked, s.
+        conforming: the most components that are checked; None means all.
+    """
 
     side: int = 224
     iterations: int = 10
-    """Of I-FGSM."""
     images: int = 64
     copies: int = 4096
     steps: int = 40
@@ -60,11 +75,10 @@ class Sizes:
     epochs: int = 5
     conformance_s: float = 240.0
     conforming: int | None = None
-    """How many components are asked at most."""
 
 
 def lines(device: str = "cuda", sizes: Sizes | None = None) -> list[Line]:
-    """Return everything that is measured on a device; raises `Unavailable` where it is not on this machine."""
+    """Return the lines of all sections for a device; raises `Unavailable` for "cuda" on a machine without a GPU."""
     if device == "cuda" and not torch.cuda.is_available():
         raise Unavailable("unavailable: no GPU on this machine")
     torch_device, sizes = torch.device(device if device == "cpu" else f"{device}:0"), sizes or Sizes()
@@ -77,7 +91,7 @@ def lines(device: str = "cuda", sizes: Sizes | None = None) -> list[Line]:
 
 
 def _timed(device: torch.device, function: Callable[[], object]) -> float:
-    """Return the shortest wall time of two passes after a first one, the device synchronised, s."""
+    """Return the shortest wall time of two calls after a first one, with the device synchronised, s."""
 
     def whole() -> None:
         function()
@@ -87,23 +101,27 @@ def _timed(device: torch.device, function: Callable[[], object]) -> float:
 
 
 def _photographs(n: int, side: int) -> torch.Tensor:
+    """Return smooth random images with some noise ``(n, 3, side, side)`` in [0, 1]."""
     smooth = torch.rand(n, 3, 14, 14, generator=generator(0))
     larger = torch.nn.functional.interpolate(smooth, (side, side), mode="bicubic")
     return (larger + 0.05 * torch.randn(larger.shape, generator=generator(1))).clamp(0, 1)
 
 
 def _network(device: torch.device) -> torch.nn.Module:
+    """Return a ResNet-18 with random weights and one output."""
     with seeded_init(generator(0)):
         network = resnet18(num_classes=1)
     return frozen(folded(network), device)
 
 
 def _attack(device: torch.device, sizes: Sizes) -> list[Line]:
+    """Attack with I-FGSM in float32 and in bfloat16; compare the gain with that on the CPU for a few images."""
     attack = installed().one("attack", "ifgsm").with_parameters(iterations=sizes.iterations)
     images = _photographs(sizes.images, sizes.side)
 
-    def attacked(processor: torch.device, precision: str, few: int) -> tuple[float, Callable[[], torch.Tensor]]:
-        network, batch = _network(processor), images[:few].to(processor)
+    def attacked(processor: torch.device, precision: str, count: int) -> tuple[float, Callable[[], torch.Tensor]]:
+        """Return the mean gain on the first images, and the function that attacks them."""
+        network, batch = _network(processor), images[:count].to(processor)
 
         def run() -> torch.Tensor:
             target = MetricTarget(
@@ -117,8 +135,9 @@ def _attack(device: torch.device, sizes: Sizes) -> list[Line]:
         return float(gain.mean()), run
 
     few = min(4, sizes.images)
-    here, there = attacked(CPU, "strict", few)[0], attacked(device, "strict", few)[0]
-    off = abs(there / here - 1)
+    gain_on_cpu, _ = attacked(CPU, "strict", few)
+    gain_on_device, _ = attacked(device, "strict", few)
+    off = abs(gain_on_device / gain_on_cpu - 1)
     gains, seconds = {}, {}
     for precision in ("strict", "fast"):
         gains[precision], run = attacked(device, precision, sizes.images)
@@ -134,6 +153,7 @@ def _attack(device: torch.device, sizes: Sizes) -> list[Line]:
 
 
 def _smoothing(device: torch.device, sizes: Sizes) -> list[Line]:
+    """Compare the speed of a noisy pass with that of the network alone."""
     network, image = _network(device), _photographs(1, sizes.side).to(device)
     rs = Rs(selection=sizes.copies // 4, samples=sizes.copies - sizes.copies // 4)
 
@@ -151,6 +171,7 @@ def _smoothing(device: torch.device, sizes: Sizes) -> list[Line]:
 
 
 def _inversion(device: torch.device, sizes: Sizes) -> list[Line]:
+    """Invert gradients on the CPU, on the device, and with steps as CUDA graphs; compare gradients of single images."""
     images, labels = _photographs(8, 32), torch.arange(8) % 4
 
     def rebuilt(processor: torch.device, steps: int) -> torch.Tensor:
@@ -165,7 +186,7 @@ def _inversion(device: torch.device, sizes: Sizes) -> list[Line]:
     plain = rebuilt(device, sizes.steps)
     with patch.dict(os.environ, {SWITCH: "1"}):
         graphed_s = _timed(device, lambda: rebuilt(device, sizes.steps))
-        moved = float((rebuilt(device, sizes.steps) - plain).abs().mean())
+        difference = float((rebuilt(device, sizes.steps) - plain).abs().mean())
     gradients = [
         image_gradients(
             LeNet().build(processor)((3, 32, 32), 4, generator(0)), images.to(processor), labels.to(processor)
@@ -177,12 +198,15 @@ def _inversion(device: torch.device, sizes: Sizes) -> list[Line]:
     return [
         Line(what, f"{seconds[0] / seconds[1]:.1f}x", "", True),
         Line(f"    steps as CUDA graphs ({SWITCH}=1): times as fast", f"{seconds[1] / graphed_s:.1f}x", "", True),
-        Line("    steps as CUDA graphs: mean difference of a pixel", f"{moved:.1e}", "<= 1e-3", moved <= 1e-3),
+        Line(
+            "    steps as CUDA graphs: mean difference of a pixel", f"{difference:.1e}", "<= 1e-3", difference <= 1e-3
+        ),
         Line("    gradients of single images, difference to the CPU", f"{off:.1e}", "<= 1e-3", off <= 1e-3),
     ]
 
 
 def _reference_models(device: torch.device, sizes: Sizes) -> list[Line]:
+    """Train small networks at once and one by one; compare their logits with those of training on the CPU."""
     rows, features = 512, 128
     plan = TrainingPlan(epochs=sizes.epochs, batch_size=64, learning_rate=0.01)
 
@@ -219,9 +243,10 @@ def _reference_models(device: torch.device, sizes: Sizes) -> list[Line]:
 
 
 def _halving(device: torch.device, sizes: Sizes) -> list[Line]:
-    """A metric that takes a third of all memory for each image: eight images do not fit, and are halved until they do.
+    """Score eight images by a metric that takes a third of all memory for each, so that the batch must be halved.
 
-    Behind a random defense the scores must be those of small batches.
+    Behind a random defense, the scores must be those of batches of one image. (On a CPU, the metric asks for too much
+    memory if it gets more than two images.)
     """
     share = torch.cuda.get_device_properties(device).total_memory // 3 if device.type == "cuda" else 2**60
     seen: list[int] = []
@@ -247,7 +272,7 @@ def _halving(device: torch.device, sizes: Sizes) -> list[Line]:
 
 
 def _runs(device: torch.device, sizes: Sizes) -> list[Line]:
-    """The same tasks in this process on the CPU and on the device, and in two processes on one device."""
+    """Compute the same tasks in this process on the CPU, in this process on the device, and in two on the device."""
     only = {
         "attack": ["ifgsm[iterations=3]"],
         "metric": ["embedded-cnn"],
@@ -272,6 +297,7 @@ def _runs(device: torch.device, sizes: Sizes) -> list[Line]:
 
 
 def _scores(graph: Graph, folder: Path, device: str, workers: int) -> np.ndarray:
+    """Return all scores of a run, in the order of the tasks' keys ``(n,)``."""
     store = Store(folder)
     outcome = execute([graph], store, lambda: open_executor(store.address, devices=[device], workers=workers))
     if outcome.done != set(graph.tasks):
@@ -282,7 +308,7 @@ def _scores(graph: Graph, folder: Path, device: str, workers: int) -> np.ndarray
 
 
 def _fork(device: torch.device, sizes: Sizes) -> list[Line]:
-    """A process forked from the prepared server uses the device: the server has not touched it."""
+    """Check that a process that is forked from the prepared server can use the device: the server must not use it."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([PREPARED])
     here, there = context.Pipe()
@@ -298,6 +324,7 @@ def _fork(device: torch.device, sizes: Sizes) -> list[Line]:
 
 
 def _used(pipe: multiprocessing.connection.Connection, device: str) -> None:
+    """Compute 0 + 1 + 2 + 3 on the device, and send the sum, or the error."""
     try:
         pipe.send(float(torch.arange(4.0, device=device).sum()))
     except RuntimeError as error:
@@ -308,6 +335,7 @@ _ASK = "import torch; print(torch.cuda.device_count(), torch.ones(3, device={dev
 
 
 def _sandbox(device: torch.device, sizes: Sizes) -> list[Line]:
+    """Compute a sum on the device inside of the sandbox."""
     what = "The sandbox has the device's nodes and computes on it"
     try:
         require_sandbox()
@@ -324,7 +352,7 @@ def _sandbox(device: torch.device, sizes: Sizes) -> list[Line]:
 
 
 def _conformance(device: torch.device, sizes: Sizes) -> list[Line]:
-    """Every component that is here on the CPU and on the device, attacks last, until the time is up."""
+    """Check every component that can be built here on the CPU and on the device, attacks last, until time is up."""
     end, counted, failed = time.monotonic() + sizes.conformance_s, 0, []
     for label, check in itertools.islice(_checks(device), sizes.conforming):
         if time.monotonic() > end:
@@ -341,6 +369,7 @@ def _conformance(device: torch.device, sizes: Sizes) -> list[Line]:
 
 
 def _checks(device: torch.device) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the label of one component of each class, and the function that checks it."""
     first = {type(entry.component): entry.component for entry in reversed(installed().entries.values())}
     for component in sorted(first.values(), key=lambda c: (c.kind == "attack", c.kind, c.label)):
         probe = probe_of(component, 1)

@@ -1,8 +1,8 @@
-"""The undefended and MemGuard rows of table 4 of Song & Mittal on Location30, with models that are trained here.
+"""Repeats two rows of a published table: undefended and MemGuard on Location30, in table 4 of Song & Mittal (2021).
 
-Usage: ``python -m benchmarks.location30 FOLDER``. FOLDER holds location30.npz (x, y, shuffle_index). Prints the
-paper's value, ours and the difference; the comparison of thresholds (table 3); and the calibration of the risk score
-(figure 3).
+Usage: ``python -m benchmarks.location30 FOLDER``. FOLDER holds location30.npz (x, y, shuffle_index). Models are trained
+here. Three tables are printed: the accuracy of evaluators, published and ours; one threshold beside one per class
+(the paper's table 3); and the calibration error of the risk score (its figure 3).
 """
 
 import sys
@@ -23,14 +23,18 @@ from imharness_membership.risk import calibration_rmse
 
 CPU = torch.device("cpu")
 NAMES = ("correctness", "confidence", "entropy", "modified-entropy")
+"""The evaluators of the table, in its order."""
 PAPER = {"undefended": (0.687, 0.763, 0.616, 0.781), "MemGuard": (0.687, 0.691, 0.521, 0.688)}
+"""Defense -> the published balanced accuracy of each evaluator."""
 STARTS = {"target": (0, 1000, 2000), "shadow": (3000, 3500, 4000)}
-"""Where the members, the defender's rows and the other rows start in the published order."""
+"""Model -> where its members, its defender's rows and its other rows start in the published order."""
 ROWS = {"target": 1000, "shadow": 500}
+"""Model -> how many rows each of these three sets has."""
 SEEDS = 3
+"""Numbers are means over so many seeds."""
 PLAN = TrainingPlan(epochs=200, batch_size=64, learning_rate=0.01, optimiser="sgd", decay_after=150)
-"""That of MemGuard's published code. Without the decay, the confidence evaluator reaches 0.66 after 100 epochs, 0.76
-after 140, 0.79 after 160 and 0.83 after 200: a number of epochs must not be chosen for what it gives.
+"""The plan of MemGuard's published code. Without its decay of the learning rate, the confidence evaluator reaches 0.66
+after 100 epochs, 0.76 after 140, 0.79 after 160 and 0.83 after 200; the number of epochs must not be chosen by that.
 """
 
 
@@ -45,11 +49,13 @@ class Victim:
     """Classes of the members, then of the other rows."""
 
     def accuracy(self) -> tuple[float, float]:
+        """Return the accuracy on members and on other rows."""
         right = (torch.cat([self.member, self.other]).argmax(1) == self.labels).float()
         return float(right[: len(self.member)].mean()), float(right[len(self.member) :].mean())
 
 
 def main(folder: Path) -> None:
+    """Train and attack the models with every seed, and print the tables."""
     with np.load(folder / "location30.npz", allow_pickle=False) as file:
         features = torch.from_numpy(file["x"].astype(np.float32))
         labels, order = torch.from_numpy(file["y"]), torch.from_numpy(file["shuffle_index"].astype(np.int64))
@@ -65,6 +71,7 @@ def main(folder: Path) -> None:
 
 
 def _trained(role: str, features: torch.Tensor, labels: torch.Tensor, order: torch.Tensor, seed: int) -> Victim:
+    """Return a model trained on its members; `role` is "target" or "shadow", `order` the published order of rows."""
     member, reference, other = (order[start : start + ROWS[role]] for start in STARTS[role])
     network = installed().one("model", "mlp").build(CPU)((446,), 30, generator(derive_seed(seed, role, "start")))
     data = TrainingData(features[member], labels[member], features[reference], labels[reference])
@@ -76,18 +83,19 @@ def _trained(role: str, features: torch.Tensor, labels: torch.Tensor, order: tor
 
 
 def _attacked(models: dict[str, Victim], defense: str, seed: int) -> dict[str, float]:
-    outputs, inside = {}, {}
+    """Return the balanced accuracy of each evaluator on the target model, and "rmse", that of the risk score."""
+    outputs, is_member = {}, {}
     for role, model in models.items():
         outputs[role] = torch.cat([model.member, model.other])
-        inside[role] = torch.arange(len(outputs[role])) < len(model.member)
+        is_member[role] = torch.arange(len(outputs[role])) < len(model.member)
         if defense == "MemGuard":
             defender_outputs = DefenderOutputs(model.member, model.reference)
             release = installed().one("defense", "memguard").build(CPU)
             outputs[role] = release(outputs[role], defender_outputs, generator(derive_seed(seed, role, "release")))
     query = MembershipQuery(
-        outputs["shadow"], models["shadow"].labels, inside["shadow"], outputs["target"], models["target"].labels
+        outputs["shadow"], models["shadow"].labels, is_member["shadow"], outputs["target"], models["target"].labels
     )
-    member = inside["target"].numpy()
+    member = is_member["target"].numpy()
 
     def scores(name: str) -> np.ndarray:
         return installed().one("evaluator", name).build(CPU)(query).numpy()
@@ -98,6 +106,7 @@ def _attacked(models: dict[str, Victim], defense: str, seed: int) -> dict[str, f
 
 
 def _print(measurements: dict[tuple[str, str], float], accuracy: np.ndarray) -> None:
+    """Print the tables; `measurements` is (defense, evaluator) -> mean, `accuracy` that on members and on others."""
     console.say(
         f"accuracy over {SEEDS} seeds: {accuracy[0]:.3f} on members (paper 1.000), {accuracy[1]:.3f} on others (0.607)"
     )

@@ -1,10 +1,12 @@
-"""Memory and time of the networks of the profile `official` on a device, beside what is predicted and what is assumed.
+"""Measures memory and time of the networks of the profile `official` on a device.
 
     python -m benchmarks memory --device cuda
 
-Networks have random weights. Times are medians of warm passes, the device synchronised; "strict" is float32 as in a
-run, "tf32" lets the GPU round the factors of convolutions and products to 10 bits, "bf16" is `--precision fast`. A
-network that fails, or whose package is not installed, costs its own line alone.
+Measured memory stands beside what `benchmarks.memory` predicts, measured time beside what ``harness run --dry-run``
+assumes. Networks have random weights. A time is the median of several passes after a warm-up, with the device
+synchronised. Precisions: "strict" is float32 as in a run; "tf32" lets the GPU round the factors of convolutions and
+products to 10 bits; "bf16" is `--precision fast`. If a network fails, or its package is not installed, only its own
+line has no numbers.
 """
 
 import gc
@@ -28,20 +30,30 @@ from imharness.running.device import device_name, synchronise
 from imharness.running.numerics import fresh_numerics, tensor_cores
 
 BUDGET_S = 230.0
-"""All networks together; those that are not begun by then are left out, and said to be."""
+"""The time for all networks together, s; a network that is not begun by then is left out, and its line says so."""
 EACH_S, PASSES = 0.6, 7
-"""The time for one figure after two passes to warm up, and the most passes."""
+"""The time after which no further pass begins for one figure, s, and the most passes; two warm-up passes come first."""
 PRECISIONS = ("strict", "tf32", "bf16")
 RATE = 20e12
 """Operations per second of the GPU that `--dry-run` assumes."""
 
 
 @dataclass
-class Found:
+class Measurement:
     """What was predicted and measured of a network.
 
-    Sizes: images -> GB, of a pass forward and of a step, the weights counted in. Times: precision -> ms for one image.
-    `operations`: GFLOP for an image, counted and assumed by the cost table.
+    Attributes:
+        network: its name in the catalogue.
+        unavailable: why nothing was measured, or "".
+        batch: the number of images of a timed pass.
+        predicted: number of images -> predicted GB of a pass forward and of a step, with the weights.
+        measured: number of images -> measured GB of a pass forward and of a step, with the weights.
+        reserved: the most GB that torch reserved on the GPU.
+        forward_ms: precision -> time of a pass forward, ms per image.
+        step_ms: precision -> time of a step, ms per image.
+        operations: GFLOP per image: "counted_forward" and "counted_step" as torch counts them, "assumed_forward" and
+            "assumed_step" as the cost table of the dry run assumes them.
+        took_s: how long the whole measurement took, s.
     """
 
     network: str
@@ -56,18 +68,20 @@ class Found:
     took_s: float = 0.0
 
 
-def measure(device: torch.device, names: list[str], *, predict: bool = True, small: bool = False) -> Iterator[Found]:
-    """Yield what is found of each network; `small`: sizes for a CPU."""
+def measure(
+    device: torch.device, names: list[str], *, predict: bool = True, small: bool = False
+) -> Iterator[Measurement]:
+    """Yield the measurement of each network; if `small`, with smaller images and batches, for a CPU."""
     end = time.monotonic() + BUDGET_S
     if device.type == "cuda":
         _warm(device)
     for name in names:
         network = smaller(CATALOGUE[name], 64, 2) if small else CATALOGUE[name]
-        measurement, start = Found(name, batch=network.batch), time.monotonic()
+        measurement, start = Measurement(name, batch=network.batch), time.monotonic()
         try:
             if start > end:
                 raise Unavailable(f"unavailable: left out after {BUDGET_S:.0f} s")
-            _one(measurement, network, device, predict)
+            _fill(measurement, network, device, predict)
         except Exception as error:  # of a library or of the device; the others are measured
             measurement.unavailable = " ".join(str(error).split())[:160] or type(error).__name__
             if not isinstance(error, Unavailable):
@@ -79,15 +93,16 @@ def measure(device: torch.device, names: list[str], *, predict: bool = True, sma
         yield measurement
 
 
-def _one(measurement: Found, network: Network, device: torch.device, predict: bool) -> None:
+def _fill(measurement: Measurement, network: Network, device: torch.device, predict: bool) -> None:
+    """Predict and measure memory for half a batch and for a whole one, and measure times, in all precisions."""
     real = network.made()
     sizes = sorted({max(2, network.batch // 2), network.batch})
-    measurement.operations = facts(network) if device.type == "cuda" else {}  # those of the whole sizes
+    measurement.operations = facts(network) if device.type == "cuda" else {}  # the table is for images of full size
     if predict:
         fake = faked(real)
         for size in sizes:
-            passes = (cost(network, size, back=back, module=fake) for back in (False, True))
-            forward, step = passes
+            forward = cost(network, size, back=False, module=fake)
+            step = cost(network, size, back=True, module=fake)
             measurement.predicted[size] = round(forward.peak / GB, 3), round(step.peak / GB, 3)
         counted = {"counted_forward": forward.operations / 1e9, "counted_step": step.operations / 1e9}
         measurement.operations |= {name: round(value, 3) for name, value in counted.items()}
@@ -96,9 +111,9 @@ def _one(measurement: Found, network: Network, device: torch.device, predict: bo
     with fresh_numerics():
         for size in sizes if device.type == "cuda" else ():
             images = network.inputs(size, device)
-            forward_b = _peak(lambda images=images: network.forward(module, images), device) - before
-            step_b = _peak(lambda images=images: network.step(module, images), device) - before
-            measurement.measured[size] = round(forward_b / GB, 3), round(step_b / GB, 3)
+            forward_bytes = _peak(lambda images=images: network.forward(module, images), device) - before
+            step_bytes = _peak(lambda images=images: network.step(module, images), device) - before
+            measurement.measured[size] = round(forward_bytes / GB, 3), round(step_bytes / GB, 3)
             measurement.reserved = round(torch.cuda.max_memory_reserved(device) / GB, 3)
         images = network.inputs(network.batch, device)
         for precision in _precisions(network, device):
@@ -110,7 +125,7 @@ def _one(measurement: Found, network: Network, device: torch.device, predict: bo
 
 
 def _precisions(network: Network, device: torch.device) -> tuple[str, ...]:
-    """Return what can be distinguished on a device; gradients of gradients are of one type throughout."""
+    """Return the precisions that are measured: a CPU has no tf32, and gradients of gradients have no bf16."""
     precisions = PRECISIONS if device.type == "cuda" else ("strict", "bf16")
     return tuple(name for name in precisions if name != "bf16") if network.inverts else precisions
 
@@ -147,7 +162,7 @@ def _computing(precision: str, device: torch.device) -> Iterator[None]:
 
 
 def _warm(device: torch.device) -> None:
-    """Let libraries take their workspaces, which belong to no network."""
+    """Let libraries allocate their workspaces, so that they are not counted as memory of the first network."""
     layer = nn.Sequential(nn.Conv2d(8, 8, 3), nn.Flatten(), nn.LazyLinear(8)).to(device)
     layer(torch.rand(2, 8, 32, 32, device=device)).sum().backward()
     synchronise(device)
@@ -156,7 +171,7 @@ def _warm(device: torch.device) -> None:
 def report(device: torch.device, names: list[str], path: Path | None, *, predict: bool = True) -> None:
     """Print tables of memory and of time, then all figures as JSON, one network a line."""
     small = device.type == "cpu"
-    measurements = list[Found]()
+    measurements = list[Measurement]()
     start = time.monotonic()
     for one in measure(device, names, predict=predict, small=small):
         measurements.append(one)
@@ -181,43 +196,40 @@ _TIMES = [
 ]  # fmt: skip
 
 
-def _memory(measurement: Found) -> tuple[object, ...]:
+def _memory(measurement: Measurement) -> tuple[object, ...]:
+    """Return a row of the table with the columns `_MEMORY`."""
     if measurement.unavailable:
         return measurement.network, "", measurement.unavailable, *[""] * 5
-    tasks = list[object]()
+    cells = list[object]()
     for size in measurement.measured:
         pairs = zip(measurement.predicted.get(size, (0.0, 0.0)), measurement.measured[size], strict=True)
-        tasks += [size, *(f"{predicted:.2f} / {real:.2f}" for predicted, real in pairs)]
-    tasks += [""] * (6 - len(tasks))
-    return measurement.network, *tasks, f"{measurement.reserved:.1f}"
+        cells += [size, *(f"{predicted:.2f} / {real:.2f}" for predicted, real in pairs)]
+    cells += [""] * (6 - len(cells))
+    return measurement.network, *cells, f"{measurement.reserved:.1f}"
 
 
-def _times(measurement: Found) -> tuple[object, ...]:
+def _times(measurement: Measurement) -> tuple[object, ...]:
+    """Return a row of the table with the columns `_TIMES`."""
     if measurement.unavailable:
         return measurement.network, "", measurement.unavailable, *[""] * 11
     operations = measurement.operations
     counted = f"{operations.get('counted_forward', 0):.2f} / {operations.get('counted_step', 0):.2f}"
-    table = (
-        f"{operations['assumed_forward']:.2f} / {operations['assumed_step']:.2f}"
-        if "assumed_step" in operations
-        else ""
-    )
+    assumed = ""
+    if "assumed_step" in operations:
+        assumed = f"{operations['assumed_forward']:.2f} / {operations['assumed_step']:.2f}"
     times = [
-        f"{by[p]:.3f}" if p in by else "" for by in (measurement.forward_ms, measurement.step_ms) for p in PRECISIONS
+        f"{by_precision[precision]:.3f}" if precision in by_precision else ""
+        for by_precision in (measurement.forward_ms, measurement.step_ms)
+        for precision in PRECISIONS
     ]
-    assumed = [operations.get(f"assumed_{name}", 0.0) * 1e9 / RATE * 1000 for name in ("forward", "step")]
-    ratio = f"{measurement.step_ms['strict'] / assumed[1]:.2f}" if assumed[1] else ""
-    reached = operations.get("counted_step", 0.0) / measurement.step_ms["strict"]
-    return (
-        measurement.network,
-        measurement.batch,
-        counted,
-        table,
-        *times,
-        *(f"{a:.3f}" for a in assumed),
-        ratio,
-        f"{reached:.1f}",
+    forward_ms, step_ms = (
+        operations.get(name, 0.0) * 1e9 / RATE * 1000 for name in ("assumed_forward", "assumed_step")
     )
+    strict_ms = measurement.step_ms["strict"]
+    ratio = f"{strict_ms / step_ms:.2f}" if step_ms else ""
+    tera_per_second = operations.get("counted_step", 0.0) / strict_ms  # GFLOP per ms
+    cells = (counted, assumed, *times, f"{forward_ms:.3f}", f"{step_ms:.3f}", ratio, f"{tera_per_second:.1f}")
+    return measurement.network, measurement.batch, *cells
 
 
 def place(name: str) -> torch.device:
@@ -228,8 +240,8 @@ def place(name: str) -> torch.device:
 
 
 @dataclass
-class Asked:
-    """What the command line asks for."""
+class Options:
+    """The options of the command line; without a device, nothing is measured."""
 
     device: str = ""
     file: Path | None = None
@@ -237,9 +249,9 @@ class Asked:
     names: list[str] = field(default_factory=list)
 
 
-def options(words: list[str]) -> Asked:
+def options(words: list[str]) -> Options:
     """Read ``[--device NAME] [--json FILE] [--no-prediction] [NAME...]``; NAMEs are parts of names, none means all."""
-    request, rest = Asked(), iter(words)
+    request, rest = Options(), iter(words)
     for word in rest:
         if word == "--device":
             request.device = next(rest, "")

@@ -1,12 +1,12 @@
 """How much memory the networks of the profile `official` take, by layer, and how many images fit into 24, 40 and 80 GB.
 
     python -m benchmarks memory                    # predicted, without a GPU
-    python -m benchmarks memory --device cuda      # beside it what is measured, in at most four minutes
+    python -m benchmarks memory --device cuda      # predicted and measured, in at most four minutes
 
-For the prediction nothing is computed and no weights are read: networks of the real shapes run on tensors that hold no
-numbers (`torch._subclasses.FakeTensorMode`), forward and back, and forward on a simulated GPU, where mixed devices
-raise. Every storage is counted from its allocation until it is freed, so that the peak is exact but for what libraries
-take for themselves: workspaces of cuDNN, and fragments. `SPARE` of a GPU is left to them.
+The prediction computes nothing and reads no weights: networks of the real shapes run forward and backward on tensors
+without numbers (`torch._subclasses.FakeTensorMode`). They also run forward on a simulated GPU, which raises an error if
+tensors of two devices meet. Every storage is counted from its allocation until it is freed. The predicted peak is
+therefore exact, except for the workspaces of cuDNN and for fragmentation; `SPARE` of a GPU is left to these.
 """
 
 import copy
@@ -30,7 +30,7 @@ from imharness.errors import Unavailable
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
 FAKE = FakeTensorMode(allow_non_fake_inputs=True)
-"""One for all: networks keep tables from one call to the next, which belong to it."""
+"""The mode in which tensors hold no numbers. There is only one, because networks keep tensors of it between calls."""
 GB = 1e9
 CARDS = (24, 40, 80)
 """The sizes of GPUs, GB."""
@@ -40,14 +40,23 @@ SPARE = 0.15
 
 @dataclass
 class Live(TorchDispatchMode):
-    """Counts the bytes of all storages that were allocated within, and not freed yet; `where`: layer -> its bytes."""
+    """Counts the bytes of all storages that are allocated while the mode is active, until each of them is freed.
+
+    Attributes:
+        bytes: the bytes that are allocated now.
+        peak: the largest number of bytes so far.
+        layer: the layer that allocates now; see `named_layers`.
+        by_layer: layer -> the bytes that it has allocated and that are not freed.
+        at_peak: `by_layer` at the time of the peak.
+    """
 
     bytes: int = 0
     peak: int = 0
     layer: str = ""
-    where: Counter[str] = field(default_factory=Counter)
+    by_layer: Counter[str] = field(default_factory=Counter)
     at_peak: Counter[str] = field(default_factory=Counter)
-    _known: set[int] = field(default_factory=set)
+    _counted: set[int] = field(default_factory=set)
+    """The addresses of storages that are counted already, or that are not to be counted."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -56,33 +65,37 @@ class Live(TorchDispatchMode):
         output = function(*args, **(kwargs or {}))
         for tensor in tree_leaves(output):
             if isinstance(tensor, torch.Tensor):
-                self._hold(tensor.untyped_storage())
+                self._count(tensor.untyped_storage())
         return output
 
-    def know(self, *tensors: torch.Tensor) -> None:
-        """Leave out what was there before, of which views are made within."""
-        self._known |= {tensor.untyped_storage()._cdata for tensor in tensors}
+    def leave_out(self, *tensors: torch.Tensor) -> None:
+        """Do not count the storages of tensors that exist before the mode is active, when views of them are made."""
+        self._counted |= {tensor.untyped_storage()._cdata for tensor in tensors}
 
-    def _hold(self, storage: torch.UntypedStorage) -> None:
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage once, until it is freed."""
         address, size = storage._cdata, storage.nbytes()
-        if address in self._known:
+        if address in self._counted:
             return
-        self._known.add(address)
+        self._counted.add(address)
         self.bytes += size
-        self.where[self.layer] += size
+        self.by_layer[self.layer] += size
         weakref.finalize(storage, self._free, address, size, self.layer)
         if self.bytes > self.peak:
-            self.peak, self.at_peak = self.bytes, Counter(self.where)
+            self.peak, self.at_peak = self.bytes, Counter(self.by_layer)
 
     def _free(self, address: int, size: int, layer: str) -> None:
-        self._known.discard(address)
+        self._counted.discard(address)
         self.bytes -= size
-        self.where[layer] -= size
+        self.by_layer[layer] -= size
 
 
 @contextmanager
 def named_layers(network: nn.Module, live: Live) -> Iterator[None]:
-    """Let `live` know which layer, two names deep, allocates; what follows the last one is "backward"."""
+    """Set `live.layer` while a network runs: to the first two parts of a layer's name, such as ``layer1.0``.
+
+    After the whole network has run forward, it is "backward".
+    """
     hooks = [network.register_forward_hook(lambda *_: setattr(live, "layer", "backward"))]
     for name, module in network.named_modules():
         short = ".".join(name.split(".")[:2])
@@ -97,9 +110,13 @@ def named_layers(network: nn.Module, live: Live) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes: of the weights, and of everything at the peak; `layers`: the layers that hold most of it then.
+    """What a step with a network costs.
 
-    `operations`: two for each multiplication with its sum, for one image.
+    Attributes:
+        weights: bytes of the weights.
+        peak: bytes of everything at the peak, the weights and the images among it.
+        layers: the three layers with the most bytes at the peak -> their bytes.
+        operations: floating-point operations for one image; a multiplication and its addition are two.
     """
 
     weights: int
@@ -110,26 +127,31 @@ class Cost:
 
 def faked(network: nn.Module, device: torch.device = CPU) -> nn.Module:
     """Return a copy of a network whose weights hold no numbers."""
-    copies = dict[int, torch.Tensor]()
+    without_numbers = dict[int, torch.Tensor]()  # id of a tensor -> what `deepcopy` takes for its copy
     with FAKE:
         for tensor in (*network.parameters(), *network.buffers()):
             empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
-            copies[id(tensor)] = (
-                nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
-            )
-    return copy.deepcopy(network, copies)
+            is_parameter = isinstance(tensor, nn.Parameter)
+            without_numbers[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if is_parameter else empty
+    return copy.deepcopy(network, without_numbers)
 
 
 def cost(network: Network, images: int, *, back: bool = True, module: nn.Module | None = None) -> Cost:
-    """Return the memory and the operations of a step, or of a pass forward alone; `module`: a network without
-    numbers."""
+    """Return the memory and the operations of a step with so many images.
+
+    Args:
+        network: the network.
+        images: the number of images of the step.
+        back: whether it is a whole step; otherwise only a pass forward.
+        module: what `faked` returns for the network; by default it is made anew.
+    """
     module = faked(network.made()) if module is None else module
     with FAKE:
         batch = network.inputs(images)
         tensors = [*module.parameters(), *module.buffers()]
         weights = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
         live, counter = Live(), FlopCounterMode(display=False)
-        live.know(batch, *tensors)
+        live.leave_out(batch, *tensors)
         with named_layers(module, live), counter, live:
             (network.step if back else network.forward)(module, batch)
         for parameter in module.parameters():
@@ -147,14 +169,17 @@ def runs_on_gpu(network: Network, module: nn.Module | None = None) -> bool:
 
 
 def fits(network: Network, gigabytes: float, module: nn.Module | None = None) -> int:
-    """Return the largest power of two of images that fit into a GPU, or 0; peaks grow linearly with images."""
+    """Return the largest power of two of images whose step fits into a GPU, or 0 if not even one fits.
+
+    The peak is linear in the number of images: it is computed for two and for three of them. (Batch normalisation
+    cannot be trained with one.)
+    """
     module = faked(network.made()) if module is None else module
-    two, three = (
-        cost(network, n, module=module).peak for n in (2, 3)
-    )  # batch normalisation is trained with at least two
-    each = three - two
-    most = int((gigabytes * GB * (1 - SPARE) - (two - 2 * each)) // each)
-    return 1 << most.bit_length() - 1 if most >= 1 else 0
+    peak_of_two, peak_of_three = (cost(network, images, module=module).peak for images in (2, 3))
+    per_image = peak_of_three - peak_of_two
+    fixed = peak_of_two - 2 * per_image
+    most = int((gigabytes * GB * (1 - SPARE) - fixed) // per_image)
+    return 2 ** (most.bit_length() - 1) if most >= 1 else 0
 
 
 def predict(names: Sequence[str]) -> None:
@@ -170,6 +195,7 @@ def predict(names: Sequence[str]) -> None:
 
 
 def _predicted(network: Network) -> tuple[object, ...]:
+    """Return the cells of a row of the table, without the name."""
     real = network.made()
     module = faked(real)
     one = cost(network, network.batch, module=module)

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -23,35 +24,44 @@ from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, require_sandbox
 from imharness_submissions.sandbox.proxies import offer_of
 
-SIZE, IMAGES, BATCHES, GOAL = 112, 16, 4, 1.5
+SIZE, IMAGES, BATCHES = 112, 16, 4
+"""Height and width of the images, px; images of a batch; batches of a task."""
+GOAL = 1.5
+"""How many times as long as in this process the defenses may take in the sandbox."""
 DISTRIBUTION = "image-privacy-harness"
 
 
 def lines() -> list[Line]:
-    """Return the time of all defenses together, of calls and of tasks; median and added time are given with it."""
-    what = (
-        f"{{}} embedded iqa defenses in the sandbox, {IMAGES} images of {SIZE}x{SIZE}: times the time in this process"
-    )
+    """Return the time of all defenses together, first of single calls, then of whole tasks, as a ratio."""
+    what = f"embedded iqa defenses in the sandbox, {IMAGES} images of {SIZE}x{SIZE}: times the time in this process"
     whole = f"the same as tasks of {BATCHES} batches, clean and attacked, sessions and repeated calls counted"
     try:
         require_sandbox()
     except Unavailable as error:
-        return [Line(what.format("the"), f"unavailable: {error}", f"<= {GOAL:g}x", True)]
+        return [Line(f"the {what}", f"unavailable: {error}", f"<= {GOAL:g}x", True)]
     with tempfile.TemporaryDirectory() as folder:
         guest = Guest(GuestSpec(DISTRIBUTION, _laid_out(Path(folder)), threads=torch.get_num_threads()))
         try:
             pairs = list(_pairs(guest))
-            calls = [(_time(here), _time(there, guest)) for here, there in pairs]
-            tasks = [(_task(here), _task(there, guest)) for here, there in pairs]
+            calls = [Seconds(_call_s(here), _call_s(inside, guest)) for here, inside in pairs]
+            tasks = [Seconds(_task_s(here), _task_s(inside, guest)) for here, inside in pairs]
         finally:
             guest.kill()
-    return [_line(what.format(len(calls)), calls), _line(whole, tasks)]
+    return [_line(f"{len(calls)} {what}", calls), _line(whole, tasks)]
 
 
-def _line(what: str, pairs: list[tuple[float, float]]) -> Line:
-    total = sum(there for _, there in pairs) / sum(here for here, _ in pairs)
-    each = [there / here for here, there in pairs]
-    added = statistics.median(there - here for here, there in pairs)
+class Seconds(NamedTuple):
+    """The time of one defense in this process and in the sandbox, s."""
+
+    here: float
+    inside: float
+
+
+def _line(what: str, times: list[Seconds]) -> Line:
+    """Return the ratio of the sums, the median of the single ratios, and the median of the added time."""
+    total = sum(pair.inside for pair in times) / sum(pair.here for pair in times)
+    each = [pair.inside / pair.here for pair in times]
+    added = statistics.median(pair.inside - pair.here for pair in times)
     text = f"{total:.2f}x (median of each {statistics.median(each):.2f}x, adds {1000 * added:.1f} ms)"
     return Line(what, text, f"<= {GOAL:g}x", total <= GOAL)
 
@@ -82,20 +92,18 @@ def _pairs(guest: Guest) -> Iterator[tuple[Component, Component]]:
     """Yield every purification of the profile that runs on this machine, and its counterpart in the sandbox."""
     parameters = load_profile("embedded").tracks["harness/iqa"].parameters
     for entry in offer_of(guest).entries(guest):
-        there = entry.component
-        here = installed().find("defense", there.label)[0] if there.kind == "defense" else None
+        inside = entry.component
+        here = installed().find("defense", inside.label)[0] if inside.kind == "defense" else None
         if not isinstance(here, Purification):
             continue
         changes = parameters.get(here.info.id, {})
-        here, there = (type(c).model_validate({**c.model_dump(), **changes}) for c in (here, there))
-        try:
-            here.require()
-        except Unavailable:
-            continue
-        yield here, there
+        here, inside = (type(c).model_validate({**c.model_dump(), **changes}) for c in (here, inside))
+        if here.is_here():
+            yield here, inside
 
 
-def _time(defense: Component, guest: Guest | None = None) -> float:
+def _call_s(defense: Component, guest: Guest | None = None) -> float:
+    """Return the shortest time of a call with one batch, s; `guest` is the sandbox, if the defense runs there."""
     images = torch.rand(IMAGES, 3, SIZE, SIZE, generator=generator(0))
     purify = defense.build(torch.device("cpu"))
     with torch.no_grad():
@@ -105,8 +113,8 @@ def _time(defense: Component, guest: Guest | None = None) -> float:
     return seconds
 
 
-def _task(defense: Component, guest: Guest | None = None) -> float:
-    """Return the time of a task that builds a defense, sends clean and attacked images through it, and ends."""
+def _task_s(defense: Component, guest: Guest | None = None) -> float:
+    """Return the time of a task that builds a defense, sends clean and attacked images through it, and ends, s."""
     clean = torch.rand(BATCHES, IMAGES, 3, SIZE, SIZE, generator=generator(0))
     attacked = (clean + 0.02 * torch.randn(clean.shape, generator=generator(1))).clamp(0, 1)
 

@@ -31,8 +31,9 @@ from imharness.errors import Unavailable, UsageError
 from imharness.running.views import short
 
 SHOWN_CAUSES = 30
+"""How many reasons of failed tasks are printed."""
 COMMAND = 37
-"""The width of a command on the last screen; what follows a longer one stands further right."""
+"""The width of the column of commands on the last screen, in characters; a longer command moves its purpose right."""
 if TYPE_CHECKING:
     from imharness.planning.plan import Graph
     from imharness.results.leaderboards import Leaderboard
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 
 def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options ``--attack``, ``--defense`` and so on, which narrow the profile's selection."""
     for kind in reversed(SELECTABLE):
         text = f"Only this {kind}, or all but this with a '!' before it; may be given several times."
         command = click.option(f"--{kind}", kind, multiple=True, metavar="NAME", help=text)(command)
@@ -123,7 +125,7 @@ def run(
     metrics: str | None,
     log_to: Sequence[str],
     as_json: bool,
-    **others: Any,
+    **selectors_and_settings: Any,
 ) -> None:
     """Compute the tasks of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
@@ -147,11 +149,12 @@ def run(
 
     if assets:
         add_folder(assets.resolve())
-    find_executor(executor)
     begun = time.monotonic()
+    find_executor(executor)  # this and the next lines refuse wrong options before anything is planned
     listeners = open_listeners(log_to)
-    settings, only = executor_settings(click.get_current_context()), {kind: others[kind] for kind in SELECTABLE}
+    settings = executor_settings(click.get_current_context())
     resolve_devices(devices)
+    only = {kind: selectors_and_settings[kind] for kind in SELECTABLE}
     setup, registry = profile_of(profile, secret, address), installed()
     if precision:
         setup = with_precision(setup, registry, precision)
@@ -178,12 +181,14 @@ def run(
         refuse_missing(graphs, registry, only)
     session.keep_to(budget, graphs, fresh=fresh)
     if dry_run:
-        whole = partial(session.plan, names, only=only, whole=True)
-        count = session.processes(graphs)
-        dry_run_report(graphs, session.store, session.times, count, as_json, whole, fresh=fresh, profile=profile)
+        plan_whole = partial(session.plan, names, only=only, whole=True)
+        processes = session.processes(graphs)
+        dry_run_report(
+            graphs, session.store, session.times, processes, as_json, plan_whole, fresh=fresh, profile=profile
+        )
         return
-    for label, failed in examine(session.store, registry, graphs, seed).items():
-        console.warn(f"{label} {cannot_win(failed)}")
+    for label, failed_checks in examine(session.store, registry, graphs, seed).items():
+        console.warn(f"{label} {cannot_win(failed_checks)}")
     style = console.progress_form(form, quiet=as_json)
     watcher = Watcher(
         view_of(style),
@@ -209,6 +214,7 @@ def _report(
     seconds: float,
     as_json: bool,
 ) -> None:
+    """Print what a run computed: failures, the rankings of each track, totals, and what to do next; or all as JSON."""
     from imharness.cli.standings import heading, legend, rule, screen_width, track_lines
     from imharness.results.sweeps import causes_of
     from imharness.results.tables import several
@@ -265,13 +271,13 @@ def _totals(
 def _next(
     graphs: Sequence[Graph], leaderboards: Sequence[Leaderboard], site: Path, address: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield what a reader may want to do next: commands that work as they stand here."""
-    there = "" if address == "store" else f" --store {shlex.quote(address)}"
-    pages = "" if site == Path("site") else f" --site {shlex.quote(str(site))}"
-    commands = [(f"harness site serve{pages}", "look at all of it")]
+    """Yield what a reader may want to do next, as lines with a style: commands that can be copied as they are."""
+    store_words = "" if address == "store" else f" --store {shlex.quote(address)}"
+    site_words = "" if site == Path("site") else f" --site {shlex.quote(str(site))}"
+    commands = [(f"harness site serve{site_words}", "look at all of it")]
     if leaderboards:
         track = short(leaderboards[0].track)
-        commands.append((f"harness results rank --track {track}{there}", "the whole table and findings"))
+        commands.append((f"harness results rank --track {track}{store_words}", "the whole table and findings"))
     commands += dict.fromkeys(graph.track.next_command for graph in graphs if graph.track.next_command)
     commands.append(("harness plugins new defense acme/mine", "your method on this leaderboard"))
     for number, (command, purpose) in enumerate(commands):
@@ -290,6 +296,7 @@ def _findings(leaderboard: Leaderboard) -> list[dict[str, Any]]:
 
 
 def _served(address: str) -> View:
+    """Return the view that serves the progress of a run to Prometheus at ``[HOST:]PORT``."""
     try:
         from imharness.running.metrics import Metrics
     except ModuleNotFoundError as error:

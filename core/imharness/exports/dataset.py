@@ -21,8 +21,9 @@ from imharness.exports.markup import markdown_text
 from imharness.reading.text import plain
 from imharness.results.findings import first_sentences
 from imharness.results.leaderboards import Leaderboard
+from imharness.results.rankings import Ranking
 from imharness.results.storage import sha256_of
-from imharness.results.tables import Value
+from imharness.results.tables import Row, Value
 
 ADDRESS = re.compile(r"hf://datasets/([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})", re.ASCII)
 LICENCE, LICENCE_URL = "apache-2.0", "https://spdx.org/licenses/Apache-2.0"
@@ -31,13 +32,23 @@ ABOUT = (
     "Rankings of attacks, defenses, metrics and membership-inference evaluators by image-privacy-harness: every number "
     "of every table, with its 95% interval."
 )
+"""What the dataset is, for its metadata and its card."""
 _RANKED = ("rank", "worst", "gain", "p", "unaware", "aware", "utility", "behind", "coverage")
+"""The columns of rankings that the file of rankings has."""
 _TYPES = {pa.string(): "sc:Text", pa.float64(): "sc:Float", pa.int64(): "sc:Integer", pa.bool_(): "sc:Boolean"}
+"""Type in Parquet -> type in Croissant."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A Parquet file of the repository: what a row is, its columns and their meaning, and its rows."""
+    """A Parquet file of the repository.
+
+    Attributes:
+        name: its name, without folder and extension.
+        about: what a row is, such as "an entry of a ranking".
+        fields: column -> its type, and what it means in a sentence.
+        rows: the rows, column -> value; a column that a row lacks is null.
+    """
 
     name: str
     about: str
@@ -97,22 +108,24 @@ def rankings_of(leaderboards: Sequence[Leaderboard]) -> File:
     rows = []
     for leaderboard in leaderboards:
         for ranking in leaderboard.rankings:
-            for row in next((table.rows for table in leaderboard.tables if table.id == ranking.table), ()):
-                standing, facts = (
-                    ranking.places.get(row.label),
-                    dict[str, Any](track=leaderboard.track, table=ranking.table),
-                )
-                facts |= {"entry": row.label, "winner": row.label == ranking.winner}
-                facts["may_be_best"] = row.label in ranking.may_be_best
-                for key in _RANKED:
-                    value = row.values.get(key) or Value()
-                    facts |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
-                if standing is not None:
-                    facts |= {"control": standing.control, "complete": standing.complete, "gate": standing.gate}
-                    facts["against"] = standing.against.verdict if standing.against else ""
-                    facts["flags"] = "; ".join(standing.flags)
-                rows.append(facts)
+            ranked_rows = next((table.rows for table in leaderboard.tables if table.id == ranking.table), ())
+            rows += [{"track": leaderboard.track, **_ranking_facts(ranking, row)} for row in ranked_rows]
     return File("rankings", "an entry of a ranking", fields, rows)
+
+
+def _ranking_facts(ranking: Ranking, row: Row) -> dict[str, Any]:
+    """Return a row of the file of rankings, without its track."""
+    facts: dict[str, Any] = {"table": ranking.table, "entry": row.label, "winner": row.label == ranking.winner}
+    facts["may_be_best"] = row.label in ranking.may_be_best
+    for key in _RANKED:
+        value = row.values.get(key) or Value()
+        facts |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
+    standing = ranking.places.get(row.label)
+    if standing is not None:
+        facts |= {"control": standing.control, "complete": standing.complete, "gate": standing.gate}
+        facts["against"] = standing.against.verdict if standing.against else ""
+        facts["flags"] = "; ".join(standing.flags)
+    return facts
 
 
 def findings_of(leaderboards: Sequence[Leaderboard]) -> File:
@@ -269,17 +282,11 @@ def card(leaderboards: Sequence[Leaderboard], files: Sequence[File], repository:
     """Return the dataset card: its YAML header, who won, what the files hold, and how the numbers were made."""
     rows = sum(len(file.rows) for file in files)
     size = next((name for name, most in _SIZES if rows < most), "n>1T")
-    configs = [
-        line
-        for position, file in enumerate(files)
-        for line in (
-            f"- config_name: {file.name}",
-            *(["  default: true"] if position == 0 else []),
-            "  data_files:",
-            "  - split: train",
-            f"    path: {file.path}",
-        )
-    ]
+    configs = list[str]()
+    for position, file in enumerate(files):
+        configs.append(f"- config_name: {file.name}")
+        configs += ["  default: true"] if position == 0 else []
+        configs += ["  data_files:", "  - split: train", f"    path: {file.path}"]
     header = [
         "---",
         f"license: {LICENCE}",
@@ -299,15 +306,13 @@ def card(leaderboards: Sequence[Leaderboard], files: Sequence[File], repository:
         "---",
     ]
     esc = markdown_text
-    won = [
-        line
-        for leaderboard in leaderboards
-        for ranking in leaderboard.rankings
-        for line in (
-            f"- **{esc(leaderboard.title)}** ({esc(leaderboard.track)}, {esc(ranking.table)}): {esc(ranking.claim)}",
-            *(f"  - {esc(text)}" for text in first_sentences(ranking.findings, "in the file findings")),
-        )
-    ]
+    headlines = list[str]()
+    for leaderboard in leaderboards:
+        for ranking in leaderboard.rankings:
+            where = f"({esc(leaderboard.track)}, {esc(ranking.table)})"
+            headlines.append(f"- **{esc(leaderboard.title)}** {where}: {esc(ranking.claim)}")
+            sentences = first_sentences(ranking.findings, "in the file findings")
+            headlines += [f"  - {esc(text)}" for text in sentences]
     run_lines = [
         f"- {esc(leaderboard.track)}: `{_code(leaderboard.command)}`, profile {esc(leaderboard.profile)}, "
         f"seed {leaderboard.seed}, "
@@ -316,20 +321,11 @@ def card(leaderboards: Sequence[Leaderboard], files: Sequence[File], repository:
         f"{esc(leaderboard.finished)}"
         for leaderboard in leaderboards
     ]
-    fields = [
-        line
-        for file in files
-        for line in (
-            "",
-            f"### {file.name}",
-            "",
-            f"Each row is {file.about}.",
-            "",
-            "| column | what it is |",
-            "| :--- | :--- |",
-            *(f"| {esc(name)} | {esc(about)} |" for name, (_, about) in file.fields.items()),
-        )
-    ]
+    fields = list[str]()
+    for file in files:
+        fields += ["", f"### {file.name}", "", f"Each row is {file.about}.", ""]
+        fields += ["| column | what it is |", "| :--- | :--- |"]
+        fields += [f"| {esc(name)} | {esc(about)} |" for name, (_, about) in file.fields.items()]
     load = f'load_dataset("{repository}", "rankings", split="train", revision="{release}")'
     return "\n".join(
         [
@@ -341,7 +337,7 @@ def card(leaderboards: Sequence[Leaderboard], files: Sequence[File], repository:
             "",
             "## What the leaderboards say",
             "",
-            *won,
+            *headlines,
             "",
             "## Load it",
             "",
@@ -365,6 +361,7 @@ def card(leaderboards: Sequence[Leaderboard], files: Sequence[File], repository:
 
 
 def _code(text: str) -> str:
+    """Return a text that can stand between backquotes."""
     return plain(text).replace("`", "'")
 
 

@@ -32,8 +32,8 @@ _LONGEST = 40
 def model_id(label: str, track: str, kind: str) -> str:
     """Return the id that an entry has as a model: ``OWNER/TRACK-KIND-NAME`` of letters, digits and dashes.
 
-    Where something of the name is lost in it, eight digits of the label's sha256 separate it from others. A label
-    without an owner, such as that of a control, has the owner "harness" and always these digits.
+    If the label has other signs, or is too long, eight digits of the label's sha256 follow, so that ids stay distinct.
+    A label without an owner, such as that of a control, has the owner "harness" and always these digits.
     """
     owner, slash, method = label.partition("/")
     if not (slash and _OWNER.fullmatch(owner)):
@@ -118,11 +118,10 @@ def community_evals(
 
 
 def _record(sheet: Sheet, leaderboard: Leaderboard, repository: str, label: str) -> dict[str, Any]:
+    """Return the record of an entry of a sheet, in the schema of Every Eval Ever."""
     owner, model = repository.partition("/")[0], model_id(label, sheet.track, sheet.entry)
-    lines, rows = zip(
-        *((line, row) for line, row in zip(sheet.lines, sheet.table.rows, strict=True) if line.label == label),
-        strict=True,
-    )
+    lines = [line for line in sheet.lines if line.label == label]
+    rows = [row for line, row in zip(sheet.lines, sheet.table.rows, strict=True) if line.label == label]
     datasets = [entry.label for entry in leaderboard.entries if entry.kind == "dataset"]
     evaluated = {
         "dataset_name": ", ".join(datasets) or f"data sets of profile {leaderboard.profile}",
@@ -171,7 +170,7 @@ def _record(sheet: Sheet, leaderboard: Leaderboard, repository: str, label: str)
 
 
 def _result(sheet: Sheet, row: Row, column: ColumnSpec, evaluated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a number of a row as a result, or nothing where the row has none."""
+    """Return a number of a row as a result in the schema; {} if the row has no finite number in the column."""
     score = row.number(column.key)
     if score is None or not math.isfinite(score):
         return {}
@@ -200,7 +199,7 @@ def _result(sheet: Sheet, row: Row, column: ColumnSpec, evaluated: Mapping[str, 
 
 
 def _scored(sheet: Sheet) -> ColumnSpec:
-    """Return the column of the worst case, or that by which a table is ordered."""
+    """Return the column of the worst case, or else the one that ranks the table; raises as `community_evals` does."""
     columns = {column.key: column for column in sheet.table.columns if column.better}
     column = columns.get("worst") or columns.get(sheet.table.ranked_by)
     if column is None or sheet.facets:
@@ -210,6 +209,7 @@ def _scored(sheet: Sheet) -> ColumnSpec:
 
 
 def _notes(sheet: Sheet, lines: Sequence[Line]) -> str:
+    """Return the notes of rows as one text, each once."""
     texts = dict(sheet.notes)
     return " ".join(dict.fromkeys(texts[letter] for line in lines for letter in line.notes))
 

@@ -1,15 +1,15 @@
-"""Marks numbers of a table, by one rule for papers, spreadsheets, programs and the site.
+"""Marks numbers of a table as ``best`` or ``tied``, by one rule for papers, spreadsheets, programs and the site.
 
-A number is ``best`` if no entry that can win has a better one in its column, and ``tied`` if it is not the best and the
-intervals behind the column do not show the best to be better. Controls and entries that cannot win are never the best.
-Nothing is marked while tasks are waiting, and in columns of fewer independent units than an interval needs.
+A number is ``best`` if no entry that can win has a better one in its column. Another number is ``tied`` if the
+intervals behind the column do not show that the best one is better. Controls and entries that cannot win are never the
+best. Nothing is marked while tasks are waiting, or in columns from fewer independent units than an interval needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from imharness.ranking.headline import BARS
 from imharness.ranking.ranking import ranked
@@ -22,6 +22,13 @@ from imharness.statistics.clusters import FEWEST
 Mark = Literal["", "best", "tied"]
 
 
+class _Count(NamedTuple):
+    """A number of independent units, and the same in words, such as "12 photographs"."""
+
+    number: int
+    text: str
+
+
 class Marks:
     """The marks of a table. Its `leaderboard` tells controls, incomplete entries and how far the run was."""
 
@@ -31,7 +38,8 @@ class Marks:
         self.ranking: Ranking | None = next(rankings, None)
         self._eligible = [row for row in table.rows if _can_win(self.place(row))]
         self._eligible_ids = {id(row) for row in self._eligible}
-        self._tops = dict[str, float | None]()
+        self._best_of = dict[str, float | None]()
+        """Key of a column -> its best number, for columns that were asked for."""
 
     def of(self, row: Row, column: ColumnSpec) -> Mark:
         """Return the mark of a number of this table."""
@@ -44,11 +52,11 @@ class Marks:
 
     def best(self, column: ColumnSpec) -> float | None:
         """Return the best number of a column, or None if it is empty or has no better direction."""
-        if column.key not in self._tops:
+        if column.key not in self._best_of:
             first = ranked(self._eligible, column)[:1] if column.better else []
             value = first[0].values.get(column.key) if first else None
-            self._tops[column.key] = value.value if value is not None else None
-        return self._tops[column.key]
+            self._best_of[column.key] = value.value if value is not None else None
+        return self._best_of[column.key]
 
     def won(self, row: Row) -> bool:
         """Return whether a row is the winner's."""
@@ -59,23 +67,29 @@ class Marks:
         return self.ranking.places.get(row.label) if self.ranking else None
 
     def is_few(self, column: ColumnSpec) -> bool:
-        """Return whether a column's numbers come from too few units; without counts, the other columns decide."""
-        counts = [self._most[column.key]] if column.key in self._most else list(self._most.values())
-        return bool(counts) and max(count for count, _ in counts) < FEWEST
+        """Return whether a column's numbers come from too few independent units for an interval.
+
+        For a column without counts, the other columns of the table decide.
+        """
+        counts = [self._counts[column.key]] if column.key in self._counts else list(self._counts.values())
+        return bool(counts) and max(count.number for count in counts) < FEWEST
 
     def few(self, columns: Sequence[ColumnSpec]) -> str:
         """Return a sentence on the columns without marks because their numbers come from too few units, or ""."""
-        small_columns = [column for column in columns if column.better and not self.waiting and self.is_few(column)]
-        if not small_columns:
+        if self.waiting:
             return ""
-        counts = dict.fromkeys(self._most[column.key][1] for column in small_columns if column.key in self._most)
-        here = ", ".join(counts or dict.fromkeys(text for _, text in self._most.values()))
-        every = len(small_columns) == sum(bool(column.better) for column in columns)
-        what = "Nothing" if every else f"No number of {'; '.join(column.label for column in small_columns)}"
-        return f"{what} is marked: {here}, and an interval needs at least {FEWEST}."
+        directed = [column for column in columns if column.better]
+        unmarked = [column for column in directed if self.is_few(column)]
+        if not unmarked:
+            return ""
+        texts = dict.fromkeys(self._counts[column.key].text for column in unmarked if column.key in self._counts)
+        counts = ", ".join(texts or dict.fromkeys(count.text for count in self._counts.values()))
+        labels = "; ".join(column.label for column in unmarked)
+        what = "Nothing" if len(unmarked) == len(directed) else f"No number of {labels}"
+        return f"{what} is marked: {counts}, and an interval needs at least {FEWEST}."
 
     def untested(self, columns: Sequence[ColumnSpec]) -> list[str]:
-        """Return the labels of columns in which the best is marked, and nothing is known of the others."""
+        """Return the labels of columns with a best number whose other numbers were not compared with it."""
         return [
             column.label
             for column in columns
@@ -83,12 +97,14 @@ class Marks:
         ]
 
     @cached_property
-    def _most(self) -> dict[str, tuple[int, str]]:
-        return {column.key: most for column in self.table.columns if (most := _most_of(self.table, column))}
+    def _counts(self) -> dict[str, _Count]:
+        """Key of a column -> the largest count behind one of its numbers, for columns that have counts."""
+        counts = {column.key: _largest_count(self.table, column) for column in self.table.columns}
+        return {key: count for key, count in counts.items() if count is not None}
 
 
 def places_of(table: Table, leaderboard: Leaderboard) -> dict[str, Place]:
-    """Return what the rankings of a leaderboard state of the rows of a table; its own ranking comes before others."""
+    """Return label -> place for the rows of a table: in the table's own ranking, or else in the first that has it."""
     own_first = sorted(leaderboard.rankings, key=lambda ranking: ranking.table != table.id)
     standings: dict[str, Place] = {}
     for ranking in own_first:
@@ -98,9 +114,10 @@ def places_of(table: Table, leaderboard: Leaderboard) -> dict[str, Place]:
 
 
 def standing_in(table: Table, leaderboard: Leaderboard | None) -> dict[str, list[str]]:
-    """Return columns with what no number of a row says: control, gate, incomplete, flags, the leaderboard's proxies.
+    """Return further columns of a table, name -> a text for each row; columns without any text are left out.
 
-    Columns in which nothing is said are left out.
+    They are ``control`` (what control the row is), ``gate`` (whether it keeps what a winner must), ``incomplete``,
+    ``flags`` (why it is not to be trusted) and ``proxies`` (those of the leaderboard, the same in each row).
     """
     if leaderboard is None:
         return {}
@@ -122,7 +139,7 @@ def proxies_of(leaderboard: Leaderboard) -> list[str]:
 
 
 def standing_of(standing: Place) -> str:
-    """Return what a ranking states of an entry beside its numbers; empty where nothing keeps it from winning."""
+    """Return in words what keeps an entry from winning: control, incomplete, gate, flags; "" if nothing does."""
     remarks = [f"control: {standing.control}"] if standing.control else []
     remarks += [] if standing.complete else ["incomplete"]
     remarks += [] if standing.able or standing.control else [BARS[standing.gate][0]]
@@ -131,12 +148,18 @@ def standing_of(standing: Place) -> str:
     )
 
 
-def _most_of(table: Table, column: ColumnSpec) -> tuple[int, str] | None:
-    """Return the largest number of independent units behind a number of a column, and the same in words."""
-    values = [value for row in table.rows if (value := row.values.get(column.key)) and value.value is not None]
+def _largest_count(table: Table, column: ColumnSpec) -> _Count | None:
+    """Return the largest number of independent units behind a number of a column; None if no number has a count."""
     unit, source = column.unit or "unit", column.cluster_unit or "source"
-    counts = [(value.n, unit) if value.clusters is None else (value.clusters, source) for value in values]
-    return max(((count, several(count, what)) for count, what in counts if count is not None), default=None)
+    counts = list[_Count]()
+    for row in table.rows:
+        value = row.values.get(column.key)
+        if value is None or value.value is None:
+            continue
+        number, what = (value.n, unit) if value.clusters is None else (value.clusters, source)
+        if number is not None:
+            counts.append(_Count(number, several(number, what)))
+    return max(counts, default=None)
 
 
 def _can_win(standing: Place | None) -> bool:

@@ -41,9 +41,11 @@ from imharness.testing.examination import examine
 
 COMMAND = "imharness.evaluate"
 _objects_of: dict[str, Sequence[Registered]] = {}
-"""The user's objects of the evaluations that are going on, by a name that a worker in this process is given."""
+"""Name of an evaluation that is going on -> the user's objects in it; a worker in this process gets the name."""
 _drawing = set[str]()
-"""User's objects that drew from global randomness, so that earlier results do not tell what they would do now."""
+"""Texts, as `_code` returns them, of the user's objects that drew from global randomness in this process.
+
+Earlier results of such an object are not used again, because it may give others now."""
 
 
 def evaluate(
@@ -160,9 +162,10 @@ def _with_users(
     track: Track,
     rivals: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:
-    """Return kind -> the named components, the user's objects, and what the track has beside an object of the kind.
+    """Return kind -> the labels and names that are evaluated.
 
-    The latter only where no rivals of the kind were named.
+    These are the `named` components, the labels of the user's objects, and, for each kind of the user's objects of
+    which no rivals were named, the components that the track evaluates beside them (`Track.secondary_measures`).
     """
     chosen = {kind: list(names) for kind, names in named.items()}
     for entry in users:
@@ -173,19 +176,30 @@ def _with_users(
 
 
 def _check_some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
-    """Raise `ContractError` if tasks failed, and no task with any of the user's objects was computed.
+    """Raise `ContractError` if tasks with the user's objects failed and none was computed; without objects, any task.
 
-    The message has the first reason of each object.
+    `labels` are those of the user's objects. The message has the first reason of each object.
     """
-    users = {key: {ref.label for ref in task.spec.components.values()} for key, task in graph.tasks.items()}
-    mine = {key for key, used in users.items() if not labels or labels & used}
-    failed = {key: line for key, line in outcome.failed.items() if key in mine}
-    if not failed or mine & outcome.done:
+    if labels:
+        concerned = {label: _tasks_that_use(graph, {label}) for label in sorted(labels)}
+        with_objects = f" with {joined(sorted(labels))}"
+    else:
+        concerned, with_objects = {"": set(graph.tasks)}, ""
+    all_concerned = set[str]().union(*concerned.values())
+    if not all_concerned & outcome.failed.keys() or all_concerned & outcome.done:
         return
-    groups = [{key: line for key, line in failed.items() if label in users[key]} for label in sorted(labels)]
-    why = dict.fromkeys(causes_of(group)[0].why for group in groups or [failed] if group)
-    of = f" with {joined(sorted(labels))}" if labels else ""
-    raise ContractError(f"no task{of} could be computed: {'; '.join(why)}")
+    reasons = dict[str, None]()
+    for keys in concerned.values():
+        failed = {key: line for key, line in outcome.failed.items() if key in keys}
+        if failed:
+            reasons[causes_of(failed)[0].why] = None
+    raise ContractError(f"no task{with_objects} could be computed: {'; '.join(reasons)}")
+
+
+def _tasks_that_use(graph: Graph, labels: Set[str]) -> set[str]:
+    """Return the keys of tasks of which one of these components takes part."""
+    tasks = graph.tasks.items()
+    return {key for key, task in tasks if any(ref.label in labels for ref in task.spec.components.values())}
 
 
 def prepare_worker(facts: Mapping[str, Any]) -> Preparation:
@@ -226,6 +240,7 @@ def _check_used(graph: Graph, labels: Set[str], track: str) -> None:
 
 
 def _gap(graph: Graph) -> str:
+    """Return why a graph lacks a task that was asked for: the first thing that is missing on this machine, if any."""
     gap = next(iter(graph.missing.values()), None)
     if gap is None:
         return "it has no place for such an object"
@@ -233,23 +248,27 @@ def _gap(graph: Graph) -> str:
 
 
 def _store(store: str | None) -> Store:
-    # A cache of an earlier format is left alone: nobody has to clear what was never asked for.
+    """Return the store at an address, or the user's cache.
+
+    The name of the cache has the version of the format. A cache of an earlier format is left alone, because nobody has
+    asked to delete anything.
+    """
     return Store(store or Path(platformdirs.user_cache_dir("image-privacy-harness")) / f"evaluations-{SCHEMA}")
 
 
 def _drew_before(store: Store, graph: Graph, labels: Set[str]) -> set[str]:
     """Return which of the user's objects drew from global randomness in an earlier process, as the store notes."""
-    tasks = graph.tasks.items()
-    keys = [key for key, task in tasks if labels & {ref.label for ref in task.spec.components.values()}]
-    records = [record for _, record in store.records(keys) if isinstance(record, TaskRecord)]
+    keys = _tasks_that_use(graph, labels)
+    in_order = [key for key in graph.tasks if key in keys]
+    records = [record for _, record in store.records(in_order) if isinstance(record, TaskRecord)]
     return {label for record in records for label in noted(record.notes, labels)}
 
 
 def _tasks_with(graph: Graph, labels: Set[str]) -> list[str]:
-    """Return the keys of tasks with one of these components, and of those that need them."""
-    keys = dict[str, None]()
-    for key, task in graph.tasks.items():
-        if labels & {ref.label for ref in task.spec.components.values()} or keys.keys() & set(task.spec.needs.values()):
+    """Return the keys of tasks in which one of these components takes part, and of all tasks that need such tasks."""
+    direct, keys = _tasks_that_use(graph, labels), dict[str, None]()
+    for key, task in graph.tasks.items():  # every task comes after those that it needs
+        if key in direct or keys.keys() & set(task.spec.needs.values()):
             keys[key] = None
     return list(keys)
 
@@ -263,7 +282,7 @@ def _forget_draws(store: Store, graph: Graph, cached: Sequence[Registered]) -> N
 
 
 def _discard(store: Store, keys: Sequence[str]) -> None:
-    """Remove results that no further call can use, with their files, as far as the store can be reached."""
+    """Remove results that no further call can use, with their files; a store that is out of reach stays as it is."""
     with suppress(StoreError):
         for key in keys:
             record = store.record(key)
@@ -273,9 +292,9 @@ def _discard(store: Store, keys: Sequence[str]) -> None:
 
 
 def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool) -> Result:
-    """Return the tables, those with the user's objects first.
+    """Return the tables of an evaluation, those with the user's objects first.
 
-    A store that the user named keeps them, unless they would replace the tables of a run.
+    They are also written into the store if the user `named` one, unless they would replace the tables of a run.
     """
     store = session.store
     with store.alone() if named else nullcontext():

@@ -182,24 +182,25 @@ class Result:
 
     @property
     def flags(self) -> dict[str, tuple[str, ...]]:
-        """Label -> why its numbers are not to be trusted: quick checks that it failed, and what an audit found."""
-        places = {label: standing.flags for ranking in self.rankings for label, standing in ranking.places.items()}
-        checks = {
+        """Label -> why its numbers are not to be trusted: quick checks that it failed, and what an audit found.
+
+        For an entry of a ranking these are the flags of its place there, if it has some.
+        """
+        of_places = {label: place.flags for ranking in self.rankings for label, place in ranking.places.items()}
+        failed_checks = {
             entry.label: entry.failed_checks
             for leaderboard in self.leaderboards.values()
             for entry in leaderboard.entries
         }
-        flags = {label: places.get(label) or checks.get(label, ()) for label in {**places, **checks}}
+        labels = {**of_places, **failed_checks}
+        flags = {label: of_places.get(label) or failed_checks.get(label, ()) for label in labels}
         return {label: lines for label, lines in flags.items() if lines}
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
         """Who wins, and how certain that is, the main ranking first."""
-        return tuple(
-            ranking
-            for leaderboard in {id(b): b for b in self.leaderboards.values()}.values()
-            for ranking in leaderboard.rankings
-        )
+        leaderboards = {id(leaderboard): leaderboard for leaderboard in self.leaderboards.values()}  # each once
+        return tuple(ranking for leaderboard in leaderboards.values() for ranking in leaderboard.rankings)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -252,18 +253,23 @@ class Result:
         return next(iter(entries.values()))
 
     def _entry(self, track: str, name: str) -> ResultRow | None:
-        """Return the entry of a track that a name means, from the first table in which it means one."""
+        """Return the entry of a track that a name means, from the first table in which it means exactly one.
+
+        A name is compared first with labels, then with labels without their owner, then with display names, then with
+        labels without their settings.
+        """
         names = {name, name.replace("_", "-")}
         for table in (table for table in self.table_list if table.id.rpartition("/")[0] == track):
             labels = list(dict.fromkeys(row.label for row in table.rows))
-            called = display_names(labels)
-            for names_of in (
-                lambda label: {label},
-                lambda label: {method_of(label)},
-                lambda label: {called[label], *map(method_of, components_in(label))},  # noqa: B023
-                lambda label: {method_of(component) for component in components_in(without_settings(label))},
-            ):
-                matches = [label for label in labels if names & names_of(label)]
+            display_name = display_names(labels)
+            names_by_precedence: list[dict[str, set[str]]] = [
+                {label: {label} for label in labels},
+                {label: {method_of(label)} for label in labels},
+                {label: {display_name[label], *map(method_of, components_in(label))} for label in labels},
+                {label: set(map(method_of, components_in(without_settings(label)))) for label in labels},
+            ]
+            for names_of in names_by_precedence:
+                matches = [label for label in labels if names & names_of[label]]
                 if len(matches) == 1:
                     return ResultRow(self, matches[0], table.id)
         return None
@@ -304,10 +310,11 @@ class Result:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """What is said first: of each object of the user's what each ranking says of it, or else the headlines.
+        """The first sentences of a result: on each object of the user's, or without such objects the headlines.
 
-        A sentence has at most 20 words, but for the reason of a check that failed. Where an object is in no ranking,
-        its place in the first table that has it is said.
+        Of an object, the checks come first that it failed, and then what each ranking says of it. If no ranking has it,
+        the sentence states its position in the first table that has it. A sentence has at most 20 words, not counting
+        the reason of a failed check.
         """
         users = dict.fromkeys(row.label for table in self.table_list for row in table.rows if is_users(row.label))
         if not users:
@@ -316,13 +323,14 @@ class Result:
         return tuple(in_names(line, self._names) for line in [*doubts, *self._about(users)])
 
     def _about(self, labels: Iterable[str]) -> Iterator[str]:
+        """Yield what rankings, or else tables, say of entries."""
+        titles = {table.id: table.title for table in self.table_list}
         for label in labels:
-            stated = [ranking for ranking in self.rankings if ranking.places.get(label) is not None]
-            titles = {table.id: table.title for table in self.table_list}
-            for ranking in stated:
-                first = f"{titles.get(ranking.table, ranking.table)}: " if len(stated) > 1 else ""
-                yield first + " ".join(ranking.places[label].headline)
-            if not stated:
+            rankings = [ranking for ranking in self.rankings if ranking.places.get(label) is not None]
+            for ranking in rankings:
+                title = f"{titles.get(ranking.table, ranking.table)}: " if len(rankings) > 1 else ""
+                yield title + " ".join(ranking.places[label].headline)
+            if not rankings:
                 tables = [table for table in self.table_list if any(row.label == label for row in table.rows)]
                 yield from filter(None, [headline_of_row(tables[0], label)])
 
