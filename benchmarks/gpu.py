@@ -47,7 +47,7 @@ from imharness_vision.weights import folded, frozen
 
 CPU = torch.device("cpu")
 SAME_GAIN, SAME_ROWS = 0.005, 0.01
-"""The largest differences between two devices: of a gain, as a share of it, and of scores, as a share of their range."""
+"""The largest differences between devices: of a gain, as a share of it, and of scores, as a share of their range."""
 
 
 @dataclass(frozen=True)

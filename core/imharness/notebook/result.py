@@ -186,7 +186,7 @@ class Result:
 
         For an entry of a ranking these are the flags of its place there, if it has some.
         """
-        of_places = {label: place.flags for ranking in self.rankings for label, place in ranking.places.items()}
+        of_places = {label: standing.flags for ranking in self.rankings for label, standing in ranking.places.items()}
         failed_checks = {
             entry.label: entry.failed_checks
             for leaderboard in self.leaderboards.values()
