@@ -69,19 +69,23 @@ def check(names: tuple[str, ...], seed: int | None, as_json: bool) -> None:
     modules = sorted({type(component).__module__ for component in components})
     roots = [path for name in names for path in _roots(name)]
     with console.progress("checking", visible=not as_json) as advance:
-        imported: list[CheckResult] = check_imports(modules, roots)
-        groups = [(module, [o for o in imported if o.component == module]) for module in modules]
+        results_of_imports: list[CheckResult] = check_imports(modules, roots)
+        groups = [
+            (module, [result for result in results_of_imports if result.component == module]) for module in modules
+        ]
         for number, component in enumerate(components):
             groups.append((component.label, check_component(component, drawn)))
             advance(number + 1, len(components))
-    outcomes = [o for _, group in groups for o in group]
-    failed = [o for o in outcomes if o.status == "failed"]
+    all_results = [result for _, results in groups for result in results]
+    failed = [result for result in all_results if result.status == "failed"]
     if as_json:
-        console.emit({"seed": drawn, "checks": [vars(o) for o in outcomes]})
+        console.emit({"seed": drawn, "checks": [vars(result) for result in all_results]})
     else:
         for label, results in groups:
-            console.table(label, ["check", "", "what was found"], [(o.check, o.status, o.message) for o in results])
-        counts = {status: sum(o.status == status for o in outcomes) for status in ("passed", "failed", "skipped")}
+            rows = [(result.check, result.status, result.message) for result in results]
+            console.table(label, ["check", "", "what was found"], rows)
+        statuses = [result.status for result in all_results]
+        counts = {status: statuses.count(status) for status in ("passed", "failed", "skipped")}
         console.say(
             ", ".join(f"{n} {status}" for status, n in counts.items()) + f"; --seed {drawn} draws the same inputs"
         )

@@ -14,6 +14,7 @@ from imharness.contracts.assets import Asset, cache_folder
 from imharness.errors import HarnessError
 
 CHUNK = 1 << 20
+"""How many bytes are read at once."""
 PAUSE_S = 1.0
 """Seconds between a connection that broke and the next one."""
 NOTHING_LEFT = 416
@@ -54,11 +55,15 @@ def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
 
 
 def _length(partial_file: Path) -> int:
+    """Return how many bytes have been downloaded so far."""
     return partial_file.stat().st_size if partial_file.exists() else 0
 
 
 def _fetch(asset: Asset, partial_file: Path, have: int, progress: Callable[[int, int], None]) -> str | None:
-    """Append what one connection brings to a part of a file; return why it broke, or None at the end of the file."""
+    """Append what one connection brings to a partial file; return why it broke, or None at the end of the file.
+
+    `have` is the number of bytes that the partial file has. If the server does not continue there, it is begun again.
+    """
     request = urllib.request.Request(asset.address)
     if have:
         request.add_header("Range", f"bytes={have}-")

@@ -103,6 +103,7 @@ def _table(leaderboard: Leaderboard) -> None:
 
 
 def _rows(sheet: Sheet) -> list[list[str]]:
+    """Return the rows of a sheet as cells: name, facets, numbers with intervals, and marks with letters of notes."""
     rows = []
     for line in sheet.lines:
         cells = [f"{cell.text} [{cell.low}, {cell.high}]" if cell.low else cell.text for cell in line.cells]

@@ -1,4 +1,4 @@
-"""What tables need to know about the components that took part; `imharness.ranking.entries` finds it for a store."""
+"""What tables need to know about the components that took part; `imharness.ranking.entries` reads it from a store."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -17,7 +17,7 @@ class KnownEntries(Protocol):
 
     @property
     def standing(self) -> Mapping[str, tuple[Standing, ...]]:
-        """Component id -> the decisions about it, oldest first."""
+        """Component id -> the decisions about it in the ledger, oldest first."""
 
     @property
     def withdrawn(self) -> Mapping[str, str]:
@@ -32,7 +32,7 @@ class KnownEntries(Protocol):
         """The digest of a reference to a component -> the quick checks that it failed."""
 
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
-        """Return the rows of the view ``components``; see `imharness.tracks.Query`."""
+        """Return a row of the view ``components`` for each component in these records; see `imharness.tracks.Query`."""
 
     def of(self, records: Iterable[TaskRecord]) -> tuple[Entry, ...]:
-        """Return every component that took part, sorted by kind and label."""
+        """Return an entry for every component in these records, sorted by kind and label."""

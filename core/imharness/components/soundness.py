@@ -1,4 +1,4 @@
-"""What a component must be so that a plan, a label, a digest or a page can be made of it, whatever its author wrote."""
+"""Checks that a component of any author can be planned, labelled, digested and shown on a page."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ LONGEST_LABEL, LONGEST_FACT, LONGEST_PARAMETERS = 4_000, 2_000, 100_000
 
 
 def check_sound(component: Component) -> None:
-    """Raise `PluginError` for a component of which no plan can be made: it alone is left out, and named.
+    """Raise `PluginError` for a component that no plan can have; the registry then leaves it out, and names it.
 
-    Its label begins with its id and is one line, as is every fact; its parameters are finite, hashable and JSON. The
-    same holds for the at most `MOST_VARIANTS` components of its parameter study. Whatever its own code raises is said.
+    Its label must begin with its id; its label and every text in its `info` must be one plain line; its parameters must
+    be finite, hashable and JSON. The same holds for each component of its parameter study, of which there are at most
+    `MOST_VARIANTS`. What the component's own code raises becomes a `PluginError`, too.
     """
     cls, who = type(component), component.info.id
     try:

@@ -17,7 +17,7 @@ B = TypeVar("B")
 
 
 class Builds(ABC, Generic[B]):
-    """A component whose `build` returns a ``B``."""
+    """A component whose `build` returns something of the type ``B``: a function, or data."""
 
     @abstractmethod
     def build(self, device: torch.device) -> B:
@@ -30,9 +30,9 @@ class Call:
     Args:
         returns: the kind of the result.
         by_row: whether row i of the result depends only on row i of the arguments, whatever else is in the batch.
-        own_gradients: whether the function computes gradients itself; the others run under ``torch.no_grad``.
-        direct: whether the component's method takes these arguments itself, as `fit` does; others, as `build` does,
-            take a device and return the function that takes them.
+        own_gradients: whether the function computes gradients itself; otherwise it runs under ``torch.no_grad``.
+        direct: whether the component's method is itself the function that takes these arguments, as `fit` is. Otherwise
+            the method takes a device and returns the function, as `build` does.
         arguments: name -> kind of value, in the order of the call.
     """
 

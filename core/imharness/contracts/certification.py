@@ -60,7 +60,10 @@ class Certification(MetricDefense, Builds[Certify]):
     smooth_call: ClassVar[Call] = Call(score=SCORER, images=IMAGES, rng=STREAMS, returns=NOISY_SCORES)
 
     def noisy(self) -> Certification:
-        """Return the certification whose noisy pass this one reads; several that return the same share one pass."""
+        """Return the certification whose noisy pass this one uses, by default its own.
+
+        Certifications that return equal ones share one pass over the noisy copies.
+        """
         return self
 
     @abstractmethod

@@ -64,8 +64,8 @@ class ImageSet:
 
     def batches(self, size: int) -> Iterator[list[int]]:
         """Yield lists of at most `size` successive positions whose images have one shape."""
-        for _, run in groupby(range(len(self)), key=self.shapes.__getitem__):
-            positions = list(run)
+        for _, positions_of_shape in groupby(range(len(self)), key=lambda position: self.shapes[position]):
+            positions = list(positions_of_shape)
             yield from (positions[start : start + size] for start in range(0, len(positions), size))
 
 
@@ -81,9 +81,10 @@ class ImageSetKind(Only):
                 raise ContractError(f"{who}: column {name} has {len(column)} values for {len(image_set)} images")
 
         def checked(load: Callable[[Sequence[int]], Images], positions: Sequence[int]) -> Images:
+            """Return the images that `load` returns, if they have the declared shape; raises `ContractError`."""
             images = load(positions)
-            shape = {"shape": (3, *image_set.shapes[positions[0]])} if len(positions) else {}
-            ImageBatch("shape").check(images, shape, len(positions), who)
+            arguments = {"shape": (3, *image_set.shapes[positions[0]])} if len(positions) else {}
+            ImageBatch(like="shape").check(images, arguments, len(positions), who)
             return images
 
         originals = None if image_set.originals is None else partial(checked, image_set.originals)

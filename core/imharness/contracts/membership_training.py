@@ -38,10 +38,11 @@ class TrainingPlan:
         epochs: passes over the members.
         batch_size: rows per step; the last step of an epoch may have fewer.
         learning_rate: the optimiser's learning rate at the start.
-        momentum: that of ``sgd``, from 0 to below 1.
-        weight_decay: this times the parameter is added to the gradient.
-        schedule: ``steps``, as `decay_after` says, or ``cosine``: the rate falls to 0 along half a cosine, epoch by
-            epoch.
+        momentum: the momentum of ``sgd``, at least 0 and below 1; ``adam`` has none.
+        weight_decay: the factor by which each parameter is multiplied before it is added to its gradient.
+        decay_after: with the schedule ``steps``, the epochs after which the learning rate drops to a tenth; 0: never.
+        optimiser: the optimiser.
+        schedule: ``steps``, see `decay_after`, or ``cosine``: the rate falls to 0 along half a cosine, epoch by epoch.
         augmentation: ``crop-flip``: each image of a batch is mirrored with probability 1/2 and cropped at random from
             the image with 4 px of reflections around it.
     """
@@ -51,7 +52,6 @@ class TrainingPlan:
     learning_rate: float
     optimiser: Literal["adam", "sgd"] = "adam"
     decay_after: int = 0
-    """Epochs after which the learning rate drops to a tenth; 0 means never."""
     momentum: float = 0.0
     weight_decay: float = 0.0
     schedule: Literal["steps", "cosine"] = "steps"

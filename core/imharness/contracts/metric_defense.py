@@ -37,8 +37,12 @@ class MetricDefense(Component):
 
     def variants(self) -> list[Self]:
         """Return this defense at each value of its grid, or only itself if it has no grid."""
-        return [self.with_parameters(**{f: v}) for f, values in self.info.grid.items() for v in values] or [self]
+        variants = [
+            self.with_parameters(**{name: value}) for name, values in self.info.grid.items() for value in values
+        ]
+        return variants or [self]
 
     def without_grid(self) -> Self:
         """Return this defense with the fields of its grid at their defaults, which all its variants share."""
-        return type(self).model_validate({k: v for k, v in self.model_dump().items() if k not in self.info.grid})
+        others = {name: value for name, value in self.model_dump().items() if name not in self.info.grid}
+        return type(self).model_validate(others)

@@ -27,12 +27,14 @@ class Purification(MetricDefense, Builds[Purifier]):
     """A defense of the input: it cleans images before the metric sees them."""
 
     call = Call(images=IMAGES, rng=STREAMS, returns=ImageBatch(bound="images"), by_row=True)
-    inverse_call: ClassVar = Call(images=IMAGES, shape=SHAPE, rng=STREAMS, returns=ImageBatch("shape"), by_row=True)
+    inverse_call: ClassVar = Call(
+        images=IMAGES, shape=SHAPE, rng=STREAMS, returns=ImageBatch(like="shape"), by_row=True
+    )
 
     def inverse(self, device: torch.device) -> Inverse | None:
         """Return a function that moves pixels back to where they were, or None if there is none.
 
-        It may also exchange whole channels again, and does nothing else to values. It serves only to compare a defended
-        image with the original.
+        It may also bring whole channels back into their order, and changes no value otherwise. It serves only to
+        compare a defended image with the original.
         """
         return None

@@ -64,35 +64,39 @@ class ReconstructionAttack(Component, Builds[Reconstruct]):
         federated_round = self.round()
         if federated_round is None:
             return HONEST
-        revealed = [
-            name
-            for name, is_known in (
-                ("labels", federated_round.labels_known),
-                ("statistics", federated_round.statistics_known),
-            )
-            if is_known
-        ]
+        revealed = ["labels"] if federated_round.labels_known else []
+        revealed += ["statistics"] if federated_round.statistics_known else []
         return f"{HONEST}, {' and '.join(revealed)} known" if revealed else HONEST
 
     @property
     def letter(self) -> str:
         """The letter of the threat model in the SoK of Carletti et al. (USENIX Security 2025), or "" where none fits.
 
-        A: the update alone; B: also basic knowledge of images, such as their range and smoothness; C: also details of
-        training; D: also other images of the kind; E: also the distribution of the client's data, such as statistics of
-        batch norm. F: C, and the server changes the network; G: D, and so it does; H: G, and it chooses the clients.
-        These are the table in the authors' public repository, which also has the letters of published attacks.
+        An honest but curious server knows
+
+        - A: the update alone;
+        - B: also basic facts about images, such as their range and smoothness;
+        - C: also details of the training;
+        - D: also other images of the same kind;
+        - E: also the distribution of the client's data, such as statistics of batch norm.
+
+        A malicious server knows what C says and changes the network (F); knows what D says and changes the network (G);
+        or does as in G and chooses the clients, too (H). The letters are from the table in the authors' public
+        repository, which also has those of published attacks.
         """
         federated_round = self.round()
         if self.threat == MALICIOUS:
             return "F"
         if federated_round is None:
             return "B"
-        return "E" if federated_round.statistics_known else "C" if len(federated_round.steps()) > 1 else "B"
+        if federated_round.statistics_known:
+            return "E"
+        several_steps = len(federated_round.steps()) > 1
+        return "C" if several_steps else "B"
 
     @property
     def assumes(self) -> str:
-        """What the attack takes for granted, in a sentence."""
+        """What the attack assumes, in a few sentences."""
         return (
             f"The server is {HONEST}. It knows the network, the loss and that each gradient is of one image, with the "
             "network in evaluation mode."

@@ -42,8 +42,12 @@ class TrainableMetric(NoReferenceMetric):
 
     tuning: ClassVar[TuningPlan]
     scale_free: ClassVar[bool] = False
-    """Whether `loss` is the same for every linear map of the scores; `rescale` then gives them the scale of labels."""
+    """Whether `loss` stays the same if all scores are multiplied and shifted, as a correlation does.
+
+    Such a metric must have `rescale`, which gives its scores the scale of the labels after a training.
+    """
     weights_package: ClassVar[str] = ""
+    """The package that ships weights of trainings; "" if none does."""
 
     training: str = Field(
         default="", max_length=200, description="Label of the training defense that gave the weights; empty: its own."
@@ -60,15 +64,16 @@ class TrainableMetric(NoReferenceMetric):
         """Return the network with the metric's own weights: images ``(N, 3, H, W)`` -> scores ``(N,)``."""
 
     def loss(self, scores: torch.Tensor, labels: torch.Tensor, span: float) -> torch.Tensor:
-        """Return the loss of scores and labels ``(N,)`` by which the metric itself was trained, one number.
+        """Return the loss by which the metric itself was trained, a tensor ``()``, of scores and labels ``(N,)``.
 
-        `span`: the range of the labels. By default the smooth L1 loss of both over the range, quadratic below 0.1.
+        `span` is the range of the labels. By default it is the mean smooth L1 loss of scores and labels, both divided
+        by `span`; it is quadratic for errors below 0.1.
         """
         error = torch.nn.functional.smooth_l1_loss(scores / span, labels / span, beta=0.1, reduction="none")
         return error.mean()
 
     def rescale(self, network: torch.nn.Module, slope: float, offset: float) -> None:
-        """Change a network in place, so that its scores s become slope s + offset; only if the loss is `scale_free`."""
+        """Change a network in place so that it returns slope * score + offset; called only if `scale_free`."""
         raise ContractError(f"{self.info.id} has no rescale: its scores have the scale of its labels")
 
     def tuned_network(self, device: torch.device) -> torch.nn.Module:

@@ -279,7 +279,7 @@ def in_evaluation_mode(network: torch.nn.Module, who: str) -> None:
         raise ContractError(f"{who}: the network came back in training mode; call eval()")
 
 
-IMAGES, SAME_IMAGES, SCORES = ImageBatch(), ImageBatch("images"), ScoreVector()
+IMAGES, SAME_IMAGES, SCORES = ImageBatch(), ImageBatch(like="images"), ScoreVector()
 PROBABILITIES = Rows(like="outputs", unit=True)
 TARGETS = Rows(like="targets")
 GRADIENTS = NamedTensors("Gradients", "gradients")

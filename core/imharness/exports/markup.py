@@ -24,6 +24,7 @@ _LATEX = {
     "μ": r"$\mu$", "µ": r"$\mu$", "ρ": r"$\rho$", "σ": r"$\sigma$", "τ": r"$\tau$", "Δ": r"$\Delta$",
 }  # fmt: skip
 _LATEX_HAS = "‐‒‘’“”†‡•…€™"
+"""Signs beyond Latin that pdfLaTeX has."""
 _LATEX_LACKS = "«»ÐÞðþĄąĐđĘęĦħĮįĸĿŀŉŊŋŦŧŲųſ\xad"
 """The letters of Latin-1 and Latin Extended-A that the default fonts of pdfLaTeX lack."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
@@ -213,7 +214,9 @@ def _typst_cell(cell: Cell, below: bool) -> str:
 
 def markdown_text(text: str) -> str:
     """Return a text that GitHub's Markdown shows as it is, even in a table."""
-    return _NAMED.sub(r"\1<!-- -->", _LINKED.sub(r"\1\3\\\2\4", _MARKDOWN.sub(r"\\\1", plain(text))))
+    escaped = _MARKDOWN.sub(r"\\\1", plain(text))
+    without_links = _LINKED.sub(r"\1\3\\\2\4", escaped)  # a backslash after "https" or "www"
+    return _NAMED.sub(r"\1<!-- -->", without_links)  # an empty comment after "@" or "#"
 
 
 def _paragraph(text: str) -> str:

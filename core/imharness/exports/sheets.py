@@ -5,7 +5,6 @@ Every writer of this package works from a sheet, so that all formats say the sam
 
 from __future__ import annotations
 
-import itertools
 import math
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -164,9 +163,11 @@ def sheet_of(
 
 
 def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
+    """Return the columns with these keys or labels, or all; raises as `sheet_of` does."""
     by_name = {column.label: column for column in table.columns} | {column.key: column for column in table.columns}
-    whole = [[name] if name in by_name else [word.strip() for word in name.split(",")] for name in names]
-    wanted = list(itertools.chain.from_iterable(whole))
+    wanted = list[str]()
+    for text in names:  # a label may have a comma itself
+        wanted += [text] if text in by_name else [word.strip() for word in text.split(",")]
     for name in wanted:
         if name not in by_name:
             choices = ", ".join(
@@ -196,6 +197,7 @@ class _Lines:
         )
 
     def _said_of(self, standing: Place | None) -> Iterable[str]:
+        """Yield the notes on a row: why its entry cannot win, or is only an upper bound."""
         if standing is None:
             return
         if standing.control:
@@ -227,7 +229,7 @@ class _Lines:
 
 
 def _why_barred(standing: Place) -> str:
-    """Say what a gate bars an entry for, as in "it does not keep test accuracy, within 5% of no defense"."""
+    """Say why an entry fails its gate, as in "it does not keep test accuracy, within 5% of no defense"."""
     measures = [measure for measure in standing.gate_numbers if measure.state == standing.gate]
     if not measures:
         return "it was not measured"

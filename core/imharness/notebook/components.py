@@ -195,19 +195,16 @@ def component_of(user_object: UserObject, track: str, identity: str) -> Register
             f"objects: track {track} does not take your own {user_object.kind}; it takes: {', '.join(sorted(wanted))}."
         )
     contract = wanted.get(user_object.kind)
-    if contract in (FullReferenceMetric, NoReferenceMetric) and contract is not _says(user_object):
-        compares = contract is FullReferenceMetric
-        form = (
-            "with a reference: write metric(..., reference=True)"
-            if compares
-            else "without a reference: write metric(..., reference=False)"
-        )
+    if contract in (FullReferenceMetric, NoReferenceMetric) and contract is not _default_contract(user_object):
+        form = "without a reference: write metric(..., reference=False)"
+        if contract is FullReferenceMetric:
+            form = "with a reference: write metric(..., reference=True)"
         raise UsageError(f"objects: track {track} takes metrics {form}.")
     return local_component(user_object, contract, identity)
 
 
-def _says(user_object: UserObject) -> type[Component]:
-    """Return the contract that an object has by default."""
+def _default_contract(user_object: UserObject) -> type[Component]:
+    """Return the contract that an object has by its kind, and a metric by whether it compares with a reference."""
     if user_object.kind == "metric":
         return FullReferenceMetric if user_object.facts["reference"] else NoReferenceMetric
     return {"defense": Purification, "attack": Attack, "evaluator": MembershipEvaluator}[user_object.kind]
@@ -215,7 +212,7 @@ def _says(user_object: UserObject) -> type[Component]:
 
 def local_component(user_object: UserObject, wanted: type[Component] | None, identity: str) -> Registered:
     """Return an object as a component of a contract, by default of the one that it declares."""
-    contract = _class_for(wanted or _says(user_object))
+    contract = _class_for(wanted or _default_contract(user_object))
     about = f"{(contract.__doc__ or '').rstrip('.')}: {user_object.name}."
     identity_with_facts = digest([identity, user_object.kind, dict(user_object.facts)])
     component_class = type(
@@ -233,10 +230,10 @@ def local_component(user_object: UserObject, wanted: type[Component] | None, ide
 
 
 def _class_for(contract: type[Component]) -> type[_Local]:
-    """Return the class of a notebook's objects of a contract.
+    """Return the class for a notebook's objects of a contract.
 
-    Of a contract of another package they are called as its `call` says. Raises `UsageError` for one that takes more
-    than a function.
+    For a contract of another package a class is made, which calls the object with the arguments of the contract's
+    `call`. Raises `UsageError` for a contract that needs more than one function, or data.
     """
     if contract in _LOCAL:
         return _LOCAL[contract]
@@ -262,6 +259,7 @@ def images_of(pixels: npt.NDArray[np.uint8]) -> Registered:
 
 
 def _info(user_object: UserObject, contract: type[_Local]) -> Info:
+    """Return the `info` of an object's component, from the facts that the user declared."""
     named: dict[str, Any] = {"id": f"{LOCAL}/{user_object.name}", "version": "1"}
     facts = user_object.facts
     if user_object.kind == "metric":

@@ -21,6 +21,8 @@ from imharness.errors import UsageError
 from imharness.notebook.arguments import flag, one_of, real, short, text, whole, wrong
 
 Function = Callable[..., Any]
+MANY = 100
+"""Stands for any number of arguments."""
 
 
 @dataclass(frozen=True)
@@ -219,10 +221,10 @@ def _counts(function: Any) -> tuple[int, int]:
     try:
         signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
     except (TypeError, ValueError):  # compiled code
-        return 0, 100
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = [parameter for parameter in signature.parameters.values() if parameter.kind in kinds]
-    many = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in signature.parameters.values())
-    return sum(parameter.default is inspect.Parameter.empty for parameter in parameters), 100 if many else len(
-        parameters
-    )
+        return 0, MANY
+    positional_kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = signature.parameters.values()
+    positional = [parameter for parameter in parameters if parameter.kind in positional_kinds]
+    required = sum(parameter.default is inspect.Parameter.empty for parameter in positional)
+    takes_any_number = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+    return required, MANY if takes_any_number else len(positional)

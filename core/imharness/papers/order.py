@@ -69,16 +69,20 @@ def order_of(entries: Sequence[str], published: Sequence[float], ours: Sequence[
 
 
 def _resampled(x: Floats, y: Floats) -> tuple[float | None, float | None]:
-    """Return the interval of tau-b over resampled entries: sums over pairs, weighted by how often each is drawn.
+    """Return the interval of tau-b over resampled entries, or (None, None) if it is not defined.
 
-    A resample of entries that are all tied in one of the two lists has no tau-b, and may have any.
+    tau-b is a sum over pairs of entries; a pair counts as often as both of its entries are drawn. A resample of entries
+    that are all tied in one of the two lists has no tau-b, and counts as one that may have any.
     """
-    signs = [np.sign(np.subtract.outer(values, values)) for values in (x, y)]
-    counts = np.concatenate(list(drawn(len(x))))
-    both, first, second = (
-        ((counts @ pairs) * counts).sum(axis=1) for pairs in (signs[0] * signs[1], signs[0] ** 2, signs[1] ** 2)
-    )
-    taus = np.divide(both, np.sqrt(first * second), out=np.full(len(both), np.nan), where=first * second > 0)
+    sign_x, sign_y = (np.sign(np.subtract.outer(values, values)) for values in (x, y))  # (n, n): the order of each pair
+    counts = np.concatenate(list(drawn(len(x))))  # (resamples, n): how often each entry is drawn
+
+    def weighted_sum(pairs: Floats) -> Floats:
+        return np.asarray(((counts @ pairs) * counts).sum(axis=1))
+
+    concordance, untied_x, untied_y = weighted_sum(sign_x * sign_y), weighted_sum(sign_x**2), weighted_sum(sign_y**2)
+    untied = untied_x * untied_y
+    taus = np.divide(concordance, np.sqrt(untied), out=np.full(len(untied), np.nan), where=untied > 0)
     low, high = percentiles_within(taus, (-1.0, 1.0), len(x))
     return (low, high) if np.isfinite(low) else (None, None)
 

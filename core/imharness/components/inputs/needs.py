@@ -13,7 +13,10 @@ from imharness.errors import Unavailable
 
 @dataclass
 class Input:
-    """A file or a data set that components need. `users` are these components, in the order of their labels."""
+    """A file or a data set that components need.
+
+    `what` is its description, and `users` are these components, sorted by kind and label.
+    """
 
     what: Asset | DataSource
     users: list[Component] = field(default_factory=list)
@@ -57,7 +60,7 @@ class Input:
 
 
 def inputs_of(components: Iterable[Component]) -> dict[str, Input]:
-    """Return name -> what components need, in the order of the names."""
+    """Return name -> asset or data set, sorted by name, for all that components need."""
     resources = dict[str, Input]()
     for component in sorted(components, key=lambda item: (item.kind, item.label)):
         needs: list[Asset | DataSource] = [*component.assets(), *component.data_sources()]
