@@ -1,4 +1,4 @@
-"""What a run has to ask people about, and whether what they were asked about is still what the run has."""
+"""Makes the questions about the images of a run, and finds which tasks of a run made the images that people judged."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def patches_for(kind: str, dataset: str, pairs: int) -> Iterator[Question]:
 
 
 def _rebuilt(store: str, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
+    """Yield the reconstructions of a run by these attacks (empty: all), at most `limit` images of each task."""
     from imharness.commands import component, device_of, find, finished
 
     wanted = {component("attack", name).info.id for name in attacks}
@@ -90,10 +91,10 @@ def _likely(store: str, groups: Sequence[Rebuilt]) -> Likely:
 
 
 def shown_by(book: Book, store: str) -> dict[str, frozenset[str]]:
-    """Return judged question -> the keys of the tasks of a store's latest run that made what people saw.
+    """Return the key of each judged question -> the keys of the tasks that made its images, in a store's latest run.
 
-    Questions about images that the run does not have are left out: with another seed or other options it has the same
-    names, and other images.
+    A question is left out if the run has other images than people saw: a run with another seed or other options has
+    images of the same names, but not the same images.
     """
     counted = [vote for vote in book.counted() if not vote.decoy and vote.facts.get("defense") != ORIGINAL]
     kind, judged = book.about("kind"), {vote.key for vote in counted}
@@ -112,7 +113,10 @@ def _made_by(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _tasks(kind: str, store: str) -> list[tuple[dict[str, str], str]]:
-    """Return the facts and the key of each task that made images; those of attacks on all defenses of a setting."""
+    """Return the facts and the key of each task that made images.
+
+    The facts of an attack on a metric do not name a defense: its images belong to the questions about all defenses.
+    """
     from imharness.commands import finished
 
     if kind != "better":
@@ -133,7 +137,7 @@ def _tasks(kind: str, store: str) -> list[tuple[dict[str, str], str]]:
 
 
 def _wanted(kind: str, facts: Sequence[Mapping[str, str]]) -> Iterator[Wanted]:
-    """Yield what to ask a run for, to have the questions with these facts again."""
+    """Yield the selections with which `questions_for` yields the questions with these facts again."""
     if kind != "better":
         yield Wanted((), ())
         return

@@ -40,24 +40,33 @@ CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, annotator TEXT NOT NUL
 """
 WAIT_S = 10
 ROUNDING = 0.5
-"""By how many of 255 levels two pictures of one image may differ in the mean."""
+"""The largest mean difference between two pictures of one image, in grey levels of 0..255."""
 ONCE = ("class", "pair")
-"""The kinds of which a person sees only one question about an original: what it shows would be known afterwards."""
+"""The kinds of which a person answers only one question about an original, because the answer to the first one helps
+with the next."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing to judge. `left` is the original, or the other image of a choice of two; None where there is none.
+    """A question about one or two images.
 
-    `reference` is what both images of a choice are compared with. A `training` question comes first, its right answer
-    is told afterwards, and its votes never count.
+    Attributes:
+        key: the same in every book that asks the question.
+        facts: the names of what was shown, such as the data set, the attack and the image.
+        choices: the possible answers.
+        truth: the right answer; "" if opinions are asked for.
+        decoy: whether the question tests the person.
+        left: the original, or the left image of a choice between two, as PNG; None: a single image is shown.
+        right: the image to judge, or the right one of a choice, as PNG.
+        reference: the image that both images of a choice are compared with, as PNG.
+        training: whether the question is for practice: it comes first, the right answer is shown afterwards, and its
+            votes never count.
     """
 
     key: str
     facts: Mapping[str, str]
     choices: tuple[str, ...]
     truth: str
-    """The answer that is right, or "" where opinions are asked for."""
     decoy: bool
     left: bytes | None
     right: bytes
@@ -95,7 +104,7 @@ def _originals(facts: Mapping[str, str]) -> frozenset[str]:
 
 
 def _alike(one: bytes | None, other: bytes | None) -> bool:
-    """Return whether two pictures, as PNG, show the same: another machine may round otherwise."""
+    """Return whether two pictures, as PNG, are equal up to `ROUNDING`: another machine may round otherwise."""
     if one == other or one is None or other is None:
         return one == other
     first, second = (np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(int) for picture in (one, other))
@@ -189,16 +198,24 @@ class Book:
         with self._open() as db:
             for name, value in {"kind": kind, "votes": votes, "cutoff": cutoff, "each": each}.items():
                 db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, str(value)))
+            rows = (
+                (
+                    question.key,
+                    json.dumps(question.facts),
+                    json.dumps(question.choices),
+                    question.truth,
+                    int(question.decoy),
+                    int(question.training),
+                    question.reference,
+                    question.left,
+                    question.right,
+                )
+                for question in self._unchanged(db, questions)
+            )
             db.executemany(
                 "INSERT OR IGNORE INTO items (key, facts, choices, truth, decoy, training, reference_png, left_png, "
                 "right_png) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    (
-                        *(q.key, json.dumps(q.facts), json.dumps(q.choices), q.truth, int(q.decoy), int(q.training)),
-                        *(q.reference, q.left, q.right),
-                    )
-                    for q in self._unchanged(db, questions)
-                ),
+                rows,
             )
             self._turns = None
             return int(db.execute("SELECT COUNT(*) FROM items").fetchone()[0])
@@ -264,6 +281,7 @@ class Book:
             return int(db.execute("PRAGMA data_version").fetchone()[0])
 
     def _read_all(self) -> Turns:
+        """Return all questions and votes of the file."""
         once, needed, cutoff, each = self.about("kind") in ONCE, self.planned, self.cutoff, self.each
         with self._open() as db:
             rows = db.execute(
@@ -372,6 +390,6 @@ class Book:
                 (annotator,),
             ).fetchall()
         return [
-            Vote(k, self._read(f, dict), t, bool(d), a, answer, at, bool(training))
-            for k, f, t, d, a, answer, at, training in rows
+            Vote(key, self._read(facts, dict), truth, bool(decoy), who, answer, at, bool(training))
+            for key, facts, truth, decoy, who, answer, at, training in rows
         ]

@@ -27,6 +27,7 @@ KINDS = ("class", "pair", "better", "2afc", "jnd")
 VOTES = {"class": 5, "pair": 5, "better": 10, "2afc": 5, "jnd": 3}
 PAIRS = 160
 LOOPBACK = "127.0.0.1"
+"""The default number of pairs of patches, and of questions for each person with jnd."""
 KEPT_S = 75
 """How long a connection stays open while a person thinks, s; a shorter time would cut off answers on their way."""
 SERVER = ("starlette", "uvicorn", "itsdangerous")
@@ -226,12 +227,12 @@ def report(file: Path, as_json: bool) -> None:
         "people_without_decoys": sum(not total for _, total in decoys.values()),
     }
     better, about_patches = facts["kind"] == "better", facts["kind"] in BAPPS
-    for name, prefix in (
-        ("fleiss_kappa", ""),
-        *(() if better or about_patches else (("recognised_kappa", "recognised_"),)),
-    ):
+    kappas = {"fleiss_kappa": ""}  # name of the figure -> prefix of the names of its counts
+    if not better and not about_patches:
+        kappas["recognised_kappa"] = "recognised_"
+    for name, prefix in kappas.items():
         try:
-            kappa, questions, raters = fleiss_kappa(votes, recognised=bool(prefix))
+            kappa, questions, raters = fleiss_kappa(votes, recognised=name == "recognised_kappa")
             facts |= {name: kappa, f"{prefix}kappa_questions": questions, f"{prefix}kappa_votes_each": raters}
         except NotTestable as error:
             facts[name] = str(error)
@@ -262,8 +263,9 @@ def report(file: Path, as_json: bool) -> None:
         console.emit(facts)
         return
     single = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
-    console.table("Votes", ["figure", "value"], [(n, f"{v:.3f}" if isinstance(v, float) else v) for n, v in single])
-    lines = [(n, r, t, "no" if n in out else "yes") for n, (r, t) in decoys.items()]
+    figures = [(name, f"{value:.3f}" if isinstance(value, float) else value) for name, value in single]
+    console.table("Votes", ["figure", "value"], figures)
+    lines = [(name, right, total, "no" if name in out else "yes") for name, (right, total) in decoys.items()]
     console.table("Decoys", ["annotator", "right", "of", "counts"], lines)
     if isinstance(facts.get("ranking"), list):
         rows = [tuple(f"{v:.3f}" if isinstance(v, float) else v for v in r.values()) for r in facts["ranking"]]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What defenses make of attacked images, for people who choose the better one.
+"""Makes the questions in which people choose the better of two defended images.
 
 Gushchin et al. (2025), appendix A.2: attacks are adaptive, so each defense is shown the images that an attack with
 knowledge of it made, and "W/o defense" those of the attack on the metric alone. An evaluation is one source image,
@@ -64,7 +64,10 @@ def questions(store: str, wanted: Wanted) -> Iterator[Question]:
 
 
 def _finished_attacks(store: str, wanted: Wanted) -> dict[Place, dict[str, Finished]]:
-    """Return place -> label of the defense that the attack knew, "" for none -> the finished attack."""
+    """Return for each place the finished attacks, by the label of the defense that the attack knew; "": none.
+
+    Only the attacks, metrics and strength that are wanted are returned; if no strength is, the strongest in the run.
+    """
     attacks = {component("attack", name).label for name in wanted.attacks}
     attacks |= {component("attack", name).info.id for name in wanted.attacks if "[" not in name}
     metrics = {component("metric", name).label for name in wanted.metrics}

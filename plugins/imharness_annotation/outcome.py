@@ -20,7 +20,7 @@ IMAGE = ("dataset", "attack", "metric", "strength", "attacker", "name")
 """The facts that identify the images of a choice between defenses: one evaluation."""
 
 BAPPS = {"2afc": (("ref", "p0", "p1"), "judge", "right"), "jnd": (("p0", "p1"), "same", "same")}
-"""Kind -> folders of the images of a question, the folder of the shares, and the answer whose share it is."""
+"""Kind of question -> (folders of its images, folder of the shares, the answer whose share of votes is written)."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,13 @@ def majorities(votes: Sequence[Vote], planned: int) -> list[Verdict]:
         if len(group) < planned or (named and (answers is None or answers.total() < planned)):
             continue
         right = min(answers, key=lambda a, c=answers: (-c[a], a)) if answers else group[0].truth
-        share = sum(v.answer == right != NONE for v in group)
-        verdicts.append(Verdict(group[0].key, group[0].facts, 2 * share > len(group), len(group)))
+        right_votes = sum(vote.answer == right and right != NONE for vote in group)
+        verdicts.append(Verdict(group[0].key, group[0].facts, 2 * right_votes > len(group), len(group)))
     return verdicts
 
 
 def _original(vote: Vote) -> tuple[str, str]:
+    """Return the data set and the name of the original image of a question."""
     return vote.facts.get("dataset", ""), vote.facts.get("name", "")
 
 
@@ -101,7 +102,13 @@ def decoy_accuracy(votes: Sequence[Vote]) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A choice between defenses on one image: `facts` (see `IMAGE`), entry -> log-strength, and votes of each pair."""
+    """The outcome of all choices between defenses on one image.
+
+    Attributes:
+        facts: the image, see `IMAGE`.
+        strengths: defense -> its Bradley-Terry log-strength.
+        votes: the smallest number of votes on a pair of defenses.
+    """
 
     facts: Mapping[str, str]
     strengths: Mapping[str, float]
@@ -181,7 +188,7 @@ def write_bapps(out: Path, book: Book) -> int:
     kind = book.about("kind")
     if kind not in BAPPS:
         raise UsageError(f"the file asks for {kind!r}; patches are judged with --kind 2afc and --kind jnd.")
-    folders, verdict, counts = BAPPS[kind]
+    folders, share_folder, counted_answer = BAPPS[kind]
     judged, listed = judged_patches(book), []
     for number, (key, votes) in enumerate(judged.items()):
         family = out / kind / "val" / votes[0].facts["family"]
@@ -189,9 +196,9 @@ def write_bapps(out: Path, book: Book) -> int:
         for folder, picture in zip(folders, pictures, strict=True):
             (family / folder).mkdir(parents=True, exist_ok=True)
             (family / folder / f"{number:06d}.png").write_bytes(picture)
-        (family / verdict).mkdir(parents=True, exist_ok=True)
-        share = np.mean([vote.answer == counts for vote in votes])
-        np.save(family / verdict / f"{number:06d}.npy", np.array([share], dtype=np.float32))
+        (family / share_folder).mkdir(parents=True, exist_ok=True)
+        share = np.mean([vote.answer == counted_answer for vote in votes])
+        np.save(family / share_folder / f"{number:06d}.npy", np.array([share], dtype=np.float32))
         listed.append(
             (f"{family.name}/{number:06d}", votes[0].facts.get("photograph", votes[0].facts["name"]), len(votes))
         )

@@ -24,12 +24,13 @@ from imharness_vision.distortions import DISTORTIONS, distorted
 SIDE = 64
 """The side of a patch, px."""
 IDENTICAL, NOISY = 32, 8
-"""Sentinels of just noticeable differences."""
+"""The numbers of sentinels, that is decoys, of just noticeable differences: identical pairs, and pairs with noise."""
 TRAINING = (("same", 4), ("noisy", 1), ("distorted", 5))
+"""The kinds and numbers of training pairs of just noticeable differences."""
 SENTINELS = 15
-"""Sentinels of forced choices: 90 % of the people passed 14 of 15."""
+"""The number of sentinels of forced choices; in the paper 90 % of the people got at least 14 of 15 right."""
 LITTLE, MUCH = 0.02, 0.3
-"""Standard deviations of Gaussian noise, of the range of pixels; the paper gives no numbers."""
+"""Standard deviations of weak and of strong Gaussian noise, for pixels in [0, 1]; the paper gives no numbers."""
 
 
 def nearer_questions(images: ImageSet, count: int, seed: int = 0) -> Iterator[Question]:
@@ -41,10 +42,10 @@ def nearer_questions(images: ImageSet, count: int, seed: int = 0) -> Iterator[Qu
             versions = [("noise", _noisy(patch, LITTLE, rng)), ("noise", _noisy(patch, MUCH, rng))]
         else:
             versions = [_distorted(patch, rng, f"{seed} {number} {side}") for side in range(2)]
-        turned = number % 2 if decoy else int(rng.random() < 0.5)
-        if turned:
+        swapped = number % 2 if decoy else int(rng.random() < 0.5)
+        if swapped:
             versions.reverse()
-        truth = (RIGHT if turned else LEFT) if decoy else ""
+        truth = (RIGHT if swapped else LEFT) if decoy else ""  # the patch with little noise is nearer
         facts = {"name": name, "photograph": photograph, "left": versions[0][0], "right": versions[1][0]}
         facts["family"] = "traditional"
         sides = [png(as_bytes(pixels)) for _, pixels in versions]
@@ -61,13 +62,14 @@ def noticeable_questions(images: ImageSet, count: int, seed: int = 0) -> Iterato
     kinds += [("distorted", False, False)] * count
     for number, (kind, training, decoy) in enumerate(kinds):
         (name, photograph), patch, rng = _patch(images, number, seed)
-        what, picture = {
-            "same": lambda p=patch: ("identical", p),
-            "noisy": lambda p=patch, r=rng: ("noise", _noisy(p, MUCH, r)),
-            "distorted": lambda p=patch, r=rng, n=number: _distorted(p, r, f"{seed} {n} jnd"),
-        }[kind]()
+        if kind == "same":
+            change, picture = "identical", patch
+        elif kind == "noisy":
+            change, picture = "noise", _noisy(patch, MUCH, rng)
+        else:
+            change, picture = _distorted(patch, rng, f"{seed} {number} jnd")
         truth = SAME if kind == "same" else DIFFERENT
-        facts = {"name": name, "photograph": photograph, "right": what, "family": "traditional"}
+        facts = {"name": name, "photograph": photograph, "right": change, "family": "traditional"}
         pair = png(as_bytes(patch)), png(as_bytes(picture))
         yield Question(
             f"jnd {seed} {number} {kind} {name}", facts, (SAME, DIFFERENT), truth, decoy, *pair, training=training
@@ -75,7 +77,10 @@ def noticeable_questions(images: ImageSet, count: int, seed: int = 0) -> Iterato
 
 
 def _patch(images: ImageSet, number: int, seed: int) -> tuple[tuple[str, str], torch.Tensor, np.random.Generator]:
-    """Return the names of an image and of its photograph, a patch at a random place, and random numbers of its own."""
+    """Return (name of the image, name of its photograph), a random patch ``(3, SIDE, SIDE)``, and a generator.
+
+    A patch is smaller if the image is. Questions take the images in turn, by their `number`.
+    """
     if not len(images):
         raise UsageError("the data set has no images to take patches from.")
     rng = np.random.default_rng(derive_seed(seed, "patch", str(number)))
@@ -87,6 +92,7 @@ def _patch(images: ImageSet, number: int, seed: int) -> tuple[tuple[str, str], t
 
 
 def _noisy(patch: torch.Tensor, spread: float, rng: np.random.Generator) -> torch.Tensor:
+    """Return a patch in [0, 1] with Gaussian noise of this standard deviation."""
     return (patch + spread * torch.from_numpy(rng.standard_normal(patch.shape)).float()).clamp(0, 1)
 
 

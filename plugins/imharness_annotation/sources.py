@@ -18,10 +18,11 @@ NONE = "none of them"
 SAME, DIFFERENT = "same", "different"
 LEFT, RIGHT = "left", "right"
 ORIGINAL = "original"
-"""What takes a defense's place where people are asked about the original itself."""
+"""The fact ``defense`` of a question that shows the original itself."""
 CHOICES = 20
+"""The largest number of classes that a question offers."""
 DECOYS = 10
-"""The number of reconstructions for each decoy."""
+"""There is one decoy for this many reconstructions."""
 FEWEST = 2
 """The smallest number of decoys with each right answer."""
 
@@ -68,12 +69,14 @@ def class_questions(groups: Sequence[Rebuilt], seed: int = 0, likely: Likely | N
             else:
                 offered = [c for c in likely[facts["dataset"]][name] if c != truth][: CHOICES - 1]
             choices = (*sorted([truth, *offered]), NONE)
-            yield Question(_key(facts, name), {**facts, "name": name}, choices, truth, False, None, png(image))
+            question_facts = {**facts, "name": name}
+            yield Question(_key(facts, name), question_facts, choices, truth, decoy=False, left=None, right=png(image))
             if likely is not None and (facts["dataset"], name) not in originals:
                 originals.add((facts["dataset"], name))
                 question_facts = {"dataset": facts["dataset"], "name": name, "defense": ORIGINAL}
                 pixels = as_bytes(private.load([private.names.index(name)])[0])
-                yield Question(_key(question_facts, name), question_facts, choices, "", False, None, png(pixels))
+                key = _key(question_facts, name)
+                yield Question(key, question_facts, choices, truth="", decoy=False, left=None, right=png(pixels))
 
 
 def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
@@ -89,25 +92,34 @@ def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questio
         classes = class_names(private)[: len(images)]
         for i, name in enumerate(private.names[: len(images)]):
             question_facts = {**facts, "name": name}
+            original = png(originals[i])
             yield Question(
-                _key(facts, name), question_facts, (SAME, DIFFERENT), SAME, False, png(originals[i]), png(images[i])
+                _key(facts, name),
+                question_facts,
+                (SAME, DIFFERENT),
+                SAME,
+                decoy=False,
+                left=original,
+                right=png(images[i]),
             )
             same, different = (_key(facts, f"{name} decoy {truth}") for truth in (SAME, DIFFERENT))
             if same in drawn[SAME]:
-                yield Question(
-                    same, question_facts, (SAME, DIFFERENT), SAME, True, png(originals[i]), png(originals[i])
-                )
+                yield Question(same, question_facts, (SAME, DIFFERENT), SAME, decoy=True, left=original, right=original)
             if different in drawn[DIFFERENT]:
                 strangers = [j for j, c in enumerate(classes) if c != classes[i]]
                 other = strangers[derive_seed(seed, "stranger", different) % len(strangers)]
                 question_facts = {**question_facts, "shown": private.names[other]}
+                stranger = png(images[other])
                 yield Question(
-                    different, question_facts, (SAME, DIFFERENT), DIFFERENT, True, png(originals[i]), png(images[other])
+                    different, question_facts, (SAME, DIFFERENT), DIFFERENT, decoy=True, left=original, right=stranger
                 )
 
 
 def _drawn(groups: Sequence[Rebuilt], truth: str, seed: int) -> frozenset[str]:
-    """Return the keys of the decoys of one truth, drawn from all reconstructions whose data have other classes."""
+    """Return the keys of the decoys with the right answer `truth`, drawn at random from all reconstructions.
+
+    Only groups with images of at least two classes have decoys.
+    """
     keys = []
     for facts, images, private in groups:
         if len(set(class_names(private)[: len(images)])) > 1:
@@ -158,4 +170,5 @@ def class_names(images: ImageSet) -> list[str]:
 
 
 def _key(facts: Mapping[str, str], name: str) -> str:
+    """Return the key of a question: its facts in alphabetical order, and the name of the image."""
     return "\x1f".join([*(f"{k}={facts[k]}" for k in sorted(facts)), name])

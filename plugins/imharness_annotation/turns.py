@@ -1,4 +1,7 @@
-"""Whose votes count, and what a person is asked next; kept in memory, so that no page has to read all votes."""
+"""Decides whose votes count, and which question a person is asked next.
+
+All votes are kept in memory, so that no page has to read them from the file.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,17 @@ ORDERS = 1000
 
 @dataclass(frozen=True)
 class Item:
-    """What the order of questions needs to know of one. `originals`: those it shows; a person judges each only once."""
+    """The facts of a question that decide when it is asked.
+
+    Attributes:
+        originals: the original images that it shows; a person judges each original only once. Empty: no such limit.
+        truth: the right answer; "" if opinions are asked for.
+        decoy: whether the question tests the person.
+        choices: the possible answers.
+        has_left: whether it shows a left image.
+        has_reference: whether it shows a reference.
+        training: whether it is for practice, and its votes never count.
+    """
 
     originals: frozenset[str]
     truth: str
@@ -28,9 +41,14 @@ class Item:
 
 
 class Turns:
-    """The questions and votes of a book; `votes` are (item, annotator, answer).
+    """The questions and votes of a book.
 
-    `each`: the most questions that a person is asked, decoys and training apart; 0: all.
+    Args:
+        items: number of a question -> its facts.
+        needed: the votes that a question needs.
+        cutoff: the share of decoys that a person must answer right for their votes to count.
+        votes: (number of the question, annotator, answer).
+        each: the most questions that a person is asked, not counting decoys and training; 0: all.
     """
 
     def __init__(
@@ -48,11 +66,11 @@ class Turns:
         self._answers: dict[str, dict[int, str]] = defaultdict(dict)
         for number, annotator, answer in votes:
             self._answers[annotator][number] = answer
-        self._counted: Counter[int] = Counter()
+        self._counted: Counter[int] = Counter()  # number of a question -> its votes by people who pass the decoys
         for annotator in self._answers:
             self._count(annotator, 1)
         self._order = lru_cache(ORDERS)(self._ordered)
-        self._latest: tuple[str | None, list[int]] = (None, [])
+        self._latest: tuple[str | None, list[int]] = (None, [])  # the last annotator of `ahead`, and what it returned
 
     def change(self, annotator: str, number: int, answer: str | None) -> None:
         """Take note of an answer that was written, or taken back (None)."""
@@ -90,16 +108,24 @@ class Turns:
         return self._latest[1]
 
     def _open_questions(self, annotator: str) -> list[int]:
-        items, decoys, mine = self.items, self._decoys, self._answers.get(annotator, {})
-        order, first = self._order(annotator)
-        seen = {original for number in mine.keys() - decoys.keys() for original in items[number].originals}
-        ahead = [number for number in first if number not in mine]
-        apart, open_questions = {*first, *self._training}, False
-        answered = len(mine.keys() - decoys.keys() - set(self._training))
+        """Compute what `ahead` returns.
+
+        1. Of all questions in the person's own order, take each decoy, and each other question that lacks votes, shows
+           no original that the person has judged, and is within the person's limit.
+        2. If no question but decoys is open, the person is done: nothing is returned. A person with a limit who has
+           answered a question still gets the remaining decoys.
+        3. If people have a limit, shuffle decoys and questions, so that the decoys do not all come last.
+        4. Put training first, then the first decoys.
+        """
+        items, decoys, answers = self.items, self._decoys, self._answers.get(annotator, {})
+        order, first_decoys = self._order(annotator)
+        seen = {original for number in answers.keys() - decoys.keys() for original in items[number].originals}
+        asked_before = {*first_decoys, *self._training}
+        answered = len(answers.keys() - decoys.keys() - set(self._training))
         remaining = self._each - answered if self._each else len(items)
-        further = []
+        further, has_open_questions = [], False
         for number in order:
-            if number in mine or number in apart:
+            if number in answers or number in asked_before:
                 continue
             originals = items[number].originals
             if originals and not originals.isdisjoint(seen):
@@ -109,12 +135,12 @@ class Turns:
             elif self._counted[number] < self._needed and remaining > 0:
                 further.append(number)
                 seen |= originals
-                open_questions, remaining = True, remaining - 1
-        if not open_questions and not (self._each and answered):
+                has_open_questions, remaining = True, remaining - 1
+        if not has_open_questions and not (self._each and answered):
             return []
         if self._each:
             further.sort(key=lambda number: _drawn(f"{annotator}\x1famong", number))
-        return [*(number for number in self._training if number not in mine), *ahead, *further]
+        return [number for number in [*self._training, *first_decoys] if number not in answers] + further
 
     def _ordered(self, annotator: str) -> tuple[list[int], list[int]]:
         """Return all questions in an annotator's own order, and the decoys that come before them."""
@@ -126,13 +152,15 @@ class Turns:
         first = {number for numbers in grouped.values() for number in numbers[:FIRST]}
         return order, [number for number in order if number in first]
 
-    def _count(self, annotator: str, by: int) -> None:
+    def _count(self, annotator: str, sign: int) -> None:
+        """Add the votes of a person to those that count (`sign` 1) or subtract them (-1), if the person passes."""
         answers = self._answers.get(annotator, {})
         if not self._fails(answers):
             for number in answers:
-                self._counted[number] += by
+                self._counted[number] += sign
 
     def _fails(self, answers: Mapping[int, str]) -> bool:
+        """Return whether a person with these answers has not passed the decoys, see `left_out`."""
         seen_decoys = [number for number in answers if number in self._decoys]
         if {self._decoys[number] for number in seen_decoys} != set(self._decoys.values()):
             return True
@@ -141,5 +169,5 @@ class Turns:
 
 
 def _drawn(who: str, number: int) -> bytes:
-    """Return by what a person's order of questions is sorted."""
+    """Return the sort key of a question in a person's own random order: a digest of both."""
     return hashlib.sha256(f"{who}\x1f{number}".encode()).digest()
