@@ -1,23 +1,24 @@
 """Epsilon of training with clipped gradients and Gaussian noise: Renyi divergences, added up over its steps.
 
-Mironov, Talwar & Zhang, "Renyi Differential Privacy of the Sampled Gaussian Mechanism" (2019): where each row is in a
-batch with probability q, and the noise is sigma times the clipping norm, a step's divergence of order a is that of the
-mixture (1 - q) N(0, sigma^2) + q N(1, sigma^2) from N(0, sigma^2), which is integrated numerically here. The step from
-divergences to epsilon is proposition 12 of Canonne, Kamath & Steinke, "The Discrete Gaussian for Differential Privacy"
-(NeurIPS 2020).
+Mironov, Talwar & Zhang, "Renyi Differential Privacy of the Sampled Gaussian Mechanism" (2019): each row is in a batch
+with probability q, and the noise is sigma times the clipping norm. Then the Renyi divergence of one training step is
+that of the mixture (1 - q) N(0, sigma^2) + q N(1, sigma^2) from N(0, sigma^2); it is integrated numerically here. The
+conversion of divergences into epsilon is proposition 12 of Canonne, Kamath & Steinke, "The Discrete Gaussian for
+Differential Privacy" (NeurIPS 2020).
 """
 
 import numpy as np
 import scipy
 
 ORDERS = 1 + np.geomspace(1e-4, 1e3, 200)
-"""The orders of which the best is taken; every single one gives a true bound."""
+"""The orders of the divergence. Each order gives a true bound of epsilon, and the smallest bound is taken."""
 REACH, FURTHEST = 40.0, 400.0
-"""How far the integral goes beyond both modes, and how far the modes may be apart, in standard deviations."""
+"""In standard deviations of the noise: how far the integral extends beyond the modes of both distributions, and how far
+apart these modes may be. A larger order would move them further apart, so it is left out."""
 
 
 def epsilon_of(noise: float, rate: float, steps: int, delta: float) -> float:
-    """Return epsilon at delta after so many steps.
+    """Return epsilon at delta after a number of training steps.
 
     Args:
         noise: standard deviation of the noise, divided by the clipping norm.
@@ -28,11 +29,11 @@ def epsilon_of(noise: float, rate: float, steps: int, delta: float) -> float:
 
 
 def epsilon_after_choosing(noise: float, rate: float, steps: int, delta: float, trials: float) -> float:
-    """Return epsilon at delta of the best of several trainings, which is chosen by what the same rows say.
+    """Return epsilon at delta where a model is trained several times, and the best model by the same rows is published.
 
-    The number of trainings is drawn from a geometric distribution, each has settings that are drawn anew, and only the
-    best one is published: Papernot & Steinke, "Hyperparameter Tuning with Renyi Differential Privacy" (ICLR 2022),
-    theorem 2 with eta = 1. A fixed number of trainings costs as much as publishing all: `epsilon_of` for all steps.
+    The number of trainings is drawn from a geometric distribution, and each has settings that are drawn anew: Papernot
+    & Steinke, "Hyperparameter Tuning with Renyi Differential Privacy" (ICLR 2022), theorem 2 with eta = 1. With a fixed
+    number of trainings, epsilon is as large as if all models were published: `epsilon_of` for the steps of all.
 
     Args:
         noise, rate, steps: of the setting with the least privacy; see `epsilon_of`.
@@ -50,6 +51,7 @@ def _spent(noise: float, rate: float, steps: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _epsilon(orders: np.ndarray, spent: np.ndarray, delta: float) -> float:
+    """Return the smallest epsilon at delta that follows from divergences `spent` of the given orders."""
     epsilons = spent + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
     return max(0.0, float(epsilons.min()))
 

@@ -25,6 +25,7 @@ SETTINGS = {
 
 
 def report(model_audit: ModelAudit, name: str) -> str:
+    """Return the report as HTML; `name`: how it calls the model."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imharness_membership"), autoescape=True, undefined=jinja2.StrictUndefined
     )

@@ -21,7 +21,7 @@ LOWEST = 0.45
 """Where the scale begins, unless the interval or a model to compare with has a lower balanced accuracy."""
 CHANCE = 0.5
 NARROW = 55.0
-"""A label so near to the end of the picture is aligned with it."""
+"""A label whose mark is nearer than this to an end of the scale begins or ends at the mark, so that it stays inside."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale on which the result stands: from the least balanced accuracy that is shown up to 1."""
+    """The scale on which the picture shows balanced accuracies, from `least` up to 1."""
 
     least: float
 
@@ -57,7 +57,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Clause:
-    """What a text asks, where it asks it, and what the audit says to that."""
+    """A requirement of a standard or opinion: its source, what it asks, and what the audit says about it."""
 
     source: str
     asks: str
@@ -65,10 +65,10 @@ class Clause:
 
 
 def clauses(model_audit: ModelAudit) -> list[Clause]:
-    """Return what the audit answers of two texts that a data protection officer may hold it against.
+    """Return what the audit says about requirements of two texts that a data protection officer may ask for.
 
-    EDPB, Opinion 28/2024 of 17 December 2024, its executive summary and paragraph 55 (seen as later texts quote it);
-    OWASP, AI Security Verification Standard 1.0 (2026), section C11.2.
+    The first is Opinion 28/2024 of the EDPB of 17 December 2024, its executive summary and paragraph 55 (as later texts
+    quote it). The second is OWASP's AI Security Verification Standard 1.0 (2026), section C11.2.
     """
     result = model_audit.worst().accuracy
     if result.concerns:
@@ -104,7 +104,7 @@ def clauses(model_audit: ModelAudit) -> list[Clause]:
 
 
 def report(model_audit: ModelAudit, subject: AuditSubject) -> str:
-    """Return the report as HTML, with models of the embedded profile, which are trained for it, to compare with."""
+    """Return the report as HTML; models of the embedded profile are trained, so that the result can be compared."""
     track = MembershipTrack().with_parameters(**EMBEDDED["options"])
     plan = TrainingPlan(track.epochs, track.batch_size, track.learning_rate, track.optimiser)
     return page(model_audit, subject, reference_models(plan, track.part, track.splits))

@@ -1,8 +1,9 @@
 """Canaries: mislabelled rows that stand for the records that a model exposes most.
 
-Aerni, Zhang & Tramer, "Evaluations of Machine Learning Privacy Defenses are Misleading" (CCS 2024): a model
-learns a wrong label by heart or not at all, so that such rows show what is given away of the most vulnerable record,
-which a mean over all rows hides. All splits have the same canaries, and each trains on some that it draws.
+Aerni, Zhang & Tramer, "Evaluations of Machine Learning Privacy Defenses are Misleading" (CCS 2024): a model can only
+learn a wrong label by heart, or not at all. So mislabelled rows show how much a model gives away about its most
+vulnerable record, which a mean over all rows hides. All splits have the same canaries; each split trains on some of
+them, which it draws.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +13,8 @@ import torch
 from imharness_membership.networks import Split
 
 INSIDE = 8
-"""One of so many canaries is trained on: most of them are needed to count false positives."""
+"""One in `INSIDE` canaries is trained on; most of them stay outside, because small false-positive rates are counted on
+them."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,9 @@ class Canaries:
 
 
 def planted(split: Split, count: int) -> Canaries:
-    """Return the canaries of a split, and give them wrong labels in its table.
+    """Draw `count` canaries and give them wrong labels in the split's table; return them.
 
-    They leave the split's other parts, so that no row is trained on under two labels.
+    Canaries are removed from the rows of the split's models, so that no row is trained on under two labels.
     """
     rng, labels = split.context.generator("canaries", shared=True), split.table.labels.clone()
     rows = torch.randperm(len(labels), generator=rng)[:count]

@@ -43,7 +43,7 @@ class Descent(ABC):
 
     @abstractmethod
     def _update(self, places: list[int]) -> None:
-        """Change the parameters at these places by their gradients."""
+        """Change the parameters with these indices by their gradients."""
 
 
 class Sgd(Descent):

@@ -1,4 +1,4 @@
-"""What an audit of one model finds out."""
+"""The results of an audit of one model, as data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from imharness_membership.per_record import PerRecord
 
 @dataclass(frozen=True)
 class Finding:
-    """What one evaluator finds out about the target; a rate is None if there are too few non-members to define it.
+    """The result of one evaluator on the target.
 
-    `on_shadow` is its balanced accuracy on the rows with known membership, each half after it learnt on the other half;
-    `summary` is a sentence that says how it guesses.
+    Attributes:
+        evaluator: its label.
+        on_shadow: its balanced accuracy on the rows whose membership the adversary knows, by cross-validation.
+        accuracy: its balanced accuracy on the target.
+        auc: the area under its ROC curve.
+        tpr_at_01, tpr_at_1: its true-positive rates at false-positive rates of 0.1% and 1%; None if there are too few
+            non-members to define them.
+        roc: false-positive rates, and the true-positive rates that belong to them.
+        by_class: class -> balanced accuracy; None if it lacks members or non-members.
+        summary: a sentence that says how the evaluator guesses.
     """
 
     evaluator: str
@@ -54,7 +62,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Risk:
-    """Privacy risk scores of the target's rows, and how well they are calibrated."""
+    """Privacy risk scores of the target's rows, and how well they are calibrated.
+
+    Attributes:
+        precision, recall: of accusing all rows that reach each of the `thresholds`.
+        predicted, real, rows: of bins of the scores: the mean score, the share of members, and the number of rows.
+        rmse: the root mean square error of the scores as probabilities, over these bins.
+        member_quantiles: the 0th to the 100th percentile of the members' scores.
+        correlation: of the two numbers in `by_class`, over classes; None if it is not defined.
+    """
 
     thresholds: tuple[float, ...]
     precision: list[float | None]
@@ -74,10 +90,12 @@ class Likeness:
     """How a model that the adversary trained compares with the target in one respect.
 
     Args:
-        what: what was measured, in words.
-        of: "shadow model" or "reference models"; `other` is its number, the mean of several.
-        differs: whether the difference is larger than chance and than what attacks bear; they then may show less than
-            an adversary who trains a better copy.
+        of: "shadow model" or "reference models".
+        what: the respect in words, such as "accuracy on members".
+        target: the number of the target.
+        other: the number of the shadow model, or the mean of those of the reference models.
+        differs: whether the difference is larger than chance explains and than attacks tolerate. Then an adversary who
+            trains better copies may find out more.
     """
 
     of: str
@@ -107,8 +125,9 @@ class ModelAudit:
         labels_alone: the balanced accuracy of calling rows members that the model predicts right, which is what an
             attacker reaches who sees predicted classes alone; None without labels.
         notes: what was done to outputs that were rounded or cut to the top classes.
-        per_record: what a test of each record with its own reference models finds; None without them, and without
-            labels, as the class that the target predicts is the one of which it is surer than others are.
+        per_record: the result of a test of each record by reference models. None without reference models, and without
+            labels: the target is surer of the class that it predicts than references are, whether or not the record is
+            a member.
     """
 
     members: int
@@ -134,9 +153,9 @@ class ModelAudit:
         return [str(likeness) for likeness in self.likeness if likeness.differs]
 
     def ordered(self) -> list[Finding]:
-        """Return all findings, that of the evaluator first that was most accurate on the rows with known membership.
+        """Return all findings in the order of `on_shadow`, the highest first.
 
-        The order is not by the target: the largest of many accuracies there would be too large by chance.
+        They are not ordered by the accuracy on the target, because the largest of many is too large by chance.
         """
         return sorted(self.findings, key=lambda f: -f.on_shadow)
 
@@ -149,7 +168,7 @@ class ModelAudit:
         return self.worst().accuracy.concerns
 
     def not_tested(self) -> list[str]:
-        """Return for each reason the evaluators that took no part, and the reason.
+        """Return a text for each reason: the evaluators that took no part for it, and the reason.
 
         Settings are named only where the same evaluator took part with others.
         """

@@ -1,4 +1,4 @@
-"""What networks of images ask of their rows and of their depth, in the same words."""
+"""Checks that networks for images share: the shape of rows, and the depth of networks that are made of blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def need_images(model: Model, shape: tuple[int, ...], smallest: int) -> None:
 
 
 def whole_blocks(depth: int, examples: str) -> int:
-    """Return a depth of three groups of blocks with two layers each; raise `ValueError` if blocks are not whole."""
+    """Return a depth that three equal groups of two-layer blocks can have; raise `ValueError` for another one."""
     if (depth - 4) % 6:
         raise ValueError(f"must be 4 more than a multiple of 6, such as {examples}, got {depth}")
     return depth

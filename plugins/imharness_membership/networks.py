@@ -1,7 +1,8 @@
 """The networks of a split: their rows and seeds, their training, their outputs, and the weights that are kept.
 
-Seeds depend on the run, the split and the network's part in it, not on the defense: networks that two tasks train in
-the same way are equal, and the networks of two trainings have the same start and see their rows in the same order.
+Seeds depend on the run, the split and the network's name, such as "target", and not on the defense. So two tasks that
+train a network in the same way get equal networks, and a network with and without a defense has the same start and sees
+its rows in the same order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +27,10 @@ WEIGHTS = "weights."
 class Split:
     """One split of a task's table, and the networks that are trained on it.
 
-    Splits of one pool have the same six parts, of which each draws anew who of target and shadow is a member, so that
-    they can share reference models. A task of the pool itself, without a split, trains those.
+    `parts` names the rows of the split: "target_member", "target_non_member", "target_reference" (the defender's other
+    rows), the same for "shadow", and perhaps "target_further"; see `splits`. Splits can share a pool: they have the
+    same rows of target and of shadow, and each split draws anew which of them are members. So they can share reference
+    models, too, which a task of the pool itself trains; that task has no split.
     """
 
     def __init__(self, context: StepContext) -> None:
@@ -59,7 +62,7 @@ class Split:
 
     @property
     def queries(self) -> int:
-        """The number of views of a row that attacks by reference models ask about, the row itself included."""
+        """The number of views (altered copies) of a row about which attacks by reference models ask, with the row."""
         return int(self.context.options.get("queries", 1))
 
     def rng(self, *purpose: str) -> torch.Generator:
@@ -67,15 +70,18 @@ class Split:
         return self.context.generator(*self._seeds, *purpose, shared=True)
 
     def rows(self, role: str) -> torch.Tensor:
-        """Return members, then non-members, then the further ones."""
+        """Return the rows of a role, "target" or "shadow": members, then non-members, then further non-members."""
         return torch.cat([self.parts[f"{role}_member"], self.parts[f"{role}_non_member"], self.further(role)])
 
     def further(self, role: str) -> torch.Tensor:
-        """Return the non-members beyond those that are as many as members."""
+        """Return the further non-members, which a role has beside as many non-members as members."""
         return self.parts.get(f"{role}_further", torch.zeros(0, dtype=torch.int64))
 
     def asked(self, role: str) -> torch.Tensor:
-        """Return the rows of `rows`, which reference models are asked about, in an order that all splits share."""
+        """Return the rows of a role as reference models are asked about them.
+
+        These are those of `rows`. In a pool they are sorted, so that all its splits have the same order.
+        """
         if self.pool is None:
             return self.rows(role)
         return torch.cat([pooled(self.parts, role), self.further(role)]).sort().values
@@ -89,7 +95,7 @@ class Split:
         return network
 
     def loaded(self, arrays: Mapping[str, np.ndarray], index: int) -> torch.nn.Module:
-        """Return the network whose weights are at a place of stored arrays."""
+        """Return the network whose weights have an index in the arrays of `stacked`."""
         network = self.fresh("loaded")
         names = [name for name in arrays if name.startswith(WEIGHTS)]
         network.load_state_dict({name.removeprefix(WEIGHTS): torch.from_numpy(arrays[name][index]) for name in names})
@@ -105,7 +111,15 @@ class Split:
         number: int = 0,
         of: int = 1,
     ) -> torch.nn.Module:
-        """Return a network trained on its members, one of so many that are trained one after the other."""
+        """Return a network trained on its members.
+
+        Args:
+            member, reference: row numbers of its members and of the defender's other rows.
+            network_name: decides its seeds.
+            after: called after every epoch.
+            number, of: it is the network with this number of so many that a task trains one after another; for the
+                progress.
+        """
         network = self.fresh(network_name)
 
         def progress(done: int, total: int) -> None:
@@ -127,9 +141,9 @@ class Split:
         after: After,
         before: int = 0,
     ) -> list[torch.nn.Module]:
-        """Return one trained reference model per set of members; all at once if the defense can.
+        """Return a trained reference model for each set of members; all are trained at once if the defense can.
 
-        `before`: number of reference models before these.
+        `before`: how many reference models come before these, which decides their names and so their seeds.
         """
         network_names = [f"reference {before + number}" for number in range(len(members))]
         first = self.fresh(network_names[0])
@@ -158,7 +172,7 @@ class Split:
         return tensor_cores(self.context.options.get("precision") == "tf32")
 
     def outputs(self, network: torch.nn.Module, rows: torch.Tensor, number: int = 0) -> torch.Tensor:
-        """Return probabilities ``(n, classes)`` for a view of rows, by its number, in parts of bounded size."""
+        """Return probabilities ``(n, classes)`` for rows, or for their view with a `number`; see `augmenting.VIEWS`."""
         with torch.no_grad():
             batches = (view(self.table.features[indices], number) for indices in rows.split(AT_ONCE))
             return torch.cat([network(batch).softmax(dim=1) for batch in batches])
@@ -169,10 +183,11 @@ class Split:
 
 
 class Checkpoints:
-    """The weights that plain training keeps for releases and early stopping: of its last epoch and of some before.
+    """The weights of some epochs of plain training: of the last epoch, for releases, and of those for early stopping.
 
-    Those are the epochs after which more of the defender's other rows are classified right than after any before. Early
-    stopping at a given accuracy stops at one of them: a later epoch without a gain knows more about its members only.
+    The latter are the epochs after which the accuracy on the defender's other rows is higher than after any before.
+    Early stopping at a given accuracy stops at one of them: a later epoch of the same accuracy has only learned more
+    about its members.
     """
 
     def __init__(self, split: Split, reference: torch.Tensor) -> None:
@@ -183,7 +198,7 @@ class Checkpoints:
         self._states: list[dict[str, torch.Tensor]] = []
 
     def __call__(self, number: int, network: torch.nn.Module, done: int) -> None:
-        """Keep the network's weights, if this epoch is one of them."""
+        """Keep the network's weights if the epoch that has just ended, the `done`-th, is one of them."""
         share = accuracy(network, *self._held)
         if done == self._epochs or share > max(self.held_out, default=-1.0):
             self.epochs.append(done)
@@ -196,11 +211,11 @@ class Checkpoints:
 
 
 def closest(held_out: np.ndarray, wanted: float) -> int:
-    """Return the place of the checkpoint whose accuracy is closest to `wanted`, the first of equally close ones.
+    """Return the index of the checkpoint whose accuracy is closest to `wanted`, the first of equally close ones.
 
     Args:
-        held_out: accuracies on the defender's other rows, ``(e,)``, from `Checkpoints`. The last epoch, which releases
-            need, is not a candidate if an earlier one is as accurate.
+        held_out: accuracies on the defender's other rows, ``(e,)``, from `Checkpoints`. The last epoch, which is there
+            for releases, is no candidate if an earlier one is as accurate.
     """
     if len(held_out) > 1 and held_out[-1] <= held_out[:-1].max():
         held_out = held_out[:-1]

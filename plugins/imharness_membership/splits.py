@@ -1,4 +1,4 @@
-"""Disjoint parts of a table for the target model, the shadow model and their defenders."""
+"""Divides a table into disjoint sets of rows for the target model, the shadow model and their defenders."""
 
 import torch
 
@@ -6,6 +6,7 @@ from imharness.errors import UsageError
 
 ROLES = ("target", "shadow")
 KINDS = ("member", "non_member", "reference")
+"""For each role: rows on which the model is trained, as many other rows, and the defender's other rows."""
 
 
 def part_of(n: int, subset_size: int = 0) -> int:
@@ -14,7 +15,7 @@ def part_of(n: int, subset_size: int = 0) -> int:
 
 
 def halved(subsets: dict[str, torch.Tensor], rng: torch.Generator) -> dict[str, torch.Tensor]:
-    """Return the parts of a pool with members and non-members of both roles drawn anew from the rows of the two."""
+    """Return the row sets of a pool with new members: for each role, a random half of its members and non-members."""
     halves = dict(subsets)
     for role in ROLES:
         rows = pooled(subsets, role)
@@ -31,13 +32,15 @@ def pooled(subsets: dict[str, torch.Tensor], role: str) -> torch.Tensor:
 def split_rows(
     n: int, rng: torch.Generator, subset_size: int = 0, shadow: int = 0, further: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Return disjoint row numbers: member, non_member and reference rows of target and shadow.
+    """Return disjoint sets of row numbers, ``{role}_{kind}`` for each of `ROLES` and `KINDS`.
 
     Args:
-        n: rows of the table.
-        subset_size: rows of each part of the target; 0: a sixth of the table.
-        shadow: rows of each part of the shadow; 0: as many as for the target.
-        further: non-members of the target beyond those, the part ``target_further``, which there is if it has rows.
+        n: number of rows of the table.
+        subset_size: number of rows in each set of the target; 0: a sixth of the table.
+        shadow: number of rows in each set of the shadow; 0: as many as for the target.
+        further: number of further non-members of the target, a set ``target_further``; 0: there is no such set.
+
+    Raises `UsageError` if the table has too few rows.
     """
     size = part_of(n, subset_size)
     sizes = {"target": size, "shadow": shadow or size}

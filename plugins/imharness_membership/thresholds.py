@@ -1,4 +1,4 @@
-"""Thresholds learnt on shadow data, for a value that is higher for members.
+"""Thresholds that are learnt on shadow rows, for evaluators whose value is higher for members.
 
 Song & Mittal (USENIX Security 2021), section 3.1.2: member if value >= threshold (equation 6), where the threshold
 of a class maximises the balanced accuracy on the shadow model's rows of that class.
@@ -54,9 +54,10 @@ def class_thresholds(values: Array, member: Array, labels: Array, classes: int) 
 
 
 def _packed(values: Array, member: Array, labels: Array) -> Array:
-    """Return uint64 that sort by class, then value, then membership: from bit 33, from bit 1, and bit 0.
+    """Return keys uint64 ``(n,)`` that sort by class, then value, then membership.
 
-    The bits of a float32 sort as the number does once the sign bit is set, or all bits are flipped if it is negative.
+    The class is in the bits from 33 on, the value in bits 1 to 32, membership in bit 0. To make the bits of a float32
+    sort as the number does, the sign bit of a positive number is set, and all bits of a negative number are flipped.
     """
     clean = np.where(np.isnan(values), np.float32(-np.inf), values).astype(np.float32) + np.float32(0)
     bits = clean.view(np.uint32)
@@ -80,6 +81,7 @@ def _earliest(thresholds: Array, keys: Array, best: Array, member: Array, labels
 
 
 def _unpacked(values: Array) -> Array:
+    """Return the float32 values of keys without their bit of membership; the reverse of `_packed`."""
     bits = (values & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return np.where(bits >> 31, bits & np.uint32(0x7FFFFFFF), ~bits).view(np.float32)
 

@@ -1,8 +1,8 @@
 """Estimates the cost of the track's tasks before a run: their rows, and the operations of networks.
 
-A training step counts as three passes, a pass as two operations for each weight and row; a trained model is then asked
-about the target's rows, all their views, and the adversary's rows. Convolutions of images of 32 px are too small for a
-GPU: what was measured of them counts. Evaluators, MemGuard's search and noise on the CPU are not counted.
+A training step counts as three passes, and a pass as two operations for each weight and row. A trained model is then
+asked about the target's rows, all their views, and the adversary's rows. Convolutions on images of 32 px do not use a
+GPU fully, so a measured factor is applied. Evaluators, MemGuard's search and noise on the CPU are not counted.
 """
 
 from itertools import pairwise
@@ -31,14 +31,14 @@ fine-tuned.
 CLASSES = {"cifar100": 100, **{name: classes for name, (_, classes) in FEATURES.items()}}
 """The numbers of classes, 10 where none stands here: each row of outputs has as many numbers of 4 bytes."""
 ROWS = ("evaluate", "calibrated", "unseen", "train", "outsider", "stop", "release")
-"""The steps that leave something of each of a model's rows."""
+"""The steps that write a row of results for each of a model's rows."""
 GUESS = 10
 """Bytes of a guess in a store, measured on the demo leaderboard."""
 PASSES = 3
 """The cost of a training step in passes."""
 SMALL, ROUNDED = 1.7, 0.8
-"""What an H100 took for a training step with 256 images on WRN-28-2, in parts of the operations at 20 TFLOP/s: in
-float32, and with factors of 10 bits. ``python -m benchmarks memory --device cuda``"""
+"""The time of a training step with 256 images on WRN-28-2 on an H100, divided by the time of its operations at 20
+TFLOP/s: in float32, and in tf32. Measured by ``python -m benchmarks memory --device cuda``."""
 
 
 def workload_of(spec: TaskSpec, units: int, subset_size: int) -> Workload | None:

@@ -1,6 +1,6 @@
-"""Runs a step on a GPU as one CUDA graph: to start kernels one by one takes longer than a small network computes.
+"""Runs a step on a GPU as one CUDA graph: starting kernels one by one takes longer than a small network computes.
 
-`HARNESS_CUDA_GRAPHS=1` switches it on. The kernels are the same, so that it is no option of a component or a run.
+`HARNESS_CUDA_GRAPHS=1` switches it on. It changes no number, so it is no option of a component or of a run.
 """
 
 import os
@@ -10,16 +10,17 @@ import torch
 
 SWITCH = "HARNESS_CUDA_GRAPHS"
 WARM = 3
-"""Steps before the capture: libraries choose their kernels and take their memory in them, which a graph must not do."""
+"""The number of steps before the capture. In them, libraries choose kernels and allocate memory, which a graph must not
+do."""
 
 
 def captured(step: Callable[[], None], device: torch.device, enabled: bool | None = None) -> Callable[[], None]:
     """Return a function that takes the step; from its fourth call on by replaying a graph, where that is `enabled`.
 
     Args:
-        step: changes tensors in place, which stay where they are and have the same shape in every call. It asks no
-            tensor for its value, takes none from the host, and has no shape that depends on values; a capture raises
-            `RuntimeError` otherwise.
+        step: changes tensors in place; these have the same address and shape in every call. It reads no value of a
+            tensor on the host, copies no tensor from the host, and has no shape that depends on values; a capture
+            raises `RuntimeError` otherwise.
         device: where the tensors are; without a GPU the step is returned as it is.
         enabled: None: as the variable `HARNESS_CUDA_GRAPHS` says.
     """

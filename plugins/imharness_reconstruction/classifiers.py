@@ -1,8 +1,8 @@
 """Trains target classifiers, with or without a defense, and the judge that replaces people.
 
-SemSim, appendix C: stochastic gradient descent at a learning rate of 0.1; nothing more is told. Momentum, the cosine
-decay of the learning rate and the bound of the gradient's norm are ours, and each can be switched off. A gradient
-defense changes the gradient of every batch; an image protection changes the batch itself.
+SemSim, appendix C: stochastic gradient descent at a learning rate of 0.1; the paper says no more. Momentum, the cosine
+decay of the learning rate and the bound of the gradient's norm are additions of the harness, and each can be switched
+off. A gradient defense changes the gradient of every batch; an image protection changes the batch itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,9 @@ MOMENTUM = 0.9
 CLIP = 1.0
 """The largest norm of a batch's gradient."""
 SCORED = 256
+"""The number of images that are classified at a time."""
 Vary = Callable[[Images, torch.Tensor, ImageRng], tuple[Images, torch.Tensor]]
+"""Images, their one-hot targets and a random stream for each image -> changed images and targets."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,15 @@ class Schedule:
 
 
 class ClassifierTraining:
-    """One training as steps: `parts` for a checkpoint, ``step(k)`` for k in ``range(steps)``.
+    """A training that the caller runs step by step: ``step(k)`` for k in ``range(steps)``; `parts` go to a checkpoint.
 
     Args:
         network: trained in place.
         pool: the training images and their one-hot targets.
-        rng: first gives the order of the images, which is the same for every defense, then the draws of defenses.
-        defense: a `GradientDefense`, an `ImageProtection`, a function of (images, targets, rng), or None.
-        built: the function that the defense built, if it exists already.
+        rng: its first draw decides the order of the images, so that it is the same for every defense; further draws
+            are those of the defense.
+        defense: a `GradientDefense`, an `ImageProtection`, a function like `Vary`, or None.
+        built: the function that ``defense.build`` returned, if the caller has it already.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class ClassifierTraining:
 
 
 def _varied(defense: object, built: Callable[..., Any] | None, pool: ImagePool) -> Vary | None:
+    """Return the function that changes a batch, or None if the defense changes gradients or there is none."""
     if isinstance(defense, ImageProtection) and built is not None:
         return lambda images, targets, rng: built(images, targets, pool, rng)
     return defense if callable(defense) and not isinstance(defense, GradientDefense) else None

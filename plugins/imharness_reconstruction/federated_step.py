@@ -1,4 +1,4 @@
-"""What the step ``reconstruct`` does for an attack on a round of federated learning."""
+"""The step ``reconstruct`` for attacks on a round of federated learning."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,16 +23,18 @@ def attacked_round(
     targets: torch.Tensor,
     select: Callable[..., Gradients],
 ) -> dict[str, np.ndarray]:
-    """Let participants of successive images share a round, defended, and an attack rebuild the images.
+    """Simulate a defended round, attack what the participants share, and measure the reconstructions.
 
-    The last participant has the images that are left. The result has the numbers of `matching_round` for each image,
-    and the `images` as bytes, each in the place of its private image (`paired`).
+    Each participant has the next `federated_round.images` images, and the last one those that remain. The result has
+    the numbers of `matching_round` for each image, and `images`, the reconstructions as bytes, each at the position of
+    its private image (see `paired`).
 
     Args:
         network: the network of the run; a malicious attack sends another one.
+        names: the names of the images.
         private: float32 ``(N, 3, H, W)``.
         targets: float32 ``(N, classes)``.
-        select: (network, gradients) -> the gradients as who knows the defense reads them.
+        select: (network, gradients) -> the gradients as an attacker reads them who knows the defense.
     """
     component: ReconstructionAttack = context.component("attack")
     shape = (private.shape[1], private.shape[2], private.shape[3])
@@ -57,10 +59,10 @@ def attacked_round(
 def as_sent(
     federated_round: Round, shared: Gradients, statistics: Gradients, targets: torch.Tensor, images: int
 ) -> dict[str, torch.Tensor]:
-    """Return what an attack gets: what is `shared`, and `statistics` and labels if the threat model gives them.
+    """Return what an attack receives: what was shared, and `statistics` and labels if the threat model gives them.
 
     `shared` ``(B, *shape)`` is the mean gradient of the steps on `images` images. An attack that does not know the
-    learning rate gets the change of the weights instead, which is that times the rate and the number of steps.
+    learning rate gets the change of the weights instead: the mean gradient times the rate and the number of steps.
     """
     factor = 1.0 if federated_round.rate_known else federated_round.learning_rate * len(federated_round.steps(images))
     received = {name: values * factor for name, values in shared.items()}

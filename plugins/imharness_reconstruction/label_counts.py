@@ -1,17 +1,19 @@
-"""How many images of each class are behind a shared gradient, estimated from the gradient of the output layer.
+"""Estimates how many images of each class are behind a shared gradient, from the gradient of the output layer.
 
-The gradient of its bias is the mean, over images, of softmax minus one-hot. With the softmax p_c of the images of
-class c, the counts n solve ``sum_c n_c (p_c - e_c) = P g`` with ``sum n = P`` (Ma et al., "Instance-wise Batch Label
-Restoration via Gradients in Federated Learning", ICLR 2023). A class is present if its row of the gradient of that
-layer's weights has a negative entry, as embeddings after a ReLU or sigmoid are not negative (Yin et al., "See through
-Gradients: Image Batch Recovery via GradInversion", CVPR 2021, section 3.1). Rows of absent classes, divided by their
-bias's gradient, are a weighted mean of the embeddings, and the row of a class that is negative throughout is about that
-of its own images; both give softmax.
+- The equation: the gradient g of the layer's bias is the mean over the P images of softmax minus one-hot. With the
+  softmax p_c of the images of class c, the counts n solve ``sum_c n_c (p_c - e_c) = P g`` with ``sum n = P`` (Ma et
+  al., "Instance-wise Batch Label Restoration via Gradients in Federated Learning", ICLR 2023).
+- The classes: a class is present if its row of the gradient of the layer's weights has a negative entry, because
+  embeddings after a ReLU or sigmoid are not negative (Yin et al., "See through Gradients: Image Batch Recovery via
+  GradInversion", CVPR 2021, section 3.1).
+- The softmax p_c follows from an embedding. The row of a class that is negative throughout, divided by the gradient of
+  its bias, is about the embedding of its own images. For other classes, a weighted mean of all embeddings is used: the
+  rows of absent classes, divided by the gradients of their biases.
 
-Counts are right where there are as many classes as images and the signs tell the classes. Elsewhere they are an
-estimate: the softmax of a class is taken from a mean of embeddings, while it differs from image to image, and the
-solution is rounded. Of 60 batches of 16 digits in four classes all are counted right in a LeNet of ReLUs as
-initialised, and 30 in the one of sigmoids of DLG's authors, whose large weights saturate the softmax.
+Counts are right if there are as many classes as images and the signs tell the classes. Otherwise they are an estimate:
+the softmax of a class is that of a mean embedding, while it differs from image to image, and the solution is rounded.
+Of 60 batches of 16 digits in four classes, all are counted right in a LeNet of ReLUs as initialised, and 30 in the
+LeNet of sigmoids by DLG's authors, whose large weights saturate the softmax.
 """
 
 import numpy as np
@@ -23,8 +25,9 @@ from imharness.gradients import Gradients
 from imharness_reconstruction.output_layer import output_layer
 
 ROUNDING = 1e-6
-"""An entry that is negative by less than this share of the largest one is taken for 0."""
+"""An entry that is negative by less than this share of the largest one counts as 0."""
 TINY = 1e-30
+"""Divisors are raised to at least this."""
 FIRM = 1e3
 """The weight of the equation that counts add up to the number of images."""
 
@@ -34,9 +37,15 @@ def label_counts(
 ) -> torch.Tensor:
     """Return an estimate of the number of images of each class behind each gradient, int64 ``(B, classes)``.
 
-    Its sum is `images`. The gradients of the output layer's bias ``(B, classes)`` are needed, those of its weights
-    ``(B, classes, F)`` help. `shape`: of an image. `scaled`: whether these are mean gradients; else they are known up
-    to a positive factor, and some class is taken to have no image. Raises `UsageError` without that bias.
+    A row has the sum `images`. Raises `UsageError` if the gradient of the output layer's bias is missing.
+
+    Args:
+        gradients: by parameter; that of the output layer's bias ``(B, classes)`` is needed, that of its weights
+            ``(B, classes, F)`` makes the estimate better.
+        shape: of an image.
+        images: the number of images behind each gradient.
+        scaled: whether these are mean gradients. If not, they are known up to a positive factor, and at least one class
+            is assumed to have no image.
     """
     head, parameters = output_layer(model, shape), dict(model.named_parameters())
     slopes = double(head.slope(gradients))
@@ -67,7 +76,13 @@ def listed(counts: torch.Tensor) -> torch.Tensor:
 
 
 def _embeddings(rows: torch.Tensor, slope: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Return an embedding for each class ``(classes, F)``: that of its images where its row tells, else a mean."""
+    """Return an embedding for each class ``(classes, F)``: that of its own images if its row gives it, else the mean.
+
+    Args:
+        rows: the gradients of the output layer's weights ``(classes, F)``.
+        slope: the gradient of its bias ``(classes,)``.
+        present: the classes that have images, bool ``(classes,)``.
+    """
     absent = ~present & (slope > 0)
     readable = present & (rows.amax(dim=1) <= 0) & (slope < 0)
     rest = absent if absent.any() else readable

@@ -1,8 +1,8 @@
-"""Which parameters of a classifier are those of its output, wherever they stand among the others.
+"""Finds the parameters of a classifier's output layer, whatever their order among the parameters.
 
-With cross-entropy, the gradient of a bias that is added to the logits is softmax minus one-hot, and that of the weights
-before it is the outer product of this and what enters the layer. A pass over two random images shows which parameters
-have such gradients, so that a head may be declared first, and an auxiliary head last.
+With cross-entropy, the gradient of a bias that is added to the logits is softmax minus one-hot, and the gradient of the
+layer's weights is the outer product of this and the layer's input. A pass over two random images shows which parameters
+have such gradients. So a model may declare its output layer first, or an auxiliary head last.
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,10 @@ from imharness.errors import UsageError
 from imharness.gradients import Gradients
 
 IMAGES = 2
-"""So many random images are tried: a bias of a layer of two channels has the right direction for one by chance."""
+"""The number of random images that are tried: with one, the bias of another layer of two channels may have the right
+direction by chance."""
 ALIKE = 1e-3
-"""The largest distance of two directions that are the same but for rounding."""
+"""Two directions are the same but for rounding if their distance is at most this."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,11 @@ class OutputLayer:
 
 
 def output_layer(model: nn.Module, shape: tuple[int, int, int]) -> OutputLayer:
-    """Return the parameters of the output layer of a classifier, in evaluation mode, of images ``(C, H, W)``."""
+    """Return the parameters of the output layer of a classifier for images ``(C, H, W)``; it is in evaluation mode."""
     parameters = {name: parameter.detach().requires_grad_(True) for name, parameter in model.named_parameters()}
     like = next(iter(parameters.values()))
     images = torch.rand(IMAGES, *shape, generator=generator(0)).to(like)
-    biases, weights, classes = list(parameters), list(parameters), 0
+    biases, weights, classes = list(parameters), list(parameters), 0  # the candidates; each image leaves fewer
     for image in images.split(1):
         with torch.enable_grad():
             logits = functional_call(model, parameters, (image,))

@@ -1,8 +1,8 @@
-"""Whether anything can be said of defenses, or of metrics: an attack has to rebuild something where nobody defends.
+"""The positive control of a ranking: some attack must rebuild something from an undefended model.
 
-The mean of the training images is a guess for which no gradient is needed. Where no attack comes closer to the images
-of an undefended model, a defense behind which attacks fail as well has shown nothing, and a metric that orders such
-reconstructions as people do has not shown that it sees what leaks.
+The mean of the training images is a guess that needs no gradient. If no attack on an undefended model comes closer to
+the private images than this guess, nothing can be concluded: neither for a defense, behind which attacks fail as well,
+nor for a metric that orders such reconstructions as people do.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ FLAG = "no attack rebuilds more than the mean image without a defense"
 
 
 def with_positive_control(rules: Contest) -> Contest:
-    """Return the contest as it is, or one that judges nobody, because no undefended model is attacked with success.
+    """Return the contest unchanged if some attack on an undefended model succeeds, else one that judges nobody.
 
-    With success: the mean over the private images is closer than that of the mean image, by the interval of the
-    difference, or by the mean alone where there are too few images for one.
+    An attack succeeds if its reconstructions are closer to the private images than the mean image is, on average: by
+    the interval of the difference, or by the mean alone if there are too few images for an interval.
     """
     common = rules.on_common_units()
     entries = list(common.scores.entries)
@@ -32,7 +32,7 @@ def with_positive_control(rules: Contest) -> Contest:
     if FLOOR not in entries or not plain:
         return rules
     guess = common.worst[entries.index(FLOOR)]
-    leads = {i: common.mean(guess - common.worst[i]) for i in plain}
+    leads = {i: common.mean(guess - common.worst[i]) for i in plain}  # how much closer than the mean image
     measured = {i: lead.value for i, lead in leads.items() if lead.value is not None}
     if any((leads[i].low if leads[i].low is not None else value) > 0 for i, value in measured.items()):
         return rules
@@ -53,7 +53,7 @@ def with_positive_control(rules: Contest) -> Contest:
 
 
 def uncontrolled(scores: Blocks, guesses: Mapping[str, float]) -> str:
-    """Return `FLAG` if no undefended model gives more away than the mean image, or "" if one does or it is not known.
+    """Return `FLAG` if no attack on an undefended model is closer than the mean image; "" if one is, or unknown.
 
     Args:
         scores: what `tables.leakages` returns, of one data set, attack and state.

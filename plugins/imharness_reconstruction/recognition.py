@@ -1,16 +1,17 @@
-"""Whether private images are recognised on reconstructions: by people where they were asked, else by the judge."""
+"""Reads which reconstructions were recognised: by people where they were asked, else by a classifier, the judge."""
 
 from collections.abc import Sequence
 
 from imharness.tracks import Query
 
 RECOGNISED = "recognised"
-"""The name that takes a metric's place: 1 where a reconstruction was recognised, 0 where it was not."""
+"""The name by which recognition is treated as a metric: 1 if a reconstruction was recognised, 0 if not."""
 CONDITION = "dataset, attack, model, defense"
+"""The columns that identify a group of reconstructions."""
 PEOPLE, JUDGE = "people", "top-1 of a classifier, not people"
 PROXY = f"proxy: {JUDGE}"
 CLASSIFIER = "classifier/top-1"
-"""The name that takes a metric's place for what the judge recognises, where people were asked too."""
+"""The name by which the judge's recognition is treated as a metric where people were asked, too."""
 
 
 def verdicts(query: Query) -> str:
@@ -32,7 +33,9 @@ def verdicts(query: Query) -> str:
 
 
 def beside_people(query: Query) -> str:
-    """Return a SELECT of the judge's answers as a metric's scores, where people were asked too; "" elsewhere.
+    """Return a SELECT of the judge's answers as scores of the metric `CLASSIFIER`, where people were asked, too.
+
+    It is "" if people were not asked, or no judge was.
 
     Sun et al. (section 4.4) compare the recognition rates of two classifiers with people's.
     """
@@ -46,7 +49,7 @@ def beside_people(query: Query) -> str:
 
 
 def judges_of(query: Query) -> list[str]:
-    """Return who said what is recognised."""
+    """Return who recognised: `PEOPLE`, `PROXY`, both, or nobody."""
     votes = verdicts(query)
     return sorted(query(f"SELECT DISTINCT who FROM ({votes})")["who"].tolist()) if votes else []
 
@@ -57,7 +60,7 @@ def instead_of_people(who: Sequence[str], metric: str) -> tuple[str, ...]:
 
 
 def instead_of_photographs(query: Query) -> tuple[str, ...]:
-    """Return the proxies for private photographs that the data sets are."""
+    """Return which data sets stand in for private photographs, in words."""
     sets = query("SELECT DISTINCT dataset FROM leakage ORDER BY dataset")["dataset"]
     descriptions = {"thumbnails": "thumbnails of a few photographs", "digit-images": "handwritten digits"}
     return tuple(f"{what} for private images" for id, what in descriptions.items() if any(id in name for name in sets))

@@ -1,4 +1,4 @@
-"""The scores that protected models are ranked by, from the rows of a store."""
+"""Reads the scores by which protected models are ranked from the rows of a store."""
 
 from imharness.leaderboard import Blocks
 from imharness.tracks import Query
@@ -18,10 +18,16 @@ UNAWARE, ADAPTIVE = "unaware", "adaptive"
 def scores_of(query: Query, metric: str, case: Case) -> Blocks:
     """Return the scores of protected models and of the mean image under one threat model.
 
-    `failed` is 1 where an attack did not converge. The parts of the query: `tasks` has each reconstruction's score with
-    the facts of its condition. `alike` pairs an untrained model with the trained one of its architecture; `named` lets
-    the untrained one enter under the name of the trained one, and without a defense also under its own. `scored` has a
-    row for each entry and image, PSNR at most `RESOLVED`; `guesses` has the mean image in each condition of `scored`.
+    There are two measures: `score`, which is NaN where an attack did not converge, and `failed`, which is 1 there. The
+    query has these tables, one after another:
+
+    - `facts`: the source, the state and whether the attack converged, for each reconstruction of the case.
+    - `alike`: an untrained model, and the trained model of the same architecture.
+    - `tasks`: the score of each reconstruction, with its facts.
+    - `named`: the same with the name of an entry. An untrained model enters under the name of the trained one; without
+      a defense, also under its own.
+    - `scored`: a row for each entry and image; PSNR is at most `RESOLVED`.
+    - `guesses`, which is appended: the mean image as an entry, in each condition of `scored`.
     """
     columns = set(query("SELECT * FROM reconstruct LIMIT 0")) if has_rows(query, "reconstruct") else set()
     has_facts = {"converged", "state", "source"} <= columns

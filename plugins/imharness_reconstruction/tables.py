@@ -127,7 +127,10 @@ def studies_of(scores: Blocks) -> list[Study]:
 
 
 def _with_control(query: Query, scores: Blocks, studies: Iterable[Study]) -> list[Study]:
-    """Return studies that say where no attack rebuilds more than the mean image, if its distance was measured."""
+    """Return the studies, each with `uncontrolled`: why its attack rebuilds no more than the mean image does.
+
+    The distance of the mean image is known only if the step ``guess`` was run.
+    """
     guesses: dict[str, float] = {}
     if "guess" in query.steps:
         rows = query(f"SELECT dataset || ' ' || name AS image, score FROM guess WHERE metric = '{PSNR}'")
@@ -138,7 +141,7 @@ def _with_control(query: Query, scores: Blocks, studies: Iterable[Study]) -> lis
 
 
 def _places(scores: Blocks, study: Study) -> list[int]:
-    """Return the conditions of a study."""
+    """Return the indices of the conditions of a study in `scores`."""
     return [
         c
         for c, condition in enumerate(scores.conditions)
@@ -163,7 +166,11 @@ def _settings(scores: Blocks, cases: Mapping[str, Case]) -> list[Blocks]:
 
 
 def _as_stored(query: Query, scores: Blocks) -> Blocks:
-    """Return the same with images in the order of the data set, in which the rankings draw their resamples."""
+    """Return the same scores with images in the order of their data set.
+
+    The rankings draw their resamples in this order. It is read from the rows of one task of each data set; images
+    without a row there come last.
+    """
     first = "SELECT min(task) FROM leakage_tasks GROUP BY dataset"
     images = query(f"SELECT dataset || ' ' || name AS image FROM leakage WHERE task IN ({first})")["image"]
     positions = {image: i for i, image in enumerate(images)}
@@ -172,6 +179,7 @@ def _as_stored(query: Query, scores: Blocks) -> Blocks:
     ]
 
     def ordered(blocks: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Return the blocks, of which the last axis is images, in the new order."""
         return tuple(block[..., order] for block, order in zip(blocks, orders, strict=True))
 
     return Blocks(
@@ -212,13 +220,15 @@ def _ranking(scores: Blocks, first: bool, case: Case) -> TrackReport:
 
 
 def _order(scores: Blocks, metric: str, condition: int) -> tuple[bool, bool, bool, str]:
+    """Return the sort key of a metric: PSNR, other metrics of single images, metrics of whole sets, recognition."""
     return metric == RECOGNISED, bool(scores.about["whole"][condition][0]), metric != PSNR, metric
 
 
 def _converged(scores: Blocks) -> tuple[Blocks, dict[str, str]]:
-    """Return the scores with a further measure, `common`, and why some entries have no number of it.
+    """Return the scores with a further measure, `common`, and entry -> why the entry is not ranked.
 
-    `common` has the scores of ranked entries, on the images on which the attack converged for all of them.
+    `common` is the score of a ranked entry on an image on which the attack converged for all ranked entries, and NaN
+    elsewhere.
     """
     reasons, count = {}, _inversions(scores)
     for entry, done in zip(scores.entries, count, strict=True):
@@ -243,6 +253,7 @@ def _inversions(scores: Blocks) -> list[np.ndarray]:
 
 
 def _convergence(scores: Blocks, shared: str) -> list[Column]:
+    """Return the columns of convergence and matching loss; `shared`: what participants share, in words."""
     texts = {
         "converged": "Share of the private images on which the attack converged: the reconstruction explains the "
         f"shared gradient as well as the images behind it do, up to {SHARE:.0%} of a grey image's distance, and is "
@@ -264,6 +275,16 @@ def _convergence(scores: Blocks, shared: str) -> list[Column]:
 
 
 def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, str], table: str, shared: str) -> Column:
+    """Return the column of a metric.
+
+    Args:
+        scores: with the measure `common`, see `_converged`.
+        metric: its id, or `RECOGNISED`.
+        condition: the index of one of its conditions.
+        reasons: entry -> why it is not ranked.
+        table: the id of the table, if it has a chart of pairwise wins for each metric; else "".
+        shared: what participants share, in words.
+    """
     where, recognised = {"metric": metric}, metric == RECOGNISED
     text = f"Mean {metric} between reconstruction and private image."
     if recognised:

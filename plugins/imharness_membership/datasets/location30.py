@@ -31,7 +31,7 @@ class Location30(PublishedTable):
         return first_of(SOURCE, ("location30.npz",), ("bangkok",))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return bits; the npz has x and y, the text file the class first."""
+        """Return bits ``(n, 446)`` and classes; the npz has arrays x and y, lines of the text begin with the class."""
         return arrays(files[0]) if files[0].suffix == ".npz" else first_column_is_class(files[0])
 
 

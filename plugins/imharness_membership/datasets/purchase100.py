@@ -31,7 +31,10 @@ class Purchase100(PublishedTable):
         return first_of(SOURCE, ("purchase100.npz",), ("dataset_purchase",))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return bits; the npz has features and one-hot labels, the text file the class first."""
+        """Return bits ``(n, 600)`` and classes.
+
+        The npz has the arrays features and (one-hot) labels; in the text file, each line begins with its class.
+        """
         if files[0].suffix != ".npz":
             return first_column_is_class(files[0])
         features, labels = arrays(files[0], "features", "labels")

@@ -31,7 +31,10 @@ class Texas100(PublishedTable):
         return first_of(SOURCE, ("texas100.npz",), ("feats", "labels"))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return bits; the npz has features and one-hot labels, the text files one row per line."""
+        """Return bits ``(n, 6169)`` and classes.
+
+        The npz has the arrays features and (one-hot) labels; the text files have one row per line.
+        """
         if files[0].suffix == ".npz":
             features, labels = arrays(files[0], "features", "labels")
             return features, labels.argmax(axis=1) if labels.ndim == 2 else labels

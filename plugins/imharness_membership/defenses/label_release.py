@@ -1,4 +1,4 @@
-"""Labels instead of probabilities, the end of confidence masking (Shokri et al., IEEE S&P 2017, section VIII)."""
+"""Labels instead of probabilities, the most that confidence masking can hide (Shokri et al., IEEE S&P 2017, VIII)."""
 
 import torch
 from torch.nn.functional import one_hot

@@ -1,4 +1,4 @@
-"""Attack-P: one threshold for all rows, the quantile of a population that the model was not trained on.
+"""Attack-P: one threshold for all rows, a quantile of the log odds of rows on which the model was not trained.
 
 Ye, Maddi, Murakonda, Bindschaedler & Shokri, "Enhanced Membership Inference Attacks against Machine Learning Models"
 (CCS 2022).
@@ -18,9 +18,9 @@ class AttackP(MembershipEvaluator):
     alpha: float = Field(default=0.1, gt=0, lt=1, description="Share of non-members that is accused.")
 
     def build(self, device: torch.device) -> InferMembership:
-        """Return the evaluator: alpha minus the share of the population at or above a row; it needs no members.
+        """Return the evaluator: alpha minus the share of non-members whose log odds are at least those of the row.
 
-        Rows between two rows of the population are ordered by their log odds.
+        Rows with the same share are ordered by their log odds. The attack learns nothing from members.
         """
 
         def infer(query: MembershipQuery) -> Scores:

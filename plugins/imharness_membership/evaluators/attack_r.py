@@ -1,4 +1,4 @@
-"""Attack-R: one threshold for each row, the quantile of reference models that were not trained on it.
+"""Attack-R: a threshold for each row, a quantile of the answers of reference models that were not trained on it.
 
 Ye, Maddi, Murakonda, Bindschaedler & Shokri, "Enhanced Membership Inference Attacks against Machine Learning Models"
 (CCS 2022).
@@ -11,16 +11,17 @@ from imharness_membership.likelihood import ReferenceEvaluator
 
 
 class AttackR(ReferenceEvaluator):
-    """The share of reference models without the row whose log odds the target's reach."""
+    """Compares the target with reference models that were not trained on the row: how many answer less surely?"""
 
     info = Info(id="harness/attack-r", version="1", paper="ye2022")
 
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:
-        """Return the share of references below the target; rows with equal shares are ordered by the mean distance.
+        """Return the share of references whose log odds are at most the target's, ``(m,)``.
 
-        A row on which every reference was trained is compared with all of them.
+        Rows with equal shares are ordered by the mean difference of log odds. A row on which every reference was
+        trained is compared with all of them.
         """
         out = ~references.member
         out = torch.where(out.any(dim=0), out, torch.ones_like(out))

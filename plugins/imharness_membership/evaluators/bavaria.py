@@ -1,8 +1,8 @@
 """BaVarIA: LiRA with a prior for mean and variance of each row, instead of one variance for all rows or one for each.
 
-Brännvall, "Exponential-Family Membership Inference: From LiRA and RMIA to BaVarIA" (arXiv 2603.11799, 2026). The values
-of the prior, and that the normal density has the row's own mean, are those of the author's code, exponential-family-mia
-on GitHub.
+Brännvall, "Exponential-Family Membership Inference: From LiRA and RMIA to BaVarIA" (arXiv 2603.11799, 2026). Two
+details follow the author's code, exponential-family-mia on GitHub: the values of the prior, and the mean of the normal
+density, which is that of the row's answers alone.
 """
 
 from typing import Literal
@@ -22,7 +22,8 @@ SMALLEST = 1e-10
 class Bavaria(ReferenceEvaluator):
     """Likelihood ratio of the log odds, with Gaussians whose mean and variance have a normal-inverse-gamma prior.
 
-    The prior of each side, references with the row and without it, follows from mean and variance of all answers there.
+    There are two sides: references that were trained on the row, and references that were not. The prior of a side
+    follows from mean and variance of the answers to all rows on that side.
     """
 
     info = Info(id="harness/bavaria", version="1", paper="brannvall2026")
@@ -55,9 +56,8 @@ class Bavaria(ReferenceEvaluator):
     ) -> torch.Tensor:
         """Return the log density of answers x ``(m,)`` on one side, up to a constant of both sides.
 
-        `chosen`, bool ``(K, m)``, says which answers the posterior of each row follows from, `every` are those that the
-        prior follows from. With mean m and variance b of `every`, n chosen answers of mean a and sum of squared
-        deviations S, the posterior has
+        The prior follows from `every`: answers of mean m and variance b. The posterior of a row follows from its
+        answers where `chosen`, bool ``(K, m)``, is true: n answers of mean a and sum of squared deviations S. It has
 
             kappa' = kappa + n,  alpha' = alpha + n / 2,  beta' = b + S / 2 + kappa n (a - m)^2 / (2 kappa').
 

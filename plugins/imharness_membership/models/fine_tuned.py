@@ -19,11 +19,11 @@ WEIGHTS = Asset(
     address="https://download.pytorch.org/models/resnet50-0676ba61.pth",
 )
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's colours in [0, 1], by which the weights were trained."""
+"""The mean and the standard deviation of ImageNet's colours in [0, 1], with which the weights were trained."""
 
 
 class Standardised(nn.Module):
-    """Images in [0, 1] by ImageNet's mean and spread, as the first layer of a network."""
+    """The first layer of a network: standardises images in [0, 1] by ImageNet's mean and standard deviation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Standardised(nn.Module):
         self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return images ``(n, 3, h, w)`` with mean 0 and spread 1 where they are as ImageNet's."""
+        """Return images ``(n, 3, h, w)``; the colours of ImageNet would have mean 0 and standard deviation 1."""
         standardised: torch.Tensor = (images - self.mean) / self.std
         return standardised
 

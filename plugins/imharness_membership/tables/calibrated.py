@@ -1,8 +1,9 @@
-"""The rate of members found where each non-member is accused with at most 1 %, beside rates of one threshold for all.
+"""Columns with the results of the test of each record, whose false-positive rate of 1 % holds record by record.
 
-Jälkö, Pradhan, Räisä & Honkela, "On Reliability of Efficient Membership Inference Vulnerability Evaluation" (arXiv
-2605.25819, 2026), of which the abstract and the opening were available: a rate that is pooled over records does not
-hold for each of them. The test is that of `imharness_membership.per_record`. It ranks nobody.
+Other rates have one threshold for all records. Jälkö, Pradhan, Räisä & Honkela, "On Reliability of Efficient Membership
+Inference Vulnerability Evaluation" (arXiv 2605.25819, 2026; the abstract and the opening were available): a
+false-positive rate that is pooled over records does not hold for each of them. The test is that of
+`imharness_membership.per_record`. No ranking depends on it.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,18 +21,19 @@ from imharness_membership.tables.splits import SHARE, over_splits
 TPR, ACCUSED = "calibrated", "calibrated_fpr"
 """Keys of the columns."""
 SURE = 0.999
-"""The confidence with which a test accuses more non-members than it says where its rate is withheld."""
+"""The rate is withheld if the test is shown with this confidence to accuse more than 1 % of the non-members."""
 LABEL = f"calibrated TPR at {100 * FPR:g}% FPR"
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What the test finds behind each defense.
+    """The results of the test for each defense.
 
     Args:
-        rates: defense -> the values of both columns; empty where nothing was tested.
+        rates: defense -> the values of both columns; empty if no record was tested.
         reason: why there is no number.
-        references: the number of models without a record, the least median of a split.
+        references: the number of models that were not trained on a record: the median of a split, the least of all
+            splits.
     """
 
     rates: Mapping[str, Mapping[str, Value]]
@@ -80,7 +82,7 @@ class Calibrated:
 
 
 def calibrated_rates(query: Query, scores: Blocks, pools: Mapping[str, str]) -> Calibrated:
-    """Return what tests of each record find, or why there are none; `scores`: those of evaluators."""
+    """Return the results of the tests of each record, or why there are none; `scores`: the scores of evaluators."""
     if "calibrated" not in query.steps:
         return Calibrated({}, _too_few(query, scores))
     columns = query(

@@ -73,5 +73,6 @@ def by_epoch(query: Query) -> tuple[Table, Chart]:
 
 
 def _apart(columns: dict[str, np.ndarray]) -> Iterator[tuple[list[str], list[int]]]:
+    """Yield the row numbers of each defense, data set and model, with those of these names that differ; see `apart`."""
     places = [{name: str(columns[name][i]) for name in FACETS} for i in range(len(columns["epoch"]))]
     yield from apart(places, FACETS)

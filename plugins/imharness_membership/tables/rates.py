@@ -1,4 +1,4 @@
-"""What is said of evaluators: balanced accuracy, AUC, and true-positive rates at low false-positive rates."""
+"""The figures of evaluators: balanced accuracy, AUC, and true-positive rates at low false-positive rates."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,24 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 
 LOW, LOWEST = 0.01, 0.001
-"""The false-positive rate by which defenses are ranked unless a run says otherwise, and the strict one beside it."""
+"""The false-positive rate at which defenses are ranked by default, and a stricter one, for a further column."""
 EXPECTED = 10
-"""The fewest non-members of all splits that are accused in expectation where a rate is given: of 1,000 for 1 %."""
+"""A rate is given only if it accuses at least so many of the non-members of all splits in expectation: with 1,000
+non-members for 1 %."""
 EXACT = 5
-"""The fewest non-members of a split that are accused in expectation where a rate keeps the name of the one asked for:
-of 500 for 1 %. With 160 the threshold for 1 % accuses 0.62 %, and intervals hold the rate at 1 % in half of studies."""
+"""A rate is named after the false-positive rate that was asked for only if it accuses at least so many non-members of a
+split in expectation: with 500 non-members for 1 %. With 160, the threshold for 1 % accuses 0.62 % in fact, and the
+intervals cover the rate at 1 % in half of studies only."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What is said of an evaluator: the words for it, and the false-positive rate if it is a rate at one, else 0."""
+    """A figure of evaluators: its words; for a true-positive rate, `fpr` is the false-positive rate, else 0."""
 
     label: str
     meaning: str
     fpr: float = 0.0
     decimals: int = 3
     reached: float = 0.0
-    """The false-positive rate that few non-members make of `fpr`, see `reached_fpr`; 0 where they are enough for it."""
+    """The false-positive rate that few non-members reach in place of `fpr`, see `reached_fpr`; 0 with enough."""
 
     @property
     def percent(self) -> str:
@@ -67,9 +69,9 @@ def figures_at(fpr: float = LOW) -> Figures:
 
 
 def with_reached_rates(kinds: Figures, non_members: int) -> Figures:
-    """Return figures whose rates are named by the false-positive rate that so many non-members reach.
+    """Return the figures with true-positive rates that are named by the false-positive rate they reach.
 
-    Of 160, "TPR at 1% FPR" becomes "TPR at 0.62% FPR"; of `EXACT` / fpr - 1 or more, names stay.
+    With 160 non-members, "TPR at 1% FPR" becomes "TPR at 0.62% FPR"; with at least `EXACT` / fpr - 1, names stay.
     """
     reached = {key: reached_fpr(figure.fpr, non_members) for key, figure in kinds.items()}
     return {

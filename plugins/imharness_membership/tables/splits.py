@@ -10,6 +10,7 @@ from imharness.tracks import Query
 SHARE = (0.0, 1.0)
 """Where intervals of shares, rates and areas end."""
 ROUNDING = 1e-12
+"""Numbers that differ by no more than this are equal."""
 POOL, DATASET = "pool", "dataset"
 """Facts of a split: the pool of rows that it shares, and its data set."""
 SPLITS = (

@@ -1,11 +1,11 @@
-"""A vision transformer gives its patches away: the gradient of a learned position is the gradient at each token.
+"""APRIL: a vision transformer gives its patches away through the gradient of its learned positions.
 
 After Lu, Zhang, Zhao, He & Cheng, "APRIL: Finding the Achilles' Heel on Privacy for Vision Transformers" (CVPR 2022).
-Positions are added to the tokens, so their gradient A ``(tokens, width)`` of one image is that at the tokens. The paper
-solves a linear system for what enters the first layer of attention, which must have no residual around it. Here the
-system is that of the patch embedding, whose gradient is ``A^T X`` for the patches X: it holds whatever follows. It has
-one solution where A has full rank, which asks for at least as many numbers of a token as tokens. Of a network without
-learned positions that are added to embedded patches, grey images are returned.
+Positions are added to the tokens, so for one image the gradient A ``(tokens, width)`` of the positions is the gradient
+at the tokens. The paper solves a linear system for the input of the first attention layer, which must have no residual
+connection around it. Here the system is that of the patch embedding, whose gradient is ``A^T X`` for the patches X; it
+holds whatever layers follow. It has one solution if A has full rank, for which the width must be at least the number of
+tokens. For a network without learned positions that are added to embedded patches, grey images are returned.
 """
 
 import torch
@@ -28,7 +28,7 @@ from imharness.gradients import (
 from imharness_reconstruction.per_image import image_gradients
 
 ALIKE = 1e-4
-"""The largest distance of two gradients that are the same but for rounding, as a share of their length."""
+"""Two gradients are the same but for rounding if their distance is at most this share of their length."""
 
 
 class April(ReconstructionAttack):
@@ -70,9 +70,9 @@ class April(ReconstructionAttack):
 
 
 def _of_patches(values: torch.Tensor, layer: torch.nn.Conv2d, shape: tuple[int, int, int]) -> torch.Tensor:
-    """Return what of values ``(B, rows * width)`` belongs to patches ``(B, tokens, width)``: the last rows.
+    """Return the last rows of values ``(B, rows * width)``, those of patches: ``(B, tokens, width)``.
 
-    The row of a class token may stand before them.
+    The row of a class token may come before them.
     """
     tokens = (shape[1] // layer.kernel_size[0]) * (shape[2] // layer.kernel_size[1])
     return values.unflatten(1, (-1, layer.out_channels))[:, -tokens:]
@@ -81,10 +81,10 @@ def _of_patches(values: torch.Tensor, layer: torch.nn.Conv2d, shape: tuple[int, 
 def _embedding(
     model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng
 ) -> tuple[str, str, torch.nn.Conv2d] | None:
-    """Return the names of the weights that embed patches and of the positions, and the layer that embeds, if any.
+    """Return the name of the embedding's weights, the name of the positions, and the layer that embeds; None without.
 
     The layer is the first convolution whose patches do not overlap. Positions are added to its output, so they are the
-    parameter that has the same gradient as this output; that is asked of one random image.
+    parameter with the same gradient as this output; the gradients of one random image are compared.
     """
     image = rng.slice(0, 1).uniform(*shape)
     calls: list[tuple[str, torch.nn.Conv2d, torch.Tensor]] = []

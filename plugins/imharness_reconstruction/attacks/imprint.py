@@ -1,13 +1,14 @@
-"""A malicious server puts a layer before the network that separates the images of a batch into bins.
+"""Imprint: a malicious server puts a layer before the network that separates the images of a batch into bins.
 
 Fowl, Geiping, Czaja, Goldblum & Goldstein, "Robbing the Fed: Directly Obtaining Private Data in Federated Learning with
-Modified Models" (ICLR 2022), section 3. Every row of the layer measures the mean brightness of the image; its biases
-are quantiles of brightness, so that unit l fires for the images brighter than its cutoff. The second layer, whose
-columns are equal, gives every unit that fires the same slope. Then the difference of the gradients of successive rows,
-divided by that of their biases, is the sum of the images in the bin between them, each times the slope of the loss
-by the unit for that image, divided by the sum of these slopes: an image alone in its bin is recovered exactly, and
-several are mixed, with weights that may be negative. What a defense does against it bounds what any attack by a server
-that keeps to the protocol can do.
+Modified Models" (ICLR 2022), section 3. Every row of the layer measures the mean brightness of the image, and its
+biases are quantiles of brightness, so that unit l is active for the images brighter than its cutoff. The second layer
+has equal columns, so that every active unit has the same slope (the derivative of the loss by the unit).
+
+Take the difference of the gradients of two successive rows, and divide it by the difference of the gradients of their
+biases. The result is the mean of the images in the bin between the two cutoffs, weighted by their slopes. So an image
+that is alone in its bin is recovered exactly, and several are mixed, with weights that may be negative. What this
+attack recovers behind a defense is a bound for any attack by a server that keeps to the protocol.
 """
 
 import torch
@@ -123,7 +124,7 @@ class Imprint(ReconstructionAttack):
 
 
 def _between(values: torch.Tensor) -> torch.Tensor:
-    """Return each row less the next one, ``(B, bins, ...)``: what belongs to the images of each bin."""
+    """Return each row minus the next one, ``(B, bins, ...)``: the contribution of the images of each bin."""
     return values - torch.cat([values[:, 1:], torch.zeros_like(values[:, :1])], dim=1)
 
 

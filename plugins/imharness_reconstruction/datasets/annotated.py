@@ -29,7 +29,10 @@ FACTS = ("dataset", "attack", "model", "defense")
 
 @dataclass(frozen=True)
 class Judged:
-    """One image: its file, the folder of its original, and 1 (recognised), 0 (not recognised) or -1 (the original)."""
+    """An image of the folder.
+
+    `reference`: the folder NAME of its original. `recognised`: 1, 0 if it was not recognised, or -1 for the original.
+    """
 
     file: Path
     reference: str
@@ -84,6 +87,7 @@ class Annotated(ImageDataset):
 
 
 def _judged(root: Path) -> list[Judged]:
+    """Return all images; raises `ContractError` for a folder without an original, or with several."""
     census = images_below(root).only(lambda name: name.count("/") == 1, "in no folder NAME or -NAME: move them")
     if sentence := census.sentence():
         warnings.warn(sentence, stacklevel=3)
@@ -120,7 +124,7 @@ def _judged(root: Path) -> list[Judged]:
 
 
 def _judged_twice(judgements: Sequence[Judged]) -> list[Judged]:
-    """Return the recognised reconstructions whose bytes are those of another of the same original that was not."""
+    """Return the recognised reconstructions that are, byte by byte, also among those that were not recognised."""
 
     def digests(recognised: int) -> dict[tuple[str, str], Judged]:
         return {(j.reference, file_digest(j.file)): j for j in judgements if j.recognised == recognised}
@@ -130,6 +134,7 @@ def _judged_twice(judgements: Sequence[Judged]) -> list[Judged]:
 
 
 def _index(root: Path, names: Sequence[str], references: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return the columns of index.csv for the images `names`, and their photographs; nothing without the file."""
     if not (root / INDEX).is_file():
         if sentence := said_of_misnamed(root / INDEX):
             warnings.warn(sentence, stacklevel=3)

@@ -25,7 +25,8 @@ from imharness_vision.weights import weights_in
 FILE = "semsim.safetensors"
 """The name that `harness train semsim` gives to its weights."""
 UNSEEN, EACH = r"unseen=[^,\]]+", "unseen=each"
-"""Tables show networks that were each trained without one data set as one metric: what a setting becomes there."""
+"""Networks that were each trained without one data set are one metric in tables: there, the first text in its label is
+replaced by the second."""
 EMBEDDED = "embedded-semsim.safetensors"
 
 
