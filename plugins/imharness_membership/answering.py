@@ -1,4 +1,4 @@
-"""Audits a model from its outputs: divides the rows, finds who can take part, and says what was measured."""
+"""Audits a model from its outputs: divides the rows, chooses the evaluators, and says in words what was measured."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from imharness.errors import HarnessError, UsageError
 from imharness.leaderboard import chosen_half
-from imharness.membership import BalancedAccuracy, Component, MembershipEvaluator, Progress
-from imharness_membership.audit import Known, audit, brief, standard, untested, usable
+from imharness.membership import BalancedAccuracy, Component, Progress
+from imharness_membership.audit import Knowledge, audit, brief, standard, untested, usable
 from imharness_membership.audit_inputs import Array, Outputs
 from imharness_membership.audit_references import GivenReferences, KnownReferences, checked_references
 from imharness_membership.findings import ModelAudit
@@ -19,7 +19,8 @@ SOURCES = {
     "shadow": "rows of the shadow model",
     "reference": "rows of the first reference model, which served as the shadow model",
 }
-"""The model from whose rows evaluators learn -> these rows in words."""
+"""Where evaluators learn from -> what their rows are, in words that follow their number ("Evaluators learned from 500
+rows of the shadow model")."""
 
 
 def audited(
@@ -38,9 +39,9 @@ def audited(
     """
     from imharness.commands import every
 
-    others = references and checked_references(references, target)
-    source, half = _source(target, shadow, others)
-    source_outputs, tested = _parts(target, shadow, others, half)
+    answers = references and checked_references(references, target)
+    source, half = _source(target, shadow, answers)
+    source_outputs, tested = _learned_and_tested(target, shadow, answers, half)
     least = BalancedAccuracy.fewest
     for where, name, outputs in ((source, "learn from", source_outputs), ("target", "be tested on", tested)):
         inside, outside = int(outputs.member.sum()), int((~outputs.member).sum())
@@ -54,12 +55,12 @@ def audited(
             f"shadow has {source_outputs.outputs.shape[1]} classes and target {tested.outputs.shape[1]}; they must "
             "agree."
         )
-    have = Known(
-        others if others is None or half is None else others.at(~half),
-        others.at(half) if others is not None and others.outside and half is not None else None,
-        target.labelled,
-    )
-    chosen = _chosen(evaluators, named, len(tested.labels), have)
+    on_tested = on_known = None
+    if answers is not None:
+        on_tested = answers if half is None else answers.at(~half)
+        on_known = answers.at(half) if half is not None and answers.outside else None
+    knowledge = Knowledge(on_tested, on_known, target.labelled)
+    chosen = usable(evaluators, knowledge) if named else standard(evaluators, len(tested.labels), knowledge)
     model_audit = audit(
         source_outputs,
         tested,
@@ -67,18 +68,17 @@ def audited(
         progress,
         has_shadow=half is None,
         same_rows=source == "reference",
-        left_out=untested(every("evaluator"), chosen, named, have),
-        knowledge=have,
+        left_out=untested(every("evaluator"), chosen, named, knowledge),
+        knowledge=knowledge,
     )
     return model_audit, _measured(model_audit, SOURCES[source])
 
 
-def _chosen(evaluators: Sequence[Component], named: bool, rows: int, knowledge: Known) -> list[MembershipEvaluator]:
-    return usable(evaluators, knowledge) if named else standard(evaluators, rows, knowledge)
-
-
 def _source(target: Outputs, shadow: Outputs | None, references: KnownReferences | None) -> tuple[str, Array | None]:
-    """Return from whose rows evaluators learn, and which of the target's they are, bool ``(n,)``, if they are its."""
+    """Return from where evaluators learn, a key of `SOURCES`, and a mask of the target's rows from which they learn.
+
+    The mask, bool ``(n,)``, is None if evaluators learn from another model than the target.
+    """
     if shadow is not None:
         if references is not None and references.outside:
             raise UsageError(
@@ -94,33 +94,34 @@ def _source(target: Outputs, shadow: Outputs | None, references: KnownReferences
     return "target", half
 
 
-def _parts(
+def _learned_and_tested(
     target: Outputs, shadow: Outputs | None, references: KnownReferences | None, half: Array | None
 ) -> tuple[Outputs, Outputs]:
     """Return the rows from which evaluators learn and those on which they are tested."""
     if half is not None:
         return target.at(half), target.at(~half)
-    first = None if references is None else references.shadow(target.labels)
-    source_outputs = first if shadow is None else shadow
+    first_reference = None if references is None else references.shadow(target.labels)
+    source_outputs = first_reference if shadow is None else shadow
     if source_outputs is None:
         raise HarnessError("there are neither known rows nor another model to learn from")
     return (source_outputs if target.labelled else source_outputs.unlabelled()), target
 
 
 def _measured(model_audit: ModelAudit, source: str) -> str:
+    """Return what was measured on which rows, in sentences; `source`: a text of `SOURCES`."""
     others = f"{model_audit.references} reference models answered for the same rows. " if model_audit.references else ""
-    accuracy = (
-        "without labels, so that the class it predicts stands for the true one"
-        if model_audit.train_accuracy is None or model_audit.test_accuracy is None
-        else f"its accuracy is {model_audit.train_accuracy:.3f} on members, {model_audit.test_accuracy:.3f} on others"
-    )
-    differs = model_audit.mismatches()
-    warned = (
-        f"The adversary's models differ from the target, so that an adversary with better copies may find more: "
-        f"{'; '.join(differs)}. "
-        if differs
-        else ""
-    )
+    if model_audit.train_accuracy is None or model_audit.test_accuracy is None:
+        accuracy = "without labels, so that the class it predicts stands for the true one"
+    else:
+        accuracy = (
+            f"its accuracy is {model_audit.train_accuracy:.3f} on members, {model_audit.test_accuracy:.3f} on others"
+        )
+    warned = ""
+    if differences := model_audit.mismatches():
+        warned = (
+            "The adversary's models differ from the target, so that an adversary with better copies may find more: "
+            f"{'; '.join(differences)}. "
+        )
     return (
         f"Measured on {model_audit.members + model_audit.nonmembers} rows of the target, {model_audit.members} "
         "members and "
@@ -133,7 +134,7 @@ def _measured(model_audit: ModelAudit, source: str) -> str:
 
 
 def _decides(model_audit: ModelAudit) -> str:
-    """Say why the first row of several is the result of the audit."""
+    """Say why the first row of the table is the result of the audit; nothing if there is only one row."""
     if len(model_audit.findings) == 1:
         return ""
     return (

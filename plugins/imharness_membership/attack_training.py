@@ -16,7 +16,7 @@ from imharness_membership.descent import Adam
 Learn = Callable[[Sequence[torch.Tensor], torch.Tensor], nn.Module]
 """Inputs, and membership bool ``(n,)`` -> the network that was trained on them."""
 KEPT = 8
-"""The number of networks that are kept for further targets of the same shadow model."""
+"""The number of trained networks that stay in memory, for further targets that the same shadow rows attack."""
 
 
 class LearntEvaluator(MembershipEvaluator):
@@ -28,9 +28,10 @@ class LearntEvaluator(MembershipEvaluator):
     seed: int = Field(default=0, ge=0, description="Seed of the initialisation and of the order of rows.")
 
     def learner(self, make: Callable[[Sequence[torch.Tensor]], nn.Module]) -> Learn:
-        """Return a function that trains the network of `make` on inputs; equal inputs get the network already trained.
+        """Return a function that trains a network to tell members from non-members.
 
-        The network maps rows of the inputs to logits of membership ``(n,)``.
+        `make` returns the untrained network for the inputs; it maps rows of the inputs to logits of membership
+        ``(n,)``. For inputs on which it trained before, the function returns the same network again.
         """
         learned: deque[tuple[list[str], nn.Module]] = deque(maxlen=KEPT)
 
@@ -51,23 +52,26 @@ class LearntEvaluator(MembershipEvaluator):
     def _learn(
         self, network: nn.Module, inputs: Sequence[torch.Tensor], member: torch.Tensor, rng: torch.Generator
     ) -> None:
-        steps = Adam(network.parameters(), self.learning_rate)
+        optimiser = Adam(network.parameters(), self.learning_rate)
         truth = member.float()
         for _ in range(self.epochs):
             order = torch.randperm(len(truth), generator=rng).to(truth.device)
             for batch in order.split(self.batch_size):
-                seen = self.hardened(network, [x[batch] for x in inputs], truth[batch])
-                steps.step(F.binary_cross_entropy_with_logits(network(*seen), truth[batch]))
+                batch_inputs = self.hardened(network, [tensor[batch] for tensor in inputs], truth[batch])
+                optimiser.step(F.binary_cross_entropy_with_logits(network(*batch_inputs), truth[batch]))
 
     def hardened(
         self, network: nn.Module, inputs: Sequence[torch.Tensor], truth: torch.Tensor
     ) -> Sequence[torch.Tensor]:
-        """Return what a step trains on in place of its `inputs`: here these. `truth`: membership, float ``(b,)``."""
+        """Return the inputs on which a training step trains; a subclass may perturb them, here they stay as they are.
+
+        `inputs`: the rows of the batch; `truth`: their membership, float ``(b,)``.
+        """
         return inputs
 
 
 def _digest(values: torch.Tensor) -> str:
-    """Return the digest of a tensor's shape and numbers; gradients of all layers are too large to keep."""
+    """Return the digest of a tensor's type, shape and numbers; the tensors themselves are too large to keep."""
     digest = hashlib.sha256(repr((values.dtype, values.shape)).encode())
     digest.update(values.cpu().contiguous().numpy())
     return digest.hexdigest()

@@ -52,7 +52,7 @@ Array = np.ndarray
 FPRS = (0.001, 0.01)
 SLOW = "harness/neural"
 MANY = 50_000
-"""The number of target rows above which the NN attack runs only on request."""
+"""The number of target rows above which the evaluator `SLOW` runs only on request."""
 NEEDS = {
     "references": "for want of reference models, trained on known random halves of the records",
     "robustness": "for want of the model's answers to noisy copies of the records",
@@ -66,12 +66,13 @@ ONLY = {False: "an audit has outputs only", True: "an audit has outputs and refe
 
 
 @dataclass(frozen=True)
-class Known:
-    """What the adversary has: an evaluator that needs more takes no part.
+class Knowledge:
+    """What the adversary knows beside the model's outputs; an evaluator that needs more takes no part.
 
     Attributes:
-        references: answers of reference models on the tested rows, if there are any.
-        on_known: their answers on the rows with known membership, where they were trained on none of the rows.
+        references: answers of reference models on the tested rows; None without reference models.
+        on_known: answers of reference models on the target's rows whose membership the adversary knows; only where the
+            reference models were trained on none of the target's rows.
         labels: whether the true classes are known.
     """
 
@@ -93,48 +94,53 @@ class Known:
 
 
 def brief(text: str) -> str:
-    """Return a label, or a text with labels; the owner is left out for components of the harness itself."""
+    """Return a label, or a text with labels, without "harness/", the owner of the harness's own components."""
     return text.replace("harness/", "")
 
 
-def standard(installed: Iterable[Component], rows: int, knowledge: Known | None = None) -> list[MembershipEvaluator]:
-    """Return the evaluators that need no more than is known, by default outputs and labels.
+def standard(
+    installed: Iterable[Component], rows: int, knowledge: Knowledge | None = None
+) -> list[MembershipEvaluator]:
+    """Return the evaluators that run unless the user names some: those that need no more than the adversary knows.
 
-    Those that only their name selects are left out, and for many `rows` the slow one, too.
+    By default the adversary knows outputs and labels. Evaluators that run only if they are named are left out, and so
+    is the slow one for more than `MANY` rows.
     """
-    have = knowledge or Known()
-    every = [e for e in installed if isinstance(e, MembershipEvaluator) and not e.opt_in]
-    possible = [e for e in every if not have.lacks(e)]
-    return [e for e in possible if rows <= MANY or e.info.id != SLOW]
+    adversary = knowledge or Knowledge()
+    evaluators = [each for each in installed if isinstance(each, MembershipEvaluator) and not each.opt_in]
+    possible = [evaluator for evaluator in evaluators if not adversary.lacks(evaluator)]
+    return [evaluator for evaluator in possible if rows <= MANY or evaluator.info.id != SLOW]
 
 
-def usable(chosen: Iterable[Component], knowledge: Known | None = None) -> list[MembershipEvaluator]:
+def usable(chosen: Iterable[Component], knowledge: Knowledge | None = None) -> list[MembershipEvaluator]:
     """Return the requested evaluators; raises `UsageError` for one that an audit cannot use."""
-    selected, have = [], knowledge or Known()
+    selected: list[MembershipEvaluator] = []
+    adversary = knowledge or Knowledge()
     for evaluator in chosen:
         if not isinstance(evaluator, MembershipEvaluator):
             raise UsageError(f"{evaluator.label} is not a membership evaluator.")
-        wanted = evaluator.reads - ({"references"} if have.references else set[Evidence]())
+        wanted = evaluator.reads - ({"references"} if adversary.references else set[Evidence]())
         if wanted:
             raise UsageError(
-                f"{evaluator.label} needs {', '.join(sorted(wanted))}; {ONLY[have.references is not None]}."
+                f"{evaluator.label} needs {', '.join(sorted(wanted))}; {ONLY[adversary.references is not None]}."
             )
-        if lacking := have.lacks(evaluator):
+        if lacking := adversary.lacks(evaluator):
             raise UsageError(f"{evaluator.label} cannot take part, {lacking}.")
         selected.append(evaluator)
     return selected
 
 
 def untested(
-    installed: Iterable[Component], used: Iterable[Component], named: bool, knowledge: Known | None = None
+    installed: Iterable[Component], used: Iterable[Component], named: bool, knowledge: Knowledge | None = None
 ) -> dict[str, str]:
     """Return why evaluators take no part; `named`: the user chose those that are `used`."""
-    taken, reasons, have = {evaluator.label for evaluator in used}, {}, knowledge or Known()
+    taken = {evaluator.label for evaluator in used}
+    adversary, reasons = knowledge or Knowledge(), {}
     for evaluator in installed:
         if not isinstance(evaluator, MembershipEvaluator) or evaluator.opt_in or evaluator.label in taken:
             continue
         slow = f"which is slow for more than {MANY:,} records"
-        reasons[evaluator.label] = have.lacks(evaluator) or ("as others were asked for" if named else slow)
+        reasons[evaluator.label] = adversary.lacks(evaluator) or ("as others were asked for" if named else slow)
     return reasons
 
 
@@ -148,54 +154,64 @@ def audit(
     has_shadow: bool = True,
     same_rows: bool = False,
     left_out: Mapping[str, str] | None = None,
-    knowledge: Known | None = None,
+    knowledge: Knowledge | None = None,
 ) -> ModelAudit:
-    """Let evaluators guess the target's members; they get its rows in a random order that is kept from them.
+    """Let evaluators guess the target's members, and return what they reach, with intervals and doubts.
+
+    Evaluators get the target's rows in a random order, so that the order gives nothing away.
 
     Args:
-        shadow: the rows from which they learn; `has_shadow`: whether a shadow model gave them, and not the target.
-        same_rows: whether a shadow model answered for the records on which evaluators are tested, as references do.
+        shadow: the rows from which evaluators learn.
+        target: the rows on which evaluators are tested.
+        progress: called with the number of evaluators that have finished, and with the number of all.
+        has_shadow: whether `shadow` are answers of a shadow model, and not of the target on other rows.
+        same_rows: whether the shadow model answered for the very records on which evaluators are tested, as reference
+            models do. Otherwise shared records are a mistake, and there is no verdict.
         left_out: evaluator -> why it takes no part.
-        knowledge: what the adversary has beside outputs.
+        knowledge: what the adversary knows beside outputs; by default labels.
     """
-    have = knowledge or Known()
+    adversary = knowledge or Knowledge()
+    # 1. Shuffle the target's rows.
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
     outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
     query = _query(shadow, outputs, labels)
-    references = have.references and have.references.at(order)
+    references = adversary.references and adversary.references.at(order)
+    # 2. Run the evaluators: their scores of the target's rows, and their accuracy where the adversary can check it.
     level = 1 - (1 - LEVEL) / (2 * len(evaluators))
-    findings, reached = [], []
+    findings, lower_bounds = [], []
     half = chosen_half(np.arange(len(shadow.labels)))
     for number, evaluator in enumerate(evaluators):
         infer = evaluator.build(torch.device("cpu"))
         if references is None or "references" not in evaluator.reads:
-            right, scores = _on_known(infer, shadow, half), infer(query).numpy()
-        elif have.on_known is None:
-            right, scores = accuracy_on_references(infer, query, references), guessed(infer, query, references)
+            checkable, scores = _on_known(infer, shadow, half), infer(query).numpy()
+        elif adversary.on_known is None:
+            checkable, scores = accuracy_on_references(infer, query, references), guessed(infer, query, references)
         else:
-            shadow_guesses = guessed(infer, _query(shadow, shadow.outputs, shadow.labels), have.on_known)
-            right, scores = learned_on_known(guessed(infer, query, references), shadow_guesses, shadow.member)
+            shadow_guesses = guessed(infer, _query(shadow, shadow.outputs, shadow.labels), adversary.on_known)
+            checkable, scores = learned_on_known(guessed(infer, query, references), shadow_guesses, shadow.member)
         area = area_under(scores, member)
-        finding = _finding(evaluator, right, scores, member, labels, outputs.shape[1], area)
+        finding = _finding(evaluator, checkable, scores, member, labels, outputs.shape[1], area)
         findings.append(finding)
-        reached += _reached(evaluator.label, finding.accuracy, area, level)
+        lower_bounds += _lower_bounds(evaluator.label, finding.accuracy, area, level)
         progress(number + 1, len(evaluators))
+    # 3. Compare the adversary's models with the target, and collect what speaks against the result.
     hits = outputs.argmax(axis=1) == labels
-    alone = accuracy_of(hits, member) if have.labels else None
+    labels_alone = accuracy_of(hits, member) if adversary.labels else None
     copies = 0 if same_rows else shared(target, shadow)
-    likeness = _likeness(target, shadow, have, has_shadow)
+    likeness = _likeness(target, shadow, adversary, has_shadow)
     observed = log_odds(query.target_outputs, query.target_labels).numpy()
-    wrong, doubts = _doubts(target, shadow, has_shadow, have.labels)
-    doubts += [] if wrong else unlike(likeness) or _unlike_shadow(target, shadow, has_shadow and have.labels)
-    if have.references is not None and have.labels:
-        doubts += doubts_of_references(_odds(target), target.member, have.references)
-    findings = [_doubted(finding, wrong, doubts, copies, max(reached)) for finding in findings]
+    wrong, doubts = _doubts(target, shadow, has_shadow, adversary.labels)
+    if not wrong:
+        doubts += unlike(likeness) or _unlike_shadow(target, shadow, has_shadow and adversary.labels)
+    if adversary.references is not None and adversary.labels:
+        doubts += doubts_of_references(_odds(target), target.member, adversary.references)
+    findings = [_with_doubts(finding, wrong, doubts, copies, max(lower_bounds)) for finding in findings]
     return ModelAudit(
         members=int(member.sum()),
         nonmembers=int((~member).sum()),
         classes=outputs.shape[1],
-        train_accuracy=float(hits[member].mean()) if have.labels else None,
-        test_accuracy=float(hits[~member].mean()) if have.labels else None,
+        train_accuracy=float(hits[member].mean()) if adversary.labels else None,
+        test_accuracy=float(hits[~member].mean()) if adversary.labels else None,
         findings=findings,
         risk=_risk(query, member, labels, hits),
         known_rows=len(shadow.labels),
@@ -204,45 +220,59 @@ def audit(
         digests={"target": _digest(target), "shadow": _digest(shadow)},
         references=0 if references is None else len(references.member),
         likeness=likeness,
-        has_labels=have.labels,
-        labels_alone=alone,
-        notes=_notes(target, shadow, have),
-        per_record=per_record(observed, references, member) if references and have.labels else None,
+        has_labels=adversary.labels,
+        labels_alone=labels_alone,
+        notes=_notes(target, shadow, adversary),
+        per_record=per_record(observed, references, member) if references and adversary.labels else None,
     )
 
 
 def _doubts(target: Outputs, shadow: Outputs, has_shadow: bool, labels: bool) -> tuple[list[str], list[str]]:
-    """Return in sentences why labels seem wrong or rows stand twice, and why the rows can show no small number."""
+    """Return two lists of sentences: mistakes in the input, which leave no verdict, and other doubts.
+
+    Mistakes are labels that seem wrong and rows that stand twice, for instance. Other doubts are reasons why the rows
+    could not show a small number even if the model gave nothing away.
+    """
     learned = "shadow model" if has_shadow else "target, in the rows from which evaluators learn,"
+    wrong: list[str] = []
+    doubts = list(dict.fromkeys((*target.doubts, *shadow.doubts)))
     pairs = ((target, "target"), (shadow, learned))
-    wrong = [doubt for outputs, name in pairs if labels for doubt in doubts_of_labels(outputs, name)]
-    wrong += doubts_of_classes(shadow, target) if labels else ()
-    wrong += [doubt for outputs, name in pairs for doubt in doubts_of_softmax(outputs, name)]
+    if labels:
+        for outputs, name in pairs:
+            wrong += doubts_of_labels(outputs, name)
+        wrong += doubts_of_classes(shadow, target)
+    for outputs, name in pairs:
+        wrong += doubts_of_softmax(outputs, name)
+        doubts += doubts_of(outputs, name, labels)
     wrong += doubts_of_copies(target, "target")
     wrong += dict.fromkeys((*target.wrong, *shadow.wrong))
-    forms = list(dict.fromkeys((*target.doubts, *shadow.doubts)))
-    return wrong, forms + [doubt for outputs, name in pairs for doubt in doubts_of(outputs, name, labels)]
+    return wrong, doubts
 
 
 def _unlike_shadow(target: Outputs, shadow: Outputs, is_compared: bool) -> list[str]:
-    """Return in sentences that sides of the target differ otherwise than those of a shadow model with labels do."""
+    """Return sentences if the target's members and non-members do not differ as those of a shadow model with labels do.
+
+    Empty if there is no such shadow model (`is_compared` is False).
+    """
     if not is_compared:
         return []
     flags = doubts_of_flags(_odds(target), target.member, _odds(shadow), shadow.member)
     return [*doubts_of_scales(target, shadow), *flags]
 
 
-def _notes(target: Outputs, shadow: Outputs, knowledge: Known) -> list[str]:
+def _notes(target: Outputs, shadow: Outputs, knowledge: Knowledge) -> list[str]:
+    """Return what was done to outputs, so that they became probabilities: each sentence once."""
     references = () if knowledge.references is None else knowledge.references.notes
     return list(dict.fromkeys((*target.notes, *shadow.notes, *references)))
 
 
-def _doubted(
+def _with_doubts(
     finding: Finding, wrong: Sequence[str], doubts: Sequence[str], copies: int, reached: tuple[float, str]
 ) -> Finding:
-    """Return the finding with what speaks against it, of which `wrong` labels and `copies` leave no verdict.
+    """Return the finding with all doubts about it; mistakes in the input (`wrong`) and `copies` leave no verdict.
 
-    `copies`: how many of the tested rows evaluators learnt from.
+    `copies`: how many of the tested rows evaluators learnt from. `reached`: the highest balanced accuracy that some
+    attack reaches at least, with its sentence.
     """
     learned = (
         [f"Evaluators learned from {copies} of the rows on which they are tested: nothing is held out."]
@@ -255,21 +285,22 @@ def _doubted(
     )
 
 
-def _reached(label: str, right: BalancedAccuracy, area: Area, level: float) -> Iterator[tuple[float, str]]:
-    """Yield the balanced accuracies that an attack reaches, and would reach with another threshold, with sentences.
+def _lower_bounds(label: str, accuracy: BalancedAccuracy, area: Area, level: float) -> Iterator[tuple[float, str]]:
+    """Yield two lower bounds of the balanced accuracy of an attack, each with a sentence that says so.
 
-    A ROC curve that is nowhere further than J above the diagonal has an area of at most 1/2 + J - J^2 / 2, and balanced
-    accuracy is (1 + J) / 2. Both hold together for k attacks with 97.5% at a `level` of 1 - 0.05 / 2k.
+    The first is for its own threshold, the second for the best threshold, by its AUC: a ROC curve that is nowhere
+    further than J above the diagonal has an area of at most 1/2 + J - J^2 / 2, and the balanced accuracy at the best
+    threshold is (1 + J) / 2. Both hold together for k attacks with 97.5% at a `level` of 1 - 0.05 / 2k.
     """
     name = brief(label)
-    least = BalancedAccuracy.of(right.caught, right.members, right.spared, right.nonmembers, level).low
-    yield least, f"The attack {name} reaches at least {least:.3f} on these rows, which chance does not explain."
-    under = area.at(level).low
-    best = 1 - float(np.sqrt(2 - 2 * max(under, 0.5))) / 2
-    yield best, f"With another threshold, {name} would reach at least {best:.3f}: its AUC is at least {under:.3f}."
+    low = BalancedAccuracy.of(accuracy.caught, accuracy.members, accuracy.spared, accuracy.nonmembers, level).low
+    yield low, f"The attack {name} reaches at least {low:.3f} on these rows, which chance does not explain."
+    auc = area.at(level).low
+    best = 1 - float(np.sqrt(2 - 2 * max(auc, 0.5))) / 2
+    yield best, f"With another threshold, {name} would reach at least {best:.3f}: its AUC is at least {auc:.3f}."
 
 
-def _likeness(target: Outputs, shadow: Outputs, knowledge: Known, has_shadow: bool) -> list[Likeness]:
+def _likeness(target: Outputs, shadow: Outputs, knowledge: Knowledge, has_shadow: bool) -> list[Likeness]:
     """Return how the adversary's own models compare with the target."""
     masks = [] if knowledge.references is None else list(of_masks(target, knowledge.references))
     if not knowledge.labels:
@@ -281,6 +312,7 @@ def _likeness(target: Outputs, shadow: Outputs, knowledge: Known, has_shadow: bo
 
 
 def _odds(model: Outputs) -> Array:
+    """Return the log odds of the true class of every row ``(n,)``."""
     return np.asarray(log_odds(torch.from_numpy(model.outputs), torch.from_numpy(model.labels)).numpy())
 
 
@@ -293,7 +325,10 @@ def _digest(outputs: Outputs) -> str:
 
 
 def _on_known(infer: InferMembership, shadow: Outputs, half: Array) -> float:
-    """Return the balanced accuracy on each half of the known rows of what was learnt on the other half."""
+    """Return the balanced accuracy of an evaluator on the rows of `shadow`, by cross-validation with two halves.
+
+    `half`: a mask of the rows of one half, bool ``(n,)``.
+    """
     guess = np.empty(len(half), dtype=bool)
     for fit in (half, ~half):
         guess[~fit] = infer(_query(shadow.at(fit), shadow.outputs[~fit], shadow.labels[~fit])).numpy() >= 0
@@ -337,20 +372,22 @@ def _finding(
 
 def _by_class(caught: Array, member: Array, labels: Array, classes: int) -> dict[int, float | None]:
     """Return the balanced accuracy within each class; None where a class lacks members or non-members."""
-    inside, outside = (np.bincount(labels[m], minlength=classes) for m in (member, ~member))
-    hit = np.bincount(labels[member & caught], minlength=classes)
+    members = np.bincount(labels[member], minlength=classes)
+    nonmembers = np.bincount(labels[~member], minlength=classes)
+    hits = np.bincount(labels[member & caught], minlength=classes)
     spared = np.bincount(labels[~member & ~caught], minlength=classes)
-    return {
-        c: float(hit[c] / inside[c] + spared[c] / outside[c]) / 2 if inside[c] and outside[c] else None
-        for c in range(classes)
-    }
+    by_class: dict[int, float | None] = {}
+    for c in range(classes):
+        has_both = members[c] and nonmembers[c]
+        by_class[c] = float(hits[c] / members[c] + spared[c] / nonmembers[c]) / 2 if has_both else None
+    return by_class
 
 
 def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) -> Risk:
-    shadow, target = (
-        -ModifiedEntropy().values(*pair).numpy()
-        for pair in ((query.shadow_outputs, query.shadow_labels), (query.target_outputs, query.target_labels))
-    )
+    """Return the privacy risk scores of the target's rows; `right`: where the model predicts the true class."""
+    entropy = ModifiedEntropy()
+    shadow = -entropy.values(query.shadow_outputs, query.shadow_labels).numpy()
+    target = -entropy.values(query.target_outputs, query.target_labels).numpy()
     classes = query.shadow_outputs.shape[1]
     scores = risk_scores(shadow, query.shadow_member.numpy(), query.shadow_labels.numpy(), target, labels, classes)
     precision, recall = precision_and_recall(scores, member, np.array(THRESHOLDS))
@@ -373,21 +410,26 @@ def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) ->
 def _risk_by_class(
     scores: Array, member: Array, labels: Array, right: Array, classes: int
 ) -> dict[int, tuple[float | None, float | None]]:
-    inside, outside = (np.bincount(labels[m], minlength=classes) for m in (member, ~member))
+    """Return class -> its members' mean risk score, and the accuracy on its members minus that on its non-members."""
+    members = np.bincount(labels[member], minlength=classes)
+    nonmembers = np.bincount(labels[~member], minlength=classes)
     risk = np.bincount(labels[member], scores[member], classes)
-    train, test = (np.bincount(labels[m], right[m], classes) for m in (member, ~member))
-    return {
-        c: (
-            float(risk[c] / inside[c]) if inside[c] else None,
-            float(train[c] / inside[c] - test[c] / outside[c]) if inside[c] and outside[c] else None,
-        )
-        for c in range(classes)
-    }
+    right_members = np.bincount(labels[member], right[member], classes)
+    right_nonmembers = np.bincount(labels[~member], right[~member], classes)
+    by_class: dict[int, tuple[float | None, float | None]] = {}
+    for c in range(classes):
+        mean_risk = float(risk[c] / members[c]) if members[c] else None
+        gap = None
+        if members[c] and nonmembers[c]:
+            gap = float(right_members[c] / members[c] - right_nonmembers[c] / nonmembers[c])
+        by_class[c] = (mean_risk, gap)
+    return by_class
 
 
 def _correlation(by_class: dict[int, tuple[float | None, float | None]]) -> float | None:
+    """Return the Pearson correlation over classes of mean risk and accuracy gap; None if it is not defined."""
     pairs = [pair for pair in by_class.values() if None not in pair]
     try:
-        return correlate([p[0] for p in pairs], [p[1] for p in pairs], "pearson").value
+        return correlate([risk for risk, _ in pairs], [gap for _, gap in pairs], "pearson").value
     except NotTestable:
         return None

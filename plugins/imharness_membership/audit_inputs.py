@@ -21,9 +21,10 @@ SHOWN_COLUMNS = 20
 class Outputs:
     """A model's probabilities float32 ``(n, classes)``, labels int64 ``(n,)`` and membership bool ``(n,)``.
 
-    `notes`: what was done to the outputs, so that they became probabilities. `labelled`: whether labels are the true
-    classes, and not those that the model predicts. `doubts`: sentences on answers that were given in two forms;
-    `wrong`: on inputs that let attacks find something else than members.
+    `notes`: sentences on how the outputs were turned into probabilities. `labelled`: whether labels are the true
+    classes, and not those that the model predicts. `doubts`: sentences on members and non-members whose outputs came in
+    different forms, such as rounded and not. `wrong`: sentences on inputs by which attacks could separate members for
+    another reason than the training.
     """
 
     outputs: Array
@@ -57,7 +58,9 @@ def read_audit(path: Path, logits: bool, shadow: bool = True) -> dict[str, Outpu
     readers = {".npz": _from_npz, ".csv": _from_table, ".parquet": _from_table, ".pq": _from_table}
     if path.suffix not in readers:
         raise UsageError(f"{path}: the ending must be .npz, .csv or .parquet.")
-    read, unread = readers[path.suffix](path, shadow)
+    read, unread = readers[path.suffix](
+        path, shadow
+    )  # read: {model}_{side} -> (outputs, labels) as they are in the file
     arrays = {
         name: checked(outputs, labels, f"{path}: {name}_outputs", f"{path}: {name}_labels", logits)
         for name, (outputs, labels) in read.items()
@@ -66,20 +69,19 @@ def read_audit(path: Path, logits: bool, shadow: bool = True) -> dict[str, Outpu
     if len(set(widths.values())) > 1:
         listed = ", ".join(f"{name} {width}" for name, width in widths.items())
         raise UsageError(f"{path}: outputs differ in their number of classes: {listed}.")
-    models = [model for model in MODELS if f"{model}_{SIDES[0]}" in arrays]
-    forms = {
-        model: tuple(doubts_of_forms(*(read[f"{model}_{side}"][0] for side in SIDES), CALLED[model]))
-        for model in models
-    }
-    joined = {model: _joined([arrays[f"{model}_{side}"] for side in SIDES]) for model in models}
-    return {
-        model: replace(outputs, notes=(*outputs.notes, *unread), doubts=forms[model])
-        for model, outputs in joined.items()
-    }
+    by_model: dict[str, Outputs] = {}
+    for model in MODELS:
+        if f"{model}_{SIDES[0]}" not in arrays:
+            continue
+        outputs = _joined([arrays[f"{model}_{side}"] for side in SIDES])
+        members, nonmembers = (read[f"{model}_{side}"][0] for side in SIDES)
+        doubts = tuple(doubts_of_forms(members, nonmembers, CALLED[model]))
+        by_model[model] = replace(outputs, notes=(*outputs.notes, *unread), doubts=doubts)
+    return by_model
 
 
 def note_of_unread(columns: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return in a sentence, if so, which columns of a table are not read, such as weights or groups of rows."""
+    """Return a sentence that names the columns of a table which are not read, such as weights; () if all are read."""
     read = {"model", "member", "label", *numbered(columns, "p", where)}
     unread = [name for name in columns if name not in read]
     if not unread:
@@ -90,12 +92,14 @@ def note_of_unread(columns: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def _joined(sides: Sequence[tuple[Array, Array, str]]) -> Outputs:
+    """Return the outputs of members, then of non-members; `sides`: (outputs, labels, note) of each, see `checked`."""
     outputs, labels, notes = zip(*sides, strict=True)
     member = np.arange(sum(map(len, labels))) < len(labels[0])
     return Outputs(np.concatenate(outputs), np.concatenate(labels), member, tuple(filter(None, notes)))
 
 
 def _from_npz(path: Path, shadow: bool) -> tuple[dict[str, tuple[Array, Array]], tuple[str, ...]]:
+    """Return {model}_{side} -> (outputs, labels), and no sentences; `shadow`: whether a shadow model is required."""
     names = {model: [f"{model}_{side}_{kind}" for side in SIDES for kind in KINDS] for model in MODELS}
     there = MODELS if shadow else tuple(model for model in MODELS if model == "target" or _holds(path, names[model]))
     arrays = read_arrays(path, [name for model in there for name in names[model]])
@@ -113,6 +117,7 @@ def _holds(path: Path, names: Sequence[str]) -> bool:
 
 
 def _from_table(path: Path, shadow: bool) -> tuple[dict[str, tuple[Array, Array]], tuple[str, ...]]:
+    """Return {model}_{side} -> (outputs, labels), and a sentence on columns that are not read, if there are any."""
     table = read_columns(path)
     for name in ("model", "member", "label", "p0", "p1"):
         if name not in table.columns:
@@ -140,10 +145,10 @@ def _from_table(path: Path, shadow: bool) -> tuple[dict[str, tuple[Array, Array]
 def checked(
     outputs: Array, labels: Array, where: str, whose: str, logits: bool | None = None
 ) -> tuple[Array, Array, str]:
-    """Return probabilities float32 ``(n, classes)``, labels int64 ``(n,)``, and what was done to the outputs.
+    """Return probabilities float32 ``(n, classes)``, labels int64 ``(n,)``, and a note on how outputs were changed.
 
-    `where` and `whose` name outputs and labels in messages; `logits` as in `probabilities_of`. Raises `UsageError` that
-    names the array and row, for outputs that are neither probabilities nor logits, and labels that are not a class.
+    `where` names the outputs in messages, `whose` the labels; `logits` as in `probabilities_of`. Raises `UsageError`
+    that names the array and row, for outputs that are neither probabilities nor logits, and labels that are no class.
     """
     probabilities, note = probabilities_of(outputs, where, logits)
     if labels.shape != (len(probabilities),):

@@ -16,27 +16,30 @@ from imharness_membership.likelihood import log_odds
 from imharness_membership.thresholds import class_thresholds
 
 FEWEST = 4
-"""The fewest reference models: one stands in for the target, and those that are left need a mean and a variance."""
+"""The fewest reference models: one takes the target's place in a check, and the mean and variance of the others are
+needed."""
 COPIED, LEAST, CERTAIN = 0.99, 20, 10.0
-"""A reference is the target if so large a share of its log odds are the target's, of those up to `CERTAIN` in size, of
-which there must be so many different ones: trees, and models that are certain, answer alike by chance."""
+"""A reference counts as a copy of the target if the share `COPIED` of its log odds equals the target's. Only rows with
+log odds below `CERTAIN` in size are compared, and only if the target has `LEAST` different values there: trees, and
+models that are certain of everything, answer alike by chance."""
 SAME = 1e-4
-"""Log odds of one model that were computed twice differ by no more than this, and by no more than this share."""
+"""The absolute and the relative difference up to which the log odds of two references are equal: numerical noise."""
 CHECKED = 2
-"""So many reference models are attacked by the others, to see how accurate an evaluator is where members are known."""
+"""The number of reference models that the others attack, to see how accurate an evaluator is on known members."""
 
 
 @dataclass(frozen=True)
 class GivenReferences:
-    """What a person gave as the answers of reference models on the target's rows, not checked yet.
+    """Answers of reference models on the target's rows as the user passed them, before `checked_references`.
 
     Args:
         answers: should be the log odds of the true class, log p_y - log(1 - p_y), ``(K, n)``, or probabilities
             ``(K, n, classes)``.
         member: should be ``(K, n)``, true where a reference model was trained on a row of the target.
-        called: the names of these two in messages.
-        views, target_views: should be log odds of v altered copies of each row, such as its mirror image: those of the
-            references, ``(K, v, n)``, and those of the target, ``(v, n)``; both or neither.
+        called: how messages name `answers` and `member`.
+        views: should be the log odds of the references on v altered copies of each row, such as its mirror image,
+            ``(K, v, n)``.
+        target_views: should be the target's log odds on the same copies, ``(v, n)``; both or neither.
     """
 
     answers: Array
@@ -74,15 +77,19 @@ class KnownReferences:
     def at(self, chosen: Array) -> "KnownReferences":
         """Return the answers on the chosen rows, by number or by a mask."""
         outputs = None if self.outputs is None else self.outputs[:, chosen]
-        views, theirs = (None if each is None else each[..., chosen] for each in (self.views, self.target_views))
-        return KnownReferences(self.log_odds[:, chosen], self.member[:, chosen], outputs, self.notes, views, theirs)
+        views = None if self.views is None else self.views[..., chosen]
+        target_views = None if self.target_views is None else self.target_views[..., chosen]
+        return KnownReferences(
+            self.log_odds[:, chosen], self.member[:, chosen], outputs, self.notes, views, target_views
+        )
 
     def without(self, number: int) -> "KnownReferences":
-        """Return all models but one, which takes the target's place."""
+        """Return all models but one, which takes the target's place: its views are those of the target."""
         mask = np.arange(len(self.member)) != number
         outputs = None if self.outputs is None else self.outputs[mask]
-        views, theirs = (None, None) if self.views is None else (self.views[mask], self.views[number])
-        return KnownReferences(self.log_odds[mask], self.member[mask], outputs, (), views, theirs)
+        views = None if self.views is None else self.views[mask]
+        target_views = None if self.views is None else self.views[number]
+        return KnownReferences(self.log_odds[mask], self.member[mask], outputs, (), views, target_views)
 
     def shadow(self, labels: Array) -> Outputs | None:
         """Return the first model as a shadow model, whose members are known; None if only log odds were given."""
@@ -96,20 +103,29 @@ def checked_references(references: GivenReferences, target: Outputs) -> KnownRef
         return rows
     if references.views is None or references.target_views is None:
         raise UsageError("references: give views of the references and target_views of the target, or neither.")
-    pair, (count, n) = (references.views, references.target_views), rows.log_odds.shape
-    for name, each, shape in zip(("views", "target_views"), pair, ((count, -1, n), (-1, n)), strict=True):
-        fits = each.ndim == len(shape) and (*each.shape[:-2], -1, each.shape[-1]) == shape
-        if not fits or each.dtype.kind not in "iuf" or not np.isfinite(each).all():
-            wanted = ", ".join("views" if size < 0 else str(size) for size in shape)
-            raise UsageError(f"references: {name} must be finite log odds with shape ({wanted}).")
-    views, theirs = (np.asarray(each, dtype=np.float32) for each in pair)
-    if views.shape[1] != len(theirs) or len(theirs) == 0:
-        raise UsageError(f"references: views holds {views.shape[1]} views of each row and target_views {len(theirs)}.")
-    note = f"Reference models and the target were also asked about views of each row: {len(theirs)}"
-    return replace(rows, notes=(*rows.notes, note), views=views, target_views=theirs)
+    count, n = rows.log_odds.shape
+    _check_views(references.views, (count, -1, n), "views")
+    _check_views(references.target_views, (-1, n), "target_views")
+    views = np.asarray(references.views, dtype=np.float32)
+    target_views = np.asarray(references.target_views, dtype=np.float32)
+    if views.shape[1] != len(target_views) or len(target_views) == 0:
+        raise UsageError(
+            f"references: views holds {views.shape[1]} views of each row and target_views {len(target_views)}."
+        )
+    note = f"Reference models and the target were also asked about views of each row: {len(target_views)}"
+    return replace(rows, notes=(*rows.notes, note), views=views, target_views=target_views)
+
+
+def _check_views(views: Array, shape: tuple[int, ...], name: str) -> None:
+    """Raise `UsageError` unless views are finite numbers of a shape, in which -1 is any number of views."""
+    fits = views.ndim == len(shape) and (*views.shape[:-2], -1, views.shape[-1]) == shape
+    if not fits or views.dtype.kind not in "iuf" or not np.isfinite(views).all():
+        wanted = ", ".join("views" if size < 0 else str(size) for size in shape)
+        raise UsageError(f"references: {name} must be finite log odds with shape ({wanted}).")
 
 
 def _checked_answers(references: GivenReferences, target: Outputs) -> KnownReferences:
+    """Return the references without their views; raises `UsageError` that names the argument."""
     answers, mask, labels = references.answers, references.member, target.labels
     where, whose = references.called
     n = len(labels)
@@ -130,14 +146,14 @@ def _checked_answers(references: GivenReferences, target: Outputs) -> KnownRefer
             "be trained on some of them, or all references on none."
         )
     if answers.ndim == 3:
+        labels_of_all = np.tile(labels, len(answers))
         flat, _, note = checked(
-            answers.reshape(-1, answers.shape[2]), np.tile(labels, len(answers)), where, "labels", False
+            answers.reshape(-1, answers.shape[2]), labels_of_all, where, whose="labels", logits=False
         )
-        odds = log_odds(torch.from_numpy(flat), torch.from_numpy(np.tile(labels, len(answers)))).numpy()
-        notes = (note,) if note else ()
-        _refuse_target(odds.reshape(member.shape), target, where)
-        _refuse_copies(odds.reshape(member.shape), where)
-        return KnownReferences(odds.reshape(member.shape), member, flat.reshape(answers.shape), notes)
+        odds = log_odds(torch.from_numpy(flat), torch.from_numpy(labels_of_all)).numpy().reshape(member.shape)
+        _refuse_target(odds, target, where)
+        _refuse_copies(odds, where)
+        return KnownReferences(odds, member, flat.reshape(answers.shape), (note,) if note else ())
     if not target.labelled:
         raise UsageError(f"{where}: without labels, give probabilities of all classes instead of log odds.")
     if not np.isfinite(answers).all():
@@ -150,7 +166,10 @@ def _checked_answers(references: GivenReferences, target: Outputs) -> KnownRefer
 
 
 def _refuse_target(odds: Array, target: Outputs, where: str) -> None:
-    """Raise `UsageError` if a reference gives the target's answers, log odds ``(K, n)``: it tells attacks nothing."""
+    """Raise `UsageError` if a reference gives the target's answers, so that it tells attacks nothing.
+
+    `odds`: the log odds of the references ``(K, n)``.
+    """
     answers = log_odds(torch.from_numpy(target.outputs), torch.from_numpy(target.labels)).numpy()
     unsure = np.abs(answers) < CERTAIN
     if len(np.unique(answers[unsure])) < LEAST:
@@ -164,7 +183,7 @@ def _refuse_target(odds: Array, target: Outputs, where: str) -> None:
 
 
 def _refuse_copies(odds: Array, where: str) -> None:
-    """Raise `UsageError` if two references give the same answers, log odds ``(K, n)``: they are one model."""
+    """Raise `UsageError` if two references give the same answers, log odds ``(K, n)``, so that they are one model."""
     order = np.argsort(np.clip(odds, -CERTAIN, CERTAIN).mean(axis=1), kind="stable")  # copies stand side by side
     for pair in itertools.pairwise(order):
         first, second = odds[np.sort(pair)]
@@ -187,17 +206,24 @@ def accuracy_on_references(infer: InferMembership, query: MembershipQuery, refer
     """Return the balanced accuracy of guesses about members of reference models, each attacked by the others."""
     accuracies = []
     for number in range(len(references.member))[-CHECKED:]:
-        one = _as_target(query, references, number)
-        accuracies.append(balanced_accuracy(guessed(infer, one, references.without(number)), references.member[number]))
+        scores = guessed(infer, _as_target(query, references, number), references.without(number))
+        accuracies.append(balanced_accuracy(scores, references.member[number]))
     return float(np.mean(accuracies))
 
 
 def learned_on_known(scores: Array, known_scores: Array, member: Array) -> tuple[float, Array]:
-    """Return the accuracy on known rows of a threshold from their other half, and scores minus a threshold from all.
+    """Learn the threshold of an attack from rows of the target whose membership is known.
 
-    For references that were trained on none of the rows, on which no threshold can be learnt.
+    Return the balanced accuracy on the known rows, each half judged by the threshold of the other half, and the
+    attack's `scores` of the tested rows minus the threshold of all known rows. This is for references that were trained
+    on none of the target's rows, so that their own answers give no threshold.
+
+    Args:
+        scores: of the tested rows, ``(n,)``.
+        known_scores, member: of the rows with known membership, ``(m,)``.
     """
-    half, guess = chosen_half(np.arange(len(known_scores))), np.empty(len(known_scores), dtype=bool)
+    half = chosen_half(np.arange(len(known_scores)))
+    guess = np.empty(len(known_scores), dtype=bool)
     for fit in (half, ~half):
         guess[~fit] = known_scores[~fit] >= _threshold(known_scores[fit], member[fit])
     right = [(guess == member)[member == side].mean() for side in (True, False)]
@@ -205,15 +231,16 @@ def learned_on_known(scores: Array, known_scores: Array, member: Array) -> tuple
 
 
 def _threshold(scores: Array, member: Array) -> float:
+    """Return the threshold of the highest balanced accuracy."""
     return float(class_thresholds(scores, member, np.zeros(len(scores), dtype=np.int64), 1)[0])
 
 
 def _as_evidence(query: MembershipQuery, references: KnownReferences) -> References:
-    """Return the evidence; the rows themselves, whose membership is unknown, stand for the population."""
+    """Return the references as evidence; the tested rows themselves stand for the population."""
     odds = torch.from_numpy(references.log_odds)
-    views, theirs = (
-        None if each is None else torch.from_numpy(np.ascontiguousarray(each))
-        for each in (references.views, references.target_views)
+    views, target_views = (
+        None if values is None else torch.from_numpy(np.ascontiguousarray(values))
+        for values in (references.views, references.target_views)
     )
     return References(
         log_odds=odds,
@@ -221,7 +248,7 @@ def _as_evidence(query: MembershipQuery, references: KnownReferences) -> Referen
         population_log_odds=odds,
         target_population_log_odds=log_odds(query.target_outputs, query.target_labels),
         view_log_odds=views,
-        target_view_log_odds=theirs,
+        target_view_log_odds=target_views,
     )
 
 
@@ -267,20 +294,21 @@ def read_references(path: Path) -> GivenReferences:
 
 
 def _from_table(path: Path) -> GivenReferences:
+    """Return the references of a csv or parquet table, see `read_references`."""
     table = read_columns(path)
     wanted = ["log_odds"] if "log_odds" in table.columns else numbered(table.columns, "p", str(path))
     for name in ("reference", "row", "member", *(wanted or ["log_odds"])):
         if name not in table.columns:
             raise UsageError(f"{path} has no column {name}; it has: {', '.join(map(repr, table.columns[:20]))}.")
     model, row = table.numbers("reference"), table.numbers("row")
-    size = [int(x.max()) + 1 if len(x) else 0 for x in (model, row)]
-    positions = model * size[1] + row
-    if len(positions) != size[0] * size[1] or (np.sort(positions) != np.arange(len(positions))).any():
+    models, rows = (int(numbers.max()) + 1 if len(numbers) else 0 for numbers in (model, row))
+    positions = model * rows + row
+    if len(positions) != models * rows or (np.sort(positions) != np.arange(len(positions))).any():
         raise UsageError(
             f"{path} must have one row for each of the references 0, 1, ... and each of the rows 0, 1, ..."
         )
     order = np.argsort(positions)
     answers = np.stack([table.numbers(name)[order] for name in wanted], axis=1)
-    shaped = answers.reshape(*size) if wanted == ["log_odds"] else answers.reshape(*size, -1)
+    shape = (models, rows) if wanted == ["log_odds"] else (models, rows, -1)
     called = (f"{path}: {wanted[0]}", f"{path}: member")
-    return GivenReferences(shaped, table.numbers("member")[order].reshape(*size), called)
+    return GivenReferences(answers.reshape(shape), table.numbers("member")[order].reshape(models, rows), called)

@@ -1,7 +1,7 @@
-"""The step that tests each record of a split with the record's own reference models, see `per_record`.
+"""The step that tests of each record, by reference models, whether the target was trained on it; see `per_record`.
 
-The test holds its false positives where the target is one more model of the kind that the references are. So it is of
-the adversary who knows the defense, whose references are defended as the target is; others compare unlike models.
+The p-values are valid only if the reference models were trained as the target was. So the step belongs to the adversary
+who knows the defense and trains defended references; an adversary who does not know it would compare unlike models.
 """
 
 import numpy as np
@@ -15,9 +15,10 @@ from imharness_membership.queries import references_of
 
 @step(version="1", doing="testing each record with its own reference networks[ behind {defense}]")
 def calibrated(context: StepContext) -> StepResult:
-    """Keep for each of the target's rows how likely a model without it answers at least so surely: column `p`.
+    """Compute a p-value for each of the target's rows: column `p`, in (0, 1].
 
-    The fact `references` is the median number of models without a row.
+    It is the probability that a model which was not trained on the row answers at least as surely as the target. The
+    fact `references` is the number of reference models that were not trained on a row, the median over rows.
     """
     target = context.need("target")
     references = references_of(context, np.arange(len(target.rows["row"])))
@@ -31,18 +32,19 @@ def calibrated(context: StepContext) -> StepResult:
             references.target_view_log_odds,
         )
     )
-    theirs, answers = over_views(log_odds(outputs, labels).numpy(), answers, target_views, views)
+    of_target, of_references = over_views(log_odds(outputs, labels).numpy(), answers, target_views, views)
+    p = p_values(of_target, of_references, ~member)
     return StepResult(
-        rows={"row": target.rows["row"], "member": target.rows["member"], "p": p_values(theirs, answers, ~member)},
+        rows={"row": target.rows["row"], "member": target.rows["member"], "p": p},
         facts={"references": float(np.median((~member).sum(axis=0)))},
     )
 
 
 def enough(models: int, subset_size: int, further: int) -> bool:
-    """Say whether a row is expected to be unknown to so many models that the test can find something.
+    """Say whether there are enough reference models for the test: `ENOUGH` that were not trained on an average row.
 
-    Each of the `models` is trained on `subset_size` of two times as many rows and `further` ones; a size of 0 is one
-    that the table decides, and then `further` rows are left out of account.
+    Each of the `models` is trained on `subset_size` rows, drawn from 2 * `subset_size` + `further` rows. A size of 0
+    means half of the table; then `further` does not count.
     """
     inside = subset_size / (2 * subset_size + further) if subset_size else 0.5
     return models * (1 - inside) >= ENOUGH

@@ -1,4 +1,4 @@
-"""`harness membership`: audit a model of your own."""
+"""`harness membership`: audit a model of your own, bound its epsilon from one run, and draw embeddings of a run."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def audit(
             "--report": report_file,
         }
         read = {path.name: file_digest(path) for path in (file, references_file) if path}
-        subject = AuditSubject(name, _repeated(file, logits, options), fail_above, read)
+        subject = AuditSubject(name, _command_line(file, logits, options), fail_above, read)
         write_page(report_file, report(result, subject))
     for output in filter(None, (html_file, report_file)):
         console.say(f"report: {output}")
@@ -142,12 +142,15 @@ def audit(
         ctx.exit(int(result.worst().accuracy.against(fail_above) != "passes"))
 
 
-def _repeated(file: Path, logits: bool, options: Mapping[str, object]) -> str:
-    """Return the command with these options, without those that are not set."""
-    words = ["harness", "membership", "audit", str(file), *(["--logits"] if logits else [])]
+def _command_line(file: Path, logits: bool, options: Mapping[str, object]) -> str:
+    """Return the command that repeats the audit; `options` that are None are left out, those with a tuple repeated."""
+    words = ["harness", "membership", "audit", str(file)]
+    if logits:
+        words.append("--logits")
     for option, value in options.items():
         for each in value if isinstance(value, tuple) else (value,):
-            words += [] if each is None else [option, str(each)]
+            if each is not None:
+                words += [option, str(each)]
     return shlex.join(words)
 
 
@@ -196,7 +199,7 @@ def _say_verdict(result: ModelAudit, fail_above: float | None) -> None:
 
 
 def _accusations(result: ModelAudit, prior: float) -> str:
-    """Return how many accusations are right at a prior."""
+    """Return a sentence: how many accusations are right if the share `prior` of the records are members."""
     from imharness_membership.audit import brief
 
     worst = result.worst()
@@ -211,6 +214,7 @@ def _accusations(result: ModelAudit, prior: float) -> str:
 
 
 def _print(result: ModelAudit, per_class: bool) -> None:
+    """Print the numbers of an audit: evaluators, doubts and notes, risk scores, and each class if `per_class`."""
     from imharness.commands import console
     from imharness_membership.audit import brief
 
@@ -228,12 +232,12 @@ def _print(result: ModelAudit, per_class: bool) -> None:
     undefined = [name for name, of in measures.items() if all(of(finding) is None for finding in findings)]
     narrow = console.out.is_terminal and console.out.width < WIDE
     names = [name for name in measures if name not in undefined and (name in FIRST_MEASURES or not narrow)]
-    chosen = [] if narrow else ["when chosen"]
-    rows = [
-        (brief(f.evaluator), *(f"{f.on_shadow:.3f}" for _ in chosen), *(_shown(measures[name](f)) for name in names))
-        for f in findings
-    ]
-    console.table("What an adversary finds out (95% intervals)", ["evaluator", *chosen, *names], rows)
+    heads = ["evaluator", *names] if narrow else ["evaluator", "when chosen", *names]
+    rows = []
+    for finding in findings:
+        when_chosen = [] if narrow else [f"{finding.on_shadow:.3f}"]
+        rows.append((brief(finding.evaluator), *when_chosen, *(_shown(measures[name](finding)) for name in names)))
+    console.table("What an adversary finds out (95% intervals)", heads, rows)
     for name in undefined:
         console.say(f"{name} is not defined: too few non-members")
     if narrow:
@@ -254,18 +258,18 @@ def _print(result: ModelAudit, per_class: bool) -> None:
         "Privacy risk scores: accusing all rows that reach a threshold",
         ["threshold", "precision", "recall"],
         [
-            (f"{t:g}", "-" if p is None else f"{p:.3f}", f"{r:.3f}")
-            for t, p, r in zip(risk.thresholds, risk.precision, risk.recall, strict=True)
+            (f"{threshold:g}", "-" if precision is None else f"{precision:.3f}", f"{recall:.3f}")
+            for threshold, precision, recall in zip(risk.thresholds, risk.precision, risk.recall, strict=True)
         ],
     )
     console.say(f"calibration of the risk score: RMSE {risk.rmse:.3f}")
     if per_class:
-        evaluators = [brief(f.evaluator) for f in result.findings]
-        rows = [
-            (c, *("-" if f.by_class[c] is None else f"{f.by_class[c]:.3f}" for f in result.findings))
-            for c in range(result.classes)
-        ]
-        console.table("Balanced accuracy by class", ["class", *evaluators], rows)
+        evaluators = [brief(finding.evaluator) for finding in result.findings]
+        class_rows = []
+        for c in range(result.classes):
+            accuracies = [finding.by_class[c] for finding in result.findings]
+            class_rows.append((c, *("-" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies)))
+        console.table("Balanced accuracy by class", ["class", *evaluators], class_rows)
 
 
 def _shown(estimate: Estimate | None) -> str:

@@ -1,4 +1,4 @@
-"""Intervals of what an attack finds out: balanced accuracy, area under the ROC curve, true-positive rates."""
+"""Balanced accuracy, area under the ROC curve and true-positive rates of an attack, with intervals."""
 
 from dataclasses import dataclass
 
@@ -13,23 +13,28 @@ LEVEL = 0.95
 
 
 def accuracy_of(caught: Array, member: Array) -> BalancedAccuracy:
-    """Return the balanced accuracy of guesses, bool ``(n,)``, true for rows called members; `member`: which are."""
-    sides = (caught[member], ~caught[~member])
-    return BalancedAccuracy.of(int(sides[0].sum()), len(sides[0]), int(sides[1].sum()), len(sides[1]))
+    """Return the balanced accuracy of guesses.
+
+    `caught`: bool ``(n,)``, the rows that an attack calls members; `member`: bool ``(n,)``, the rows that are members.
+    """
+    hits, spared = caught[member], ~caught[~member]
+    return BalancedAccuracy.of(int(hits.sum()), len(hits), int(spared.sum()), len(spared))
 
 
 @dataclass(frozen=True)
 class Area:
-    """The area under a ROC curve, ties counting half, with an interval that holds from 20 rows a side.
+    """The area under a ROC curve, ties counting half, with an interval that holds from 20 members and 20 non-members.
 
-    The interval is that of DeLong, DeLong & Clarke-Pearson (Biometrics 1988) after two rows are added to each side, one
-    that scores higher than all and one that scores lower, as Agresti & Caffo add a success and a failure to each of two
-    shares (The American Statistician 2000). Without these rows it has no width where all scores are equal, or where
-    members and others do not overlap. In simulations with continuous, tied, binary and mixed scores and areas from 0.5
-    to 0.99, it covers with at least 0.95 at 20 rows a side, and DeLong's with 0.32 to 0.96.
+    The interval is that of DeLong, DeLong & Clarke-Pearson (Biometrics 1988), after two artificial rows are added to
+    members and to non-members: one scores higher than all rows, one lower. Agresti & Caffo (The American Statistician
+    2000) add a success and a failure to each of two shares in the same way. Without the artificial rows, the interval
+    has no width where all scores are equal, or where members and non-members do not overlap. In simulations with
+    continuous, tied, binary and mixed scores, areas from 0.5 to 0.99 and 20 rows a side, it covers the true area in at
+    least 95% of cases, and DeLong's own interval in 32% to 96%.
 
     Args:
-        value: the area; `centre` and `error` are the area with these rows and its standard error.
+        value: the area without the artificial rows.
+        centre, error: the area with the artificial rows, and its standard error.
     """
 
     value: float
@@ -37,9 +42,9 @@ class Area:
     error: float
 
     def at(self, level: float) -> Estimate:
-        """Return the area with the interval of a level."""
-        reach = scipy.stats.norm.ppf((1 + level) / 2) * self.error
-        low, high = min(self.value, self.centre - reach), max(self.value, self.centre + reach)
+        """Return the area with its interval at a confidence level, such as 0.95."""
+        half_width = scipy.stats.norm.ppf((1 + level) / 2) * self.error
+        low, high = min(self.value, self.centre - half_width), max(self.value, self.centre + half_width)
         return Estimate(self.value, float(max(0.0, low)), float(min(1.0, high)))
 
 
@@ -57,10 +62,10 @@ def area_under(scores: Array, member: Array) -> Area:
 
 
 def rate_at(scores: Array, member: Array, fpr: float) -> Estimate | None:
-    """Return the true-positive rate at the lowest threshold that accuses a further non-member with at most `fpr`.
+    """Return the true-positive rate at a false-positive rate; see `imharness.leaderboard.tpr_at_fpr` for the threshold.
 
-    See `imharness.leaderboard.tpr_at_fpr`. The interval is Clopper & Pearson's, for this threshold. None where there
-    are too few non-members for one.
+    The interval is Clopper & Pearson's and takes the threshold as fixed. None where there are too few non-members for
+    a threshold.
     """
     try:
         rate = tpr_at_fpr(scores, member, fpr)

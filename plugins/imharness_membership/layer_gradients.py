@@ -1,8 +1,9 @@
 """Gradients of single rows in all layers of a network, without an array of rows x parameters.
 
-The gradient of a linear layer for one row is the outer product of what the layer is given and of the slope of the loss
-by what it returns: two vectors instead of a matrix. That of a convolution is a sum of such products over positions,
-whose factors are larger than itself; of it the norm is kept, row by row. Biases and normalisation layers are left out.
+The gradient of a linear layer for one row is the outer product of the layer's input and of the slope, the derivative of
+the loss by the layer's output: two vectors stand for a matrix. The gradient of a convolution is a sum of such products
+over positions, whose factors are larger than the gradient itself; only its norm is kept, row by row. Biases and
+normalisation layers are left out.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ CONVOLVED = 32
 class RowGradients:
     """What `row_gradients` returns; see `imharness.membership.LayerGradients` for shapes.
 
-    `given`: whether the first linear layer is given the rows themselves; these are left out of `inputs` then.
+    `given`: whether the inputs of the first linear layer are the rows themselves; then `inputs` leaves them out.
     """
 
     sizes: torch.Tensor
@@ -44,17 +45,19 @@ def row_gradients(network: nn.Module, features: torch.Tensor, labels: torch.Tens
     """
     layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
     size = CONVOLVED if any(isinstance(layer, nn.Conv2d) for layer in layers) else AT_ONCE
-    pieces = [_part(network, layers, *chunk) for chunk in zip(features.split(size), labels.split(size), strict=True)]
-    inputs, slopes, norms = (torch.cat([piece[index] for piece in pieces]) for index in (1, 2, 3))
-    sizes, wide = pieces[0][0], features[:1].numel()
-    has_features = bool(sizes[0, 0] == wide) and torch.equal(inputs[:, :wide], features.flatten(1))
-    return RowGradients(sizes, inputs[:, wide:] if has_features else inputs, slopes, norms, has_features)
+    chunks = zip(features.split(size), labels.split(size), strict=True)
+    by_chunk = [_gradients_of_chunk(network, layers, *chunk) for chunk in chunks]
+    sizes = by_chunk[0][0]
+    inputs, slopes, norms = (torch.cat([gradients[index] for gradients in by_chunk]) for index in (1, 2, 3))
+    width = features[:1].numel()
+    has_features = bool(sizes[0, 0] == width) and torch.equal(inputs[:, :width], features.flatten(1))
+    return RowGradients(sizes, inputs[:, width:] if has_features else inputs, slopes, norms, has_features)
 
 
-def _part(
+def _gradients_of_chunk(
     network: nn.Module, layers: list[nn.Module], features: torch.Tensor, labels: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return sizes, inputs, slopes and norms of some rows, with the layers in the order in which they are called."""
+    """Return sizes, inputs, slopes and norms of some rows; layers have the order in which the network calls them."""
     with torch.enable_grad(), _watched(layers) as calls:
         loss = F.cross_entropy(network(features), labels, reduction="sum")
         by_output = torch.autograd.grad(loss, [output for _, _, output in calls])

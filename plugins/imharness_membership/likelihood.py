@@ -20,9 +20,10 @@ SCALE = 1e30
 
 
 def log_odds(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return log p_y minus the log of the sum of the others, ``(n,)``: exact near p_y = 1, where 1 - p_y is not.
+    """Return the log odds of the true class, ``(n,)``: log p_y minus the log of the sum of the other probabilities.
 
-    Carlini et al., "Membership Inference Attacks From First Principles" (IEEE S&P 2022), section V-B.
+    The sum is exact where p_y is near 1, and 1 - p_y is not. Carlini et al., "Membership Inference Attacks From First
+    Principles" (IEEE S&P 2022), section V-B.
     """
     true = outputs.gather(1, labels[:, None])[:, 0]
     rest = outputs.scatter(1, labels[:, None], 0).sum(dim=1)
@@ -43,14 +44,22 @@ class ReferenceEvaluator(MembershipEvaluator):
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:
-        """Return ``(m,)``, higher for members.
+        """Return the score of each row under attack, ``(m,)``, higher for members.
 
-        `observed` ``(m,)`` and `population` ``(p,)`` are log odds of the model under attack. `trained`: how many models
-        the adversary trained; for the threshold, one of them is under attack.
+        Args:
+            observed: log odds of the model under attack for these rows, ``(m,)``.
+            population: its log odds for the rows of the population, ``(p,)``.
+            references: the answers of the reference models.
+            trained: how many models the adversary trained. It is one more than the references where one of these models
+                is under attack, to find the threshold.
         """
 
     def build(self, device: torch.device) -> InferMembership:
-        """Return the evaluator: statistic minus the threshold learnt on the first reference model, if it has one."""
+        """Return the evaluator: the statistic minus a threshold.
+
+        The threshold is the best one for an attack by the other references on the first reference model. If this model
+        was trained on all rows, or on none, there is no threshold, and the statistic itself is returned.
+        """
 
         def infer(query: MembershipQuery) -> Scores:
             references = query.references
@@ -70,12 +79,13 @@ class ReferenceEvaluator(MembershipEvaluator):
                 None if views is None else views[1:],
                 None if views is None else views[0],
             )
-            stand_in = self.statistic(references.log_odds[0], references.population_log_odds[0], rest, trained)
-            order = stand_in.argsort(stable=True)  # the lowest of equally good thresholds, whatever the order of rows
-            values, member = stand_in[order].cpu().numpy(), references.member[0][order].cpu().numpy()
-            threshold = class_thresholds(values, member, np.zeros(len(values), dtype=np.int64), 1)
+            of_first = self.statistic(references.log_odds[0], references.population_log_odds[0], rest, trained)
+            order = of_first.argsort(stable=True)  # the lowest of equally good thresholds, whatever the order of rows
+            values, member = of_first[order].cpu().numpy(), references.member[0][order].cpu().numpy()
+            threshold = class_thresholds(values, member, np.zeros(len(values), dtype=np.int64), 1)[0]
             clean = torch.nan_to_num(scores, nan=-SCALE).clamp(-SCALE, SCALE)
-            learned = np.isfinite(threshold[0])  # a reference trained on none of the rows, or on all, teaches none
-            return clean - float(np.clip(threshold[0], -SCALE, SCALE)) if learned else clean
+            if not np.isfinite(threshold):
+                return clean
+            return clean - float(np.clip(threshold, -SCALE, SCALE))
 
         return infer

@@ -1,4 +1,4 @@
-"""The base of attacks that compare a model's answer with the answer that reference models lead one to expect.
+"""The base of attacks by likelihood ratios: the target's probability of a row's class, divided by the expected one.
 
 Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (ICML 2024), equations 2 to 4; the constant
 of offline attacks is tuned as in the authors' Privacy Meter, on a model whose members are known.
@@ -27,7 +27,11 @@ OFFLINE: Any = Field(
 
 
 class RatioEvaluator(ReferenceEvaluator):
-    """Compares p(x | target), which the target gives a row's true class, with p(x), the mean over models."""
+    """Compares two probabilities of a row's true class: p(x | target) by the target, and p(x), the mean over models.
+
+    p(x) is the mean over models that were trained on the row, and models that were not. Of the former, offline attacks
+    have none; they estimate their probability from that of the latter, p_out, as a p_out + 1 - a.
+    """
 
     mode: Literal["offline", "tuned", "online"] = Field(
         default="offline",
@@ -43,11 +47,11 @@ class RatioEvaluator(ReferenceEvaluator):
     def ratios(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, offline: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return p(x | target) / p(x) of rows ``(m,)``, and of the population the same and p(z), ``(p,)`` each.
+        """Return the ratios p(x | target) / p(x) of rows ``(m,)``, those of the population ``(p,)``, and p(z) ``(p,)``.
 
-        Where models were asked about several views of a row, its ratio is the largest that most of the views reach; the
-        population itself is asked without views. A row on which every reference was trained is compared with all of
-        them.
+        p(z) is the expected probability of a row z of the population. Where models were asked about several views of a
+        row, its ratio is the largest that most of the views reach; the population is asked without views. A row on
+        which every reference was trained is compared with all of them.
         """
         answers, attacked = _all_views(references, observed)
         outside = _mean_probability(answers, ~references.member, else_all=True)
@@ -56,14 +60,19 @@ class RatioEvaluator(ReferenceEvaluator):
         expected = _expected(outside, constant)
         if inside is not None:
             expected = torch.where(inside.isnan(), expected, (inside + outside) / 2)
-        others = _expected(references.population_log_odds.sigmoid().mean(dim=0), constant)
         ratio = _of_most(attacked.sigmoid() / expected.clamp(min=SMALLEST))
-        return ratio, population.sigmoid() / others.clamp(min=SMALLEST), others
+        population_expected = _expected(references.population_log_odds.sigmoid().mean(dim=0), constant)
+        population_ratio = population.sigmoid() / population_expected.clamp(min=SMALLEST)
+        return ratio, population_ratio, population_expected
 
     def _constant(
         self, references: References, inside: torch.Tensor | None, outside: torch.Tensor, offline: float
     ) -> float:
-        """Return a of ``inside = a outside + 1 - a``: as given, tuned, or, online, fitted to the references' rows."""
+        """Return the constant a of ``inside = a outside + 1 - a``.
+
+        Online it is fitted to the references' answers; tuned, it is the one with which an attack on the first reference
+        has the largest AUC; otherwise, and where the first reference cannot be attacked, it is `offline`.
+        """
         if inside is not None:
             has_inside = ~inside.isnan()
             room = (1 - outside[has_inside]).sum()
@@ -85,18 +94,19 @@ def _all_views(references: References, observed: torch.Tensor | None) -> tuple[t
 
     `observed`: its answers ``(m,)`` to the rows themselves; None for an attack on the first reference.
     """
-    views, theirs = references.view_log_odds, references.target_view_log_odds
+    views, target_views = references.view_log_odds, references.target_view_log_odds
     answers = references.log_odds[:, None]
-    if views is None or theirs is None:
+    if views is None or target_views is None:
         return answers, answers[0] if observed is None else observed[None]
     answers = torch.cat([answers, views], dim=1)
-    return answers, answers[0] if observed is None else torch.cat([observed[None], theirs])
+    return answers, answers[0] if observed is None else torch.cat([observed[None], target_views])
 
 
 def _mean_probability(log_odds: torch.Tensor, chosen: torch.Tensor, *, else_all: bool = False) -> torch.Tensor:
-    """Return the mean ``(1 + v, m)`` over the chosen references ``(K, m)`` of a row.
+    """Return the mean probability ``(1 + v, m)`` of each row's class over the references that are chosen for the row.
 
-    Where a row has none it is NaN, or with `else_all` the mean over all of them.
+    `chosen`: bool ``(K, m)``. For a row without a chosen reference the mean is NaN, or with `else_all` that over all
+    references.
     """
     mask = chosen.float()
     count = mask.sum(dim=0)

@@ -29,23 +29,25 @@ from imharness.errors import UsageError
 
 Array = np.ndarray
 SHARES = {1 / 32: 0.1, 1 / 8: 0.8, 1 / 2: 0.1}
-"""The shares of the canaries that are guessed, where their number was not chosen beforehand, and how much of the
-probability of an error each may spend. An eighth is best for Gaussian noise of any size; few are for leaks that show in
-some canaries alone, many for those that show a little in all."""
+"""Share of the canaries that is guessed -> its portion of the probability of an error. All three shares are tried if
+the number of guesses was not chosen beforehand. An eighth is best for Gaussian noise of any size, a small share for
+leaks that show in some canaries alone, a large share for leaks that show a little in all canaries."""
 HALF = 1 / 2
-"""The share that is guessed for the bound of independent canaries; near its best from an epsilon of 0.5 to 8."""
+"""The share that is guessed for the bound of independent canaries; it is near the best from an epsilon of 0.5 to 8."""
 NODES, WEIGHTS = (np.polynomial.legendre.leggauss(48) + np.array([[1.0], [0.0]])) / 2
 """Points and weights of a quadrature over [0, 1]."""
 FEWEST = 20
+"""The smallest number of canaries."""
 UNFAIR = 1e-6
-"""Coins that are fair give so uneven numbers of canaries with at most this probability."""
+"""Coins count as unfair if fair ones give so uneven numbers of canaries with less than this probability."""
 REVERSED = 1e-4
-"""Scores that say nothing give so few right guesses with at most this probability."""
+"""Scores count as reversed if scores that say nothing give so few right guesses with less than this probability."""
 FINE = 1e-3
-"""Scores nearer than this to a multiple of 1e-4, in units of it, may be rounded."""
+"""Scores whose distance from a multiple of 1e-4 is at most this share of 1e-4 may be rounded to four decimals."""
 LARGEST_MU, GRID = 32.0, 33
+"""The largest mu that is tried, and the number of values that are tried at a time."""
 CLOSE = 1e-4
-"""How near to its limit a bound is computed; it is rounded down."""
+"""The precision with which a bound is computed; it is rounded down."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,14 @@ class OneRunBounds:
 
     Args:
         any_algorithm: holds for every algorithm (Steinke, Nasr & Jagielski, NeurIPS 2023).
-        gaussian: holds for algorithms whose errors trade off as those of a Gaussian mechanism, such as noisy gradients
-            of all rows (Mahloujifar, Melis & Chaudhuri, ICML 2025); for DP-SGD with sampling it is an approximation.
-        independent: holds for the same algorithms where no canary shows in the score of another.
+        gaussian: holds for algorithms with the trade-off of errors of a Gaussian mechanism, such as noisy gradients of
+            all rows (Mahloujifar, Melis & Chaudhuri, ICML 2025); for DP-SGD with sampling it is an approximation.
+        independent: holds for the same algorithms, if no canary influences the score of another.
         mu: the parameter of the least private Gaussian mechanism that `gaussian` rules out, 1 / the noise multiplier.
         canaries, included: number of all canaries, and of those that the coins put into the training set.
-        tried: the numbers of guesses that were tried for the first two; the probability of an error is divided among
-            them.
-        doubt: a sentence that says so if scores or coins look reversed, or "".
+        tried: the numbers of guesses that were tried for the first two bounds; the probability of an error is divided
+            among these numbers.
+        doubt: a sentence if scores or coins look reversed, or "".
     """
 
     any_algorithm: LowerBound
@@ -121,33 +123,37 @@ def one_run_bounds(
             "so list each once."
         )
     level = 1 - confidence
-    spent = _numbers(m, guesses)
-    tried, half = tuple(spent), _even(HALF, m) if guesses is None else max(spent)
-    *right, of_half = _right(scores, included, (*tried, half))
-    counts = [(v, r, level * share) for v, (r, share) in zip(right, spent.items(), strict=True)]
-    general = [epsilon_bound(v, r, m, delta, level) for v, r, level in counts]
-    mus = [gaussian_bound(v, r, m, level) for v, r, level in counts]
-    first, second = int(np.argmax(general)), int(np.argmax(mus))
-    alone = independent_bound(of_half, half, m, level)
+    # the numbers of guesses, and how many of them are right
+    portions = _numbers(m, guesses)
+    tried, half = tuple(portions), _even(HALF, m) if guesses is None else max(portions)
+    *right, right_of_half = _right(scores, included, (*tried, half))
+    # the bounds for each number of guesses that is tried, of which the largest counts
+    epsilons, mus = [], []
+    for number, number_right in zip(tried, right, strict=True):
+        portion = level * portions[number]
+        epsilons.append(epsilon_bound(number_right, number, m, delta, portion))
+        mus.append(gaussian_bound(number_right, number, m, portion))
+    first, second = int(np.argmax(epsilons)), int(np.argmax(mus))
+    independent_mu = independent_bound(right_of_half, half, m, level)
     return OneRunBounds(
-        any_algorithm=LowerBound(general[first], tried[first], right[first]),
+        any_algorithm=LowerBound(epsilons[first], tried[first], right[first]),
         gaussian=LowerBound(epsilon_of_gaussian(mus[second], delta), tried[second], right[second]),
-        independent=LowerBound(epsilon_of_gaussian(alone, delta), half, of_half),
+        independent=LowerBound(epsilon_of_gaussian(independent_mu, delta), half, right_of_half),
         mu=mus[second],
         delta=delta,
         confidence=confidence,
         canaries=m,
         included=inside,
         tried=tried,
-        doubt=_reversed(of_half, half),
+        doubt=_reversed(right_of_half, half),
     )
 
 
 def _repeated(scores: Array, included: Array) -> int:
-    """Return how many canaries repeat the score and coin of another, if most scores stand more than once; 0 otherwise.
+    """Return how many canaries repeat the score and the coin of another, if most scores are repeated; 0 otherwise.
 
-    Scores that are rounded, or of few values, are equal by chance. So those that half precision or four decimals hold
-    do not count for most; nor do scores whose canaries have different coins.
+    Rounded scores, and scores with few values, are equal by chance. So scores that are exact in half precision or in
+    four decimals do not count towards "most", nor do scores whose canaries have different coins.
     """
     values, which, counts = np.unique(scores, return_inverse=True, return_counts=True)
     inside = np.bincount(which, included)
@@ -170,18 +176,22 @@ def _reversed(right: int, guesses: int) -> str:
 
 
 def _numbers(m: int, guesses: int | None) -> dict[int, float]:
-    """Return the even numbers of guesses that are tried, with shares of the probability of an error that sum to 1."""
+    """Return number of guesses to try -> its portion of the probability of an error.
+
+    Numbers are even, and portions sum to 1. `guesses`: the number that was chosen beforehand; None: those of `SHARES`.
+    """
     if guesses is not None:
         if not 2 <= guesses <= m:
             raise UsageError(f"guesses: expected a number from 2 to {m}, the number of canaries, got {guesses}.")
         return {2 * (guesses // 2): 1.0}
-    spent: dict[int, float] = {}
+    portions: dict[int, float] = {}
     for share, portion in SHARES.items():
-        spent[_even(share, m)] = spent.get(_even(share, m), 0.0) + portion
-    return spent
+        portions[_even(share, m)] = portions.get(_even(share, m), 0.0) + portion
+    return portions
 
 
 def _even(share: float, m: int) -> int:
+    """Return a share of m canaries, rounded down to an even number of at least 2."""
     return max(2, 2 * int(share * m / 2))
 
 
@@ -189,8 +199,9 @@ def _right(scores: Array, included: Array, tried: tuple[int, ...]) -> list[int]:
     """Return for each number of guesses how many of them are right."""
     mixed = np.random.default_rng(0).permutation(len(scores))
     order = mixed[np.argsort(scores[mixed], kind="stable")]
+    # right guesses about the k + 1 lowest and about the k + 1 highest scores
     low, high = np.cumsum(~included[order]), np.cumsum(included[order[::-1]])
-    return [int(low[r // 2 - 1] + high[r // 2 - 1]) for r in tried]
+    return [int(low[number // 2 - 1] + high[number // 2 - 1]) for number in tried]
 
 
 def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:

@@ -1,4 +1,4 @@
-"""What an evaluator is given: the outputs of target and shadow, and what the adversary knows besides."""
+"""Builds the query of an evaluator from stored arrays: outputs of target and shadow, and the adversary's evidence."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,50 +16,59 @@ from imharness.membership import (
 from imharness.tracks import StepContext
 
 ODDS = ("log_odds", "population", "views")
-"""The names of a reference model's answers: on the target's rows, on the population, on further views of the rows."""
+"""The names of a reference model's answers: to the target's rows, to the population, and to views of the rows."""
 LAYERS = ("inputs", "slopes", "norms")
-"""The arrays of `row_gradients`; the rows themselves are not stored again."""
+"""The arrays of `RowGradients` that are stored."""
 
 
 def known_halves(query: MembershipQuery, member: torch.Tensor) -> list[tuple[slice, MembershipQuery]]:
-    """Return two queries: each half of the target's rows to guess, the other half in the place of the shadow's rows.
+    """Return two queries, each with the slice of the target's rows that the adversary has to guess.
 
-    The rows are in a random order already. `member`, bool ``(m,)``: the membership of the target's rows; a query tells
-    that of its known half only.
+    The adversary knows the membership of the other half of the rows, which takes the place of the shadow's rows. Rows
+    are in a random order already. `member`: the membership of the target's rows, bool ``(m,)``.
     """
     middle = len(member) // 2
-    halves = slice(0, middle), slice(middle, None)
+    first, second = slice(0, middle), slice(middle, None)
+    return [
+        (first, _known_half(query, member, learned=second, tested=first)),
+        (second, _known_half(query, member, learned=first, tested=second)),
+    ]
 
-    def one(known_half: slice, tested_half: slice) -> MembershipQuery:
-        slopes, noisy, deep = query.gradients, query.robustness, query.layers
-        return replace(
-            query,
-            shadow_outputs=query.target_outputs[known_half],
-            shadow_labels=query.target_labels[known_half],
-            shadow_member=member[known_half],
-            target_outputs=query.target_outputs[tested_half],
-            target_labels=query.target_labels[tested_half],
-            references=None,
-            robustness=noisy and Robustness(noisy.target[known_half], noisy.target[tested_half]),
-            gradients=slopes
-            and LastLayerGradients(
-                slopes.target_error[known_half],
-                slopes.target_features[known_half],
-                slopes.target_error[tested_half],
-                slopes.target_features[tested_half],
-            ),
-            layers=deep
-            and LayerGradients(
-                deep.sizes,
-                *(
-                    values[rows]
-                    for rows in (known_half, tested_half)
-                    for values in (deep.target_inputs, deep.target_slopes, deep.target_norms)
-                ),
-            ),
+
+def _known_half(query: MembershipQuery, member: torch.Tensor, *, learned: slice, tested: slice) -> MembershipQuery:
+    """Return the query in which the adversary knows the membership of one half and is tested on the other."""
+    robustness, gradients, layers = query.robustness, query.gradients, query.layers
+    if robustness is not None:
+        robustness = Robustness(robustness.target[learned], robustness.target[tested])
+    if gradients is not None:
+        gradients = LastLayerGradients(
+            shadow_error=gradients.target_error[learned],
+            shadow_features=gradients.target_features[learned],
+            target_error=gradients.target_error[tested],
+            target_features=gradients.target_features[tested],
         )
-
-    return [(tested_half, one(known_half, tested_half)) for tested_half, known_half in (halves, halves[::-1])]
+    if layers is not None:
+        layers = LayerGradients(
+            sizes=layers.sizes,
+            shadow_inputs=layers.target_inputs[learned],
+            shadow_slopes=layers.target_slopes[learned],
+            shadow_norms=layers.target_norms[learned],
+            target_inputs=layers.target_inputs[tested],
+            target_slopes=layers.target_slopes[tested],
+            target_norms=layers.target_norms[tested],
+        )
+    return replace(
+        query,
+        shadow_outputs=query.target_outputs[learned],
+        shadow_labels=query.target_labels[learned],
+        shadow_member=member[learned],
+        target_outputs=query.target_outputs[tested],
+        target_labels=query.target_labels[tested],
+        references=None,
+        robustness=robustness,
+        gradients=gradients,
+        layers=layers,
+    )
 
 
 def _on_device(context: StepContext, array: np.ndarray) -> torch.Tensor:
@@ -67,7 +76,11 @@ def _on_device(context: StepContext, array: np.ndarray) -> torch.Tensor:
 
 
 def references_of(context: StepContext, order: np.ndarray) -> References:
-    """Return the answers of reference models on the target's rows in the given order, and the target's to views."""
+    """Return the answers of reference models, and the target's answers to views and to the population.
+
+    `order`: the target's rows in the order of the evaluator, int ``(m,)``. Answers of undefended references at the
+    epoch at which early stopping stopped the shadow are taken where there are any.
+    """
     shadow, target = context.need("shadow"), context.need("target")
     arrays = context.need("references").arrays
 
@@ -93,29 +106,29 @@ def query_of(context: StepContext, order: np.ndarray) -> MembershipQuery:
     reads = context.component("evaluator").reads
 
     tensor = partial(_on_device, context)
-    noisy, slopes, deep = None, None, None
+    robustness, gradients, layers = None, None, None
     references = references_of(context, order) if "references" in reads else None
     if "robustness" in reads:
-        shadow_values, theirs = (context.need(f"{role}_model").arrays["robustness"] for role in ("shadow", "target"))
-        noisy = Robustness(tensor(shadow_values), tensor(theirs[order]))
+        shadow_arrays, target_arrays = (context.need(f"{role}_model").arrays for role in ("shadow", "target"))
+        robustness = Robustness(tensor(shadow_arrays["robustness"]), tensor(target_arrays["robustness"][order]))
     if "gradients" in reads:
-        shadow_values, theirs = (context.need(f"{role}_model").arrays for role in ("shadow", "target"))
-        slopes = LastLayerGradients(
-            shadow_error=tensor(shadow_values["error"]),
-            shadow_features=tensor(shadow_values["features"]),
-            target_error=tensor(theirs["error"][order]),
-            target_features=tensor(theirs["features"][order]),
+        shadow_arrays, target_arrays = (context.need(f"{role}_model").arrays for role in ("shadow", "target"))
+        gradients = LastLayerGradients(
+            shadow_error=tensor(shadow_arrays["error"]),
+            shadow_features=tensor(shadow_arrays["features"]),
+            target_error=tensor(target_arrays["error"][order]),
+            target_features=tensor(target_arrays["features"][order]),
         )
     if "layers" in reads:
         features = context.table().features.flatten(1)
         models = [context.need(f"{role}_model") for role in ("shadow", "target")]
         tensors = []
-        for shadow_values, places in zip(models, (slice(None), order), strict=True):
-            inputs, slope, norms = (tensor(shadow_values.arrays[f"layers.{name}"][places]) for name in LAYERS)
-            if shadow_values.arrays["layers.given"][0]:
-                inputs = torch.cat([features[tensor(shadow_values.rows["row"][places])], inputs], dim=1)
-            tensors += [inputs, slope, norms]
-        deep = LayerGradients(tensor(models[0].arrays["layers.sizes"]), *tensors)
+        for model, rows in zip(models, (slice(None), order), strict=True):
+            inputs, slopes, norms = (tensor(model.arrays[f"layers.{name}"][rows]) for name in LAYERS)
+            if model.arrays["layers.given"][0]:  # the rows are the first inputs and were not stored again
+                inputs = torch.cat([features[tensor(model.rows["row"][rows])], inputs], dim=1)
+            tensors += [inputs, slopes, norms]
+        layers = LayerGradients(tensor(models[0].arrays["layers.sizes"]), *tensors)
     return MembershipQuery(
         shadow_outputs=tensor(shadow.arrays["outputs"]),
         shadow_labels=tensor(shadow.rows["label"]),
@@ -123,7 +136,7 @@ def query_of(context: StepContext, order: np.ndarray) -> MembershipQuery:
         target_outputs=tensor(target.arrays["outputs"][order]),
         target_labels=tensor(target.rows["label"][order]),
         references=references,
-        robustness=noisy,
-        gradients=slopes,
-        layers=deep,
+        robustness=robustness,
+        gradients=gradients,
+        layers=layers,
     )

@@ -1,7 +1,8 @@
-"""Why reference models can show no small number: their rows, or who was trained on them, may be in another order.
+"""Finds mistakes in the answers of reference models: rows or masks of members in another order, or no log odds.
 
-LiRA and the others compare the target's answer on a row with those of reference models on the same row. Where these are
-of other rows, or are no log odds, they find nothing, so that such an audit looks good and says nothing.
+LiRA and similar attacks compare the target's answer to a row with those of reference models to the same row. If the
+references' answers belong to other rows, or are no log odds, the attacks find nothing: the audit looks good and says
+nothing.
 """
 
 from collections.abc import Iterator
@@ -14,19 +15,21 @@ from imharness_membership.audit_references import KnownReferences
 from imharness_membership.source_doubts import apart
 
 COMPARED = 8
-"""So many reference models at most are compared with the others, and with the target."""
+"""The largest number of reference models that are compared with the others."""
 LITTLE = 0.25
-"""The share of what reference models have in common with each other, below which the target is said not to have it."""
+"""A model does not agree with the references if its correlation with them is below this share of their correlation with
+each other. Likewise for a gap in log odds."""
 MOST, RANKED = 0.75, 5000
-"""The quantile of the agreements with reference models with which each is compared, on about so many rows."""
+"""The target's correlation with each reference is compared with this quantile of its correlations with all of them, on
+about so many rows."""
 LESS = 0.6
-"""The share of what reference models know of their rows, below which flags of the target's may be mixed up."""
+"""Flags of the target may be mixed up if its gap in log odds is below this share of the references' mean gap."""
 BEYOND = 4.0
-"""A difference is more than chance if it is so many of its standard errors."""
+"""A difference of more than so many standard errors is not due to chance."""
 
 
 def doubts_of_references(target_odds: Array, member: Array, references: KnownReferences) -> Iterator[str]:
-    """Yield in sentences why the answers of reference models do not seem to be what they should be.
+    """Yield a sentence for each mistake that the answers of reference models seem to have.
 
     Args:
         target_odds: log odds of the target's true class, ``(n,)``.
@@ -43,9 +46,10 @@ def doubts_of_references(target_odds: Array, member: Array, references: KnownRef
         pairs += [("what they answer to views", references.views.mean(axis=(0, 1)), references.log_odds)]
         pairs += [("what the target answers to views", references.target_views.mean(axis=0), references.log_odds)]
     for name, odds, others in pairs:
-        common, theirs = _common(others), _correlation(odds, others.mean(axis=0))
-        if theirs < LITTLE * common and common - theirs > BEYOND / np.sqrt(len(odds)):
-            yield sentence.format(common, name, theirs)
+        among_references, with_references = _common(others), _correlation(odds, others.mean(axis=0))
+        gap = among_references - with_references
+        if with_references < LITTLE * among_references and gap > BEYOND / np.sqrt(len(odds)):
+            yield sentence.format(among_references, name, with_references)
             return
     yield from _doubts_of_one(target_odds, references.log_odds)
     yield from _doubts_of_source(member, references)
@@ -56,25 +60,23 @@ def doubts_of_references(target_odds: Array, member: Array, references: KnownRef
 def _doubts_of_one(target_odds: Array, odds: Array) -> Iterator[str]:
     """Yield a sentence if the target agrees with most reference models, whose odds are ``(K, n)``, and not with one."""
     rows = np.arange(0, len(target_odds), max(1, len(target_odds) // RANKED))
-    theirs = np.array([_correlation(target_odds[rows], each[rows]) for each in odds])
-    most = float(np.quantile(theirs, MOST))
-    strange = np.flatnonzero((theirs < LITTLE * most) & (most - theirs > BEYOND * np.sqrt(2 / len(rows))))
+    correlations = np.array([_correlation(target_odds[rows], of_reference[rows]) for of_reference in odds])
+    most = float(np.quantile(correlations, MOST))
+    strange = np.flatnonzero((correlations < LITTLE * most) & (most - correlations > BEYOND * np.sqrt(2 / len(rows))))
     if len(strange):
+        more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
         yield (
             f"The target agrees with reference models about which rows are hard (rank correlation {most:.2f}), and "
-            f"not with reference {strange[0]} ({theirs[strange[0]]:.2f}){_and(len(strange) - 1)}. Are its answers in "
+            f"not with reference {strange[0]} ({correlations[strange[0]]:.2f}){more}. Are its answers in "
             "the order of the target's rows?"
         )
 
 
-def _and(more: int) -> str:
-    return f" and {more} more" if more else ""
-
-
 def _doubts_of_source(member: Array, references: KnownReferences) -> Iterator[str]:
-    """Yield a sentence if models that saw neither find the target's members easier or harder than its non-members.
+    """Yield a sentence if the target's members are easier or harder than its non-members for models that saw neither.
 
-    Log odds are taken minus the mean of each model over rows that it was not trained on.
+    Each row has its mean log odds over the reference models that were not trained on it. Before, each model's mean over
+    the rows on which it was not trained is subtracted from its log odds.
     """
     outside = ~references.member
     counts = outside.sum(axis=1, keepdims=True).clip(1)
@@ -102,33 +104,34 @@ def _correlation(one: Array, other: Array) -> float:
 
 
 def _doubts_of_members(target_odds: Array, member: Array, references: KnownReferences) -> Iterator[str]:
-    """Yield a sentence if reference models are no surer of the rows they were trained on, and the target is, or if they
-    are far surer than the target.
+    """Yield a sentence if the target is surer of the rows on which it was trained and reference models are not, or if
+    reference models are far surer of theirs than the target.
 
-    Log odds are taken minus their mean over the reference models, so that a row counts as hard for none.
+    The mean over the reference models is subtracted from the log odds of a row, so that no row is harder than others.
     """
     mean = references.log_odds.mean(axis=0)
-    theirs = [_gap(odds - mean, mask) for odds, mask in zip(references.log_odds, references.member, strict=True)]
-    gaps, spreads = np.transpose(theirs)
-    gap, spread = _gap(target_odds - mean, member)
-    other, error = float(gaps.mean()), float(np.sqrt((spreads**2).sum())) / len(gaps)
-    if other < LITTLE * gap and gap - other > BEYOND * np.hypot(spread, error):
+    of_references = [_gap(odds - mean, mask) for odds, mask in zip(references.log_odds, references.member, strict=True)]
+    gaps, errors = np.transpose(of_references)
+    gap, error = _gap(target_odds - mean, member)
+    mean_gap, mean_error = float(gaps.mean()), float(np.sqrt((errors**2).sum())) / len(gaps)
+    if mean_gap < LITTLE * gap and gap - mean_gap > BEYOND * np.hypot(error, mean_error):
         yield (
             f"The target's log odds are larger by {gap:.2f} on rows it was trained on, those of reference models by "
-            f"{other:.2f} on theirs. Does `member` say of each reference model which rows it was trained on, in the "
+            f"{mean_gap:.2f} on theirs. Does `member` say of each reference model which rows it was trained on, in the "
             "order of its answers?"
         )
-    further = float(gaps.std(ddof=1)) * np.sqrt(1 + 1 / len(gaps))
-    if gap < LESS * other and other - gap > BEYOND * np.hypot(spread, further):
+    # A model like the references has a gap that deviates so far from their mean gap.
+    deviation = float(gaps.std(ddof=1)) * np.sqrt(1 + 1 / len(gaps))
+    if gap < LESS * mean_gap and mean_gap - gap > BEYOND * np.hypot(error, deviation):
         yield (
             f"The target's log odds are larger by {gap:.2f} on rows it was trained on, those of reference models by "
-            f"{other:.2f} on theirs. Are some of the target's rows flagged wrongly? If not, train reference models as "
-            "the target is."
+            f"{mean_gap:.2f} on theirs. Are some of the target's rows flagged wrongly? If not, train reference models "
+            "as the target is."
         )
 
 
 def _gap(odds: Array, member: Array) -> tuple[float, float]:
     """Return the difference of the means on members and on others, and its standard error."""
-    sides = [odds[member], odds[~member]]
-    spread = sum(float(side.var()) / len(side) for side in sides)
-    return float(sides[0].mean() - sides[1].mean()), float(np.sqrt(spread))
+    inside, outside = odds[member], odds[~member]
+    variance = float(inside.var()) / len(inside) + float(outside.var()) / len(outside)
+    return float(inside.mean() - outside.mean()), float(np.sqrt(variance))

@@ -1,6 +1,7 @@
-"""Small models that are audited beside a report's own, so that its number stands on a scale.
+"""Small models that are trained and audited for a report, so that readers can compare its result with them.
 
-They are networks of the embedded profile, without a defense: its data, its rows, its training, its number of splits.
+They are networks of the embedded profile, without a defense, with its data, rows, training and number of splits. They
+have nothing to do with the reference models of attacks.
 """
 
 import tomllib
@@ -24,7 +25,7 @@ EMBEDDED = tomllib.loads(
 )["tracks"]["harness/membership"]
 """The part of the embedded profile that concerns this track."""
 LONGER = 5
-"""How many times as long a model is trained that learns random labels by heart."""
+"""How many times as many epochs a model needs to learn random labels by heart."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class ReferenceModel:
 
 @dataclass(frozen=True)
 class ReferenceModels:
-    """Models to compare with, and in a sentence where they come from, or why there are none."""
+    """Models to compare with; `source` says in sentences where they come from, or why there are none."""
 
     models: tuple[ReferenceModel, ...]
     source: str
@@ -75,6 +76,7 @@ def reference_models(plan: TrainingPlan, subset_size: int, splits: int) -> Refer
 
 
 def _random_labels(table: TableSet) -> TableSet:
+    """Return the table with random labels."""
     return replace(table, labels=torch.randint(table.classes, table.labels.shape, generator=generator(0)))
 
 
@@ -89,26 +91,31 @@ def _mean(
 ) -> float:
     """Return the mean balanced accuracy of audits, each of a model with a shadow model on other rows."""
     rngs = [generator(number) for number in range(splits * len(ROLES))]
-    rows = [split_rows(len(table.labels), rng, subset_size) for rng in rngs[:splits]]
-    kinds = ("member", "non_member", "reference")
-    network_rows = [[subsets[f"{role}_{kind}"] for kind in kinds] for subsets in rows for role in ROLES]
+    splits_rows = [split_rows(len(table.labels), rng, subset_size) for rng in rngs[:splits]]
+    # 1. Train a target and a shadow model for each split, all at once: networks[0::2] are targets, [1::2] shadows.
+    roles_rows = [(rows, role) for rows in splits_rows for role in ROLES]
     shape = tuple(table.features.shape[1:])
     networks = [make(shape, table.classes, rng) for rng in rngs]
-    data = [
-        TrainingData(*(values[indices] for indices in (member, reference) for values in (table.features, table.labels)))
-        for member, _, reference in network_rows
-    ]
+    data = [_training_data(table, rows[f"{role}_member"], rows[f"{role}_reference"]) for rows, role in roles_rows]
     together()(networks, data, plan, rngs, lambda done, total: None)
-    seen = [_outputs(table, network, indices) for network, indices in zip(networks, network_rows, strict=True)]
-    pairs = zip(seen[:: len(ROLES)], seen[1 :: len(ROLES)], strict=True)
+    # 2. Audit each target with its shadow model.
+    outputs = [
+        _outputs(table, network, rows[f"{role}_member"], rows[f"{role}_non_member"])
+        for network, (rows, role) in zip(networks, roles_rows, strict=True)
+    ]
+    pairs = zip(outputs[:: len(ROLES)], outputs[1 :: len(ROLES)], strict=True)
     audits = [audit(shadow, target, evaluators, lambda done, total: None) for target, shadow in pairs]
     return float(np.mean([result.worst().accuracy.value for result in audits]))
 
 
-def _outputs(table: TableSet, network: torch.nn.Module, indices: list[torch.Tensor]) -> Outputs:
-    """Return a model's outputs on its members and on its non-members."""
-    member, other, _ = indices
-    rows = torch.cat([member, other])
+def _training_data(table: TableSet, member: torch.Tensor, reference: torch.Tensor) -> TrainingData:
+    features, labels = table.features, table.labels
+    return TrainingData(features[member], labels[member], features[reference], labels[reference])
+
+
+def _outputs(table: TableSet, network: torch.nn.Module, member: torch.Tensor, non_member: torch.Tensor) -> Outputs:
+    """Return a model's outputs on its members and on its non-members, by their row numbers."""
+    rows = torch.cat([member, non_member])
     with torch.no_grad():
         outputs = network(table.features[rows]).softmax(dim=1)
     return Outputs(outputs.numpy(), table.labels[rows].numpy(), np.arange(len(rows)) < len(member))

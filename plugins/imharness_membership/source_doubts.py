@@ -1,6 +1,6 @@
-"""Why members and others seem to have been prepared in two ways, so that attacks find the preparation.
+"""Finds out whether members and non-members were prepared in two ways, so that attacks find the preparation.
 
-Membership says nothing about an input, and about how answers were written, where both sides are of one source.
+If both come from one source, membership is independent of the inputs, and of the form of the answers, such as rounding.
 """
 
 from collections.abc import Iterator
@@ -13,37 +13,45 @@ import torch
 
 Array = npt.NDArray[Any]
 RARE = 1e-3
-"""A doubt arises with at most this probability where there is no reason for it."""
+"""The significance level: inputs of one source raise a doubt at most this often."""
 AREA = 0.55
-"""The area under the ROC curve that what is no answer of the model may reach, which is 1/2 for one source."""
+"""The largest area under the ROC curve with which a trait of the inputs may separate members from non-members; it is
+1/2 for one source."""
 FEW = 20
-"""So many rows of a side at least are looked at."""
+"""The fewest members, and the fewest non-members, that are compared."""
 MOST, MOST_DECIMALS, MANTISSA, ON_GRID = 5000, 6, 12, 2e-7
-"""Of as many rows, numbers are rounded where all have at most so many decimals, or bits, up to this relative error."""
+"""About `MOST` rows are looked at. Numbers count as rounded if all of them have at most `MOST_DECIMALS` decimals, or at
+most `MANTISSA` bits of the mantissa, up to the relative error `ON_GRID`."""
 NEAR = 1e-3
-"""How far arithmetic may carry a probability beyond 1."""
+"""How far a probability may exceed 1, because of a model's arithmetic."""
 CUT, TINY = 0.99, 1e-30
-"""Rows were cut where so large a share has zeros, and no other number is so small as those before an underflow."""
+"""Rows count as cut to the top classes if at least the share `CUT` of them has zeros, and if no other number is below
+`TINY`, as it would be if the zeros came from an underflow."""
 
 
 def doubts_of_forms(members: Array, others: Array, name: str) -> Iterator[str]:
     """Yield a sentence if answers of a model, called `name`, were rounded or cut on one side alone.
 
-    Both are ``(n, classes)``, as they were given: rounded rows are no longer so once they sum to 1. Nothing is said of
-    a side beside one that is rounded, too: sure answers lie on any grid.
+    `members`, `others`: their answers ``(n, classes)`` in the user's form, because rounded rows that were divided by
+    their sum are no longer rounded. If the answers of the other side are rounded or have few values, nothing is said,
+    because answers that are certain lie on any grid.
     """
-    inside, outside = (some_rows(side).astype(np.float64) for side in (members, others))
-    if any(len(side) < FEW or side.min() < 0 or side.max() > 1 + NEAR for side in (inside, outside)):
+    inside, outside = (some_rows(answers).astype(np.float64) for answers in (members, others))
+    if any(len(answers) < FEW or answers.min() < 0 or answers.max() > 1 + NEAR for answers in (inside, outside)):
         return
-    for side, other, which in ((inside, outside, "members"), (outside, inside, "non-members")):
-        if _is_rounded(other) or len(np.unique(other)) <= len(other):
+    for answers, other_answers, side in ((inside, outside, "members"), (outside, inside, "non-members")):
+        if _is_rounded(other_answers) or len(np.unique(other_answers)) <= len(other_answers):
             continue
-        how = "rounded" if _is_rounded(side) else "cut to the top classes" if _is_cut(side, other) else ""
-        if how:
-            yield (
-                f"Answers of the {name} are {how} on {which} alone, which tells the sides apart whatever the model "
-                "knows. Were both asked in one way?"
-            )
+        if _is_rounded(answers):
+            how = "rounded"
+        elif _is_cut(answers, other_answers):
+            how = "cut to the top classes"
+        else:
+            continue
+        yield (
+            f"Answers of the {name} are {how} on {side} alone, which tells the sides apart whatever the model "
+            "knows. Were both asked in one way?"
+        )
 
 
 def some_rows(rows: Array) -> Array:
@@ -57,14 +65,14 @@ def _is_rounded(answers: Array) -> bool:
     return any(bool((np.abs(unit - np.rint(unit)) <= ON_GRID * unit).all()) for unit in units)
 
 
-def _is_cut(side: Array, other: Array) -> bool:
-    """Return whether rows of a side have zeros that no arithmetic makes, and those of the other have none."""
-    zeros, others = ((each == 0).any(axis=1).mean() for each in (side, other))
-    return bool(zeros >= CUT and others <= 1 - CUT and side[side > 0].min() > TINY)
+def _is_cut(answers: Array, other_answers: Array) -> bool:
+    """Return whether nearly all rows of `answers` were cut to the top classes, and hardly any of `other_answers`."""
+    with_zeros, others_with_zeros = ((rows == 0).any(axis=1).mean() for rows in (answers, other_answers))
+    return bool(with_zeros >= CUT and others_with_zeros <= 1 - CUT and answers[answers > 0].min() > TINY)
 
 
 def traits_of(inputs: torch.Tensor) -> npt.NDArray[np.float64]:
-    """Return what tells how inputs ``(n, ...)`` were prepared, float64 ``(n, 4)``, in the order of `TRAITS`."""
+    """Return traits of inputs ``(n, ...)`` that depend on their preparation, float64 ``(n, 4)``: those of `TRAITS`."""
     values = inputs.detach().cpu().double()
     rows = values.flatten(1)
     nothing = torch.zeros(len(rows), dtype=torch.float64)
@@ -75,11 +83,11 @@ def traits_of(inputs: torch.Tensor) -> npt.NDArray[np.float64]:
 
 
 TRAITS = ("mean", "standard deviation", "difference of neighbours", "difference of the first and last channel")
-"""What `traits_of` returns of an input."""
+"""The traits of an input in words, in the order of `traits_of`."""
 
 
 def doubts_of_inputs(traits: npt.NDArray[np.float64], member: Array, name: str) -> Iterator[str]:
-    """Yield a sentence if the inputs of a model, called `name`, tell members from others.
+    """Yield a sentence if a trait of the inputs of a model, called `name`, separates members from non-members.
 
     Args:
         traits: of each input, ``(n, k)``, of which those with a value that is not finite do not count.
@@ -97,14 +105,15 @@ def doubts_of_inputs(traits: npt.NDArray[np.float64], member: Array, name: str) 
 
 
 def apart(values: Array, member: Array, tests: int = 1) -> float:
-    """Return the area under the ROC curve of values for members, 1/2 where it is not shown to be far from that.
+    """Return the area under the ROC curve with which values separate members from non-members.
 
-    `tests`: how many are made, each of which is wrong with at most a probability of `RARE` / `tests`.
+    It is 1/2 exactly if it is not shown to be further from 1/2 than `AREA`. `tests`: the number of such tests that are
+    made together; each is wrong with a probability of at most `RARE` / `tests`.
     """
     inside, outside = values[member], values[~member]
     n, m = len(inside), len(outside)
     if min(n, m) < FEW:
         return 0.5
     area = float(scipy.stats.mannwhitneyu(inside, outside).statistic) / (n * m)
-    far = AREA - 0.5 + scipy.stats.norm.isf(RARE / (2 * tests)) * np.sqrt((n + m + 1) / (12 * n * m))
-    return area if abs(area - 0.5) > far else 0.5
+    by_chance = scipy.stats.norm.isf(RARE / (2 * tests)) * np.sqrt((n + m + 1) / (12 * n * m))
+    return area if abs(area - 0.5) > AREA - 0.5 + by_chance else 0.5

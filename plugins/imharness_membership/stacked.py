@@ -1,4 +1,4 @@
-"""Many networks of one architecture at once: their weights are stacks ``(K, ...)`` by name.
+"""Runs many networks of one architecture at once: the weights of K networks are stacks ``(K, ...)`` by name.
 
 Chains of linear layers and activations become batched matrix products. Other networks go through `torch.func.vmap`,
 whose overhead is larger than the products of a small network.
@@ -48,7 +48,7 @@ def answers_of(network: nn.Module) -> Answers:
 
 def is_chain(network: nn.Module) -> bool:
     """Return whether a network is a sequence of linear layers, each with weights of its own, and activations."""
-    if type(network) is not nn.Sequential or not all(_known(layer) for layer in network):
+    if type(network) is not nn.Sequential or not all(_is_plain(layer) for layer in network):
         return False
     linear = [layer for layer in network if isinstance(layer, nn.Linear)]
     return len({id(parameter) for layer in linear for parameter in layer.parameters()}) == 2 * len(linear)
@@ -68,7 +68,8 @@ def through(chain: nn.Module, weights: Weights, x: torch.Tensor, prefix: str = "
     return x
 
 
-def _known(layer: nn.Module) -> bool:
+def _is_plain(layer: nn.Module) -> bool:
+    """Return whether `through` can compute a layer."""
     if type(layer) is nn.Linear:
         return layer.bias is not None
     return type(layer) in PLAIN or (type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1))

@@ -33,7 +33,7 @@ FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
 SPREAD = (0.02, 0.05, 0.1, 0.2, 0.4)
 """The standard deviations of the noise on other rows, whose features are in [0, 1]."""
 FURTHER = "further"
-"""The column that says which rows are non-members beyond those that are as many as members."""
+"""The column that marks further non-members: a target has as many non-members as members, and perhaps these, too."""
 TOGETHER = 16
 """The number of reference models that are trained at once."""
 Outputs = Callable[[torch.Tensor, int], torch.Tensor]
@@ -44,7 +44,8 @@ Outputs = Callable[[torch.Tensor, int], torch.Tensor]
 def train(context: StepContext) -> StepResult:
     """Train one model on its members; keep its outputs on members, non-members and the adversary's own rows.
 
-    The weights of the undefended model are kept: early stopping uses one of its epochs, releases use the last one.
+    Of an undefended model the weights are kept, too: those of the last epoch for releases, those of some earlier epochs
+    for early stopping.
     """
     split, role, defense = Split(context), str(context.options["role"]), context.component("defense")
     member, reference = split.parts[f"{role}_member"], split.parts[f"{role}_reference"]
@@ -73,69 +74,71 @@ def stop(context: StepContext) -> StepResult:
 
 @step(version="2", doing="answering through {defense}")
 def release(context: StepContext) -> StepResult:
-    """Release the outputs of the undefended model through a defense."""
+    """Keep the outputs of the undefended model as a defense releases them."""
     split, role = Split(context), str(context.options["role"])
     network = split.loaded(context.need("plain").arrays, -1)
     outputs = _released(split, network, split.parts[f"{role}_member"], split.parts[f"{role}_reference"], role)
-    return _seen(split, outputs, {}, {})
+    return _released_outputs(split, outputs, {}, {})
 
 
 @step(version="4", shared=True, doing="training reference networks[ with {defense}]")
 def references(context: StepContext) -> StepResult:
-    """Train the adversary's reference models, each on a random half of the rows that include the target's members.
+    """Train the adversary's reference models, each on a random half of the target's members and non-members together.
 
-    Undefended ones keep their weights for releases, and their answers at the epochs at which the shadow could stop.
+    Of undefended models the weights are kept, for releases, and the answers at the epochs at which the shadow could
+    stop, for early stopping.
     """
     split, defense = Split(context), context.component("defense")
     rows, halves = split.asked("target"), _halves(split)
     plain = isinstance(defense, PlainTraining)
     stops = context.need("shadow").arrays["epochs"].tolist() if plain and split.pool is None else []
 
-    def some(start: int, stop: int) -> dict[str, np.ndarray]:
+    def train_some(start: int, stop: int) -> dict[str, np.ndarray]:
+        """Train the models with these numbers, and return their arrays, whose first dimension is the model."""
         early: dict[int, list[np.ndarray]] = {epoch: [] for epoch in stops}
 
         def after(number: int, network: torch.nn.Module, done: int) -> None:
             if done in early:
-                early[done].append(_odds(split, lambda *arguments: split.outputs(network.eval(), *arguments)))
+                early[done].append(_odds(split, _outputs_of(split, network.eval())))
 
-        masks = halves[start:stop]
-        networks = split.trained_many(defense, [rows[h] for h in masks], split.parts["shadow_reference"], after, start)
-        batch_arrays = _reference_arrays(
-            split, masks, [lambda *a, n=network: split.outputs(n, *a) for network in networks]
-        )
+        members = [rows[half] for half in halves[start:stop]]
+        networks = split.trained_many(defense, members, split.parts["shadow_reference"], after, before=start)
+        outputs = [_outputs_of(split, network) for network in networks]
+        batch_arrays = _reference_arrays(split, halves[start:stop], outputs)
         if stops:
             odds = np.stack([np.stack(early[epoch]) for epoch in stops], axis=1)  # (models, stops, m + p + views)
-            batch_arrays |= {f"stopped.{name}": values for name, values in _apart(split, odds).items()}
+            batch_arrays |= {f"stopped.{name}": values for name, values in _by_kind(split, odds).items()}
         if plain:
             batch_arrays |= stacked([network.state_dict() for network in networks])
         return batch_arrays
 
-    arrays = context.chunks(len(halves), TOGETHER, some)
+    arrays = context.chunks(len(halves), TOGETHER, train_some)
     for name in [key for key in arrays if key.startswith("stopped.")]:
-        arrays[name] = arrays[name].swapaxes(0, 1)
+        arrays[name] = arrays[name].swapaxes(0, 1)  # (stops, models, ...)
     return StepResult(arrays={**arrays, **_columns(split)})
 
 
 @step(version="1", shared=True, doing="answering for reference networks through {defense}")
 def release_references(context: StepContext) -> StepResult:
-    """Release the answers of undefended reference models through a defense."""
+    """Keep the answers of undefended reference models as a defense releases them."""
     split, plain = Split(context), context.need("references").arrays
     rows, halves = split.asked("target"), _halves(split)
 
-    def one(start: int, stop: int) -> dict[str, np.ndarray]:
+    def release_one(start: int, stop: int) -> dict[str, np.ndarray]:
         member, network = rows[halves[start]], split.loaded(plain, start)
         outputs = _released(split, network, member, split.parts["shadow_reference"], f"reference {start}")
         return _reference_arrays(split, halves[start:stop], [outputs])
 
-    return StepResult(arrays={**context.chunks(len(halves), 1, one), **_columns(split)})
+    return StepResult(arrays={**context.chunks(len(halves), 1, release_one), **_columns(split)})
 
 
 @step(version="3", doing="training without one member at a time")
 def sensitivity(context: StepContext) -> StepResult:
-    """Train the undefended target again without one member at a time, and measure how its answer on that member moves.
+    """Train the undefended target again without one member at a time; measure how its answer to that member changes.
 
-    Song & Mittal (USENIX Security 2021), section 4.2.4: the logarithm of the ratio of the modified entropy without the
-    member to that with it, both floored. All these models have the target's start and draw their order from its seed.
+    Song & Mittal (USENIX Security 2021), section 4.2.4: the sensitivity is the logarithm of the modified entropy
+    without the member divided by that with it, both at least 1e-10. All models have the target's start and its seed of
+    orders.
     """
     split, defense = Split(context), context.component("defense")
     member, reference = split.parts["target_member"], split.parts["target_reference"]
@@ -144,34 +147,35 @@ def sensitivity(context: StepContext) -> StepResult:
         labels = split.table.labels[rows]
         return -ModifiedEntropy().value(split.outputs(network, rows), labels).clamp(max=-FLOOR)
 
-    whole = split.loaded(context.need("plain").arrays, -1)
+    with_all = split.loaded(context.need("plain").arrays, -1)
     count = min(int(context.options["rows"]), len(member))
-    moved = []
+    sensitivities = []
     for number in range(count):
         remaining = torch.cat([member[:number], member[number + 1 :]])
         network = split.trained(defense, remaining, reference, "target", number=number, of=count)
         one = member[number : number + 1]
-        moved.append(float((entropy(network, one) / entropy(whole, one)).log()))
-    return StepResult(rows={"row": member[:count].numpy(), "sensitivity": moved})
+        sensitivities.append(float((entropy(network, one) / entropy(with_all, one)).log()))
+    return StepResult(rows={"row": member[:count].numpy(), "sensitivity": sensitivities})
 
 
 @step(version="1", doing="measuring the leak epoch by epoch[ with {defense}]")
 def by_epoch(context: StepContext) -> StepResult:
     """Train shadow and target once more, and measure accuracy, attacks and risk at some of their epochs.
 
-    Song & Mittal (USENIX Security 2021), figure 2, which has the test accuracy. Both models are those of the step
-    `train`, so the last epoch has its numbers; the adversary learns on the shadow at the same epoch.
+    Song & Mittal (USENIX Security 2021), figure 2, which has the test accuracy. Both models are trained exactly as in
+    the step `train`, so the numbers of the last epoch are those of that step. The adversary learns from the shadow at
+    the same epoch.
     """
     split, defense = Split(context), context.component("defense")
-    apart = max(1, -(-split.plan.epochs // int(context.options["points"])))
+    interval = max(1, -(-split.plan.epochs // int(context.options["points"])))  # in epochs
     rows = {role: split.rows(role) for role in ROLES}
-    seen: dict[str, dict[int, torch.Tensor]] = {role: {} for role in ROLES}
+    outputs_at: dict[str, dict[int, torch.Tensor]] = {role: {} for role in ROLES}  # role -> epoch -> outputs
 
     def after(number: int, network: torch.nn.Module, done: int) -> None:
-        if done % apart == 0 or done == split.plan.epochs:
-            role, before = ROLES[number], network.training
-            seen[role][done] = split.outputs(network.eval(), rows[role])
-            network.train(before)
+        if done % interval == 0 or done == split.plan.epochs:
+            role, training = ROLES[number], network.training
+            outputs_at[role][done] = split.outputs(network.eval(), rows[role])
+            network.train(training)
 
     for number, role in enumerate(ROLES):
         row_sets = (split.parts[f"{role}_{kind}"] for kind in ("member", "reference"))
@@ -186,8 +190,10 @@ def by_epoch(context: StepContext) -> StepResult:
     }
     risk = PrivacyRisk().build(context.device)
     columns: dict[str, list[float]] = {"epoch": []}
-    for done, outputs in seen["target"].items():
-        query = MembershipQuery(seen["shadow"][done], labels["shadow"], member["shadow"], outputs, labels["target"])
+    for done, outputs in outputs_at["target"].items():
+        query = MembershipQuery(
+            outputs_at["shadow"][done], labels["shadow"], member["shadow"], outputs, labels["target"]
+        )
         inside, right = member["target"], (outputs.argmax(dim=1) == labels["target"]).float()
         values = {
             "train": right[inside].mean(),
@@ -206,7 +212,8 @@ def by_epoch(context: StepContext) -> StepResult:
 def outsider(context: StepContext) -> StepResult:
     """Train a model on as many other rows as the target has members; keep its outputs on the target's rows.
 
-    It saw neither the target's members nor its non-members, so that its outputs do not separate them.
+    The model saw neither the target's members nor its non-members, so its outputs cannot separate them. Evaluators that
+    do separate them (step `unseen`) make a mistake.
     """
     split = Split(context)
     other, reference = split.parts["target_reference"], split.parts["shadow_reference"]
@@ -239,15 +246,15 @@ def canary(context: StepContext) -> StepResult:
 
 @step(version="3", doing="guessing members with {evaluator}[ against {defense}]")
 def evaluate(context: StepContext) -> StepResult:
-    """Give an evaluator the target's rows in a secret order and keep its score for each row."""
+    """Let an evaluator guess the target's members; it gets the rows in a secret order. Keep its score for each row."""
     return _guessed(context)
 
 
 @step(version="1", doing="guessing where nothing can be known with {evaluator}")
 def unseen(context: StepContext) -> StepResult:
-    """Let an evaluator guess the target's members from a model that saw none of the rows: nobody can do that.
+    """Let an evaluator guess the target's members from a model that saw none of the rows, which is impossible.
 
-    Who is right more often than chance knows the rows, or reads what evaluators are not given.
+    An evaluator that is right more often than chance knows the rows beforehand, or reads data that it must not have.
     """
     return _guessed(context)
 
@@ -269,23 +276,34 @@ def _guessed(context: StepContext) -> StepResult:
 def _answers(
     split: Split, network: torch.nn.Module, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]
 ) -> StepResult:
-    """Return the outputs that adversaries see, and what only some evaluators use: robustness and gradients."""
-    options, further = split.context.options, dict(arrays)
+    """Return a model's outputs, and the evidence that only some evaluators use: robustness and gradients."""
+    options, more_arrays = split.context.options, dict(arrays)
     rows = split.rows(str(options["role"]))
     if options["copies"]:
-        further["robustness"] = _robustness(split, network, rows).cpu().numpy()
+        more_arrays["robustness"] = _robustness(split, network, rows).cpu().numpy()
     if options["gradients"]:
         error = split.outputs(network, rows) - one_hot(split.table.labels[rows], split.table.classes)
-        further |= {"features": _last_layer_inputs(split, network, rows).cpu().numpy(), "error": error.cpu().numpy()}
+        features = _last_layer_inputs(split, network, rows)
+        more_arrays |= {"features": features.cpu().numpy(), "error": error.cpu().numpy()}
     if options.get("layers"):
         gradients = row_gradients(network, split.table.features[rows], split.table.labels[rows])
-        further |= {f"layers.{name}": getattr(gradients, name).cpu().numpy() for name in ("sizes", *LAYERS)}
-        further["layers.given"] = np.array([gradients.given])
-    return _seen(split, lambda *arguments: split.outputs(network, *arguments), further, facts)
+        more_arrays |= {f"layers.{name}": getattr(gradients, name).cpu().numpy() for name in ("sizes", *LAYERS)}
+        more_arrays["layers.given"] = np.array([gradients.given])
+    return _released_outputs(split, _outputs_of(split, network), more_arrays, facts)
 
 
-def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]) -> StepResult:
-    """Return a model's outputs on its rows and, for a target, its answers on the adversary's rows."""
+def _outputs_of(split: Split, network: torch.nn.Module) -> Outputs:
+    """Return the function from rows and a view to the outputs of a network."""
+    return lambda rows, number: split.outputs(network, rows, number)
+
+
+def _released_outputs(
+    split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]
+) -> StepResult:
+    """Return a model's outputs on its rows and, for a target, its log odds on the population and on views.
+
+    The population of an adversary against the target are the shadow's rows. `arrays` and `facts` are added.
+    """
     role = str(split.context.options["role"])
     rows, count = split.rows(role), len(split.parts[f"{role}_member"])
     population = split.asked("shadow") if role == "target" else rows[:0]
@@ -295,16 +313,16 @@ def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], fact
     labels = split.table.labels[rows]
     odds = log_odds(answers[len(rows) :], split.table.labels[population])
     right = (answers[: len(rows)].argmax(dim=1) == labels).float()
-    further = dict(arrays)
+    more_arrays = dict(arrays)
     if role == "target" and split.queries > 1:
         views = [log_odds(outputs(rows, number), labels) for number in range(1, split.queries)]
-        further["views"] = torch.stack(views).cpu().numpy()
-    beyond = len(rows) - len(split.further(role))
-    places = np.arange(len(rows))
-    marked = {FURTHER: places >= beyond} if beyond < len(rows) else {}
+        more_arrays["views"] = torch.stack(views).cpu().numpy()
+    first_further = len(rows) - len(split.further(role))
+    positions = np.arange(len(rows))
+    further = {FURTHER: positions >= first_further} if first_further < len(rows) else {}
     return StepResult(
-        rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": places < count, **marked},
-        arrays={"outputs": answers[: len(rows)].cpu().numpy(), "population": odds.cpu().numpy(), **further},
+        rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": positions < count, **further},
+        arrays={"outputs": answers[: len(rows)].cpu().numpy(), "population": odds.cpu().numpy(), **more_arrays},
         facts={
             "train_accuracy": float(right[:count].mean()),
             "test_accuracy": float(right[count:].mean()),
@@ -317,18 +335,19 @@ def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], fact
 def _released(
     split: Split, network: torch.nn.Module, member: torch.Tensor, reference: torch.Tensor, network_name: str
 ) -> Outputs:
-    """Return the outputs that the owner of a model releases."""
+    """Return the function from rows and a view to the outputs of a network as the defense releases them."""
     defender_outputs = DefenderOutputs(split.outputs(network, member), split.outputs(network, reference))
     defend = split.context.build("defense")
-    return lambda *arguments: defend(
-        split.outputs(network, *arguments), defender_outputs, split.rng("release", network_name)
+    return lambda rows, number: defend(
+        split.outputs(network, rows, number), defender_outputs, split.rng("release", network_name)
     )
 
 
 def _halves(split: Split) -> list[torch.Tensor]:
-    """Return for each reference model the places of its members among the target's rows: as many as the target has.
+    """Return the members of each reference model, as positions among `split.asked("target")`.
 
-    Every row is drawn as often, members and non-members alike, so that the draw says nothing about membership.
+    A reference model has as many members as the target. Members and non-members of the target are drawn with the same
+    probability, so that the draw says nothing about membership.
     """
     n, size = len(split.rows("target")), len(split.parts["target_member"])
     total = int(split.context.options["models"])
@@ -336,7 +355,7 @@ def _halves(split: Split) -> list[torch.Tensor]:
 
 
 def _odds(split: Split, outputs: Outputs) -> np.ndarray:
-    """Return log odds of the target's rows, of the population, and of further views of the target's rows, one array."""
+    """Return the log odds of the target's rows, of the population and of views, joined in one array ``(a,)``."""
     target = split.asked("target")
     rows = torch.cat([target, split.asked("shadow")])
     odds = [log_odds(outputs(rows, 0), split.table.labels[rows])]
@@ -344,23 +363,31 @@ def _odds(split: Split, outputs: Outputs) -> np.ndarray:
     return torch.cat(odds).cpu().numpy()
 
 
-def _apart(split: Split, odds: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the parts of arrays ``(..., a)`` of `_odds` by their names in `ODDS`; views are ``(..., v, m)``."""
+def _by_kind(split: Split, odds: np.ndarray) -> dict[str, np.ndarray]:
+    """Divide arrays ``(..., a)`` of `_odds` into those of the target's rows, of the population and of views.
+
+    The names are those of `ODDS`. Views are ``(..., v, m)``, and missing if nobody asks about views.
+    """
     n, p = len(split.rows("target")), len(split.rows("shadow"))
-    blocks = np.split(odds, [n, n + p], axis=-1)
+    rows, population, views = np.split(odds, [n, n + p], axis=-1)
+    by_kind = dict(zip(ODDS, (rows, population), strict=False))
     if split.queries > 1:
-        blocks[-1] = blocks[-1].reshape(*odds.shape[:-1], split.queries - 1, n)
-    return dict(zip(ODDS[: 3 if split.queries > 1 else 2], blocks, strict=False))
+        by_kind[ODDS[2]] = views.reshape(*odds.shape[:-1], split.queries - 1, n)
+    return by_kind
 
 
 def _reference_arrays(split: Split, halves: list[torch.Tensor], outputs: list[Outputs]) -> dict[str, np.ndarray]:
+    """Return the answers of reference models by kind, and their members, bool ``(models, m)``."""
     n = len(split.rows("target"))
     member = torch.stack([torch.zeros(n, dtype=torch.bool).scatter(0, half, True) for half in halves])
-    return {**_apart(split, np.stack([_odds(split, predict) for predict in outputs])), "member": member.numpy()}
+    return {**_by_kind(split, np.stack([_odds(split, predict) for predict in outputs])), "member": member.numpy()}
 
 
 def _columns(split: Split) -> dict[str, np.ndarray]:
-    """Return which rows the answers of a pool's references are about, as each split has them in an order of its own."""
+    """Return the row numbers that the answers of a pool's references are about; nothing without a pool.
+
+    They are stored because each split of the pool has its rows in another order.
+    """
     return {} if split.pool is None else {"row": split.asked("target").numpy()}
 
 

@@ -61,7 +61,7 @@ Defense = MembershipTraining | MembershipRelease
 OptionValue = int | float | str
 STOPPED = "harness/early-stopping"
 FURTHER = ("decay_after", "momentum", "weight_decay", "schedule", "augmentation")
-"""What a training has where its settings say so."""
+"""The settings of `Published` that are options of a training only if they differ from their default."""
 
 
 class Published(BaseModel):
@@ -95,7 +95,7 @@ class Published(BaseModel):
     defenses: Mapping[str, Mapping[str, float]] = Field(default={})
 
     def of(self, track: "MembershipTrack") -> dict[str, OptionValue]:
-        """Return the options of a training."""
+        """Return the options of a training: those that are set here, and the track's for the others."""
         names = ("epochs", "batch_size", "learning_rate", "optimiser")
         return {
             **{name: getattr(self, name) or getattr(track, name) for name in names},
@@ -109,7 +109,7 @@ class Published(BaseModel):
         return self._set(("queries",))
 
     def _set(self, names: Iterable[str]) -> dict[str, OptionValue]:
-        """Return the options among these that are set; the others are no part of a task's identity."""
+        """Return the options among these that differ from their default; the others do not enter a task's identity."""
         options = {name: getattr(self, name) for name in names}
         return {name: value for name, value in options.items() if value != type(self).model_fields[name].default}
 
@@ -125,13 +125,14 @@ class Published(BaseModel):
 
 @dataclass(frozen=True)
 class _Guard:
-    """A defense; early stopping comes with the training defense whose accuracy it must match."""
+    """A defense, or early stopping with the training defense (`matched`) at whose accuracy it stops."""
 
     defense: Component
     matched: Component | None = None
 
     @property
     def roles(self) -> dict[str, Component]:
+        """The role of the matched defense in a task, if there is one."""
         return {} if self.matched is None else {"matched": self.matched}
 
 
@@ -173,10 +174,10 @@ class MembershipTrack(Track):
         description="Non-members that evaluators guess about in addition to the part of the target's non-members: a "
         "rate at 1 % false positives takes 500 of both together.",
     )
-    epochs: int = Field(default=100, ge=1, description="Optimiser of undefended training.")
+    epochs: int = Field(default=100, ge=1, description="Epochs of undefended training.")
     batch_size: int = Field(default=64, ge=1, description="Rows per training step.")
     learning_rate: float = Field(default=1e-3, gt=0, description="The optimiser's learning rate.")
-    optimiser: Literal["adam", "sgd"] = Field(default="adam", description="Epochs of undefended training.")
+    optimiser: Literal["adam", "sgd"] = Field(default="adam", description="Optimiser of undefended training.")
     training_precision: Literal["strict", "tf32"] = Field(
         default="strict", description="Precision of training: float32, or factors that a GPU rounds to 10 bits."
     )
@@ -274,7 +275,7 @@ class MembershipTrack(Track):
 
 
 class _Plan:
-    """The tasks of one model on one split of one data set, both of which `planner` holds."""
+    """Plans the tasks of one model on one split of one data set; `planner` knows the model and the data set."""
 
     def __init__(
         self,
@@ -306,7 +307,7 @@ class _Plan:
         }
 
     def _model(self, guard: _Guard, role: str) -> Planned:
-        """Plan the network behind a defense: a trained one, or an epoch of undefended training."""
+        """Plan the network behind a defense, for a release the undefended one, for early stopping one of its epochs."""
         options = {"role": role, **self.evidence, **self.training}
         if guard.matched is not None:
             needs = {"plain": self._model(self.baseline, role), "matched": self._model(_Guard(guard.matched), role)}
@@ -314,8 +315,8 @@ class _Plan:
         trained = self.baseline if isinstance(guard.defense, MembershipRelease) else guard
         return self.planner.task(train, {"defense": trained.defense}, options=options)
 
-    def _shown(self, guard: _Guard, role: str) -> Planned:
-        """Plan the outputs of a defended model that adversaries see."""
+    def _released(self, guard: _Guard, role: str) -> Planned:
+        """Plan the outputs that adversaries see: those of the network behind a defense, or those that are released."""
         model = self._model(guard, role)
         if not isinstance(guard.defense, MembershipRelease):
             return model
@@ -323,7 +324,10 @@ class _Plan:
         return self.planner.task(release, {"defense": guard.defense}, options=options, needs={"plain": model})
 
     def _references(self, guard: _Guard) -> Planned:
-        """Plan reference models; for early stopping they are undefended ones, at the epoch where the shadow stops."""
+        """Plan the reference models of an adversary who defends them with a defense.
+
+        For early stopping they are undefended ones; evaluators take their answers at the epoch where the shadow stops.
+        """
         if isinstance(guard.defense, MembershipRelease):
             options = {"models": self.track.references, **self._shared(self.rows), **self.asked}
             needs = {"references": self._references(self.baseline)}
@@ -343,10 +347,10 @@ class _Plan:
         """Plan the guesses of every evaluator, with undefended and with defended shadow models, and `calibrated`."""
         for adaptive in (False, True):
             shadow_guard = guard if adaptive else self.baseline
-            released, model = self._shown(guard, "target"), self._model(guard, "target")
+            released, model = self._released(guard, "target"), self._model(guard, "target")
             self._guesses(evaluate, guard, shadow_guard, released, model, {"adaptive": adaptive})
         if self.compares and enough(self.track.references, int(self.rows["part"]), self.track.further):
-            needs = {role: self._shown(guard, role) for role in ROLES} | {"references": self._references(guard)}
+            needs = {role: self._released(guard, role) for role in ROLES} | {"references": self._references(guard)}
             roles = {"defense": guard.defense, **guard.roles}
             self.planner.task(calibrated, roles, options={"split": self.training["split"]}, needs=needs)
 
@@ -365,12 +369,16 @@ class _Plan:
         model: Planned,
         options: dict[str, OptionValue],
     ) -> None:
-        """Plan a step for every evaluator; `released`: what it sees of `model`, `shadow_guard`: how it trains."""
-        seen = {"target": released, "shadow": self._shown(shadow_guard, "shadow")}
+        """Plan a step for every evaluator.
+
+        `released`: the outputs of the target network `model` that evaluators see. `shadow_guard`: the defense with
+        which the adversary trains shadow and reference models.
+        """
+        outputs = {"target": released, "shadow": self._released(shadow_guard, "shadow")}
         models = {"target_model": model, "shadow_model": self._model(shadow_guard, "shadow")}
         references = {"references": self._references(shadow_guard)} if self.compares else {}
         for evaluator in self.evaluators:
-            needs = seen | (references if "references" in evaluator.reads else {})
+            needs = outputs | (references if "references" in evaluator.reads else {})
             if evaluator.reads & {"robustness", "gradients", "layers"}:
                 needs |= models
             self.planner.task(
@@ -381,7 +389,7 @@ class _Plan:
             )
 
     def canary(self, guard: _Guard) -> None:
-        """Plan the answers on canaries of a defended model that some of them are trained on."""
+        """Plan a defended model that is trained on some of the canaries, and its answers to all of them."""
         released = isinstance(guard.defense, MembershipRelease)
         roles = {"defense": guard.defense, **({"trained": self.baseline.defense} if released else {})}
         self.planner.task(canary, roles, options={"canaries": self.track.canaries, **self.training})

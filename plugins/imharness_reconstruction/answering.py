@@ -1,4 +1,7 @@
-"""Computes what `ih.reconstruct` returns: rebuilds images from gradients, and measures how well they explain these."""
+"""Computes the answer of `ih.reconstruct`: rebuilds images from gradients, and measures how well they explain them.
+
+An image explains a gradient if the network's gradient for that image has the same direction, up to a small loss.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ DESCRIPTIONS = {
     "mean colour, which no gradient is needed for.",
 }
 """The meaning of the columns of the step ``reconstruct``."""
-OTHERWISE = (
+CAUSES = (
     "Was the gradient computed over a batch, with the network in training mode (the statistics of a batch, dropout), "
     "over several local steps, with another label or loss, or on images that were normalised outside the model? An "
     "attack such as 'federated[images=4,epochs=2]' simulates a round of federated learning."
@@ -51,16 +54,16 @@ SUSPECTED = (
     Round(training_mode=True),
     *(Round(epochs=epochs, learning_rate=rate) for epochs in (2, 5, 10) for rate in (0.01, 0.1, 1.0)),
 )
-"""Rounds of one image that are tried where an original does not explain its gradient."""
+"""Rounds of one image that are tried if an original does not explain its gradient."""
 CLEARLY = 4.0
-"""An entry that is negative by fewer standard deviations of the noise may be 0 or positive without it."""
+"""A number counts as negative if it is below 0 by more than so many standard deviations of the noise."""
 AS_LONG = 2.0
-"""A gradient that explains its original differs from that of the original by no larger factor, if it was not scaled."""
+"""A gradient counts as scaled if its length differs from that of its original's gradient by more than this factor."""
 
 
 @dataclass(frozen=True)
 class SharedGradients:
-    """What participants shared, and what is known of it.
+    """The gradients that participants shared, and what the caller knows about them.
 
     Args:
         gradients: ``(n, *shape)`` by parameter, in the order of the parameters: one gradient for each of n images, or
@@ -93,9 +96,13 @@ class SharedGradients:
 
 @dataclass(frozen=True)
 class Reconstructed:
-    """Images ``(n, *size)`` in [0, 1], multiples of 1/255; columns by name, with one number for each; and doubts.
+    """The answer.
 
-    `doubts`: sentences on gradients that are not what was asked for, so that closeness to the originals tells little.
+    Args:
+        images: ``(n, *size)`` in [0, 1], multiples of 1/255.
+        columns: name -> one number for each image, see `DESCRIPTIONS`.
+        doubts: sentences on gradients that do not fit the originals or the attack. Then a reconstruction that is far
+            from its original does not show that the gradient is safe.
     """
 
     images: Images
@@ -108,28 +115,29 @@ def answered(request: SharedGradients) -> Reconstructed:
     federated_round, shared = request.federated_round, request.gradients
     if federated_round is not None:
         return _of_round(request, federated_round)
+    # 1. Read the labels from the gradients, and rebuild the images.
     read = labels_from_gradients(shared, request.network, request.size)
     count, device = len(read), read.device
     rebuilt = request.attack(shared, request.network, request.size, request.streams, lambda done, total: None)
+    # 2. Measure how well the reconstructions, the originals and flat images explain the gradients.
     originals = rebuilt if request.originals is None else request.originals
-    behind = Shared(shared, originals, read, torch.arange(count, device=device), torch.eye(count, device=device))
-    fit = matching(request.network, behind, rebuilt)
+    with_read = Shared(shared, originals, read, torch.arange(count, device=device), torch.eye(count, device=device))
+    fit = matching(request.network, with_read, rebuilt)
     true_labels = read if request.labels is None else request.labels
-    columns, doubts = (
-        {"loss": fit["loss"], "grey": fit["grey"]},
-        _several(request) + _mislabelled(read[:, None], true_labels),
-    )
+    columns = {"loss": fit["loss"], "grey": fit["grey"]}
+    doubts = _several(request) + _mislabelled(read[:, None], true_labels)
+    # 3. If the originals are known, judge whether they explain the gradients, and whether the attack converged.
     if request.originals is not None:
-        as_read, _ = verdict(fit, shared, request.noise)
+        explained_as_read, _ = verdict(fit, shared, request.noise)
         if not torch.equal(read, true_labels):
-            given_fit = matching(request.network, replace(behind, targets=true_labels), rebuilt)
-            fit = judged(fit["loss"], *(given_fit[name] for name in ("attainable", "grey", "flat")))
-        explained, lines = verdict(fit, shared, request.noise)
-        doubts += _explained_as_read(as_read & ~explained, read, true_labels)
+            with_true = matching(request.network, replace(with_read, targets=true_labels), rebuilt)
+            fit = judged(fit["loss"], *(with_true[name] for name in ("attainable", "grey", "flat")))
+        explained, sentences = verdict(fit, shared, request.noise)
+        doubts += _explained_as_read(explained_as_read & ~explained, read, true_labels)
         doubts += _scaled(request, true_labels, explained & ~fit["converged"])
-        met = fit.pop("converged") | request.closed_form
-        columns = {"explained": explained, "converged": met & explained, **fit}
-        doubts += lines
+        converged = fit.pop("converged") | request.closed_form
+        columns = {"explained": explained, "converged": converged & explained, **fit}
+        doubts += sentences
         if not explained.all():
             doubts += _suspected(request, true_labels, ~explained)
     return _reconstructed(rebuilt, request.originals, read, columns, doubts)
@@ -142,51 +150,54 @@ def _reconstructed(
     columns: Mapping[str, torch.Tensor],
     doubts: list[str],
 ) -> Reconstructed:
-    """Return the answer, in which images are rounded and compared with flat ones if the originals are known."""
-    images, seen = rebuilt.mul(255).round() / 255, {"label": labels}
+    """Return the answer; images are rounded to 8 bits and, if the originals are known, compared with flat images."""
+    images, first_columns = rebuilt.mul(255).round() / 255, {"label": labels}
     if originals is not None:
-        seen["closer"], lines = _beside_flat(images, originals)
-        doubts = doubts + lines
-    facts = {name: values.cpu().numpy() for name, values in {**seen, **columns}.items()}
-    return Reconstructed(images, facts, tuple(doubts))
+        first_columns["closer"], sentences = _closer_than_flat(images, originals)
+        doubts = doubts + sentences
+    arrays = {name: values.cpu().numpy() for name, values in {**first_columns, **columns}.items()}
+    return Reconstructed(images, arrays, tuple(doubts))
 
 
 def _of_round(request: SharedGradients, federated_round: Round) -> Reconstructed:
     """Rebuild the images of participants of a round of federated learning."""
     shared, network, size = request.gradients, request.network, request.size
-    several, classes = len(next(iter(shared.values()))), output_layer(network, size).classes
-    true_labels = None if request.labels is None else request.labels.view(several, federated_round.images)
-    received = {**shared, **request.statistics} | (
-        {LABELS: true_labels} if federated_round.labels_known and true_labels is not None else {}
-    )
-    rebuilt = request.attack(received, network, size, request.streams, lambda done, total: None)
+    participants, classes = len(next(iter(shared.values()))), output_layer(network, size).classes
+    true_labels = None if request.labels is None else request.labels.view(participants, federated_round.images)
+    # 1. Rebuild the images, with the labels if the attacker knows them, and with labels read from the gradients if not.
+    received = {**shared, **request.statistics}
     if federated_round.labels_known and true_labels is not None:
-        read = true_labels
+        received[LABELS] = read = true_labels
     else:
         read = listed(label_counts(shared, network, size, federated_round.images, federated_round.rate_known))
+    rebuilt = request.attack(received, network, size, request.streams, lambda done, total: None)
+    # 2. Assign each reconstruction to an original of its participant.
     if request.originals is None:
-        originals, order, true = rebuilt, torch.arange(len(rebuilt), device=rebuilt.device), read
+        originals, order, labels = rebuilt, torch.arange(len(rebuilt), device=rebuilt.device), read
     else:
         originals = request.originals
         order = paired(rebuilt, originals, federated_round.images)
-        true = read.flatten()[order].view_as(read) if true_labels is None else true_labels
-    groups = [x.unflatten(0, (several, federated_round.images)) for x in (originals, rebuilt[order], rebuilt)]
-    targets, listed_as = (F.one_hot(own_labels, classes).float() for own_labels in (true, read))
+        labels = read.flatten()[order].view_as(read) if true_labels is None else true_labels
+    private, ordered, unordered = (
+        images.unflatten(0, (participants, federated_round.images)) for images in (originals, rebuilt[order], rebuilt)
+    )
+    targets, read_targets = F.one_hot(labels, classes).float(), F.one_hot(read, classes).float()
 
     def fits(simulated: Round) -> dict[str, torch.Tensor]:
         with torch.no_grad():
-            return matching_round(network, simulated, shared, groups[0], targets, groups[1], groups[2], listed_as)
+            return matching_round(network, simulated, shared, private, targets, ordered, unordered, read_targets)
 
+    # 3. Measure how well reconstructions and originals explain what was shared.
     fit, doubts = fits(federated_round), list[str]()
     columns = {"loss": fit["loss"], "grey": fit["grey"]}
     if request.originals is not None:
         explained, doubts = verdict(fit, shared, request.noise)
-        met = fit.pop("converged") | request.closed_form
-        columns = {"explained": explained, "converged": met & explained, **fit}
+        converged = fit.pop("converged") | request.closed_form
+        columns = {"explained": explained, "converged": converged & explained, **fit}
         if not explained.all() and not federated_round.training_mode and norms(network):
-            trained = fits(replace(federated_round, training_mode=True))
-            if verdict(trained, shared, request.noise)[0].all():
-                loss = float(trained["attainable"].max())
+            in_training_mode = fits(replace(federated_round, training_mode=True))
+            if verdict(in_training_mode, shared, request.noise)[0].all():
+                loss = float(in_training_mode["attainable"].max())
                 doubts.append(f"They do with batch norm in training mode (loss {loss:.2g}): add training_mode=true.")
         if not explained.all() and true_labels is None and (read != read[:, :1]).any():
             doubts.append(
@@ -199,12 +210,15 @@ def _of_round(request: SharedGradients, federated_round: Round) -> Reconstructed
 
 
 def _suspected(request: SharedGradients, labels: torch.Tensor, lost: torch.Tensor) -> list[str]:
-    """Say which round of one image explains the gradients that their originals do not, if one of those tried does."""
+    """Say which round of `SUSPECTED` gives the gradients that the originals do not explain, if one does.
+
+    `lost`: a mask of the images whose originals do not explain their gradients.
+    """
     shared = {name: values[lost] for name, values in request.gradients.items()}
     assert request.originals is not None
     images, classes = request.originals[lost][:, None], output_layer(request.network, request.size).classes
     targets = F.one_hot(labels[lost][:, None], classes).float()
-    best, least = None, float("inf")
+    best, lowest = None, float("inf")
     for candidate in SUSPECTED:
         if candidate.training_mode and not norms(request.network):
             continue
@@ -214,22 +228,25 @@ def _suspected(request: SharedGradients, labels: torch.Tensor, lost: torch.Tenso
         except ValueError:  # a batch of one image without extent has no statistics
             continue
         loss = float(fit["attainable"].max())
-        if loss < least and verdict(fit, shared, request.noise)[0].all():
-            best, least = candidate, loss
+        if loss < lowest and verdict(fit, shared, request.noise)[0].all():
+            best, lowest = candidate, loss
     if best is None:
         return []
     fields = "training_mode=true" if best.training_mode else f"epochs={best.epochs},local_rate={best.learning_rate:g}"
     how = "with batch norm in training mode" if best.training_mode else f"as those of an {best.shared}"
-    return [f"They do {how} (loss {least:.2g}): try attack='federated[images=1,{fields}]'."]
+    return [f"They do {how} (loss {lowest:.2g}): try attack='federated[images=1,{fields}]'."]
 
 
 def verdict(fit: Mapping[str, torch.Tensor], shared: Gradients, noise: float) -> tuple[torch.Tensor, list[str]]:
-    """Return which originals explain their gradients ``(n,)``, and sentences on those that do not."""
-    attainable, nothing = fit["attainable"], torch.minimum(fit["grey"], fit["flat"])
-    each = len(attainable) // len(next(iter(shared.values())))
+    """Return which originals explain their gradients ``(n,)``, and sentences on those that do not.
+
+    `fit`: the numbers of `matching`, one for each original; `noise`: the standard deviation of known noise, or 0.
+    """
+    attainable, of_flat = fit["attainable"], torch.minimum(fit["grey"], fit["flat"])
+    per_gradient = len(attainable) // len(next(iter(shared.values())))  # images of a participant
     explained, blind = (
-        flags.repeat_interleave(each).to(attainable.device)
-        for flags in explains(attainable[::each], nothing[::each], shared, noise)
+        flags.repeat_interleave(per_gradient).to(attainable.device)
+        for flags in explains(attainable[::per_gradient], of_flat[::per_gradient], shared, noise)
     )
     doubts = []
     if blind.any():
@@ -238,10 +255,10 @@ def verdict(fit: Mapping[str, torch.Tensor], shared: Gradients, noise: float) ->
         sentence = f"{size}{opening} as well as the original does, which leaves open whose gradient it is."
         doubts.append(sentence[0].upper() + sentence[1:])
     lost = ~explained & ~blind
-    near = lost & (attainable <= NEARLY * nothing) & (noise == 0)
+    near = lost & (attainable <= NEARLY * of_flat) & (noise == 0)
     if near.any():
         opening = _of(near, "The original nearly explains its gradient", "originals nearly explain their gradients")
-        share = float((attainable / nothing)[near].mean())
+        share = float((attainable / of_flat)[near].mean())
         doubts.append(
             f"{opening}: the loss there is {share:.1%} of that of a flat image, and it should be below "
             f"{EXPLAINED:.0%}. "
@@ -251,48 +268,57 @@ def verdict(fit: Mapping[str, torch.Tensor], shared: Gradients, noise: float) ->
     lost &= ~near
     if lost.any():
         opening = _of(lost, "The original does not explain its gradient", "originals do not explain their gradients")
-        spread = double(flat(shared)).square().mean(dim=1).repeat_interleave(each) * attainable * (2 - attainable)
-        wanted = (
-            f"what it leaves has a standard deviation of {float(spread[lost].mean().sqrt()):.3g}, not the {noise:g} of "
-            "the noise"
-            if noise
-            else f"the loss there is {float(attainable[lost].mean()):.3g}, that of a flat image "
-            f"{float(nothing[lost].mean()):.3g}, and it should be below {EXPLAINED:.0%} of that. If noise was added, "
-            "give its standard deviation as noise"
-        )
+        if noise:
+            # the variance of what remains of the gradient without its component along that of the original
+            squares = double(flat(shared)).square().mean(dim=1).repeat_interleave(per_gradient)
+            variance = squares * attainable * (2 - attainable)
+            reason = (
+                f"what it leaves has a standard deviation of {float(variance[lost].mean().sqrt()):.3g}, not the "
+                f"{noise:g} of the noise"
+            )
+        else:
+            reason = (
+                f"the loss there is {float(attainable[lost].mean()):.3g}, that of a flat image "
+                f"{float(of_flat[lost].mean()):.3g}, and it should be below {EXPLAINED:.0%} of that. If noise was "
+                "added, give its standard deviation as noise"
+            )
         doubts.append(
-            f"{opening}: {wanted}. An attack that fails there does not show that the gradient is safe. {OTHERWISE}"
+            f"{opening}: {reason}. An attack that fails there does not show that the gradient is safe. {CAUSES}"
         )
     return explained, doubts
 
 
-def _beside_flat(images: torch.Tensor, originals: torch.Tensor) -> tuple[torch.Tensor, list[str]]:
+def _closer_than_flat(images: torch.Tensor, originals: torch.Tensor) -> tuple[torch.Tensor, list[str]]:
     """Return which reconstructions are closer to their originals than flat images are, and a sentence on the others."""
-    guesses = flat_of(originals).mul(255).round() / 255
-    ours, theirs = ((pictures - originals).square().mean(dim=(1, 2, 3)) for pictures in (images, guesses))
-    closer, one_colour = ours < theirs, is_flat(originals)
+    flat_images = flat_of(originals).mul(255).round() / 255
+    errors = (images - originals).square().mean(dim=(1, 2, 3))
+    flat_errors = (flat_images - originals).square().mean(dim=(1, 2, 3))
+    closer, one_colour = errors < flat_errors, is_flat(originals)
     doubts = []
     if one_colour.any():
         opening = _of(one_colour, "The original is", "originals are")
         doubts.append(f"{opening} of one colour, and stands beside a grey image, not one of its mean colour.")
     if closer.all():
         return closer, doubts
-    reached, simple = (float(-10 * errors[~closer].clamp(min=1e-10).log10().mean()) for errors in (ours, theirs))
+    psnr, flat_psnr = (
+        float(-10 * squares[~closer].clamp(min=1e-10).log10().mean()) for squares in (errors, flat_errors)
+    )
     opening = _of(
         ~closer, "The reconstruction is no closer to its original", "reconstructions are no closer to originals"
     )
     return closer, [
         *doubts,
-        f"{opening} than a flat image of the mean colour: PSNR {reached:.2f} dB against {simple:.2f} dB. By that "
+        f"{opening} than a flat image of the mean colour: PSNR {psnr:.2f} dB against {flat_psnr:.2f} dB. By that "
         "measure "
         f"nothing of {'it' if len(closer) == 1 else 'them'} was rebuilt.",
     ]
 
 
 def _several(request: SharedGradients) -> list[str]:
-    """Say how many gradients of the output's bias ``(n, classes)`` are not of one image.
+    """Say how many gradients cannot be of one image with one label.
 
-    With cross-entropy this is softmax minus one-hot, which is negative at the label alone.
+    With cross-entropy, the gradient of the output's bias ``(n, classes)`` for one image is softmax minus one-hot, which
+    is negative at the label alone.
     """
     slope = output_layer(request.network, request.size).slope(request.gradients)
     mixed = (slope < -CLEARLY * request.noise).sum(dim=1) > 1
@@ -300,12 +326,15 @@ def _several(request: SharedGradients) -> list[str]:
         return []
     return [
         f"{_of(mixed, 'The gradient is', 'gradients are')} not of one image with one label: the gradient of the "
-        f"output's bias is negative at several classes. {OTHERWISE}"
+        f"output's bias is negative at several classes. {CAUSES}"
     ]
 
 
 def _mislabelled(read: torch.Tensor, true_labels: torch.Tensor) -> list[str]:
-    """Say in how many gradients an attack reads other classes ``(B, P)`` than those of the originals, in any order."""
+    """Say from how many gradients an attack reads other classes than those of the originals, in any order.
+
+    `read`: ``(B, P)``, P images behind each of B gradients.
+    """
     wrong = (read.sort(dim=1).values != true_labels.view_as(read).sort(dim=1).values).any(dim=1)
     if not wrong.any():
         return []
@@ -316,7 +345,10 @@ def _mislabelled(read: torch.Tensor, true_labels: torch.Tensor) -> list[str]:
 
 
 def _explained_as_read(those: torch.Tensor, read: torch.Tensor, true_labels: torch.Tensor) -> list[str]:
-    """Say which originals explain their gradients ``(n,)`` with the label that is read from these alone."""
+    """Say which originals explain their gradients with the label that is read from them, but not with the true one.
+
+    `those`: a mask of these originals ``(n,)``.
+    """
     if not those.any():
         return []
     first = int(those.nonzero()[0])
@@ -328,7 +360,7 @@ def _explained_as_read(those: torch.Tensor, read: torch.Tensor, true_labels: tor
 
 
 def _scaled(request: SharedGradients, labels: torch.Tensor, missed: torch.Tensor) -> list[str]:
-    """Say that gradients that attacks missed ``(n,)`` have another length than those of their originals."""
+    """Say which of the gradients that the attack missed (a mask ``(n,)``) have another length than their originals'."""
     if request.originals is None or request.noise or not missed.any():
         return []
     computed = image_gradients(request.network, request.originals, labels)
@@ -344,5 +376,5 @@ def _scaled(request: SharedGradients, labels: torch.Tensor, missed: torch.Tensor
 
 
 def _of(those: torch.Tensor, one: str, many: str) -> str:
-    """Return how many of all images or gradients a sentence is about, in words."""
+    """Return the opening of a sentence about `those`, a mask: `one` if there is one in all, else "3 of 8 MANY"."""
     return one if len(those) == 1 else f"{int(those.sum())} of {len(those)} {many}"

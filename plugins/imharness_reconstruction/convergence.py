@@ -1,10 +1,10 @@
 """Decides whether an inversion converged: an attack that stopped too early says nothing about the defense.
 
 The attack only sees the shared gradient. It has converged when its images explain that gradient about as well as the
-true images do. Those fit exactly if nothing was added to the gradient, and noise limits how well they fit. Flat images
-give the scale: grey, and the mean colour of the true image, whichever explains the gradient better. Strong noise
-removes most of the difference between the true images and flat ones; the reconstruction must then at least be nearer to
-the true images than to flat ones.
+true images do. The true images explain it exactly if nothing was added to the gradient, and less well behind noise. The
+scale is given by flat images, which anybody can guess: a grey one, and one of the true image's mean colour, whichever
+explains the gradient better. Strong noise removes most of the difference between the true images and flat ones; the
+reconstruction must then at least be nearer to the true images than to flat ones.
 """
 
 from dataclasses import dataclass
@@ -20,23 +20,26 @@ from imharness_reconstruction.rounds import shared_in
 from imharness_reconstruction.undoing import as_read
 
 SHARE = 0.05
-"""The largest share of a flat image's distance that a converged inversion may leave above the attainable."""
+"""A converged inversion has a loss of at most the attainable one plus this share of a flat image's loss."""
 NEARER = 0.5
-"""The largest share of the distance between flat and true images that a converged inversion may leave."""
+"""A converged inversion has a loss of at most the attainable one plus this share of the difference between a flat
+image's loss and the attainable one."""
 SAME = 1e-6
-"""A gradient with a smaller difference between flat and true images says nothing; float32 rounding is below it."""
+"""If the losses of flat and true images differ by no more, the gradient says nothing; float32 rounding is below it."""
 EXPLAINED = 0.02
-"""An original explains its gradient if it leaves at most this share of what a flat image leaves.
+"""An original explains its gradient if its loss is at most this share of a flat image's loss.
 
 The loss grows about as the squared error of an image. In a network of one convolution, another picture of the same
 digit leaves 0.04 and more, and the mean gradient of eight 0.03; rounding to 8 bits leaves up to 0.016, to bfloat16
 0.0002. In a network of sigmoids that hardly sees the image, bfloat16 leaves up to 0.06.
 """
 NEARLY = 0.2
-"""Rounding or slight noise may be why an original leaves less than this share; more is no small change."""
+"""Rounding or slight noise may explain a loss of an original up to this share of a flat image's loss, but not more."""
 NOISY = 4.0
-"""How far the sum of squares that an image leaves may be from that of known noise, in its standard deviations."""
+"""The largest deviation of the sum of squares that an image leaves unexplained from that of known noise, in standard
+deviations."""
 GREY = 0.5
+"""The value of a grey image."""
 LEVEL = 1 / 255
 """The step of 8 bits: an image that differs from its mean by less is flat."""
 
@@ -45,9 +48,12 @@ LEVEL = 1 / 255
 class Shared:
     """The shared gradients of T batches, and the images behind them.
 
-    `gradients`: ``(T, *shape)`` by parameter, defended. `images` ``(P, 3, H, W)`` and `targets` ``(P, classes)``: what
-    the plain gradients are of; `origin`: the position ``(P,)`` of the private image of each; `mean` ``(T, P)``: the
-    weights of the images in each batch.
+    Attributes:
+        gradients: ``(T, *shape)`` by parameter, defended.
+        images, targets: the images ``(P, 3, H, W)`` and targets ``(P, classes)`` whose gradients were computed; these
+            may be altered copies of private images.
+        origin: the position of the private image from which each of them comes, ``(P,)``.
+        mean: the weights of these images in each batch, ``(T, P)``.
     """
 
     gradients: Gradients
@@ -60,11 +66,13 @@ class Shared:
 def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return how well reconstructions ``(N, 3, H, W)`` explain the shared gradients, one number per private image.
 
-    `loss`: one minus the cosine of the gradient of the reconstruction and the shared one, on the coordinates that
-    pruning left, averaged over the batches of the image; `attainable`: the same for the images behind the gradient;
-    `grey`: the same for a flat grey image; `flat`: the same for `flat_of` the images; `converged`: `loss` is above
-    `attainable` by at most `SHARE` of the smaller one of `grey` and `flat`, and by at most `NEARER` of the difference
-    of that and `attainable` where it is above `SAME`.
+    - `loss`: one minus the cosine of the gradient of the reconstruction and the shared one, on the coordinates that
+      pruning left, averaged over the batches of the image.
+    - `attainable`: the same for the images behind the gradient.
+    - `grey`: the same for a flat grey image.
+    - `flat`: the same for `flat_of` the images.
+    - `converged`: whether `loss` - `attainable` is at most `SHARE` times the smaller one of `grey` and `flat`, and at
+      most `NEARER` times the difference of that and `attainable`, if the difference is above `SAME`.
     """
     masks = survivors(shared.gradients)
     wanted = unit(flat(as_read(shared.gradients, shared.gradients)))
@@ -123,7 +131,7 @@ def matching_round(
 
 
 def flat_of(images: torch.Tensor) -> torch.Tensor:
-    """Return images ``(N, 3, H, W)`` of the mean colour of each; of one that is flat itself, a grey one."""
+    """Return flat images ``(N, 3, H, W)`` of the mean colour of each image; for an image that is flat, a grey one."""
     mean_colour = images.mean(dim=(2, 3), keepdim=True).expand_as(images)
     return torch.where(is_flat(images)[:, None, None, None], GREY, mean_colour)
 
@@ -137,38 +145,40 @@ def judged(
     loss: torch.Tensor, attainable: torch.Tensor, grey: torch.Tensor, flat: torch.Tensor
 ) -> dict[str, torch.Tensor]:
     """Return the losses ``(N,)`` by name, and whether a reconstruction `converged`; see `matching`."""
-    nothing = torch.minimum(grey, flat)
-    missed, apart = loss - attainable, nothing - attainable
-    converged = (missed <= SHARE * nothing) & ((missed <= NEARER * apart) | (apart <= SAME))
+    of_flat = torch.minimum(grey, flat)
+    above, difference = loss - attainable, of_flat - attainable
+    converged = (above <= SHARE * of_flat) & ((above <= NEARER * difference) | (difference <= SAME))
     return {"loss": loss, "attainable": attainable, "grey": grey, "flat": flat, "converged": converged}
 
 
 def explains(
-    attainable: torch.Tensor, nothing: torch.Tensor, shared: Gradients, noise: float
+    attainable: torch.Tensor, of_flat: torch.Tensor, shared: Gradients, noise: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return whether originals explain what was shared ``(n,)``, and whether flat images do so as well as they.
+    """Return whether originals explain what was shared ``(n,)``, and whether flat images explain it as well ``(n,)``.
 
-    Where no noise is known, an original must leave at most `EXPLAINED` of what a flat image leaves. What Gaussian noise
-    leaves of D numbers is its variance times a chi-square of D degrees of freedom; an original must leave as much, and
-    a flat image more. Where a flat image explains what was shared, that says nothing of the original.
+    If a flat image explains what was shared, nothing follows for the original, which then does not count as explaining
+    it. Without known noise, the loss of an original must be at most `EXPLAINED` times that of a flat image. With known
+    noise, the sum of squares that an image leaves unexplained must be that of the noise: its variance times a
+    chi-square with as many degrees of freedom as there are numbers.
 
     Args:
         attainable: the loss of the originals ``(n,)``.
-        nothing: the loss of flat images ``(n,)``.
+        of_flat: the loss of flat images ``(n,)``.
         shared: what was shared, ``(n, *shape)`` by parameter.
         noise: the standard deviation of the noise in each number of `shared`; 0: none is known.
     """
     if not noise:
-        blind = nothing <= SAME
-        return (attainable <= EXPLAINED * nothing) & ~blind, blind
+        blind = of_flat <= SAME
+        return (attainable <= EXPLAINED * of_flat) & ~blind, blind
     masks = survivors(shared)
     values = double(flat(shared))
     count = double(torch.ones_like(values) if masks is None else flat(masks)).sum(dim=1)
 
     def excess(loss: torch.Tensor) -> torch.Tensor:
-        # 1 - cos^2, with cos = 1 - loss: what is shared, less its part along the gradient of the image
+        """Return by how many standard deviations the unexplained sum of squares exceeds that of the noise."""
+        # the shared gradient without its component along the image's gradient has the share 1 - cos^2 of its squares
         residual = values.square().sum(dim=1) * double(loss) * (2 - double(loss))
         return (residual / noise**2 - count) / (2 * count).sqrt()
 
-    blind = excess(nothing).abs() <= NOISY
+    blind = excess(of_flat).abs() <= NOISY
     return (excess(attainable).abs() <= NOISY) & ~blind, blind

@@ -15,15 +15,19 @@ from imharness_reconstruction.scores import quoted
 
 FEWEST = 3
 SHOWN = 12
-"""The most reconstructions in a row; of more, some are taken at equal steps of the first metric's order."""
+"""The largest number of reconstructions in a row; of more, some are drawn, evenly spaced in the order of one metric."""
 KNOWN, UNKNOWN, UNJUDGED = "#009e73", "#d55e00", "0.7"
+"""The colours of frames: recognised, not recognised, not judged."""
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The reconstructions of one original, by position in `conditions`, with how close each is by the two metrics.
+    """The reconstructions of one original, ordered by two metrics.
 
-    `tau`: Kendall's correlation of the two orders. `conditions`: data set, attack, model, defense.
+    Attributes:
+        conditions: of each of the n reconstructions, data set, attack, model and defense.
+        first, second: the closeness of each reconstruction by the two metrics, ``(n,)``.
+        tau: Kendall's correlation of the two orders.
     """
 
     dataset: str
@@ -37,7 +41,7 @@ class Disagreement:
 def disagreements(query: Query, first: str, second: str) -> list[Disagreement]:
     """Return the originals with at least `FEWEST` reconstructions, those on which two metrics agree least first.
 
-    Where a metric does not tell any reconstructions of an original apart, tau is undefined, and it is left out.
+    An original is left out if tau is undefined, because a metric gives all its reconstructions the same score.
     """
     rows = query(
         f"SELECT {CONDITION}, name, a.score * a.closeness AS first, b.score * b.closeness AS second "
@@ -45,22 +49,22 @@ def disagreements(query: Query, first: str, second: str) -> list[Disagreement]:
         f"JOIN (SELECT * FROM leakage WHERE metric = {quoted(second)}) b USING ({CONDITION}, name) ORDER BY ALL"
     )
     by_image: dict[tuple[str, str], list[tuple[tuple[str, str, str, str], float, float]]] = {}
-    for *cell, name, one, other in zip(*rows.values(), strict=True):
+    for dataset, attack, model, defense, name, one, other in zip(*rows.values(), strict=True):
         if np.isfinite([one, other]).all():
-            by_image.setdefault((cell[0], name), []).append(((cell[0], cell[1], cell[2], cell[3]), one, other))
+            by_image.setdefault((dataset, name), []).append(((dataset, attack, model, defense), one, other))
     results = []
     for (dataset, name), lines in by_image.items():
         conditions, ones, others = zip(*lines, strict=True)
         tau = float(kendall_rows(np.array([ones]), np.array(others))[0]) if len(lines) >= FEWEST else np.nan
         if np.isfinite(tau):
             results.append(Disagreement(dataset, name, conditions, np.array(ones), np.array(others), tau))
-    return sorted(results, key=lambda d: (d.tau, d.dataset, d.name))
+    return sorted(results, key=lambda case: (case.tau, case.dataset, case.name))
 
 
 def draw(
     cases: Sequence[Disagreement], rebuilt: Iterable[Rebuilt], query: Query, metrics: tuple[str, str], out: Path
 ) -> list[Path]:
-    """Write one PNG for each; a frame says whether the reconstruction was recognised. Return the files."""
+    """Write one PNG for each case; a frame says whether the reconstruction was recognised. Return the files."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -68,7 +72,7 @@ def draw(
 
     votes = verdicts(query)
     judged = recognised(query(votes)) if votes else {}
-    wanted = {(condition, d.name) for d in cases for condition in d.conditions}
+    wanted = {(condition, case.name) for case in cases for condition in case.conditions}
     pictures, originals = {}, {}
     for group in rebuilt:
         for position, name in enumerate(group.private.names):
@@ -91,10 +95,9 @@ def draw(
                 line[0].set_ylabel(metric, fontsize=8)
                 for axis, index in zip(line[1:], some[np.argsort(-closeness[some], kind="stable")], strict=True):
                     judgement = judged.get((case.conditions[index], case.name))
+                    colour = {None: UNJUDGED, True: KNOWN, False: UNKNOWN}[judgement]
                     axis.imshow(pictures[case.conditions[index], case.name])
-                    axis.spines[:].set(
-                        color=UNJUDGED if judgement is None else KNOWN if judgement else UNKNOWN, linewidth=3
-                    )
+                    axis.spines[:].set(color=colour, linewidth=3)
                     axis.set_title(f"{closeness[index]:.3g}", fontsize=7)
                 for axis in line:
                     axis.set(xticks=[], yticks=[])

@@ -13,6 +13,7 @@ from imharness.data import ImageSet
 from imharness_reconstruction.datasets.annotated import FACTS, INDEX, ORIGINAL
 
 Key = tuple[str, str, str, str]
+"""Data set, attack, model, defense."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,15 @@ class Rebuilt:
 
 
 def recognised(rows: Mapping[str, np.ndarray]) -> dict[tuple[Key, str], bool]:
-    """Return (key, name of the image) -> recognised, from long rows."""
+    """Return (key, name of the image) -> whether at least half of its judges recognised it.
+
+    `rows`: columns `FACTS`, ``name`` and ``score``, the share of judges who recognised the reconstruction.
+    """
+    judged: dict[tuple[Key, str], bool] = {}
     facts = zip(*(rows[fact] for fact in FACTS), rows["name"], rows["score"], strict=True)
-    return {((str(d), str(a), str(m), str(g)), str(n)): bool(s >= 0.5) for d, a, m, g, n, s in facts}
+    for dataset, attack, model, defense, name, score in facts:
+        judged[(str(dataset), str(attack), str(model), str(defense)), str(name)] = bool(score >= 0.5)
+    return judged
 
 
 def write(out: Path, rebuilt: Iterable[Rebuilt], judged: Mapping[tuple[Key, str], bool]) -> int:
@@ -60,7 +67,10 @@ def write(out: Path, rebuilt: Iterable[Rebuilt], judged: Mapping[tuple[Key, str]
 def _placed(
     group: Rebuilt, number: int, judged: Mapping[tuple[Key, str], bool]
 ) -> Iterator[tuple[str, np.ndarray, tuple[str, ...]]]:
-    """Yield the path, the image uint8 ``(H, W, 3)`` and the line of the index, () for originals, of what was judged."""
+    """Yield the files of all judged reconstructions, and of their originals.
+
+    A file is its path, its image uint8 ``(H, W, 3)`` and the rest of its line in the index, which is () for originals.
+    """
     private = group.private.load(list(range(len(group.private)))).mul(255).round().byte().numpy()
     names = group.private.names
     sources = group.private.columns.get("source", names)

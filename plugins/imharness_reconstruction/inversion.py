@@ -2,8 +2,8 @@
 
 Geiping et al., "Inverting Gradients - How easy is it to break privacy in federated learning?" (NeurIPS 2020), equation
 4: 1 - cosine + total variation; the step size is divided by 10 after 3/8, 5/8 and 7/8 of the steps. The label is read
-from the gradient. All images and all starts are optimised at once, each with its own loss. The last steps are left out,
-because rounding to 8 bits moves pixels as far.
+from the gradient. All images and all starts are optimised at once, each with its own loss. The last steps are left
+out: together they would change a pixel by less than the rounding to 8 bits does.
 """
 
 from __future__ import annotations
@@ -22,27 +22,33 @@ from imharness_reconstruction.per_image import image_gradients, labels_from_grad
 from imharness_reconstruction.undoing import as_read
 
 DECAYS, DECAY = (3, 5, 7), 0.1
+"""The eighths of the steps after which the step size is multiplied by `DECAY`."""
 BETAS, EPS = (0.9, 0.999), 1e-8
 """Adam's decay rates and epsilon."""
 LOOK_CPU, LOOK = 1, 20
-"""After how many steps images that have stopped are taken out; until then they stay as they are.
+"""After every so many steps, images that have stopped are removed from the batch; until then they do not change.
 
-A CPU loses nothing when it is asked; a GPU waits. Up to rounding, which differs with the number of images, results are
-those of asking after every step.
+To find out which images have stopped takes no time on a CPU, but a GPU must wait. Results do not depend on this number,
+up to rounding, which differs with the size of the batch.
 """
 TINY = 1e-8
-"""The least length of a gradient that has a direction."""
+"""The length of a gradient is raised to at least this before something is divided by it."""
 HALF_LEVEL = 0.5 / 255
-"""Rounding to 8 bits moves a pixel by up to this; final steps that together could move none further are left out."""
+"""The most by which rounding to 8 bits changes a pixel."""
 
 
 @dataclass
 class Rows:
-    """The images of all starts that are changed together, in tensors that stay where they are.
+    """The images of all starts that are optimised together, in tensors that are changed in place.
 
-    `x`: ``(N, 3, H, W)``; `labels`: ``(N,)``; `wanted`: the directions that were shared, for each parameter ``(N,
-    *shape)``; `masks`: 1 where a coordinate counts, alike. `mean`, `square`: Adam's running means. `lowest`: the last
-    loss of each image, `going`: whether it goes on, ``(N,)``.
+    Attributes:
+        x: the images ``(N, 3, H, W)``.
+        labels: ``(N,)``.
+        wanted: the directions of the shared gradients, ``(N, *shape)`` for each parameter.
+        masks: 1 where a coordinate counts, else 0, in the same shapes; None if all count.
+        mean, square: Adam's running means, in the shape of `x`.
+        lowest: the last loss of each image ``(N,)``.
+        going: whether the image has not stopped, bool ``(N,)``.
     """
 
     x: Images
@@ -86,9 +92,10 @@ class GradientInversion(ReconstructionAttack):
         return self.learning_rate * DECAY ** sum(done >= self.steps * k // 8 for k in DECAYS)
 
     def worth(self) -> int:
-        """Return the number of steps that are taken: a step of Adam on signs moves no pixel by more than its size.
+        """Return the number of steps that are taken: all but the last ones, which together are below `HALF_LEVEL`.
 
-        That holds while the gradient of a pixel is not 0: after many zeros, a step is several times as long.
+        A step of Adam on signs changes no pixel by more than the step size, while the pixel's gradient is not 0; after
+        many zeros, a step is several times as long.
         """
         total = 0.0
         for done in reversed(range(1, self.steps)):
@@ -98,7 +105,10 @@ class GradientInversion(ReconstructionAttack):
         return 1
 
     def paces(self, steps: int) -> torch.Tensor:
-        """Return for each of the first steps its size, with Adam's correction of the mean, and that of the square."""
+        """Return for each step its size, divided by Adam's correction of the mean, and the correction of the square.
+
+        The result is ``(steps, 2)``.
+        """
         corrections = [[1 - beta ** (done + 1) for beta in BETAS] for done in range(steps)]
         return torch.tensor([[self.rate(done) / first, second] for done, (first, second) in enumerate(corrections)])
 
@@ -125,6 +135,7 @@ class GradientInversion(ReconstructionAttack):
             paces, number = self.paces(steps).to(x.device), positions.new_zeros(1)
 
             def step_of(rows: Rows) -> Callable[[], None]:
+                """Return the function that takes a step of these rows."""
                 return captured(partial(self._step, model, gradients, rows, paces, number), x.device)
 
             step = step_of(rows)
@@ -146,12 +157,15 @@ class GradientInversion(ReconstructionAttack):
         return reconstruct
 
     def _of_starts(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        return tensors if self.starts == 1 else [t.repeat(self.starts, *[1] * (t.ndim - 1)) for t in tensors]
+        """Return tensors ``(N, ...)`` repeated for all starts, ``(starts * N, ...)``."""
+        if self.starts == 1:
+            return tensors
+        return [tensor.repeat(self.starts, *[1] * (tensor.ndim - 1)) for tensor in tensors]
 
     def _step(
         self, model: torch.nn.Module, shared: Gradients, rows: Rows, paces: torch.Tensor, number: torch.Tensor
     ) -> None:
-        """Take the step with the number ``(1,)`` of all rows, in place; those that have stopped stay as they are."""
+        """Take the step with the number ``(1,)`` for all rows, in place; rows that have stopped do not change."""
         leaf = rows.x.detach().requires_grad_(True)
         computed = image_gradients(model, leaf, rows.labels)
         ours = {name: computed[name] for name in shared}
@@ -170,7 +184,10 @@ class GradientInversion(ReconstructionAttack):
 def stepped(
     x: Images, mean: torch.Tensor, square: torch.Tensor, slope: torch.Tensor, pace: torch.Tensor
 ) -> torch.Tensor:
-    """Return images after a step of Adam on the signs of `slope`, at a row of `paces`; its means change in place."""
+    """Return images after a step of Adam on the signs of `slope`; Adam's means change in place.
+
+    `pace`: a row of `GradientInversion.paces`.
+    """
     sign, (size, correction) = slope.sign(), pace.unbind(-1)
     torch.lerp(sign, mean, BETAS[0], out=mean)
     torch.lerp(sign.square(), square, BETAS[1], out=square)
@@ -183,7 +200,7 @@ def flat(gradients: Gradients) -> torch.Tensor:
 
 
 def lengths(rows: torch.Tensor) -> torch.Tensor:
-    """Return the length of each row ``(N, D)``, however short it is; of a row of zeros the least number above 0."""
+    """Return the length of each row ``(N, D)`` without underflow; for a row of zeros the smallest number above 0."""
     tiny = torch.finfo(rows.dtype).tiny
     exponent = torch.frexp(rows.abs().amax(dim=1).clamp(min=tiny)).exponent  # powers of 2 round nothing
     scaled = torch.ldexp(rows, -exponent[:, None])
@@ -204,7 +221,8 @@ def directions(gradients: Gradients) -> list[torch.Tensor]:
 class CosineDistance(torch.autograd.Function):
     """One minus the cosine of each image's gradient and a direction, ``(N,)``, in few passes over the coordinates.
 
-    Takes the parts of the gradients ``(N, *shape)``, then those of the directions, of length 1 over all parts.
+    The arguments are the gradients ``(N, *shape)`` of all parameters, then the directions in the same shapes; the
+    direction of an image has length 1 over all parameters.
     """
 
     @staticmethod

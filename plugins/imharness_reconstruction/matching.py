@@ -1,4 +1,4 @@
-"""The base of DLG and iDLG: L-BFGS changes dummies, from several starts, until their gradient is the shared one."""
+"""The base of DLG and iDLG: L-BFGS changes dummy images, from several starts, until they have the shared gradient."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ from imharness_vision.lbfgs import minimise
 Dummy = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Flat variables ``(n, d)`` and the positions ``(n,)`` of their images -> images and targets."""
 PRUNED = 0.5
-"""The share of zeros above which they may be of pruning."""
+"""The share of zeros above which a gradient may have been pruned."""
 ENOUGH = 100
-"""Of fewer numbers the zeros and the smallest magnitude say nothing."""
+"""With fewer numbers, neither the zeros nor the smallest magnitude say whether a gradient was pruned."""
 GAP = 0.15
 """Pruned numbers have no magnitude below this share of their median.
 
@@ -25,36 +25,36 @@ pruning to the largest 45 % or fewer, in tensors whose zeros are of pruning: 0.1
 
 
 def survivors(gradients: Gradients) -> Gradients | None:
-    """Return 1 for coordinates that a defense kept and 0 for those it set to 0; None when nothing was pruned.
+    """Return masks of gradients ``(N, *shape)``: 0 for coordinates that pruning set to 0, else 1; None without pruning.
 
-    Each gradient ``(N, *shape)`` is judged by itself, parameter by parameter. Many coordinates of a plain gradient are
-    exactly 0, too: those of units that were not active, and of inputs that are 0. They tell of the image, and count. A
-    gradient was pruned if one of its parameters shows it, or if most of it is 0 and no parameter shows the opposite;
-    then the zeros of every parameter that does not show the opposite are those of pruning.
+    Many coordinates of a plain gradient are exactly 0, too: those of units that were not active, and of inputs that are
+    0. They say something about the image, so their mask is 1. Each of the N gradients is judged by itself: it was
+    pruned if one of its parameters shows it, or if most of it is 0 and no parameter shows the opposite. Then the zeros
+    of every parameter that does not show the opposite are those of pruning.
     """
     signs = {name: [_pruned(row) for row in values] for name, values in gradients.items()}
     zeros = sum((values == 0).flatten(1).sum(dim=1) for values in gradients.values())
     size = sum(values[0].numel() for values in gradients.values())
-    pruned = [
-        any(row) or (False not in row and share > PRUNED)
-        for row, share in zip(zip(*signs.values(), strict=True), (zeros / size).tolist(), strict=True)
-    ]
-    if not any(pruned):
+    was_pruned = []  # of each gradient
+    for of_parameters, share in zip(zip(*signs.values(), strict=True), (zeros / size).tolist(), strict=True):
+        was_pruned.append(any(of_parameters) or (False not in of_parameters and share > PRUNED))
+    if not any(was_pruned):
         return None
     masks = {}
     for name, values in gradients.items():
-        hidden = torch.tensor(
-            [is_pruned and sign is not False for is_pruned, sign in zip(pruned, signs[name], strict=True)]
+        hides_zeros = torch.tensor(
+            [pruned and sign is not False for pruned, sign in zip(was_pruned, signs[name], strict=True)]
         )
-        masks[name] = ((values != 0) | ~hidden.to(values.device).view(-1, *[1] * (values.ndim - 1))).to(values.dtype)
+        hides_zeros = hides_zeros.to(values.device).view(-1, *[1] * (values.ndim - 1))
+        masks[name] = ((values != 0) | ~hides_zeros).to(values.dtype)
     return masks
 
 
 def _pruned(values: torch.Tensor) -> bool | None:
-    """Return whether the zeros of one parameter's gradient are those of pruning; None where they do not tell.
+    """Return whether the zeros of one parameter's gradient are those of pruning; None if one cannot tell.
 
-    Without pruning, zeros fill whole rows and columns of a weight, and there are numbers that are nearly 0. Pruning by
-    magnitude leaves none of these, and any pruning scatters its zeros.
+    Without pruning, zeros fill whole rows and columns of a weight, and some other numbers are nearly 0. Any pruning
+    scatters its zeros, and pruning by magnitude leaves no number that is nearly 0.
     """
     nonzero = values != 0
     if int(nonzero.sum()) >= (1 - PRUNED) * values.numel():
@@ -90,6 +90,7 @@ class GradientMatching(ReconstructionAttack):
         le=1,
         description="An image starts again if its result leaves more than this share of the gradient's squared length.",
     )
+
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
 
     def match(
@@ -100,10 +101,14 @@ class GradientMatching(ReconstructionAttack):
         dummy: Dummy,
         progress: Progress,
     ) -> torch.Tensor:
-        """Return for each image the end ``(N, d)`` with the smallest distance over the starts.
+        """Return for each image the result ``(N, d)`` with the smallest distance over all starts.
 
-        `start`: draws a start ``(N, d)``. An image whose distance is small enough takes no part in further starts: from
-        a wrong image L-BFGS leaves a large share of the gradient, and what a right one leaves is noise.
+        An image whose distance is small enough takes no part in further starts: with a wrong image, a large share of
+        the gradient remains; with a right one, only noise does.
+
+        Args:
+            start: draws a start ``(N, d)``.
+            dummy: turns variables into images and targets.
         """
         masks = survivors(gradients) if self.surviving else None
         wanted = as_read(gradients, gradients)

@@ -1,8 +1,8 @@
-"""Which reconstruction belongs to which private image, where an attack rebuilds several images from one gradient.
+"""Pairs reconstructions with private images, for attacks that rebuild several images from one gradient.
 
 The mean gradient of several images is the same in any order, so an attack cannot know the order. Within each round of
 a participant, reconstructions are paired with private images so that the sum of squared errors is least: an optimal
-assignment (Kuhn, 1955; Crouse, 2016, as in scipy). This favours the attack, and only the scores see it.
+assignment (Kuhn, 1955; Crouse, 2016, as in scipy). This favours the attack; it is used for scores alone.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ def paired(rebuilt: Images, private: Images, size: int) -> torch.Tensor:
     """
     orders = []
     for start in range(0, len(private), size):
-        ours, theirs = (x[start : start + size].flatten(1).double() for x in (rebuilt, private))
-        errors = torch.cdist(theirs, ours).square().cpu().numpy()
+        reconstructions, originals = (images[start : start + size].flatten(1).double() for images in (rebuilt, private))
+        errors = torch.cdist(originals, reconstructions).square().cpu().numpy()
         orders.append(start + scipy.optimize.linear_sum_assignment(errors)[1])
     return torch.as_tensor(np.concatenate(orders), device=private.device)

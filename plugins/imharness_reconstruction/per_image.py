@@ -14,29 +14,35 @@ from imharness.gradients import Gradients
 from imharness_reconstruction.output_layer import output_layer
 
 BLOCK = 8
-"""With a multiple of this many input channels, a CPU computes a grouped convolution faster than products with patches.
+"""If the number of input channels is a multiple of this, a CPU is faster with a grouped convolution (`_WeightGradient`)
+than with products with patches (`_PatchGradient`).
 
-A GPU computes grouped convolutions slowly: 53 ms for a step of an inversion of 32 images on ResNet-20 by an H100, where
-the operations take less than one.
+A GPU computes grouped convolutions slowly: with them, a step of an inversion of 32 images on ResNet-20 takes 53 ms on
+an H100, although its operations take less than 1 ms.
 """
 SMALL = 1e-3
-"""A parameter whose gradient is below this share of the whole one's length counts as if it had that length."""
+"""In `_agree`, gradients of a parameter are compared relative to their length, or to this share of the length of the
+whole gradient if that is larger."""
 NARROW = 8
-"""A CPU copies patches faster by `F.unfold` where a row has fewer of them."""
+"""If a row of the output has fewer patches, a CPU copies them faster by `F.unfold`."""
 Pair = tuple[int, ...]
 Way = Callable[[nn.Module, torch.Tensor, torch.Tensor], Gradients]
+"""A function (network, images, targets) -> gradients: one way to compute them."""
 _trusted: WeakKeyDictionary[nn.Module, Way] = WeakKeyDictionary()
-"""How the gradients of a network are computed: the first way that agreed with autograd on two images."""
+"""Network -> the first way to compute its gradients that agreed with autograd on two images."""
 
 
 def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
     """Return the gradient of the cross-entropy of each image alone: parameter name -> ``(N, *shape)``.
 
-    Where all parameters belong to convolutions, linear layers and batch norms in evaluation mode, one pass over the
-    batch gives the gradients at the layers' outputs, and their products with the layers' inputs are the gradients of
-    the parameters (Goodfellow, "Efficient per-example gradient computations", 2015). A network may use its parameters
-    elsewhere, too, so this is compared once with what autograd gives for two images. Where they differ, `vmap` is
-    tried in the same way, and at last the gradients are taken image by image.
+    There are three ways. The fastest one that agrees with the last one on two images is used:
+
+    1. If all parameters belong to convolutions, linear layers and batch norms in evaluation mode, one pass over the
+       batch gives the gradients at the layers' outputs. Their products with the layers' inputs are the gradients of the
+       parameters (Goodfellow, "Efficient per-example gradient computations", 2015). This is wrong if the network uses
+       its parameters elsewhere, too.
+    2. `vmap`.
+    3. Autograd, image by image.
 
     `targets`: int64 ``(N,)`` labels or float ``(N, classes)`` probabilities.
     """
@@ -46,7 +52,7 @@ def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tenso
 def gradients_and_inputs(
     model: nn.Module, images: torch.Tensor, targets: torch.Tensor, layer: nn.Module | None
 ) -> tuple[Gradients, torch.Tensor]:
-    """Return the gradients of `image_gradients` and the input of a layer, ``(N, ...)``; without a layer, the images."""
+    """Return the gradients of `image_gradients`, and the input ``(N, ...)`` of `layer`, or the images if it is None."""
     way = _way(model, images, targets)
     if way is _by_layers:
         return _passed(model, images, targets, layer)
@@ -55,9 +61,10 @@ def gradients_and_inputs(
 
 
 def _way(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Way:
-    """Return the fastest way to this network's gradients that gives those of autograd on the first image.
+    """Return the fastest way to this network's gradients that agrees with autograd.
 
-    Its negative beside it shows whether images of a batch change each other's gradients.
+    They are compared on a batch of two images, the first image and its negative, because images of a batch may change
+    each other's gradients.
     """
     ways = [way for way, fits in ((_by_layers, _all_supported), (_mapped, vmap_keeps_slopes)) if fits(model)]
     if (way := _trusted.get(model)) in (*ways, _by_autograd):
@@ -90,13 +97,14 @@ def _agree(gradients: Gradients, plain: Gradients) -> bool:
 
 
 def _by_layers(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
+    """Return the gradients by one pass over the batch."""
     return _passed(model, images, targets, None)[0]
 
 
 def _passed(
     model: nn.Module, images: torch.Tensor, targets: torch.Tensor, layer: nn.Module | None
 ) -> tuple[Gradients, torch.Tensor]:
-    """Return gradients and the input of a layer by one pass over the batch; `_is_supported` knows every layer."""
+    """Return gradients, and the input of a layer, by one pass over the batch; all layers must be `_is_supported`."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     layers = _layers(model)
     passes: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
@@ -120,37 +128,39 @@ def _passed(
     gradients: dict[str, torch.Tensor] = {}
     for (passed_layer, inputs, _), slope in zip(passes, slopes, strict=True):
         for parameter_name, values in _parameter_gradients(passed_layer, inputs, slope).items():
-            name = names[
-                id(passed_layer._parameters[parameter_name])
-            ]  # tied layers have one parameter, and its gradients add up
+            # tied layers share a parameter, whose gradients add up
+            name = names[id(passed_layer._parameters[parameter_name])]
             gradients[name] = gradients[name] + values if name in gradients else values
-    ready = {
+    of_all = {
         name: gradients[name] if name in gradients else images.new_zeros(len(images), *parameter.shape)
         for name, parameter in model.named_parameters()
     }
-    return ready if images.requires_grad else {name: values.detach() for name, values in ready.items()}, entered
+    if not images.requires_grad:
+        of_all = {name: values.detach() for name, values in of_all.items()}
+    return of_all, entered
 
 
 def _entering(model: nn.Module, images: torch.Tensor, layer: nn.Module) -> torch.Tensor:
-    """Return what enters a layer."""
-    met: list[torch.Tensor] = []
-    hook = layer.register_forward_pre_hook(lambda layer, inputs: met.append(inputs[0]))
+    """Return the input of a layer when images pass the network."""
+    captured: list[torch.Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda layer, inputs: captured.append(inputs[0]))
     try:
         model(images)
     finally:
         hook.remove()
-    return met[0]
+    return captured[0]
 
 
 def _layers(model: nn.Module) -> list[nn.Module]:
+    """Return the layers that have parameters of their own."""
     return [module for module in model.modules() if list(module.parameters(recurse=False))]
 
 
 def vmap_keeps_slopes(model: nn.Module) -> bool:
-    """Return whether gradients of a network under `vmap` have the right slopes.
+    """Return whether the gradients that `vmap` gives can be differentiated once more.
 
-    There torch takes mean and variance for constants where layer norm, instance norm or batch norm in training mode
-    compute them.
+    Under `vmap`, torch treats the mean and the variance that layer norm, instance norm, or batch norm in training mode
+    compute as constants, so that second derivatives are wrong.
     """
     return not any(
         isinstance(layer, nn.LayerNorm)
@@ -246,7 +256,7 @@ class _PatchGradient(torch.autograd.Function):
 
 
 def _patches(images: torch.Tensor, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair) -> torch.Tensor:
-    """Return what `F.unfold` does, ``(N, C * kernel, places)``, by one strided copy where that is faster."""
+    """Return the result of `F.unfold`, ``(N, C * kernel, patches)``, by one strided copy where that is faster."""
     (top, side), sizes = padding, zip(images.shape[2:], kernel, dilation, padding, stride, strict=True)
     height, width = ((length + 2 * p - d * (k - 1) - 1) // s + 1 for length, k, d, p, s in sizes)
     if images.device.type == "cpu" and width < NARROW:
@@ -261,7 +271,7 @@ def _patches(images: torch.Tensor, kernel: Pair, dilation: Pair, padding: Pair, 
 def _backward(
     slopes: torch.Tensor, inputs: torch.Tensor, kernels: torch.Tensor, layer: nn.Conv2d, groups: int, which: list[bool]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the gradients of a grouped convolution with respect to its input, kernels and bias, as far as asked."""
+    """Return the gradients of a grouped convolution by its input, kernels and bias; `which` says which are computed."""
     stride, padding, dilation = list(layer.stride), list(layer.padding), list(layer.dilation)
     return torch.ops.aten.convolution_backward(
         slopes, inputs, kernels, None, stride, padding, dilation, False, [0, 0], groups, which
@@ -273,7 +283,7 @@ def _detached(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _mapped(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
-    """Return gradients of single images, all at once."""
+    """Return the gradients of all images at once, by `vmap`."""
 
     def loss(weights: dict[str, torch.Tensor], image: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         logits = functional_call(model, weights, (image[None],))
@@ -283,7 +293,7 @@ def _mapped(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gr
 
 
 def _by_autograd(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
-    """Return gradients of single images, one after the other: what every other way must give."""
+    """Return the gradients image by image; the other ways must agree with them."""
     weights = {name: values.requires_grad_(True) for name, values in _detached(model).items()}
     rows = []
     for image, target in zip(images.split(1), targets.split(1), strict=True):

@@ -1,10 +1,10 @@
 """The search for ATS policies whose gradients reveal little and which are still good to train on.
 
-Gao et al., CVPR 2021, section 4. Privacy: the cosine similarity of the gradient of a transformed image and of a point
-on the line from noise to it, averaged over the line; less is more private (equation 6). Accuracy: how differently a
-network responds to transformed images, from the eigenvalues of the correlations of its Jacobians (equation 9, after
-Mellor et al., ICML 2021); more is better. The search keeps the policies with an accuracy score in the upper half, the
-lowest privacy score first.
+Gao et al., CVPR 2021, section 4. The privacy score compares the gradient of a transformed image with those of points on
+the line from noise to the image: it is the mean cosine similarity, and less is more private (equation 6). The accuracy
+score says how differently a network responds to transformed images, from the eigenvalues of the correlations of its
+Jacobians; more is better (equation 9, after Mellor et al., ICML 2021). The search returns the policies with an accuracy
+score in the upper half, the lowest privacy score first.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,9 @@ from imharness_reconstruction.transformations import TRANSFORMATIONS, transforme
 WAY = 20
 """The number of points on the line between noise and image."""
 LONGEST = 3
+"""The largest number of transformations of a policy."""
 EPS = 1e-5
+"""This is added to eigenvalues."""
 
 
 @dataclass(frozen=True)
@@ -56,25 +58,25 @@ def search(
     `network`: half-trained, in evaluation mode; `images` ``(N, 3, H, W)``. All policies meet the same noise.
     """
     scored = []
-    for number, policy in enumerate(policies):
+    for number, numbers in enumerate(policies):
         rng = ImageRng([seed + i for i in range(len(images))], images.device)
         noise = rng.uniform(*images.shape[1:])
-        changed = transformed(images, [policy], rng)
-        name = "-".join(map(str, policy))
+        changed = transformed(images, [numbers], rng)
+        name = "-".join(map(str, numbers))
         scored.append(Scored(name, privacy(network, changed, noise, labels), accuracy(network, changed)))
         progress(number + 1, len(policies))
-    limit = torch.tensor([s.accuracy for s in scored]).median()
-    return sorted((s for s in scored if s.accuracy >= limit), key=lambda s: s.privacy)
+    limit = torch.tensor([policy.accuracy for policy in scored]).median()
+    return sorted((policy for policy in scored if policy.accuracy >= limit), key=lambda policy: policy.privacy)
 
 
 def privacy(network: torch.nn.Module, images: torch.Tensor, noise: torch.Tensor, labels: torch.Tensor) -> float:
-    """Return the mean cosine similarity of gradients along the line from noise to the shown images."""
-    aim = flat(image_gradients(network, images, labels))
-    alike = []
+    """Return the mean cosine similarity of the gradients of `images` and of points on the line from noise to them."""
+    of_images = flat(image_gradients(network, images, labels))
+    similarities = []
     for step in range(WAY):
         between = torch.lerp(noise, images, (step + 0.5) / WAY)
-        alike.append(torch.cosine_similarity(flat(image_gradients(network, between, labels)), aim, dim=1))
-    return float(torch.stack(alike).mean())
+        similarities.append(torch.cosine_similarity(flat(image_gradients(network, between, labels)), of_images, dim=1))
+    return float(torch.stack(similarities).mean())
 
 
 def accuracy(network: torch.nn.Module, images: torch.Tensor) -> float:

@@ -21,6 +21,7 @@ from imharness.leaderboard import (
     ColumnSpec,
     Contest,
     Row,
+    SecondaryMeasure,
     Table,
     Value,
     Wins,
@@ -36,7 +37,6 @@ from imharness.leaderboard import (
     ranked,
     share_of,
 )
-from imharness.leaderboard import SecondaryMeasure as Further
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
@@ -50,31 +50,34 @@ from imharness_reconstruction.units import of_source, repeated
 ENOUGH = 0.5
 """The smallest share of the images for which some attack must converge for a model to be ranked."""
 ID = "ranking"
-ALSO = (RECOGNISED, "harness/semsim", PSNR)
-"""By what a winner has to be better, too, whichever metric ranks; fixed here, not chosen on a leaderboard."""
+SECONDARY = (RECOGNISED, "harness/semsim", PSNR)
+"""The metrics by which a winner has to be better as well, whichever metric ranks. They are fixed here, so that nobody
+chooses them on a leaderboard."""
 SURVIVING = re.compile(r"\[surviving=[^,\]]*\]|surviving=[^,\]]*,|,surviving=[^,\]]*")
+"""The setting of an attack that says whether it knows the defense; without it, two labels are the same attack."""
 
 
 def measure(metrics: Sequence[str]) -> str:
-    """Return the metric of single images that ranks: PSNR, or the first of the harness's own where it was not measured.
+    """Return the metric of single images that ranks: PSNR if it was measured, else the first of the harness's metrics.
 
-    It is fixed here and not chosen by what agrees best with people: on the reconstructions that are ranked, such a
-    choice would follow chance. Metrics of others rank only where the harness has none of its own.
+    The metric is fixed, and not the one that agrees best with people: on the ranked reconstructions, such a choice
+    would follow chance. Other packages' metrics rank only if no metric of the harness was measured.
     """
     candidates = own_among(metrics)
     return PSNR if PSNR in candidates else min(candidates)
 
 
 def words_of(metric: str, better: str) -> Words:
-    """Return how headlines speak of what attacks rebuild by a metric."""
-    short = _short(metric)
+    """Return how headlines speak of what attacks rebuild by a metric; `better`: "lower" or "higher" scores."""
     limit = "takes more than {bound} off" if better == "lower" else "adds more than {bound} to"
+    limit += " the {plain} {of} {without}"
     if metric == PSNR:
-        return Words("leaks least", lambda x: f"{x:.1f} dB", "PSNR rebuilt", limit + " the {plain} {of} {without}")
-    return Words("leaks least", lambda x: f"{x:.2f}", short, limit + " the {plain} {of} {without}")
+        return Words(lead="leaks least", amount=lambda x: f"{x:.1f} dB", of="PSNR rebuilt", limit=limit)
+    return Words(lead="leaks least", amount=lambda x: f"{x:.2f}", of=_short(metric), limit=limit)
 
 
-def _further(rules: Contest) -> Further:
+def _secondary(rules: Contest) -> SecondaryMeasure:
+    """Return the measure of a contest as a secondary one of another contest."""
     protection = rules.protection
     assert protection.wins is not None
     wins = replace(
@@ -82,14 +85,14 @@ def _further(rules: Contest) -> Further:
         id=f"{protection.wins.id}-{protection.label}",
         title=f"{protection.wins.title}, by {protection.label}",
     )
-    return Further(rules.scores.subset(rules.settings), replace(protection, wins=wins))
+    return SecondaryMeasure(rules.scores.subset(rules.settings), replace(protection, wins=wins))
 
 
 def ranked_models(query: Query, share: float) -> TrackReport:
-    """Return a ranking for each threat model and kind of update, the main one first; nothing without scores.
+    """Return a ranking for each case, that is each threat model and kind of update, the main one first.
 
-    With the main one come its chart and a table of every metric on the same reconstructions, and where there are
-    several, a table of what attacks rebuild under each.
+    The main ranking has a chart and a table of every metric on the same reconstructions. If there are several rankings,
+    a table compares what attacks rebuild in each case.
     """
     kinds = query("SELECT DISTINCT metric, closeness FROM leakage ORDER BY metric")
     closeness = dict(zip(kinds["metric"], kinds["closeness"], strict=True))
@@ -107,13 +110,14 @@ def ranked_models(query: Query, share: float) -> TrackReport:
         front=True,
         caption="Test accuracy of each model, and how close the strongest attack comes.",
     )
-    beside = _beside(query, rules, {**closeness, **({RECOGNISED: 1} if judges_of(query) else {})}, accuracy)
-    combined += TrackReport([beside], charts=[front] if accuracy else [])
+    every_metric = {**closeness, **({RECOGNISED: 1} if judges_of(query) else {})}
+    by_metric = _by_metric(query, rules, every_metric, accuracy)
+    combined += TrackReport([by_metric], charts=[front] if accuracy else [])
     rules_by_case = {main: rules}
     for case in others:
         if not accuracy or {*scores_of(query, measure(list(closeness)), case).entries} & {*accuracy}:
-            further, rules_by_case[case] = _ranked(query, share, closeness, right, accuracy, case)
-            combined += further
+            case_report, rules_by_case[case] = _ranked(query, share, closeness, right, accuracy, case)
+            combined += case_report
     return combined + (TrackReport([by_threat(query, rules_by_case)]) if len(rules_by_case) > 1 else TrackReport())
 
 
@@ -125,7 +129,10 @@ def _ranked(
     accuracy: Mapping[str, Value],
     case: Case,
 ) -> tuple[TrackReport, Contest]:
-    """Return the ranking under one threat model, and what it was made of."""
+    """Return the ranking of one case, and its contest.
+
+    `closeness`: metric -> 1 if more means closer, else -1. `right`: which held-out images each model classifies right.
+    """
     main, chosen = case == cases_of(query)[0], measure(list(closeness))
     ending = "" if main else "-" + re.sub("[^a-z0-9]+", "-", case.title.lower()).strip("-")
     who = judges_of(query)
@@ -136,8 +143,8 @@ def _ranked(
         rules,
         proxies=(*instead_of_people(who, _short(chosen)), *instead_of_photographs(query)),
         secondary_measures=[
-            _further(_rules(query, metric, closeness[metric], accuracy, share, case, ending=ending))
-            for metric in ALSO
+            _secondary(_rules(query, metric, closeness[metric], accuracy, share, case, ending=ending))
+            for metric in SECONDARY
             if metric in closeness and metric != chosen
         ],
     )
@@ -170,6 +177,7 @@ def _ranked(
 
 
 def _short(metric: str) -> str:
+    """Return a metric's name for readers."""
     return f"share {RECOGNISED}" if metric == RECOGNISED else metric.rpartition("/")[2]
 
 
@@ -188,7 +196,8 @@ def _rules(
     right: Blocks | None = None,
     ending: str = "",
 ) -> Contest:
-    scores, unknown = _shared(scores_of(query, metric, case), accuracy)
+    """Return the contest of protected models by one metric in one case."""
+    scores, unknown = _common_settings(scores_of(query, metric, case), accuracy)
     plain = [entry for entry in scores.entries if entry.endswith(f" + {BASELINE}")]
     best = max(
         own_among(plain),
@@ -239,7 +248,7 @@ def _rules(
                 utility.label,
                 best,
                 share,
-                lambda entry: _beside_plain(right, entry, best),
+                lambda entry: _accuracy_contributions(right, entry, best),
                 among=len(plain),
                 answers=True,
             ),
@@ -255,61 +264,66 @@ def _rules(
     )
 
 
-def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
-    """Return the settings that count (see `common`), or the one that most models met, with the models that met any.
+def _common_settings(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
+    """Return the scores in the settings that count, with the models that were attacked there, and why others lack one.
 
-    Where models were trained, they decide which settings count, and of the others only undefended ones remain. The
-    second result says why nothing is known of an entry.
+    The settings that count are those that most models met (see `common`); if there is none, the one that the largest
+    share of models met. If models were trained, they decide which settings count, and of the models that were not
+    trained only undefended ones remain. The second result is entry -> why it has no number.
     """
+    # 1. The models that remain, and those that decide.
     plain = f" + {BASELINE}"
-    chosen = np.array([e in accuracy or e == FLOOR or e.endswith(plain) for e in scores.entries])
-    voters = np.array([e in accuracy for e in scores.entries])
-    if not voters.any():
-        chosen, voters = np.ones(len(chosen), bool), np.array([e != FLOOR for e in scores.entries])
-    met = [(block == 0) | (block == 1) for block in scores.values["failed"]]
-    had = np.array([block[voters].any(axis=1) for block in met])
-    names = [entry for entry, votes in zip(scores.entries, voters, strict=True) if votes]
-    settings = np.flatnonzero(common(names, had)).tolist()
-    settings = settings or [int(had[:, np.isin(names, own_among(names))].mean(axis=1).argmax())]
+    remains = np.array([entry in accuracy or entry == FLOOR or entry.endswith(plain) for entry in scores.entries])
+    decides = np.array([entry in accuracy for entry in scores.entries])
+    if not decides.any():
+        remains, decides = np.ones(len(remains), bool), np.array([entry != FLOOR for entry in scores.entries])
+    # 2. The settings that count: `met` says of each whether a deciding model met it, ``(settings, models)``.
+    met = np.array([~np.isnan(block[decides]).all(axis=1) for block in scores.values["failed"]])
+    names = [entry for entry, deciding in zip(scores.entries, decides, strict=True) if deciding]
+    settings = np.flatnonzero(common(names, met)).tolist()
+    settings = settings or [int(met[:, np.isin(names, own_among(names))].mean(axis=1).argmax())]
     remaining = {
-        name: tuple(np.where(chosen[:, None], block, np.nan) for block in blocks)
+        name: tuple(np.where(remains[:, None], block, np.nan) for block in blocks)
         for name, blocks in scores.values.items()
     }
     scores = replace(scores, values=remaining).subset(settings)
+    # 3. Models on too few of whose images an attack converged have no number.
     unknown = {}
     for row, entry in enumerate(scores.entries):
-        done, _ = _explained(scores, row)
-        if done.mean() < ENOUGH:
-            unknown[entry] = f"attacks converged for {int(done.sum())} of {len(done)} images only"
-    nothing = np.array([entry in unknown for entry in scores.entries])[:, None]
-    masked = tuple(np.where(nothing, np.nan, block) for block in scores.values["score"])
+        converged, _ = _converged(scores, row)
+        if converged.mean() < ENOUGH:
+            unknown[entry] = f"attacks converged for {int(converged.sum())} of {len(converged)} images only"
+    is_unknown = np.array([entry in unknown for entry in scores.entries])[:, None]
+    masked = tuple(np.where(is_unknown, np.nan, block) for block in scores.values["score"])
     return replace(scores, values={**scores.values, "score": masked}), unknown
 
 
-def _explained(scores: Blocks, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each attacked private image of an entry 1 if any attack converged, else 0, and its source."""
+def _converged(scores: Blocks, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each attacked private image of an entry 1 if any attack converged, else 0, and the image's source."""
     failed = np.concatenate([block[row] for block in scores.values["failed"]])
     units, sources = np.concatenate(scores.units).astype(str), np.concatenate(scores.about["source"])
-    met = ~np.isnan(failed)
-    names, first, unit_index = np.unique(units[met], return_index=True, return_inverse=True)
-    done = np.zeros(len(names))
-    np.maximum.at(done, unit_index, 1 - failed[met])
-    return done, sources[met][first]
+    attacked = ~np.isnan(failed)
+    names, first, unit_index = np.unique(units[attacked], return_index=True, return_inverse=True)
+    converged = np.zeros(len(names))
+    np.maximum.at(converged, unit_index, 1 - failed[attacked])
+    return converged, sources[attacked][first]
 
 
-def _beside_plain(right: Blocks, entry: str, plain: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return what each photograph adds to the test accuracy of a model and of an undefended one, on the same images."""
+def _accuracy_contributions(right: Blocks, entry: str, plain: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return what each photograph adds to the test accuracy of a model and of an undefended one, ``(photographs,)``.
+
+    Both are on the images of the undefended model; None if the model lacks one of them.
+    """
     if not {entry, plain} <= set(right.entries):
         return None
-    numbers = np.concatenate(
-        [block[[right.entries.index(x) for x in (entry, plain)]] for block in right.values["accuracy"]], axis=1
-    )
-    met = ~np.isnan(numbers[1])
+    rows = [right.entries.index(entry), right.entries.index(plain)]
+    numbers = np.concatenate([block[rows] for block in right.values["accuracy"]], axis=1)
+    defined = ~np.isnan(numbers[1])
     sources = np.concatenate([right.clusters("source", c) for c in range(len(right.conditions))]).astype(str)
-    if not met.any() or np.isnan(numbers[0, met]).any():
+    if not defined.any() or np.isnan(numbers[0, defined]).any():
         return None
-    entry_values, beside = contributions(numbers[:, met], sources[met])
-    return entry_values, beside
+    of_entry, of_plain = contributions(numbers[:, defined], sources[defined])
+    return of_entry, of_plain
 
 
 def _right(query: Query) -> Blocks | None:
@@ -352,16 +366,15 @@ def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, 
 
 
 def _absent(query: Query, rules: Contest) -> str:
-    """Return a sentence that names the protected models that are only in the study tables."""
-    every = set(query("SELECT DISTINCT model || ' + ' || defense AS entry FROM leakage")["entry"])
-    same = {Untrained(architecture=a).label: network.label for a, network in ARCHITECTURES.items()}
-    here = {entry.partition(" + ")[0] for entry in rules.scores.entries}
-    models = {entry.partition(" + ")[0] for entry in every}
-    gone = sorted(model for model in models if model not in here and same.get(model) not in here)
-    return f"Only in the study tables, because they met other attacks: {', '.join(gone)}." if gone else ""
+    """Return a sentence that names the protected models that are only in the study tables; "" if there are none."""
+    models = set(query("SELECT DISTINCT model FROM leakage")["model"])
+    ranked_models = {entry.partition(" + ")[0] for entry in rules.scores.entries}
+    trained = {Untrained(architecture=name).label: network.label for name, network in ARCHITECTURES.items()}
+    absent = sorted(model for model in models if model not in ranked_models and trained.get(model) not in ranked_models)
+    return f"Only in the study tables, because they met other attacks: {', '.join(absent)}." if absent else ""
 
 
-def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy: Mapping[str, Value]) -> Table:
+def _by_metric(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy: Mapping[str, Value]) -> Table:
     """Return the table of the same reconstructions by every metric, with the share on which an attack converged."""
     columns, values = [], {entry: dict[str, Value]() for entry in rules.scores.entries}
     for metric in sorted(closeness, key=lambda m: (m != PSNR, m)):
@@ -383,8 +396,8 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
         )
     )
     for index, (entry, row) in enumerate(values.items()):
-        done, sources = _explained(rules.scores, index)
-        row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(done, repeated(sources))
+        converged, sources = _converged(rules.scores, index)
+        row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(converged, repeated(sources))
     rows = [Row(label=entry, values=row) for entry, row in values.items()]
     return Table(
         id="worst-by-metric",

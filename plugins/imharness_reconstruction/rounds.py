@@ -1,7 +1,7 @@
-"""What participants share in a round of federated learning, differentiable with respect to their images.
+"""Simulates what participants share in a round of federated learning, differentiable with respect to their images.
 
-McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data" (AISTATS 2017), algorithm 1;
-inverted as Geiping et al. (NeurIPS 2020, section 6) do, by simulating the participant's steps.
+McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data" (AISTATS 2017), algorithm 1.
+Attacks invert a round by this simulation of the participant's steps, as Geiping et al. (NeurIPS 2020, section 6) do.
 """
 
 import copy
@@ -15,7 +15,7 @@ from imharness.gradients import Gradients, Round
 from imharness_reconstruction.per_image import averaged, batch_weights, image_gradients, vmap_keeps_slopes
 
 MEAN, VARIANCE = "running_mean", "running_var"
-"""The buffers of a layer of batch norm."""
+"""The names of the buffers of a batch norm layer."""
 NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
 
 
@@ -27,16 +27,16 @@ def shared_in(
     rate: torch.Tensor | None = None,
     trained: Container[str] | None = None,
 ) -> tuple[Gradients, Gradients]:
-    """Return the mean gradients ``(B, *shape)`` of each participant's steps, and the statistics its buffers reveal.
+    """Return the mean gradients ``(B, *shape)`` of each participant's steps, and its statistics of batch norm.
 
-    Statistics are those of the layers of batch norm in training mode, by the names of their buffers, ``(B, channels)``:
-    means and unbiased variances over a batch, over the steps weighted as in the running averages.
+    Statistics ``(B, channels)`` are only there in training mode, by the names of their buffers: the means and unbiased
+    variances of the batches, averaged over the steps with the weights that they have in the running averages.
 
     Args:
-        federated_round: the round. Its learning rate counts where there is no `rate`.
+        federated_round: the round.
         images: float32 ``(B, P, 3, H, W)``, in the order in which each participant takes them.
         targets: float32 ``(B, P, classes)``.
-        rate: the learning rate of each participant ``(B,)``.
+        rate: the learning rate of each participant ``(B,)``; None: that of the round.
         trained: the parameters that the participants change, by name; the others are frozen. None: all.
     """
     participants, count = images.shape[:2]
@@ -49,21 +49,22 @@ def shared_in(
     parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
     at_start = {name: values for name, values in parameters.items() if trained is None or name in trained}
     shares = _shares(model, len(steps))
-    seen: dict[str, torch.Tensor] = {}
-    hooks = _watch(network, seen) if federated_round.training_mode else []
+    batch_statistics: dict[str, torch.Tensor] = {}
+    hooks = _watch(network, batch_statistics) if federated_round.training_mode else []
 
-    def loss(moved: Gradients, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, Gradients]:
-        seen.clear()
-        return F.cross_entropy(functional_call(network, moved, (x,)), y), dict(seen)
+    def loss(weights: Gradients, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, Gradients]:
+        batch_statistics.clear()
+        return F.cross_entropy(functional_call(network, weights, (x,)), y), dict(batch_statistics)
 
     def of_participant(x: torch.Tensor, y: torch.Tensor, pace: torch.Tensor) -> tuple[Gradients, Gradients]:
-        moved, total, revealed = at_start, dict[str, torch.Tensor](), dict[str, torch.Tensor]()
+        """Return the mean gradient of one participant's steps, and its statistics; `pace`: its learning rate."""
+        weights, total, averages = at_start, dict[str, torch.Tensor](), dict[str, torch.Tensor]()
         for number, (start, stop) in enumerate(steps):
-            slope, statistics = grad(loss, has_aux=True)(moved, x[start:stop], y[start:stop])
-            moved = {name: values - pace * slope[name] for name, values in moved.items()}
+            slope, statistics = grad(loss, has_aux=True)(weights, x[start:stop], y[start:stop])
+            weights = {name: values - pace * slope[name] for name, values in weights.items()}
             total = _plus(total, slope)
-            revealed = _plus(revealed, {name: values * shares[name][number] for name, values in statistics.items()})
-        return {name: values / len(steps) for name, values in total.items()}, revealed
+            averages = _plus(averages, {name: values * shares[name][number] for name, values in statistics.items()})
+        return {name: values / len(steps) for name, values in total.items()}, averages
 
     try:
         rates = images.new_full((participants,), federated_round.learning_rate) if rate is None else rate
@@ -93,7 +94,7 @@ def norms(model: torch.nn.Module) -> Mapping[str, torch.nn.Module]:
 
 
 def _shares(model: torch.nn.Module, steps: int) -> dict[str, list[float]]:
-    """Return for each buffer the share of each step in what its running average adds in a round."""
+    """Return buffer -> the weight of each step's statistics in the running average of a round; weights sum to 1."""
     entries = {}
     for name, layer in norms(model).items():
         pace = layer.momentum
@@ -104,7 +105,7 @@ def _shares(model: torch.nn.Module, steps: int) -> dict[str, list[float]]:
 
 
 def _trained_on(model: torch.nn.Module) -> torch.nn.Module:
-    """Return a copy whose layers of batch norm use the statistics of the batch, and keep no others."""
+    """Return a copy whose batch norm layers are in training mode: they use the batch's statistics and keep none."""
     network = copy.deepcopy(model)
     for layer in norms(network).values():
         layer.train()
@@ -113,14 +114,14 @@ def _trained_on(model: torch.nn.Module) -> torch.nn.Module:
     return network
 
 
-def _watch(network: torch.nn.Module, seen: dict[str, torch.Tensor]) -> list[torch.utils.hooks.RemovableHandle]:
-    """Write the statistics of what enters each layer of batch norm into `seen`, whenever the network runs."""
+def _watch(network: torch.nn.Module, statistics: dict[str, torch.Tensor]) -> list[torch.utils.hooks.RemovableHandle]:
+    """Write the statistics of each batch norm layer's input into a dict, whenever the network runs."""
 
     def watch(name: str, layer: torch.nn.Module) -> torch.utils.hooks.RemovableHandle:
         def hook(layer: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
             rest = [axis for axis in range(inputs[0].ndim) if axis != 1]
-            seen[f"{name}.{MEAN}"] = inputs[0].mean(dim=rest)
-            seen[f"{name}.{VARIANCE}"] = inputs[0].var(dim=rest)
+            statistics[f"{name}.{MEAN}"] = inputs[0].mean(dim=rest)
+            statistics[f"{name}.{VARIANCE}"] = inputs[0].var(dim=rest)
 
         return layer.register_forward_pre_hook(hook)
 

@@ -72,9 +72,12 @@ class Annotations:
         """Return the annotations of some originals, by position."""
         new_index = torch.full((len(self.originals),), -1, dtype=torch.int64)
         new_index[selected] = torch.arange(len(selected))
-        mine = new_index[self.reference] >= 0
+        of_selected = new_index[self.reference] >= 0
         return Annotations(
-            self.originals[selected], self.reconstructions[mine], new_index[self.reference[mine]], self.recognised[mine]
+            self.originals[selected],
+            self.reconstructions[of_selected],
+            new_index[self.reference[of_selected]],
+            self.recognised[of_selected],
         )
 
 
@@ -82,8 +85,8 @@ class Annotations:
 class SemSimPlan:
     """The settings with which SemSim is trained; the defaults are the paper's (section 5) up to `learning_rate`.
 
-    `decay` of the learning rate and `clip`, the largest norm of a gradient (0: no bound), are ours: the paper names
-    neither.
+    `decay` of the learning rate and `clip`, the largest norm of a gradient (0: no bound), are additions of the harness;
+    the paper names neither.
     """
 
     backbone: Backbone = "resnet50"
@@ -97,7 +100,7 @@ class SemSimPlan:
 
 
 class SemSimTraining:
-    """One training as steps: `parts` for a checkpoint, ``step(k)`` for k in ``range(steps)``."""
+    """A training that the caller runs step by step, k in ``range(steps)``: ``step(k)``; `parts` go to a checkpoint."""
 
     def __init__(self, data: Annotations, plan: SemSimPlan, rng: torch.Generator, device: torch.device) -> None:
         self.data, self.plan, self._rng = data, plan, rng
@@ -137,7 +140,11 @@ class SemSimTraining:
 
 
 class Triplets:
-    """Draws (original, recognised, unrecognised), an original as often as it has reconstructions."""
+    """Draws batches of triplets: original, recognised and unrecognised image, ``(count, 3, H, W)`` each.
+
+    An original is drawn as often as it has reconstructions. If none of them was recognised, the original itself takes
+    the place; if all were, an unrecognised reconstruction of any other original does.
+    """
 
     def __init__(self, data: Annotations) -> None:
         self._data = data

@@ -1,4 +1,4 @@
-"""SemSim's own studies: its training data and settings, and how well its ranking of models then agrees with people's.
+"""The studies of the SemSim paper: how training data and settings change SemSim's agreement with people on models.
 
 Sun et al., NeurIPS 2023: leave one data set out (table 1), unseen attacks (table 2), number of annotations, backbone
 and loss (figure 7), margin (figure 9). Each setting trains one network, measures reconstructions that it has not seen,
@@ -27,7 +27,9 @@ from imharness_reconstruction.trainings.semsim import read_annotations
 
 MARGINS = (0.1, 0.5, 1.0, 2.0, 5.0)
 SIZES = (50, 100, 200, 400, 800, 1600)
+"""The numbers of originals in the study of the number of annotations."""
 BATCH = 256
+"""The number of reconstructions that are measured at a time."""
 SEMSIM = "semsim"
 
 
@@ -60,9 +62,11 @@ class Corpus:
         """Return some of the reconstructions; raises `UsageError` for none."""
         if not mask.any():
             raise UsageError("a part of the study has no annotated reconstructions.")
-        rows, d = torch.from_numpy(np.flatnonzero(mask)), self.data
-        selected, reference_index = torch.unique(d.reference[rows], return_inverse=True)
-        data = Annotations(d.originals[selected], d.reconstructions[rows], reference_index, d.recognised[rows])
+        rows, every = torch.from_numpy(np.flatnonzero(mask)), self.data
+        selected, reference_index = torch.unique(every.reference[rows], return_inverse=True)
+        data = Annotations(
+            every.originals[selected], every.reconstructions[rows], reference_index, every.recognised[rows]
+        )
         return Corpus(data, self.dataset[mask], self.attack[mask], self.model[mask], self.source[mask])
 
     def halves(self) -> tuple[np.ndarray, np.ndarray]:
@@ -206,9 +210,12 @@ def outcomes(
 
 @torch.no_grad()
 def _scored(data: Annotations, score: FullReferenceScore, device: torch.device) -> np.ndarray:
-    rows = torch.arange(len(data.reconstructions)).split(BATCH)
-    chunks = [score(data.reconstructions[r].to(device), data.originals[data.reference[r]].to(device)) for r in rows]
-    return torch.cat(chunks).cpu().numpy()
+    """Return the score of every reconstruction against its original ``(R,)``."""
+    scores = []
+    for rows in torch.arange(len(data.reconstructions)).split(BATCH):
+        images, originals = data.reconstructions[rows], data.originals[data.reference[rows]]
+        scores.append(score(images.to(device), originals.to(device)))
+    return torch.cat(scores).cpu().numpy()
 
 
 def _means(corpus: Corpus, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -221,6 +228,7 @@ def _means(corpus: Corpus, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _agreement(leakage: np.ndarray, people: np.ndarray) -> tuple[float | None, float | None]:
+    """Return Spearman's rho and Kendall's tau over the models; None for both if a ranking is constant."""
     finite = np.isfinite(leakage)
     try:
         rho, tau = (correlate(leakage[finite], people[finite], method).value for method in ("spearman", "kendall"))

@@ -48,17 +48,19 @@ def reconstruct(context: StepContext) -> StepResult:
     An attack with a round of federated learning meets participants of successive images, see `attacked_round`.
     """
     images, attack = _private(context), context.build("attack")
-    some = int(context.options.get("at_once", 0)) or len(images)
+    at_once = int(context.options.get("at_once", 0)) or len(images)
     network = _network(context, _loaded(context, images.first(1))[0], "model", "trained")
 
-    def shared(start: int, stop: int) -> tuple[ImageSet, torch.Tensor, Shared]:
+    def share(start: int, stop: int) -> tuple[ImageSet, torch.Tensor, Shared]:
         batch = images.at(range(start, stop))
         private, labels = _loaded(context, batch)
-        return batch, private, _shared(context, network, batch, private, labels)
+        return batch, private, _share_gradients(context, network, batch, private, labels)
 
-    if "aware" in context.options and survivors(shared(0, min(some, len(images)))[2].gradients) is None:
-        same = context.need("aware")
-        return StepResult(rows=same.rows, arrays=same.arrays)
+    if "aware" in context.options:
+        _, _, first_shared = share(0, min(at_once, len(images)))
+        if survivors(first_shared.gradients) is None:  # nothing was pruned
+            same = context.need("aware")
+            return StepResult(rows=same.rows, arrays=same.arrays)
 
     component = context.component("attack")
     federated = component.round()
@@ -73,7 +75,7 @@ def reconstruct(context: StepContext) -> StepResult:
                 return _read_by_insider(context, model, gradients, private)
 
             return attacked_round(context, federated, network, attack, batch.names, private, targets, read)
-        batch, private, received = shared(start, stop)
+        batch, private, received = share(start, stop)
         shape = (private.shape[1], private.shape[2], private.shape[3])
         rebuilt = attack(received.gradients, network, shape, context.rng(batch.names, "attack"), context.progress)
         fit = matching(network, received, rebuilt)
@@ -82,8 +84,9 @@ def reconstruct(context: StepContext) -> StepResult:
         columns = {name: values.cpu().numpy() for name, values in fit.items()}
         return {**columns, "images": rebuilt.mul(255).round().byte().cpu().numpy()}
 
-    some = some if federated is None else max(some // federated.images, 1) * federated.images
-    columns = context.chunks(len(images), some, rebuild)
+    if federated is not None:  # all images of a participant stay in one chunk
+        at_once = max(at_once // federated.images, 1) * federated.images
+    columns = context.chunks(len(images), at_once, rebuild)
     trained = "trained" in context.options or context.component("model").trained
     state = "trained" if trained else "as initialised"
     pictures, sources = columns.pop("images"), joined(_sources(images), federated.images if federated else 1)
@@ -97,28 +100,38 @@ def reconstruct(context: StepContext) -> StepResult:
     )
 
 
-def _shared(
+def _share_gradients(
     context: StepContext, network: torch.nn.Module, images: ImageSet, private: torch.Tensor, labels: torch.Tensor
 ) -> Shared:
-    """Return the defended gradients of the attack's batches; the defense's random streams bear the batches' names."""
+    """Return the defended gradients of the attack's batches.
+
+    `private`: the images ``(N, C, H, W)``; `labels`: ``(N,)``. A gradient defense gets the mean gradient of each batch.
+    An image defense gets the images, once for each batch that an image is in, and the gradients of what it returns are
+    averaged. The names of the batches and images seed the random numbers of the defense.
+    """
     batches = context.component("attack").batches(len(images))
     alone = batches == [[i] for i in range(len(images))]
     targets = F.one_hot(labels, _classes(context)).to(private.dtype)
     if isinstance(context.component("defense"), GradientDefense):
-        names = (
-            images.names if alone else [f"{t}: {' '.join(images.names[i] for i in b)}" for t, b in enumerate(batches)]
-        )
+        if alone:
+            names = images.names
+        else:
+            names = [f"{number}: {' '.join(images.names[i] for i in batch)}" for number, batch in enumerate(batches)]
         origin, mean = torch.arange(len(images)), batch_weights(batches, len(images)).to(private.device)
         gradients = averaged(image_gradients(network, private, targets), mean)
         gradients = _read_by_insider(
             context, network, context.build("defense")(gradients, context.rng(names, "defense")), private
         )
         return Shared(gradients, private, targets, origin.to(private.device), mean)
-    members = [(t, i) for t, rows in enumerate(batches) for i in rows]
-    names = images.names if alone else [f"{t}: {images.names[i]}" for t, i in members]
+    members = [(number, i) for number, batch in enumerate(batches) for i in batch]
+    names = images.names if alone else [f"{number}: {images.names[i]}" for number, i in members]
     origin = torch.tensor([i for _, i in members], device=private.device)
-    places = iter(range(len(members)))
-    mean = batch_weights([[next(places) for _ in rows] for rows in batches], len(members)).to(private.device)
+    # The members of all batches stand one after the other: a batch of two and one of three are [0, 1] and [2, 3, 4].
+    member_batches, start = [], 0
+    for batch in batches:
+        member_batches.append(list(range(start, start + len(batch))))
+        start += len(batch)
+    mean = batch_weights(member_batches, len(members)).to(private.device)
     pool = _pool(context, context.images("training", limited=False))
     defended, mixed = context.build("defense")(private[origin], targets[origin], pool, context.rng(names, "defense"))
     return Shared(averaged(image_gradients(network, defended, mixed), mean), defended, mixed, origin, mean)
@@ -127,7 +140,10 @@ def _shared(
 def _read_by_insider(
     context: StepContext, network: torch.nn.Module, gradients: Gradients, private: torch.Tensor
 ) -> Gradients:
-    """Return shared gradients as who knows the defense reads them: `undone`, by gradients of images to train on."""
+    """Return the shared gradients after an attacker who knows the defense undid it, see `undone`.
+
+    The attacker tries the defense on gradients of training images, or of random images if the task has none.
+    """
     names = [f"probe {k}" for k in range(PROBES)]
     if "training" in context.roles:
         images, labels = _loaded(context, context.images("training", limited=False).first(PROBES))
@@ -208,7 +224,11 @@ def _private(context: StepContext) -> ImageSet:
 
 
 def _trained(context: StepContext, purpose: str, guard) -> StepResult:
-    """Train the component "model" on the training images; keep its state and its answers on held-out images."""
+    """Train the component "model" on the training images; keep its state and its answers on held-out images.
+
+    `purpose`: seeds the order of the images. `guard`: the defense component that acts during training, or the function
+    that degrades the training images of the judge.
+    """
     images = context.images(limited=False)
     held_out, labels = _loaded(context, images)
     pool = _pool(context, context.images("training", limited=False))
@@ -253,6 +273,7 @@ def _seed(context: StepContext, role: str, purpose: str) -> int:
 
 
 def _classes(context: StepContext) -> int:
+    """Return the number of classes: the largest label plus one, of the training images if the task has them."""
     role = "training" if "training" in context.roles else "dataset"
     return int(np.asarray(context.images(role, limited=False).columns["label"]).max()) + 1
 
@@ -263,10 +284,12 @@ def _sources(images: ImageSet) -> list[str]:
 
 
 def _loaded(context: StepContext, images: ImageSet) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the pixels ``(N, C, H, W)`` and the labels ``(N,)`` of all these images on the run's device."""
     labels = torch.from_numpy(np.array(images.columns["label"])).long()
     return images.load(list(range(len(images)))).to(context.device), labels.to(context.device)
 
 
 def _pool(context: StepContext, images: ImageSet) -> ImagePool:
+    """Return all these images with one-hot labels, as defenses take other images."""
     pixels, labels = _loaded(context, images)
     return ImagePool(pixels, F.one_hot(labels, _classes(context)).to(pixels.dtype))

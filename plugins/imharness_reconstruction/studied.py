@@ -15,19 +15,19 @@ FIGURES = ("rho", "tau", "models", "originals")
 
 def rows_of(study: str, results: Sequence[Outcome]) -> dict[str, list]:
     """Return the outcomes of a study as columns of one length; rho and tau are NaN where a ranking is constant."""
-    return {
+    columns: dict[str, list] = {
         STUDY: [study] * len(results),
         "setting": [outcome.setting for outcome in results],
         "measure": [outcome.metric for outcome in results],
-        **{
-            figure: [float("nan") if (v := getattr(outcome, figure)) is None else float(v) for outcome in results]
-            for figure in FIGURES
-        },
     }
+    for figure in FIGURES:
+        values = [getattr(outcome, figure) for outcome in results]
+        columns[figure] = [float("nan") if value is None else float(value) for value in values]
+    return columns
 
 
 def studied(query: Query) -> list[Table]:
-    """Return one table per study that was imported, in alphabetical order."""
+    """Return one table for each study that the results have, in alphabetical order."""
     if "external" not in query.steps or STUDY not in query("SELECT * FROM external LIMIT 0"):
         return []
     columns = query(f"SELECT {STUDY}, setting, measure, {', '.join(FIGURES)} FROM external WHERE {STUDY} IS NOT NULL")
@@ -36,6 +36,7 @@ def studied(query: Query) -> list[Table]:
 
 
 def _table(study: str, lines: Sequence[Sequence]) -> Table:
+    """Return the table of a study; each line is (setting, measure, *FIGURES)."""
     columns = [
         ColumnSpec(key=f"|{name}|", label=f"|{name}|", description=f"Size of {name}, as the paper prints it.")
         for name in ("rho", "tau")
@@ -50,8 +51,11 @@ def _table(study: str, lines: Sequence[Sequence]) -> Table:
         columns.append(ColumnSpec(key=name, label=name, description=sentence, decimals=0))
     rows = []
     for setting, measure, *figures in lines:
-        values = {n: _value(float(v)) for n, v in zip(FIGURES, figures, strict=True)}
-        sizes = {f"|{n}|": v if (v := values[n]).value is None else Value(value=abs(v.value)) for n in ("rho", "tau")}
+        values = {name: _value(float(figure)) for name, figure in zip(FIGURES, figures, strict=True)}
+        sizes = {}
+        for name in ("rho", "tau"):
+            number = values[name].value
+            sizes[f"|{name}|"] = values[name] if number is None else Value(value=abs(number))
         rows.append(Row(label=f"{setting}: {measure}", values=sizes | values))
     return Table(
         id=f"semsim-{study}",
@@ -65,4 +69,5 @@ def _table(study: str, lines: Sequence[Sequence]) -> Table:
 
 
 def _value(number: float) -> Value:
+    """Return a figure as the value of a cell; NaN says that a ranking is constant."""
     return missing("a ranking is constant") if number != number else Value(value=number)

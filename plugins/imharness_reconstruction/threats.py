@@ -1,8 +1,8 @@
-"""Threat models: what a server is taken to do and to know, and what participants share with it.
+"""Threat models: what the server is assumed to do and to know, and what participants share with it.
 
-Defenses are compared within one threat model and one kind of update only: what stops a server that keeps to the
-protocol says little about one that changes the network (Carletti et al., "SoK: Gradient Inversion Attacks in Federated
-Learning", USENIX Security 2025, order attacks by this).
+Defenses are compared within one threat model and one kind of update only: a defense that stops a server that keeps to
+the protocol may not stop a server that changes the network. Carletti et al. order attacks by threat model ("SoK:
+Gradient Inversion Attacks in Federated Learning", USENIX Security 2025).
 """
 
 import re
@@ -22,13 +22,14 @@ class Case(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Both, as in a title."""
+        """The threat model and what is shared, as the title of a table."""
         return f"{self.threat}: {self.shared}"
 
 
 MAIN = Case(HONEST, ALONE)
-"""What rows without a threat model of their own are of."""
+"""The case of result rows that name no threat model: an honest server, and a gradient of each image alone."""
 BATCHES = "mean gradients of batches"
+"""What participants share if an attack gets the gradients of several images as one."""
 
 
 def of_one(attack: ReconstructionAttack) -> bool:
@@ -45,7 +46,10 @@ def update_of(attack: ReconstructionAttack) -> str:
 
 
 def columns_of(query: Query) -> str:
-    """Return ``threat, shared`` of rows of the step ``reconstruct``, as SQL; a query has such rows."""
+    """Return the SQL of the columns ``threat, shared`` of the step ``reconstruct``; `MAIN` where a row names none.
+
+    The results must have rows of that step.
+    """
     if not {"threat", "shared"} <= set(query("SELECT * FROM reconstruct LIMIT 0")):
         return f"'{MAIN.threat}' AS threat, '{MAIN.shared}' AS shared"
     return f"COALESCE(threat, '{MAIN.threat}') AS threat, COALESCE(shared, '{MAIN.shared}') AS shared"
@@ -65,7 +69,7 @@ def letters_of(query: Query, case: Case) -> str:
 
 
 def of_the_rest(query: Query, case: Case) -> str:
-    """Say in a sentence how many images the last participant had, where these were fewer than those of the others."""
+    """Say in a sentence how many images the last participant had; "" if it had as many as the others."""
     several = re.search(r"(\d+) images", case.shared)
     if several is None or not has_rows(query, "reconstruct"):
         return ""
@@ -79,15 +83,16 @@ def of_the_rest(query: Query, case: Case) -> str:
 
 
 def case_of_attack(query: Query) -> dict[str, Case]:
-    """Return attack -> its threat model and what is shared with its server; without rows of attacks, nothing."""
+    """Return attack -> its case; empty if no attack has results."""
     if not has_rows(query, "reconstruct"):
         return {}
     rows = query(f"SELECT DISTINCT attack, {columns_of(query)} FROM reconstruct ORDER BY ALL")
-    return {a: Case(t, s) for a, t, s in zip(rows["attack"], rows["threat"], rows["shared"], strict=True)}
+    lines = zip(rows["attack"], rows["threat"], rows["shared"], strict=True)
+    return {attack: Case(threat, shared) for attack, threat, shared in lines}
 
 
 def cases_of(query: Query) -> list[Case]:
-    """Return what attacks were run under, the main case first; the main case alone where no rows tell."""
+    """Return the cases of all attacks with results, the main case first; the main case alone without results."""
     return sorted(set(case_of_attack(query).values()) or {MAIN}, key=lambda case: (case != MAIN, case))
 
 

@@ -80,7 +80,7 @@ class ReconstructionTrack(Track):
     judge: str = Field(default="harness/convnet8", description="Model whose top-1 stands in for people.")
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Plan a reconstruction per data set, model, defense and attack, scored by every metric and by the judge."""
+        """Plan a reconstruction for each data set, model, defense and attack, with its scores by metrics and judge."""
         self._check_names(planner)
         attacks, models = selection.of(ReconstructionAttack), selection.of(Model)
         for dataset in selection.of(ImageDataset):
@@ -98,6 +98,7 @@ class ReconstructionTrack(Track):
                     self._attacked(scoped_planner, selection, metrics, training is not None, model, guard, attack)
 
     def _check_names(self, planner: Planner) -> None:
+        """Raise an error if an option names a component that does not exist."""
         check_names(planner, "untrained", Model.kind, self.untrained)
         check_names(planner, "gradients_only", ReconstructionAttack.kind, self.gradients_only)
         for option, kind in (("narrow", ReconstructionAttack.kind), ("targets", ImageDataset.kind)):
@@ -106,14 +107,21 @@ class ReconstructionTrack(Track):
             check_names(planner, option, Model.kind, chain.from_iterable(named.values()))
 
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
-        alone = attack.round() is not None or {attack.label, attack.info.id} & {*self.gradients_only}
-        guarded = isinstance(guard, GradientDefense) or not alone
-        return guarded and model.label in _of(self.narrow, attack, model)
+        """Return whether an attack is planned on this model with this defense.
+
+        Attacks on rounds of federated learning, and those that `gradients_only` names, meet defenses of gradients only.
+        """
+        gradients_only = attack.round() is not None or {attack.label, attack.info.id} & {*self.gradients_only}
+        fits = isinstance(guard, GradientDefense) or not gradients_only
+        return fits and model.label in _of(self.narrow, attack, model)
 
     def _aware(
         self, selection: Selection, attack: ReconstructionAttack, model: Model, guard: Guard
     ) -> ReconstructionAttack | None:
-        """Return the same attack with `surviving`, if it is planned too: where nothing is pruned, both are equal."""
+        """Return the same attack with `surviving`, on surviving coordinates only, if that is planned, too; else None.
+
+        If the defense prunes nothing, both attacks are equal, and the result of one serves for both.
+        """
         if getattr(attack, "surviving", True):
             return None
         aware = attack.with_parameters(surviving=True)
@@ -158,7 +166,10 @@ class ReconstructionTrack(Track):
 
     @property
     def _schedule(self) -> dict[str, int | float | bool]:
-        """Return the options of a training; what is as in other runs is no part of a task's identity."""
+        """Return the options of a training; four of them only if they are not the default.
+
+        Options are part of a task's identity. A later option at its default must not change the identity of old tasks.
+        """
         further = {name: getattr(self, name) for name in ("momentum", "weight_decay", "cosine", "clip")}
         fields = type(self).model_fields
         return {
@@ -169,13 +180,21 @@ class ReconstructionTrack(Track):
         }
 
     def _few(self, *attacks: ReconstructionAttack) -> dict[str, int]:
-        """Return the option that every step on the images that any of these attacks meets has."""
-        rounds = [attack.round() for attack in attacks]
-        counts = [self.participants * one.images if one and self.participants else self.attacked for one in rounds]
+        """Return the option `attacked` of steps on the images that any of these attacks meets; empty for all images."""
+        counts = []
+        for attack in attacks:
+            federated = attack.round()
+            if federated and self.participants:
+                counts.append(self.participants * federated.images)
+            else:
+                counts.append(self.attacked)
         return {"attacked": max(counts)} if counts and all(counts) else {}
 
     def _reconstruct_options(self, before: Iterable[str], few: Mapping[str, int]) -> dict[str, bool | int]:
-        """Return the options of a reconstruction with these needs, on so few images."""
+        """Return the options of a reconstruction.
+
+        `before`: the names of the tasks that it needs; `few`: the option `attacked`, see `_few`.
+        """
         chunked: dict[str, bool | int] = {"at_once": self.at_once} if self.at_once else {}
         return dict.fromkeys(before, True) | chunked | few
 
@@ -191,14 +210,18 @@ class ReconstructionTrack(Track):
 def _of(
     named: Mapping[str, tuple[str, ...]], component: ImageDataset | ReconstructionAttack, model: Model
 ) -> tuple[str, ...]:
-    """Return the labels of models that an option names for a component, by its label or its id; this one where none."""
+    """Return the labels of the models that an option names for a component, by its label or its id.
+
+    If the option does not name the component, any model will do, and the label of `model` is returned.
+    """
     return named.get(component.label, named.get(component.info.id, (model.label,)))
 
 
 def _measuring(selection: Selection, dataset: ImageDataset) -> list[FullReferenceMetric]:
-    """Return the metrics that measure a data set; one that names the only one that it has not seen measures no other.
+    """Return the metrics that measure a data set.
 
-    In SemSim's table 1 the network that measures a data set was trained on the other four.
+    A metric with a field `unseen` was trained on all data sets but that one, and measures no other: in SemSim's table 1
+    the network that measures a data set was trained on the other four.
     """
     return [
         metric for metric in selection.of(FullReferenceMetric) if getattr(metric, "unseen", "") in ("", dataset.info.id)

@@ -4,8 +4,9 @@ Gao et al., "Privacy-preserving Collaborative Learning with Automatic Transforma
 each is an operation of AutoAugment with a probability and a magnitude in 0..9. A policy such as 3-1-7 applies the
 transformations of these numbers one after the other; 3-1-7+43-18-18 draws one of two policies for each image. The list
 is that of the published code, in which 3-1-7 is translateX, contrast, translateY and 43-18-18 is translateY, contrast,
-contrast; SemSim's table 3 prints Invert for 1 and Autocontrast for 18. What it prints is held, too: 3-0-7 is
-translateX, invert, translateY, and 43-8-8 is translateY, autocontrast, autocontrast.
+contrast. SemSim's table 3 prints other names for two of these numbers: Invert for 1 and Autocontrast for 18. The
+policies of those names can be written, too: 3-0-7 is translateX, invert, translateY, and 43-8-8 is translateY,
+autocontrast, autocontrast.
 
 The published code differs from the paper: it applies every transformation whatever its probability, colour, contrast,
 sharpness and brightness change by at most 0.5 where AutoAugment has 0.9, areas that a shift or shear uncovers are
@@ -33,7 +34,9 @@ TRANSFORMATIONS: tuple[tuple[str, float, int], ...] = (
     ("autocontrast", 0.9, 1), ("solarize", 0.8, 1), ("equalize", 0.8, 5), ("invert", 0.1, 0), ("translateY", 0.7, 3),
     ("autocontrast", 0.9, 1),
 )  # fmt: skip
+"""The name, the probability and the magnitude in 0..9 of each transformation; a policy names it by its index."""
 LEVELS = 9
+"""The largest magnitude."""
 WIDEST = 150 / 331
 """The longest shift, as a share of the side."""
 
@@ -86,7 +89,10 @@ def operations(published: bool = True) -> dict[str, Callable[[Images, float, int
 
 
 def parse_policy(text: str) -> list[list[int]]:
-    """Return the numbers of ``3-1-7+43-18-18``; raises `ValueError`."""
+    """Return the policies of a text: ``3-1-7+43-18-18`` is ``[[3, 1, 7], [43, 18, 18]]``.
+
+    Raises `ValueError` if it is not such a text, or names a transformation that does not exist.
+    """
     try:
         policies = [[int(number) for number in policy.split("-")] for policy in text.split("+")]
     except ValueError:
@@ -103,20 +109,24 @@ def transformed(images: Images, policies: list[list[int]], rng: ImageRng, publis
     `published`: as the published code does it; else with the probabilities and magnitudes of the paper.
     """
     chosen = rng.integers(0, len(policies))
-    out = images
+    result = images
     for number, policy in enumerate(policies):
-        done = images
+        changed = images
         for index in policy:
-            done = _apply(done, index, rng, published)
-        out = torch.where((chosen == number)[:, None, None, None], done, out)
-    return out.clamp(0, 1)
+            changed = _apply(changed, index, rng, published)
+        result = torch.where((chosen == number)[:, None, None, None], changed, result)
+    return result.clamp(0, 1)
 
 
 def _apply(images: Images, index: int, rng: ImageRng, published: bool) -> Images:
+    """Return the images ``(N, C, H, W)`` after a transformation, with a random sign for each image.
+
+    As the paper has it (`published` is False), an image is changed only with the probability of the transformation.
+    """
     name, probability, magnitude = TRANSFORMATIONS[index]
     drawn = rng.uniform(2)
     for sign in (-1, 1):
-        meant = ((drawn[:, 0] < probability) | published) & ((drawn[:, 1] < 0.5) == (sign < 0))
+        selected = ((drawn[:, 0] < probability) | published) & ((drawn[:, 1] < 0.5) == (sign < 0))
         changed = operations(published)[name](images, magnitude / LEVELS, sign)
-        images = torch.where(meant[:, None, None, None], changed, images)
+        images = torch.where(selected[:, None, None, None], changed, images)
     return images

@@ -6,10 +6,12 @@ same. So the map is fitted on gradients of other images, ``shared = a * plain + 
 explains what the defense returns, the attack gets ``(shared - b) / a``. Noise, pruning and clipping are not such maps
 and stay.
 
-Nor is a factor for each parameter that is drawn anew, or follows from the gradient, as where each is divided by its
-length. That hides one number of each parameter, and leaves its direction. Losses over all coordinates fail all the
-same: what has the largest factor decides. Who knows the defense compares directions, see `Directions`: of digits behind
-a LeNet of ReLUs InvGrad then rebuilds 25.5 dB, 7.5 without, and 25.2 where nothing is defended.
+Some defenses multiply the gradient of each parameter by a factor that differs from image to image: it is drawn anew, or
+follows from the gradient, as when each gradient is divided by its length. No fixed map undoes that. It hides one number
+of each parameter, its length, and leaves its direction. A loss over all coordinates fails on such gradients all the
+same, because the parameter with the largest factor decides it. An attacker who knows the defense compares directions
+instead, see `Directions`. Measured on digits with a LeNet of ReLUs: InvGrad rebuilds images at 25.5 dB if it compares
+directions, at 7.5 dB if it does not, and at 25.2 dB without a defense.
 """
 
 import math
@@ -21,23 +23,27 @@ from imharness.data import double
 from imharness.gradients import Gradients
 
 PROBES = 8
-"""Images that the map is fitted on; two would do if it were known to be one."""
+"""The number of images whose gradients the map is fitted on. Two would do if the defense surely were such a map."""
 EXPLAINED = 1e-3
-"""The largest error of a map, as a share of the root mean square of what the defense returned of a parameter."""
+"""The map explains a defense if its largest error in a parameter is at most this share of the root mean square of the
+parameter's defended gradients."""
 FLAT = 1e-6
-"""A factor below this share of the largest one of its parameter has no inverse in float32: the coordinate stays."""
+"""A coordinate's factor is too flat to invert in float32 below this share of its parameter's largest factor; such a
+coordinate stays as it was shared."""
 
-
-MOVED, SURE = 2.0, 5.0
-"""A parameter is moved against others by a factor of more, in the median over probes; a factor counts that is so many
-times its error, and of which what was returned has more than of anything else."""
+MOVED = 2.0
+"""The defense hides a parameter's length if it changes that length, compared with the median parameter, by more than
+this factor or its inverse, in the median over probes."""
+SURE = 5.0
+"""The factor of a parameter counts if it is more than this many times its standard error."""
 
 
 class Directions(dict[str, torch.Tensor]):
-    """Shared gradients ``(N, *shape)`` of which the direction of each parameter tells more than its length.
+    """Shared gradients ``(N, *shape)`` in which the defense hid the length of each parameter but not its direction.
 
-    `usual`: the length that is usual for each parameter, as a share of the whole gradient's. Attacks that match
-    gradients compare both sides after `as_read`; to others these are the gradients as they were shared.
+    The values are the gradients as they were shared. `usual` is a number for each parameter: the usual length of its
+    gradient, as a share of the length of the whole gradient. Attacks that match gradients pass both sides through
+    `as_read`, which gives every parameter its usual length; other attacks read the values.
     """
 
     def __init__(self, gradients: Gradients, usual: Mapping[str, torch.Tensor]) -> None:
@@ -46,28 +52,36 @@ class Directions(dict[str, torch.Tensor]):
 
 
 def as_read(gradients: Gradients, shared: Gradients) -> Gradients:
-    """Return gradients as shared ones are read: as they are, or with usual lengths where those are `Directions`."""
+    """Return gradients in the form in which an attack compares them with the shared ones.
+
+    If the shared gradients are `Directions`, every parameter is scaled to its usual length; otherwise nothing changes.
+    """
     if not isinstance(shared, Directions):
         return gradients
-    return {name: values * _over(values, shared.usual[name] / _lengths(values)) for name, values in gradients.items()}
+    scaled = {}
+    for name, values in gradients.items():
+        factor = shared.usual[name] / _lengths(values)
+        scaled[name] = values * factor.view(-1, *[1] * (values.ndim - 1))
+    return scaled
 
 
 def _lengths(values: torch.Tensor) -> torch.Tensor:
-    """Return the length of each row ``(N,)``, of zeros a tiny one; its slope is finite everywhere."""
+    """Return the Euclidean length ``(N,)`` of each row.
+
+    A row of zeros has a tiny length instead of 0, so that the derivative is finite everywhere.
+    """
     return (values.flatten(1).square().sum(dim=1) + torch.finfo(values.dtype).tiny).sqrt()
 
 
-def _over(values: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    return factor.view(-1, *[1] * (values.ndim - 1))
-
-
 def undone(shared: Gradients, plain: Gradients, protect: Callable[[Gradients], Gradients]) -> Gradients:
-    """Return the shared gradients ``(N, *shape)`` with an affine map of each coordinate undone, or as they are.
+    """Return the shared gradients ``(N, *shape)`` with the defense undone as far as its attacker can undo it.
 
-    Where factors of parameters hide their lengths they become `Directions`.
+    1. The defense is applied to `plain`, gradients ``(PROBES, *shape)`` of other images. If it changes nothing, the
+       shared gradients are returned as they are.
+    2. An affine map of each coordinate is fitted. If it explains every parameter, its inverse is applied.
+    3. Otherwise the shared gradients become `Directions` if the defense hides lengths, and stay as they are if not.
 
-    `plain`: gradients ``(PROBES, *shape)`` of other images; `protect`: the defense. A coordinate that is 0 for all of
-    them gets the median factor of its parameter.
+    `protect`: the defense. A coordinate that is constant over `plain` gets the median factor of its parameter.
     """
     defended = protect(plain)
     if all(torch.equal(defended[name], values) for name, values in plain.items()):
@@ -85,17 +99,23 @@ def undone(shared: Gradients, plain: Gradients, protect: Callable[[Gradients], G
 
 
 def _directions(shared: Gradients, plain: Gradients, defended: Gradients) -> Gradients:
-    """Return `Directions` if the defense changes the ratio of parameters' lengths, else the gradients as they are."""
+    """Return `Directions` if the defense changes the ratio of parameters' lengths, else the gradients as they are.
+
+    For each parameter and probe the defended gradient is split into the plain gradient times a factor, and a rest that
+    is orthogonal to it. The factor counts if it is positive, `SURE` times its standard error, and larger than the rest.
+    """
     logs = []
     for name, values in plain.items():
         before, after = double(values).flatten(1), double(defended[name]).flatten(1)
-        size, along = before.square().sum(dim=1), (before * after).sum(dim=1)
-        rest = (after.square().sum(dim=1) * size - along.square()).clamp(min=0).sqrt()
-        seen = (along > 0) & (along > SURE * rest / before.shape[1] ** 0.5) & (along > rest)
-        logs.append((along / size).log().where(seen, torch.nan))
-    factors = torch.stack(logs)
-    apart = (factors - factors.nanmedian(dim=0).values).abs().nan_to_num(0)
-    if not apart.median(dim=1).values.amax() > math.log(MOVED):
+        # Both parts of the defended gradient are multiplied by the length of the plain one, which avoids a division.
+        squared_length, along = before.square().sum(dim=1), (before * after).sum(dim=1)
+        orthogonal = (after.square().sum(dim=1) * squared_length - along.square()).clamp(min=0).sqrt()
+        standard_error = orthogonal / before.shape[1] ** 0.5
+        counts = (along > 0) & (along > SURE * standard_error) & (along > orthogonal)
+        logs.append((along / squared_length).log().where(counts, torch.nan))
+    log_factors = torch.stack(logs)  # (parameters, PROBES)
+    deviations = (log_factors - log_factors.nanmedian(dim=0).values).abs().nan_to_num(0)
+    if not deviations.median(dim=1).values.amax() > math.log(MOVED):
         return shared
     lengths = {name: _lengths(values) for name, values in plain.items()}
     whole = torch.stack([*lengths.values()]).square().sum(dim=0).sqrt()
@@ -103,7 +123,10 @@ def _directions(shared: Gradients, plain: Gradients, defended: Gradients) -> Gra
 
 
 def _fitted(plain: torch.Tensor, defended: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return factor and offset of each coordinate by least squares, and the largest error of all."""
+    """Return the factor and the offset ``(*shape)`` of each coordinate by least squares, and the largest error.
+
+    Both arguments: ``(PROBES, *shape)``. The largest error is one number, over all probes and coordinates.
+    """
     middle, defended_mean = plain.mean(dim=0), defended.mean(dim=0)
     spread = (plain - middle).square().sum(dim=0)
     moves = spread > 0

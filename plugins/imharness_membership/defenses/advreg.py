@@ -28,7 +28,8 @@ from imharness_membership.stacked import answers_of, stack_weights, unstack_weig
 from imharness_membership.training import descent_of, faster_together, rate_after
 
 CLASSES = 10
-"""The number of outputs that is assumed to decide whether many attackers are trained at once."""
+"""The number of classes of the example network by which `build_together` decides whether many attackers are trained at
+once."""
 ATTACKER_RATE = 1e-3
 """The attacker's learning rate."""
 
@@ -48,28 +49,30 @@ class AdvReg(MembershipTraining):
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
         ) -> torch.nn.Module:
             attacker = self._attacker(network, data, rng)
-            ours, theirs = descent_of(network.parameters(), plan), Adam(attacker.parameters(), ATTACKER_RATE)
+            optimiser = descent_of(network.parameters(), plan)
+            attacker_optimiser = Adam(attacker.parameters(), ATTACKER_RATE)
             network.train()
             for epoch in range(plan.epochs):
                 for batch, others in _batches(data, plan.batch_size, rng):
                     if epoch >= self.warm_up:
-                        self._attack(network, attacker, theirs, data, batch, others)
+                        self._attack(network, attacker, attacker_optimiser, data, batch, others)
                     logits = network(augmented(data.features[batch], plan, rng))
                     loss = F.cross_entropy(logits, data.labels[batch])
                     if epoch >= self.warm_up:
                         gain = F.logsigmoid(attacker(logits.softmax(dim=1), data.labels[batch])).mean()
                         loss = loss + self.weight * gain
-                    ours.step(loss)
-                ours.learning_rate = rate_after(plan, epoch + 1)
+                    optimiser.step(loss)
+                optimiser.learning_rate = rate_after(plan, epoch + 1)
                 progress(epoch + 1, plan.epochs)
             return network.eval()
 
         return train
 
     def build_together(self, device: torch.device, network: torch.nn.Module) -> TrainTogether | None:
-        """Return the training of many small networks at once, each against an attacker of its own.
+        """Return the training of many small networks at once, each against its own attacker; None if it is no faster.
 
-        It takes the steps of `build` for each; weights and rows are stacks with the network as the first dimension.
+        Each network takes the same steps as in `build`. Weights and rows are stacked: their first dimension is the
+        network.
         """
         if not faster_together(device, network, AttackNet(CLASSES, self.width)):
             return None
@@ -83,20 +86,20 @@ class AdvReg(MembershipTraining):
         ) -> None:
             attackers = [self._attacker(*one) for one in zip(networks, data, rngs, strict=True)]
             weights, attacker_weights = stack_weights(networks), stack_weights(attackers)
-            ours, theirs = descent_of(weights.values(), plan), Adam(attacker_weights.values(), ATTACKER_RATE)
-            features, labels, others_x, others_y = (
-                torch.stack(tensors)
-                for tensors in zip(
-                    *((d.features, d.labels, d.reference_features, d.reference_labels) for d in data), strict=True
-                )
-            )
-            each = torch.arange(len(networks), device=device)[:, None]
+            optimiser = descent_of(weights.values(), plan)
+            attacker_optimiser = Adam(attacker_weights.values(), ATTACKER_RATE)
+            features = torch.stack([one.features for one in data])
+            labels = torch.stack([one.labels for one in data])
+            others_x = torch.stack([one.reference_features for one in data])
+            others_y = torch.stack([one.reference_labels for one in data])
+            each = torch.arange(len(networks), device=device)[:, None]  # selects rows network by network
             answers, attacker_logits = answers_of(networks[0]), attackers[0].stacked
             for epoch in range(plan.epochs):
                 networks[0].train()
-                batch_lists = [list(_batches(d, plan.batch_size, rng)) for d, rng in zip(data, rngs, strict=True)]
-                for batches in zip(*batch_lists, strict=True):
-                    batch, others = (torch.stack(rows) for rows in zip(*batches, strict=True))
+                of_networks = [list(_batches(one, plan.batch_size, rng)) for one, rng in zip(data, rngs, strict=True)]
+                for batches in zip(*of_networks, strict=True):  # a step: a batch of each network
+                    batch = torch.stack([members for members, _ in batches])
+                    others = torch.stack([nonmembers for _, nonmembers in batches])
                     x, y = features[each, batch], labels[each, batch]
                     if epoch >= self.warm_up:
                         mixed_x = torch.cat([x, others_x[each, others]], dim=1)
@@ -106,7 +109,7 @@ class AdvReg(MembershipTraining):
                         truth = (torch.arange(mixed_y.shape[1], device=device) < batch.shape[1]).float()
                         logits = attacker_logits(attacker_weights, outputs, mixed_y)
                         losses = F.binary_cross_entropy_with_logits(logits, truth.expand_as(logits), reduction="none")
-                        theirs.step(losses.mean(dim=1).sum())
+                        attacker_optimiser.step(losses.mean(dim=1).sum())
                     if plan.augmentation != "none":
                         x = torch.stack([augmented(features, plan, rng) for features, rng in zip(x, rngs, strict=True)])
                     logits = answers(weights, x)
@@ -114,8 +117,8 @@ class AdvReg(MembershipTraining):
                     if epoch >= self.warm_up:
                         called_member = attacker_logits(attacker_weights, logits.softmax(dim=2), y)
                         loss = loss + self.weight * F.logsigmoid(called_member).mean(dim=1)
-                    ours.step(loss.sum())
-                ours.learning_rate = rate_after(plan, epoch + 1)
+                    optimiser.step(loss.sum())
+                optimiser.learning_rate = rate_after(plan, epoch + 1)
                 unstack_weights(weights, networks)
                 progress(epoch + 1, plan.epochs)
             for network in networks:
@@ -133,22 +136,22 @@ class AdvReg(MembershipTraining):
         self,
         network: torch.nn.Module,
         attacker: torch.nn.Module,
-        steps: Descent,
+        optimiser: Descent,
         data: TrainingData,
         members: torch.Tensor,
         others: torch.Tensor,
     ) -> None:
-        """Train the attacker for one step (equation 2)."""
+        """Train the attacker for one step on members and as many other rows (equation 2)."""
         features = torch.cat([data.features[members], data.reference_features[others]])
         labels = torch.cat([data.labels[members], data.reference_labels[others]])
         truth = (torch.arange(len(labels), device=labels.device) < len(members)).float()
         with torch.no_grad():
             outputs = network(features).softmax(dim=1)
-        steps.step(F.binary_cross_entropy_with_logits(attacker(outputs, labels), truth))
+        optimiser.step(F.binary_cross_entropy_with_logits(attacker(outputs, labels), truth))
 
 
 def _batches(data: TrainingData, size: int, rng: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the members of each batch of an epoch, and as many of the defender's other rows."""
+    """Yield row numbers for each batch of an epoch: of members, and of as many rows outside the training set."""
     inside, outside = (
         torch.randperm(len(labels), generator=rng).to(labels.device) for labels in (data.labels, data.reference_labels)
     )

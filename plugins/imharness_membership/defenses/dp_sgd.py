@@ -26,7 +26,7 @@ from imharness_membership.training import descent_of, generator_on, rate_after
 AT_ONCE = 2**25
 """The number of values of the gradients of single rows that are held at a time."""
 PLAIN = (torch.nn.Flatten, torch.nn.Linear, torch.nn.ReLU, torch.nn.Sigmoid, torch.nn.Tanh)
-"""The layers of networks whose gradients of single rows are products of two vectors."""
+"""The layers of networks for `_plain_sum`, where a row's gradient of a weight matrix is a product of two vectors."""
 Gradients = dict[str, torch.Tensor]
 """Name of a parameter -> gradient."""
 
@@ -70,11 +70,11 @@ class DpSgd(MembershipTraining):
                     drawn = (torch.rand(count, generator=rng) < rate).nonzero()[:, 0].to(device)
                     rows = augmented(data.features[drawn], adjusted_plan, rng)
                     total = clipped_sum(network, rows, data.labels[drawn], self.clip)
-                    for own_total in total.values():
-                        own_total.add_(
-                            torch.randn(own_total.shape, generator=noises, device=device), alpha=self.noise * self.clip
+                    for gradient in total.values():
+                        gradient.add_(
+                            torch.randn(gradient.shape, generator=noises, device=device), alpha=self.noise * self.clip
                         )
-                    descent.follow([own_total.div_(rate * count) for own_total in total.values()])
+                    descent.follow([gradient.div_(rate * count) for gradient in total.values()])
                 descent.learning_rate = rate_after(adjusted_plan, epoch + 1)
                 progress(epoch + 1, adjusted_plan.epochs)
             return network.eval()
@@ -136,11 +136,11 @@ def _is_plain(network: torch.nn.Module, features: torch.Tensor) -> bool:
 
 
 def _plain_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.Tensor, clip: float) -> Gradients:
-    """Return the clipped sum without the gradients of single rows.
+    """Return the clipped sum without computing the gradient of any single row.
 
-    In a linear layer a row's gradient is the product of what the layer is given and of the slopes of the loss by what
-    it returns, and so is its norm; biases are given 1: Goodfellow, "Efficient Per-Example Gradient Computations" (arXiv
-    1510.01799).
+    In a linear layer, the gradient of a row is the outer product of the layer's input and of the slope, the derivative
+    of the loss by the layer's output. So the gradient's norm is the product of their norms. A bias is a weight whose
+    input is 1. Source: Goodfellow, "Efficient Per-Example Gradient Computations" (arXiv 1510.01799).
     """
     inputs, outputs = dict[str, torch.Tensor](), dict[str, torch.Tensor]()
     with torch.enable_grad():
@@ -163,6 +163,7 @@ def _plain_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.T
 
 
 def _check(network: torch.nn.Module) -> None:
+    """Raise `HarnessError` for a network with batch normalisation."""
     mixing = (torch.nn.modules.batchnorm._BatchNorm,)
     layer_name = next((type(m).__name__ for m in network.modules() if isinstance(m, mixing)), None)
     if layer_name:

@@ -24,7 +24,8 @@ from imharness_membership.training import accuracy, epochs, logits_of
 class EarlyStopping(MembershipTraining):
     """Keeps the epoch with the lowest loss on reference rows, or the one closest to a given accuracy there.
 
-    For a given accuracy, only epochs count that are more accurate than all before: others only know members better.
+    If an accuracy is given, only epochs count that are more accurate than all before them: any other epoch has the same
+    accuracy at the price of more training, so that it gives away more about members.
     """
 
     info = MembershipDefenseInfo(id="harness/early-stopping", version="2", paper="song2021")
@@ -39,19 +40,21 @@ class EarlyStopping(MembershipTraining):
         def train(
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
         ) -> torch.nn.Module:
-            best, best_state, waited = float("inf"), copy.deepcopy(network.state_dict()), 0
-            reached = -1.0
+            lowest_cost, best_state = float("inf"), copy.deepcopy(network.state_dict())
+            waited = 0  # epochs since the best one
+            highest_accuracy = -1.0
             for done in epochs(network, data, plan, rng):
                 progress(done, plan.epochs)
                 if self.accuracy is None:
                     cost = _loss(network, data)
                 else:
                     share = accuracy(network, data.reference_features, data.reference_labels)
-                    cost = abs(share - self.accuracy) if share > reached else float("inf")
-                    reached = max(reached, share)
+                    cost = abs(share - self.accuracy) if share > highest_accuracy else float("inf")
+                    highest_accuracy = max(highest_accuracy, share)
                 waited += 1
-                if cost < best:
-                    best, best_state, waited = cost, copy.deepcopy(network.state_dict()), 0
+                if cost < lowest_cost:
+                    lowest_cost, best_state = cost, copy.deepcopy(network.state_dict())
+                    waited = 0
                 if self.accuracy is None and waited >= self.patience:
                     break
             network.load_state_dict(best_state)

@@ -16,8 +16,11 @@ from imharness_membership.descent import Adam
 STEP, STEPS = 0.1, 300
 """The length of a step, and the largest number of steps."""
 LABEL_WEIGHT = 10.0
+"""The weight c2 of the loss that keeps the label."""
 DISTORTION_WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
+"""The weights c3 of the distortion that are tried one after another."""
 BATCH, LEARNING_RATE = 64, 1e-3
+"""Of the training of the defender's classifier."""
 
 
 class MemGuard(MembershipRelease):
@@ -70,10 +73,11 @@ def member_classifier(defender_outputs: DefenderOutputs, epochs: int, rng: torch
 
 
 def _noisy(classifier: nn.Module, outputs: torch.Tensor, patience: int) -> torch.Tensor:
-    """Return probabilities near the outputs, with the same label, for which the classifier changes sides.
+    """Return probabilities near the outputs, with the same label, for which the classifier's decision changes.
 
-    Algorithm 1 for all rows at once: gradient steps of fixed length on the logits. The weight of the distortion grows
-    tenfold as long as a row still changes sides, and the last success is kept. Rows without success stay unchanged.
+    Algorithm 1 for all rows at once. The search is repeated with weights of the distortion that grow tenfold, for the
+    rows whose decision changed at the weight before; the last success of a row is kept. Rows without success stay
+    unchanged.
     """
     logits = outputs.clamp(min=1e-30).log()
     label = outputs.argmax(dim=1, keepdim=True)
@@ -99,14 +103,19 @@ def _search(
     weight: float,
     patience: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first probabilities on the other side, and which rows reached it; those rows leave the batch.
+    """Return probabilities ``(n, classes)`` that change the classifier's decision, and a mask of rows with success.
 
-    So do rows whose loss has not fallen for `patience` steps, which is not in the published search. A patience of 100
-    halves the work, and a tenth of the rows reach the other side at another weight: the noise is 1 to 3 % larger in
-    all.
+    Each step moves the logits of a row by `STEP` along the gradient. A row leaves the search when it has success, or
+    when its loss has not fallen for `patience` steps. The published search does not give rows up. A patience of 100
+    halves the work; a tenth of the rows then have success at another weight, and the noise is 1 to 3 % larger in all.
+
+    Args:
+        side: the sign of the classifier's logit for `outputs`, ``(n,)``; success is the other sign.
+        weight: of the distortion in the loss.
     """
-    noise, rows = torch.zeros_like(logits), torch.arange(len(outputs), device=outputs.device)
     noisy_outputs, done = outputs.clone(), torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+    # of the rows that are still searched: their numbers, their noise, and when their loss was lowest
+    rows, noise = torch.arange(len(outputs), device=outputs.device), torch.zeros_like(logits)
     lowest, since = torch.full_like(logits[:, 0], torch.inf), torch.zeros_like(rows)
     for _ in range(STEPS):
         leaf = noise.detach().requires_grad_(True)

@@ -1,10 +1,10 @@
-"""InfoRMIA: how many bits of information the target's answer has about a row, beyond those about a population.
+"""InfoRMIA: how many bits the target's answer to a row gains over reference models, beyond the gain of a population.
 
 Tao & Shokri, "(Token-Level) InfoRMIA: Stronger Membership Inference and Memorization Assessment for LLMs" (arXiv
-2510.05582, ICLR 2026): log p(x | target) / p(x) + D(p(z) || p(z | target)). The abstract, a summary with this formula
-and implementations by others were read, not the paper. p(x) is RMIA's, and the divergence is estimated from a
-population with weights p(z), as in the one of them that attacks classifiers. It is the same for all rows of a model: it
-moves thresholds, and no rank.
+2510.05582, ICLR 2026): log p(x | target) / p(x) + D(p(z) || p(z | target)) for a row x and a population z. This follows
+the abstract, a summary with this formula and implementations by others; the paper itself was not read. p(x) is that of
+RMIA. The divergence D is estimated from a population with weights p(z), as in the implementation that attacks
+classifiers. D is the same for all rows of a model, so it moves thresholds but changes no rank.
 """
 
 import torch
@@ -23,10 +23,10 @@ class InfoRmia(RatioEvaluator):
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:
-        """Return the bits; a population row counts as much as p(z), the probability that models give its class."""
-        ratio, theirs, weights = self.ratios(observed, population, references, self.offline)
-        gained = theirs.clamp(min=SMALLEST).log2()
-        return ratio.clamp(min=SMALLEST).log2() - (weights * gained).sum() / weights.sum()
+        """Return the bits ``(m,)``; a row of the population has the weight p(z), the probability of its true class."""
+        ratio, population_ratio, weights = self.ratios(observed, population, references, self.offline)
+        population_bits = population_ratio.clamp(min=SMALLEST).log2()
+        return ratio.clamp(min=SMALLEST).log2() - (weights * population_bits).sum() / weights.sum()
 
 
 @hookimpl

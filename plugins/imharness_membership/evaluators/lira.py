@@ -1,7 +1,7 @@
 """LiRA: the likelihood of the target's answer with and without the row in training.
 
 Carlini, Chien, Nasr, Song, Terzis & Tramer, "Membership Inference Attacks From First Principles" (IEEE S&P 2022),
-algorithm 1 (online) and section VI-B (offline). Means come first, then variances around them.
+algorithm 1 (online) and section VI-B (offline).
 """
 
 from typing import Literal
@@ -42,23 +42,26 @@ class Lira(ReferenceEvaluator):
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:
-        """Return the log likelihood ratio; offline the log of the tail's complement, or minus the log density.
+        """Return the log likelihood ratio online, minus the log of the upper tail in offline-cdf, ``(m,)``.
 
-        Where models were asked about several views of a row, it is the mean over the views, each with Gaussians of its
-        own, whose answers count as independent (section VI-C).
+        In offline-logpdf it is minus the log density. Where models were asked about several views of a row, the result
+        is the mean over the views. Each view has its own Gaussians, as if answers to views were independent (VI-C).
         """
-        views, theirs = references.view_log_odds, references.target_view_log_odds
-        if views is None or theirs is None:
-            return self._one(observed, references.log_odds, references.member, trained)
+        views, target_views = references.view_log_odds, references.target_view_log_odds
+        if views is None or target_views is None:
+            return self._statistic_of_answers(observed, references.log_odds, references.member, trained)
         answers = torch.cat([references.log_odds[:, None], views], dim=1)  # (K, 1 + v, m)
+        target_answers = torch.cat([observed[None], target_views])  # (1 + v, m)
         member = references.member[:, None].expand_as(answers)
-        statistics = self._one(
-            torch.cat([observed[None], theirs]).flatten(), answers.flatten(1), member.flatten(1), trained
+        statistics = self._statistic_of_answers(
+            target_answers.flatten(), answers.flatten(1), member.flatten(1), trained
         )
         return statistics.view(answers.shape[1:]).mean(dim=0)
 
-    def _one(self, observed: torch.Tensor, log_odds: torch.Tensor, member: torch.Tensor, trained: int) -> torch.Tensor:
-        """Return the statistic of answers ``(m,)`` from those of K references, ``(K, m)``."""
+    def _statistic_of_answers(
+        self, observed: torch.Tensor, log_odds: torch.Tensor, member: torch.Tensor, trained: int
+    ) -> torch.Tensor:
+        """Return the statistic of the target's answers ``(m,)`` from those of K references, ``(K, m)``."""
         pooled = trained < ENOUGH if self.global_variance is None else self.global_variance
         inside, out = _fitted(log_odds, member, pooled)
         if self.mode == "offline-cdf":
@@ -79,10 +82,10 @@ def _fitted(log_odds: torch.Tensor, member: torch.Tensor, pooled: bool) -> tuple
 
 
 def _sum(log_odds: torch.Tensor, member: torch.Tensor, sums: torch.Tensor) -> None:
-    """Write count, sum and sum of squared deviations of references with the row and without it, ``(2, 3, m)``.
+    """Write count, sum and sum of squared deviations of references with the row and without it to `sums` ``(2, 3, m)``.
 
-    Deviations are taken from the means of the row itself, and nothing is a difference of two sums, so single precision
-    is enough, however far apart answers, means and variances are.
+    Deviations are from the mean of the row's own answers, so the means are computed first. Nothing is a difference of
+    two sums, so single precision is enough, however far apart answers, means and variances are.
     """
     inside, out = sums
     weight = member.view(torch.uint8).to(log_odds.dtype)  # takes a quarter of the time of booleans
@@ -107,9 +110,10 @@ def _means(total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
 
 
 def _variances(spread: torch.Tensor, count: torch.Tensor, pooled: bool) -> torch.Tensor:
-    """Return the variance of each row from its sum of squares; with fewer than two references, the common variance.
+    """Return the variance of each row from its sum of squares `spread`, ``(m,)``.
 
-    `pooled`: all rows get the common one, the variance of the answers around the mean of their row.
+    If `pooled`, and for rows with fewer than two references, it is the common variance: that of the answers to all rows
+    around the means of their rows.
     """
     degrees = (count - 1).clamp_(min=0)
     if not pooled and bool(degrees.min() > 0):  # true in most queries, and saves passes

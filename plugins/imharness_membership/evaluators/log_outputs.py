@@ -1,8 +1,9 @@
-"""Log outputs: a linear attack on the logarithms of all probabilities, which noise on a few of them does not defeat.
+"""Log outputs: a linear attack on the logarithms of all probabilities, against defenses that change only a few of them.
 
-MemGuard (Jia et al., CCS 2019, algorithm 1) moves logits along a gradient that vanishes where a probability does: the
-ratios of small probabilities do not change, and the label is kept. A logistic regression with a ridge penalty predicts
-membership from them; trained on defended shadow outputs, it adapts to what the defense leaves.
+MemGuard (Jia et al., CCS 2019, algorithm 1) moves logits along a gradient, which is almost 0 for classes of small
+probability. So the ratios of small probabilities do not change, and the label is kept. Here a logistic regression with
+a ridge penalty predicts membership from the logarithms. It is trained on defended shadow outputs, so it adapts to the
+defense.
 """
 
 import torch
@@ -14,6 +15,7 @@ from imharness.membership import InferMembership, Info, MembershipEvaluator, Mem
 FLOOR = 1e-38
 """Probabilities are raised to at least this, near the smallest float32, before the logarithm."""
 STEPS = 25
+"""The number of steps of Newton's method."""
 
 
 class LogOutputs(MembershipEvaluator):
@@ -29,8 +31,8 @@ class LogOutputs(MembershipEvaluator):
             shadow = log_features(query.shadow_outputs, query.shadow_labels)
             target = log_features(query.target_outputs, query.target_labels)
             mean, scale = shadow.mean(dim=0), shadow.std(dim=0).clamp(min=1e-6)
-            weights = logistic_weights(_bordered((shadow - mean) / scale), double(query.shadow_member), self.ridge)
-            return (_bordered((target - mean) / scale) @ weights).float().to(query.target_outputs.device)
+            weights = logistic_weights(_with_ones((shadow - mean) / scale), double(query.shadow_member), self.ridge)
+            return (_with_ones((target - mean) / scale) @ weights).float().to(query.target_outputs.device)
 
         return infer
 
@@ -44,7 +46,7 @@ def log_features(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return torch.cat([true, others], dim=1)
 
 
-def _bordered(features: torch.Tensor) -> torch.Tensor:
+def _with_ones(features: torch.Tensor) -> torch.Tensor:
     """Return features with a column of ones."""
     return torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
 

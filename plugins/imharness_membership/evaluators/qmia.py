@@ -1,8 +1,8 @@
-"""QMIA: quantile regression says how large a non-member's log odds would be; it needs no reference models.
+"""QMIA: quantile regression predicts how large a non-member's log odds would be; it needs no reference models.
 
 Bertran, Tang, Roth, Kearns, Morgenstern & Wu, "Scalable Membership Inference Attacks via Quantile Regression" (NeurIPS
-2023). The authors regress on the record itself. An evaluator sees outputs alone, so here it is regressed on what they
-tell about the record beside the true class's share: the class, and how the rest is spread over the other classes.
+2023). The authors regress the log odds on the record itself. An evaluator sees outputs alone, so the regressors here
+are the true class and the relative probabilities of the other classes.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,9 @@ from imharness_membership.thresholds import margins
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """The quantiles that are fitted together: location and scale depend on the record, the shape does not."""
 LEAST = 1e-3
-"""The smallest standard deviation that something is divided by."""
+"""Standard deviations are raised to at least this before something is divided by them."""
 BATCH = 4096
+"""The largest number of rows in a step."""
 OfFeatures = Callable[[torch.Tensor], torch.Tensor]
 """Features ``(n, f)`` -> a number for each row ``(n,)``."""
 
@@ -44,10 +45,10 @@ class Qmia(MembershipEvaluator):
             shadow = _features(query.shadow_outputs, query.shadow_labels)
             target = _features(query.target_outputs, query.target_labels)
             mean, scale = shadow.mean(dim=0), shadow.std(dim=0).clamp(min=LEAST)
-            shadow_features, target_features = (
-                torch.cat([(features - mean) / scale, F.one_hot(labels, classes).to(features.dtype)], dim=1)
-                for features, labels in ((shadow, query.shadow_labels), (target, query.target_labels))
-            )
+            shadow_classes = F.one_hot(query.shadow_labels, classes).to(shadow.dtype)
+            target_classes = F.one_hot(query.target_labels, classes).to(target.dtype)
+            shadow_features = torch.cat([(shadow - mean) / scale, shadow_classes], dim=1)
+            target_features = torch.cat([(target - mean) / scale, target_classes], dim=1)
             odds = log_odds(query.shadow_outputs, query.shadow_labels)
             with torch.enable_grad():
                 location, spread = self._fitted(shadow_features[outside], odds[outside])
@@ -84,7 +85,7 @@ class Qmia(MembershipEvaluator):
 
 
 def _features(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return ``(n, classes - 1)``: log shares of the other classes among themselves, largest first."""
+    """Return ``(n, classes - 1)``: log probabilities of the wrong classes, given that one is right; largest first."""
     return log_features(outputs, labels)[:, 1:].log_softmax(dim=1).to(outputs)
 
 

@@ -22,10 +22,10 @@ class Rmia(RatioEvaluator):
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:
-        """Return the share of the population that the row exceeds; ties are broken by the row's ratio."""
-        ratio, theirs, _ = self.ratios(observed, population, references, self.offline)
-        beaten = torch.searchsorted(_ascending(self.gamma * theirs), ratio.contiguous(), right=True)
-        return (beaten + 0.5 * ratio / (1 + ratio)) / len(theirs)
+        """Return the share of the population that the row exceeds, ``(m,)``; ties are broken by the row's ratio."""
+        ratio, population_ratio, _ = self.ratios(observed, population, references, self.offline)
+        beaten = torch.searchsorted(_ascending(self.gamma * population_ratio), ratio.contiguous(), right=True)
+        return (beaten + 0.5 * ratio / (1 + ratio)) / len(population_ratio)
 
 
 def _ascending(values: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The white-box attack: a network learns on gradients, outputs and labels of a shadow model who is a member.
+"""The white-box attack: a network learns membership from gradients, outputs and labels of a shadow model's rows.
 
 Nasr, Shokri & Houmansadr, "Comprehensive Privacy Analysis of Deep Learning" (IEEE S&P 2019), section III: gradients of
 the last layer, which are the most informative, go through a convolution that spans the layer's inputs; outputs, loss
@@ -16,10 +16,15 @@ from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.likelihood import log_odds
 
 FILTERS = 32
+AT_ONCE = 4096
+"""The number of the target's rows that the network sees at a time."""
 
 
 class WhiteBoxNet(nn.Module):
-    """Error ``(n, classes)``, features ``(n, d)``, labels ``(n,)`` -> logit of membership ``(n,)``."""
+    """Error ``(n, classes)``, features ``(n, d)``, labels ``(n,)`` -> logit of membership ``(n,)``.
+
+    `error`: outputs minus one-hot labels; `features`: inputs of the last layer. Their outer product is the gradient.
+    """
 
     def __init__(self, classes: int, size: int, width: int) -> None:
         super().__init__()
@@ -51,11 +56,13 @@ class WhiteBox(LearntEvaluator):
         def infer(query: MembershipQuery) -> Scores:
             if query.gradients is None:
                 raise ContractError(f"{self.info.id} needs gradients; run it in a track, which has the model")
-            seen = query.gradients
-            network = learn((seen.shadow_error, seen.shadow_features, query.shadow_labels), query.shadow_member)
+            gradients = query.gradients
+            shadow = (gradients.shadow_error, gradients.shadow_features, query.shadow_labels)
+            network = learn(shadow, query.shadow_member)
+            target = (gradients.target_error, gradients.target_features, query.target_labels)
+            batches = zip(*(tensor.split(AT_ONCE) for tensor in target), strict=True)
             with torch.no_grad():
-                tensors = (seen.target_error, seen.target_features, query.target_labels)
-                return torch.cat([network(*rows) for rows in zip(*(p.split(4096) for p in tensors), strict=True)])
+                return torch.cat([network(*batch) for batch in batches])
 
         return infer
 

@@ -2,8 +2,9 @@
 
 Nasr, Shokri & Houmansadr, "Comprehensive Privacy Analysis of Deep Learning" (IEEE S&P 2019), section III: each layer's
 gradient goes through a convolution that spans the inputs of the layer, and then through layers of its own; outputs,
-label and loss have a branch, too. A kernel's answer on the outer product of slopes and inputs is slopes x (kernel .
-inputs), so no gradient is ever laid out. Ours differs in what it reads of convolutions: the norms of their gradients.
+label and loss have a branch, too. The gradient of a linear layer is the outer product of slopes (the loss by the
+layer's output) and inputs. A kernel's answer to it is slopes x (kernel . inputs), so the product is never computed. One
+difference to the paper: of the convolutions, only the norms of their gradients are read.
 """
 
 import torch
@@ -23,14 +24,14 @@ ASKED = 1024
 
 
 def convolved(kernels: nn.Linear, inputs: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
-    """Return kernels' answers ``(n, units, kernels)`` on gradients that are slopes x inputs.
+    """Return the answers of kernels ``(n, units, kernels)`` to the gradients of a linear layer.
 
-    They are those of `kernels` on each row of the matrices ``slopes[:, :, None] * inputs[:, None, :]``.
+    The result is ``kernels(slopes[:, :, None] * inputs[:, None, :])``, without that product.
 
     Args:
-        kernels: from the layer's inputs to the number of kernels.
-        inputs: ``(n, inputs)``, what the layer was given.
-        slopes: ``(n, units)``, the loss by what the layer returned.
+        kernels: a linear map from the layer's inputs to the number of kernels.
+        inputs: inputs of the layer, ``(n, inputs)``.
+        slopes: derivatives of the loss by the layer's outputs, ``(n, units)``.
     """
     return slopes[:, :, None] * F.linear(inputs, kernels.weight)[:, None, :] + kernels.bias
 
@@ -83,16 +84,18 @@ class WhiteBoxLayers(LearntEvaluator):
         def infer(query: MembershipQuery) -> Scores:
             if query.layers is None:
                 raise ContractError(f"{self.info.id} needs gradients; run it in a track, which has the model")
-            seen, sizes = query.layers, tuple((int(x), int(units)) for x, units in query.layers.sizes)
+            layers = query.layers
+            sizes = tuple((int(inputs), int(units)) for inputs, units in layers.sizes)
             if sizes not in learners:
-                learners[sizes] = self.learner(lambda x: AllLayersNet(sizes, x[2].shape[1], self.kernels, self.width))
-            shadow = (seen.shadow_inputs, seen.shadow_slopes, seen.shadow_norms, query.shadow_labels)
-            network = learners[sizes](shadow, query.shadow_member)
-            target = (seen.target_inputs, seen.target_slopes, seen.target_norms, query.target_labels)
-            with torch.no_grad():
-                return torch.cat(
-                    [network(*rows) for rows in zip(*(tensor.split(ASKED) for tensor in target), strict=True)]
+                learners[sizes] = self.learner(
+                    lambda tensors: AllLayersNet(sizes, tensors[2].shape[1], self.kernels, self.width)
                 )
+            shadow = (layers.shadow_inputs, layers.shadow_slopes, layers.shadow_norms, query.shadow_labels)
+            network = learners[sizes](shadow, query.shadow_member)
+            target = (layers.target_inputs, layers.target_slopes, layers.target_norms, query.target_labels)
+            batches = zip(*(tensor.split(ASKED) for tensor in target), strict=True)
+            with torch.no_grad():
+                return torch.cat([network(*batch) for batch in batches])
 
         return infer
 

@@ -47,7 +47,7 @@ MEASURES = {
     "tpr_at_01": ("TPR at 0.1% FPR", "member", "Share of members found while 0.1% of the non-members are accused."),
     "tpr_at_1": ("TPR at 1% FPR", "member", "Share of members found while 1% of the non-members are accused."),
 }
-"""Key -> (label, what is counted, description); lower is better for the people whose data these are."""
+"""Attribute of a finding -> (label, unit, description); lower is better for the people whose data these are."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,10 +66,10 @@ class Audit(Result):
 
     @property
     def worst(self) -> Finding:
-        """The result of the audit, in the first row of the table.
+        """The result of the audit, which is the first row of the table.
 
-        It is the finding of the evaluator that was best on rows whose membership it could check, which need not have
-        the largest accuracy on the tested rows: the largest of many is too large by chance.
+        It is the finding of the evaluator that was best on rows whose membership it could check. Another evaluator may
+        have a larger accuracy on the tested rows, but the largest of many is too large by chance.
         """
         return self.details.worst()
 
@@ -90,8 +90,9 @@ class Audit(Result):
     def report(self, path: str | Path, *, model: str = "model", fail_above: float | None = None) -> None:
         """Write one printable page for readers who are no statisticians.
 
-        It says what was tested against whom, the result on a scale with small models that are trained for it, in a few
-        seconds, what was not tested, what to do, and how to repeat the audit.
+        It says what was tested, against which adversary, with which result, what was not tested, what to do, and how to
+        repeat the audit. For comparison, the result is on a scale with small models, which are trained for the report
+        in a few seconds.
 
         Args:
             path: a file whose name ends in ``.html``, or in ``.pdf``, which takes Chromium, Chrome or Edge.
@@ -207,7 +208,7 @@ def audit(
     """
     seed, folder, progress = seed_of(seed), folder_of(cache), flag("progress", progress)
     processes = workers_of(workers, device)
-    words = {
+    arguments = {  # the text of each argument -> whether it is in the call that repeats the audit
         "target": target is not None,
         "shadow": shadow is not None,
         "train=train, data=data": train is not None,
@@ -224,16 +225,16 @@ def audit(
     elif target is None:
         raise UsageError("target: give the outputs of a model, or a training function and its data.")
     tested, of_shadow = outputs_of("target", target), models_of(target)
-    if train is not None and words["target"]:
+    if train is not None and arguments["target"]:
         tested = replace(tested, wrong=(*tested.wrong, *doubts_of_data(trainer.inputs, tested.member)))
     if of_shadow is not None and shadow is not None:
         raise UsageError("shadow: the column model of target says which rows are the shadow's; leave shadow out.")
     shadow_outputs = None if shadow is None else outputs_of("shadow", shadow)
     if of_shadow is not None:
         tested, shadow_outputs = tested.at(~of_shadow), tested.at(of_shadow)
-    others = None if references is None else references_of(references)
+    answers = None if references is None else references_of(references)
     chosen = _chosen(evaluators)
-    result, measured = audited(tested, shadow_outputs, others, chosen, named=evaluators is not None)
+    result, measured = audited(tested, shadow_outputs, answers, chosen, named=evaluators is not None)
     say_who_drew()
     findings = result.ordered()
     return Audit(
@@ -242,14 +243,16 @@ def audit(
         {"audit": lambda: _columns_of(findings)},
         details=result,
         measured=measured,
-        call=_call(words, None if evaluators is None else chosen),
+        call=_call(arguments, None if evaluators is None else chosen),
     )
 
 
 def _call(arguments: Mapping[str, bool], evaluators: Sequence[Component] | None) -> str:
-    """Return the line of Python that asked for the audit; `evaluators`: those that were named."""
-    named = [] if evaluators is None else [f"evaluators={[each.label for each in evaluators]}"]
-    return f"ih.audit({', '.join([*(word for word, there in arguments.items() if there), *named])})"
+    """Return the line of Python that repeats the audit; `evaluators`: those that the user named."""
+    words = [argument for argument, has_it in arguments.items() if has_it]
+    if evaluators is not None:
+        words.append(f"evaluators={[each.label for each in evaluators]}")
+    return f"ih.audit({', '.join(words)})"
 
 
 def _chosen(evaluators: Sequence[str | Component | UserObject] | None) -> list[MembershipEvaluator]:
@@ -282,7 +285,11 @@ def _columns_of(findings: Sequence[Finding]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _table(result: ModelAudit, measured: str) -> Table:
-    counts = dict(zip(MEASURES, [result.members + result.nonmembers] * 2 + [result.members] * 2, strict=True))
+    """Return the table of an audit: a row for each evaluator, a column for each measure."""
+    counts = {
+        name: result.members if unit == "member" else result.members + result.nonmembers
+        for name, (_, unit, _) in MEASURES.items()
+    }
 
     shadow_column = ColumnSpec(
         key="accuracy_where_learned",
@@ -297,16 +304,11 @@ def _table(result: ModelAudit, measured: str) -> Table:
             return Value(missing="too few non-members to define it")
         return Value(value=estimate.value, low=estimate.low, high=estimate.high, n=counts[name])
 
-    rows = [
-        Row(
-            label=f.evaluator,
-            values={
-                **{name: value(name, getattr(f, name)) for name in MEASURES},
-                shadow_column.key: Value(value=f.on_shadow),
-            },
-        )
-        for f in result.ordered()
-    ]
+    rows = []
+    for finding in result.ordered():
+        values = {name: value(name, getattr(finding, name)) for name in MEASURES}
+        values[shadow_column.key] = Value(value=finding.on_shadow)
+        rows.append(Row(label=finding.evaluator, values=values))
     columns = [
         ColumnSpec(key=name, label=label, description=description, better="lower", unit=unit)
         for name, (label, unit, description) in MEASURES.items()

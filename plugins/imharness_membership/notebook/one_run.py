@@ -23,14 +23,14 @@ FAMILIES = (
     ("gaussian", "Gaussian", "holds where errors trade off as for Gaussian noise (Mahloujifar et al. 2025)"),
     ("independent", "Gaussian, independent canaries", "holds where, besides, no canary shows in another's score"),
 )
-"""Attribute of the bounds, the label of its row, and what it says."""
+"""For each bound: its attribute in `OneRunBounds`, the label of its row, and for which algorithms it holds."""
 
 
 @dataclass(frozen=True, repr=False)
 class OneRunAudit(Result):
     """The lower bounds of epsilon that one training run shows, as a table of three rows.
 
-    `bounds` has all numbers in full precision; `done` says what was done to answers that were rounded or cut.
+    `bounds` has all numbers in full precision. `done` is a sentence on how rounded or cut answers were changed, or "".
     """
 
     bounds: OneRunBounds = field(kw_only=True)
@@ -43,20 +43,20 @@ class OneRunAudit(Result):
 
     def _notes(self) -> list[str]:
         bounds = self.bounds
-        paid = (
-            f"In the first two rows {len(bounds.tried)} numbers of guesses were tried "
-            f"({', '.join(map(str, bounds.tried))}), and the probability of an error is divided among them. "
-            if len(bounds.tried) > 1
-            else ""
-        )
+        several_tried = ""
+        if len(bounds.tried) > 1:
+            several_tried = (
+                f"In the first two rows {len(bounds.tried)} numbers of guesses were tried "
+                f"({', '.join(map(str, bounds.tried))}), and the probability of an error is divided among them. "
+            )
         return [
             *([bounds.doubt] if bounds.doubt else []),
             *([self.done] if self.done else []),
             f"Measured on {bounds.canaries} canaries, of which coins put {bounds.included} into the training set. "
             f"Each epsilon is a lower bound: with {100 * bounds.confidence:g}% confidence, the training is not "
             f"(epsilon, delta)-private for a smaller one at delta {bounds.delta:g}, if what its row assumes is true. "
-            f"{paid}The headline, `epsilon`, is the row any algorithm, which {FAMILIES[0][2]}; the row Gaussian "
-            f"{FAMILIES[1][2]}, and for DP-SGD with sampled batches it is an approximation; the last row "
+            f"{several_tried}The headline, `epsilon`, is the row any algorithm, which {FAMILIES[0][2]}; the row "
+            f"Gaussian {FAMILIES[1][2]}, and for DP-SGD with sampled batches it is an approximation; the last row "
             f"{FAMILIES[2][2]}, which nobody can see from the scores: where canaries show together it is no bound. A "
             "bound of 0 shows nothing, neither that the training is private nor that it is not.",
         ]
@@ -152,7 +152,10 @@ def _given(scores: Any, included: Any) -> tuple[npt.NDArray[np.float64], npt.NDA
 def _trained(
     trainer: Trainer, canaries: int | npt.NDArray[np.int64], seed: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], str]:
-    """Throw the coins, train once, and return the log odds of the canaries' labels, the coins, and what was done."""
+    """Throw the coins and train once; return the log odds of the canaries' labels, the coins, and a note.
+
+    The note is a sentence on how rounded or cut answers were changed, or "".
+    """
     n, rng = len(trainer.labels), np.random.default_rng(derive_seed("one-run audit", seed))
     if isinstance(canaries, int):
         if canaries > n:
@@ -182,6 +185,8 @@ def _rows_or_count(value: Any) -> int | npt.NDArray[np.int64]:
 
 
 def _table(bounds: OneRunBounds) -> Table:
+    """Return the table of the three bounds."""
+
     def row(label: str, bound: LowerBound) -> Row:
         values = {"epsilon": bound.epsilon, "guesses": bound.guesses, "right": bound.right}
         return Row(label=label, values={key: Value(value=float(number)) for key, number in values.items()})

@@ -1,4 +1,4 @@
-"""Reads what people give as the outputs of a model: arrays, a data frame, or a module and two loaders."""
+"""Reads the outputs of a model from a user's argument: arrays, a data frame, or a module and two loaders."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from imharness_membership.source_doubts import doubts_of_forms, doubts_of_inputs
 
 ARRAYS = ("probabilities", "labels", "member")
 AT_ONCE = 1024
+"""The number of rows whose traits are computed at a time."""
 READ_AGAIN = 32
-"""So many rows of a loader's data set are read twice, to see whether they are altered at random."""
+"""The number of rows of a loader's data set that are read twice, to see whether they are altered at random."""
 
 
 def models_of(target: Any) -> Array | None:
-    """Return which rows of a data frame with outputs of both models are the shadow's; None for another form."""
+    """Return a mask of the shadow's rows for a data frame with the outputs of both models; None for another form."""
     if not (_is_frame(target) and "model" in list(target.columns)):
         return None
     model = np.asarray(target["model"]).astype(str)
@@ -35,6 +36,7 @@ def models_of(target: Any) -> Array | None:
 
 
 def _is_frame(value: Any) -> bool:
+    """Say whether a value is a data frame, of pandas or another library."""
     return hasattr(value, "columns") and hasattr(value, "__getitem__") and not isinstance(value, Mapping)
 
 
@@ -48,7 +50,8 @@ def outputs_of(name: str, outputs: Any) -> Outputs:
     if _is_frame(outputs):
         rows = _checked(name, ("columns p0, p1, ...", "column label", "column member"), *_columns(name, outputs))
         return replace(rows, notes=(*rows.notes, *note_of_unread([str(column) for column in outputs.columns], name)))
-    values = {a: _array(name, outputs, a) for a in ARRAYS if a != "labels" or _has(outputs, a)}
+    wanted = ARRAYS if _has(outputs, "labels") else ("probabilities", "member")
+    values = {array: _array(name, outputs, array) for array in wanted}
     refuse_other_orders({f"{name}: {array}": value for array, value in values.items()})
     arrays = {array: array_of(f"{name}: {array}", value) for array, value in values.items()}
     return _checked(name, ARRAYS, arrays["probabilities"], arrays.get("labels"), arrays["member"])
@@ -62,25 +65,29 @@ def _checked(
     member: Array,
     logits: bool | None = False,
 ) -> Outputs:
-    """Return the checked arrays; `called` are their names in messages. Without labels the predicted classes stand."""
+    """Return the checked outputs, labels and membership; without labels, the predicted classes take their place.
+
+    `called`: how messages name the three arrays; `logits`: as in `probabilities_of`.
+    """
     where, whose, members = (f"{name}: {array}" for array in called)
-    some = np.zeros(len(outputs), dtype=np.int64) if labels is None else labels
-    shares, classes, note = checked(outputs, some, where, whose, logits)
+    checkable_labels = np.zeros(len(outputs), dtype=np.int64) if labels is None else labels
+    shares, classes, note = checked(outputs, checkable_labels, where, whose, logits)
     if member.shape != classes.shape:
         raise UsageError(f"{members} must have shape {classes.shape}, got {member.shape}.")
     if not np.isin(member, (0, 1)).all():
         raise UsageError(f"{members} must hold true and false, or 1 and 0.")
     inside = member.astype(bool)
-    sides = (some_rows(np.flatnonzero(side)) for side in (inside, ~inside))
-    doubts = tuple(doubts_of_forms(*(outputs[side] for side in sides), CALLED[name]))
+    some_members = outputs[some_rows(np.flatnonzero(inside))]
+    some_others = outputs[some_rows(np.flatnonzero(~inside))]
+    doubts = tuple(doubts_of_forms(some_members, some_others, CALLED[name]))
     rows = Outputs(shares, classes, inside, (note,) if note else (), doubts=doubts)
     return rows.unlabelled() if labels is None else rows
 
 
 def doubts_of_data(inputs: Any, member: Array) -> tuple[str, ...]:
-    """Return in a sentence, if so, that inputs alone tell members of the target from others.
+    """Return a sentence if the inputs alone separate members of the target from others; () otherwise.
 
-    `inputs`: of all rows; those that are no numbers ``(n, ...)`` say nothing.
+    `inputs`: those of all rows; nothing is said about inputs that are no numbers ``(n, ...)``.
     """
     values = inputs if isinstance(inputs, torch.Tensor) else np.asarray(inputs)
     if (
@@ -96,10 +103,13 @@ def doubts_of_data(inputs: Any, member: Array) -> tuple[str, ...]:
 
 
 def _has(outputs: Any, array: str) -> bool:
-    return (outputs.get(array) if isinstance(outputs, Mapping) else getattr(outputs, array, None)) is not None
+    """Say whether a mapping has an array under this key, or an object under this attribute."""
+    value = outputs.get(array) if isinstance(outputs, Mapping) else getattr(outputs, array, None)
+    return value is not None
 
 
 def _array(name: str, outputs: Any, array: str) -> Any:
+    """Return an array of a mapping or object; raises `UsageError` if it has none."""
     if isinstance(outputs, Mapping) and array in outputs:
         return outputs[array]
     if not isinstance(outputs, Mapping) and hasattr(outputs, array):
@@ -111,6 +121,7 @@ def _array(name: str, outputs: Any, array: str) -> Any:
 
 
 def _columns(name: str, frame: Any) -> tuple[Array, Array, Array]:
+    """Return probabilities ``(n, classes)``, labels and membership of a data frame."""
     have = [str(column) for column in frame.columns]
     for column in ("member", "label", "p0", "p1"):
         if column not in have:
@@ -133,32 +144,33 @@ def _asked(name: str, arguments: tuple[Any, ...]) -> tuple[Array, Array, Array, 
     outputs: list[torch.Tensor] = []
     labels: list[torch.Tensor] = []
     traits: list[Array] | None = []
-    rows = []
-    training = {module: module.training for module in model.modules()}
+    counts: list[int] = []  # of rows, by loader
+
+    def answer(batch: Any) -> Any:
+        return output_of(model(batch.to(device)), name).float().cpu()
+
+    was_training = {module: module.training for module in model.modules()}
     model.eval()
     try:
         with torch.no_grad():
             for loader, side in zip(loaders, ("members", "non-members"), strict=True):
-                before = sum(map(len, labels))
+                counts.append(0)
                 _refuse_random(name, side, loader)
                 for inputs, truth in _pairs(name, loader):
-
-                    def answer(batch: Any) -> Any:
-                        return output_of(model(batch.to(device)), name).float().cpu()
-
+                    is_first_batch = counts[-1] == 0
                     outputs.append(answer(inputs))
                     labels.append(torch.as_tensor(truth).cpu())
-                    if isinstance(inputs, torch.Tensor) and sum(map(len, labels)) == before + len(labels[-1]):
+                    counts[-1] += len(labels[-1])
+                    if isinstance(inputs, torch.Tensor) and is_first_batch:
                         refuse_unsteady(answer, inputs, outputs[-1], f"{name}: the model")
                     is_rows = isinstance(inputs, torch.Tensor) and inputs.ndim > 1 and not inputs.is_complex()
                     traits = [*traits, traits_of(inputs)] if is_rows and traits is not None else None
-                rows.append(sum(map(len, labels)) - before)
     finally:
-        for module, before_that in training.items():
-            module.training = before_that
-    if not all(rows):
-        raise UsageError(f"{name}: the loader of {'members' if not rows[0] else 'non-members'} yields no rows.")
-    member = np.arange(sum(rows)) < rows[0]
+        for module, training in was_training.items():
+            module.training = training
+    if not all(counts):
+        raise UsageError(f"{name}: the loader of {'members' if not counts[0] else 'non-members'} yields no rows.")
+    member = np.arange(sum(counts)) < counts[0]
     return torch.cat(outputs).numpy(), torch.cat(labels).numpy(), member, traits and np.concatenate(traits)
 
 
@@ -173,8 +185,9 @@ def _refuse_random(name: str, side: str, loader: Any) -> None:
             first, second = (loader.collate_fn([data[i] for i in chosen]) for _ in range(2))
     except (LookupError, TypeError):  # it has no length, or its rows no numbers
         return
-    pair = [each[0] for each in (first, second) if isinstance(each, tuple | list) and each]
-    if all(isinstance(each, torch.Tensor) for each in pair) and len(pair) == 2 and not torch.equal(*pair):
+    both_inputs = [batch[0] for batch in (first, second) if isinstance(batch, tuple | list) and batch]
+    are_tensors = len(both_inputs) == 2 and all(isinstance(inputs, torch.Tensor) for inputs in both_inputs)
+    if are_tensors and not torch.equal(*both_inputs):
         raise UsageError(
             f"{name}: the loader of {side} alters its inputs at random, which hides what the model knows of the "
             "rows; take the transforms of the evaluation for both loaders."

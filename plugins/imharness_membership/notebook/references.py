@@ -1,4 +1,4 @@
-"""Reads what people give as reference models of `ih.audit`, or trains these with a function that they give."""
+"""Reads the reference models of `ih.audit` from a user's argument, or trains them with the user's function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from imharness_membership.audit_references import FEWEST, GivenReferences
 from imharness_membership.notebook.trained import Trainer, Training, Workers, log_odds
 
 COUNT, MOST = 16, 4096
-"""The number of reference models that are trained by default, and the largest."""
+"""The number of reference models that are trained by default, and the largest number."""
 KINDS = ("log_odds", "probabilities")
 
 
@@ -26,12 +26,12 @@ def references_of(value: Any) -> GivenReferences:
         if len(kinds) != 1 or value.get("member") is None:
             raise wrong("references", "a mapping with member, and log_odds or probabilities", sorted(map(str, value)))
         answers, called = value[kinds[0]], (f"references: {kinds[0]}", "references: member")
-        views, theirs = (
+        views, target_views = (
             None if value.get(name) is None else array_of(f"references: {name}", value[name])
             for name in ("views", "target_views")
         )
         return GivenReferences(
-            array_of(called[0], answers), array_of(called[1], value["member"]), called, views, theirs
+            array_of(called[0], answers), array_of(called[1], value["member"]), called, views, target_views
         )
     if isinstance(value, tuple | list) and len(value) == 2:
         return GivenReferences(array_of("references: answers", value[0]), array_of("references: member", value[1]))
@@ -41,43 +41,52 @@ def references_of(value: Any) -> GivenReferences:
 def trained_for(
     target: Any, trainer: Trainer, references: Any, seed: int, workers: Workers, progress: bool
 ) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
-    """Return the target, which is trained where it is None, and the answers of trained reference models.
+    """Train the reference models, and the target if it is None; return the target and the arrays of the references.
 
     Args:
-        references: their number; None means 16.
+        target: the user's argument; None: a model is trained on a random half of the rows, too.
+        references: the number of reference models; None means `COUNT`.
     """
     count = COUNT if references is None else whole("references", references)
     if not FEWEST <= count <= MOST:
         raise UsageError(f"references: expected a number from {FEWEST} to {MOST}, got {count}.")
     masks = halves(len(trainer.labels), count, seed)
-    models = [] if target is not None else [_training(_half(len(trainer.labels), "target", seed), "target", seed)]
-    models += [_training(mask, f"reference {number}", seed) for number, mask in enumerate(masks)]
+    trainings = [_training(mask, f"reference {number}", seed) for number, mask in enumerate(masks)]
+    if target is None:
+        trainings.insert(0, _training(_half(len(trainer.labels), "target", seed), "target", seed))
     if target is not None and trainer.views:
         raise UsageError(
             "views: the target's answers to them are needed, too; leave target out, so that it is trained."
         )
     with shown_progress("trained models", progress) as advance:
-        answers = np.stack(workers.answers(trainer, models, advance))  # (models, 1 + v, n, classes)
+        answers = np.stack(workers.answers(trainer, trainings, advance))  # (models, 1 + v, n, classes)
     further: dict[str, npt.NDArray[Any]] = {}
     if trainer.views:
-        odds = np.stack([[log_odds(each, trainer.labels) for each in of_model[1:]] for of_model in answers])
+        odds = np.stack(
+            [[log_odds(of_view, trainer.labels) for of_view in of_model[1:]] for of_model in answers]
+        )  # (models, v, n)
         further = {"target_views": odds[0], "views": odds[1:]}
     if target is None:
-        target = {"probabilities": answers[0, 0], "labels": trainer.labels, "member": models[0].chosen}
+        target = {"probabilities": answers[0, 0], "labels": trainer.labels, "member": trainings[0].chosen}
         answers = answers[1:]
     return target, {"probabilities": answers[:, 0], "member": masks, **further}
 
 
 def halves(rows: int, count: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Return the rows on which each reference model is trained, bool ``(count, rows)``: pairs of complementary halves.
+    """Return a mask of the rows on which each reference model is trained, bool ``(count, rows)``.
 
-    So half of the models were trained on each row, if their number is even (Zarifzadeh, Liu & Shokri, ICML 2024).
+    Models 2 k and 2 k + 1 are trained on complementary halves. So each row is in the training set of half of the
+    models, if their number is even (Zarifzadeh, Liu & Shokri, ICML 2024).
     """
-    firsts = [_half(rows, f"pair {number}", seed) for number in range((count + 1) // 2)]
-    return np.stack([mask for first in firsts for mask in (first, ~first)])[:count]
+    masks = []
+    for number in range((count + 1) // 2):
+        first = _half(rows, f"pair {number}", seed)
+        masks += [first, ~first]
+    return np.stack(masks)[:count]
 
 
 def _half(rows: int, name: str, seed: int) -> npt.NDArray[np.bool_]:
+    """Return a mask of a random half of the rows, which depends on a name and a seed."""
     order = np.random.default_rng(derive_seed("half", name, seed)).permutation(rows)
     return np.asarray(order < rows // 2)
 

@@ -1,4 +1,4 @@
-"""Models of a training function that the user gives, and their answers, which are kept for the next time."""
+"""Trains models with a user's training function, and keeps their answers in a folder for the next time."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ from imharness_membership.probabilities import shares_of
 AT_ONCE = 1024
 """The number of rows that a model answers at once."""
 ANSWERS = "train: outputs of the model"
+"""How messages name the answers of a trained model."""
 VERSION = "3"
-"""Of the answers that are kept; a new one trains every model again."""
+"""The version of kept answers; with a new version, every model is trained again."""
 MOST_WORKERS = 256
 DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
@@ -65,12 +66,11 @@ class Trainer:
     views: tuple[Any, ...] = ()
 
     def answers(self, chosen: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[np.float32]:
-        """Return the answers of a model that is trained on the chosen rows, in [0, 1].
+        """Return the answers of a model that is trained on the chosen rows, in [0, 1], ``(1 + v, n, classes)``.
 
-        Their shape is ``(1 + v, n, classes)``: for all rows, and for v views of each.
-
-        A model whose answers are in the folder, for the same rows and seed, is not trained again.
-        One thread trains, as in a worker, because the last bits of a sum depend on the number of threads.
+        The answers are about all rows, and about v views of all rows. If the folder has answers for the same rows and
+        seed, no model is trained. One thread trains, as in a worker, because the last bits of a sum depend on the
+        number of threads.
         """
         saved = self.kept(chosen, seed)
         if saved is not None:
@@ -86,7 +86,7 @@ class Trainer:
         return probabilities
 
     def kept(self, chosen: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[np.float32] | None:
-        """Return the answers of a model that was trained before, or None; a file that is damaged is made again."""
+        """Return the answers of a model that was trained before, or None without them, or if the file is damaged."""
         if self.folder is not None and (file := self._file(self.folder, chosen, seed)).is_file():
             with suppress(UsageError):
                 return read_arrays(file, ["probabilities"])["probabilities"]
@@ -110,8 +110,8 @@ class Workers:
     """Where models are trained.
 
     Args:
-        count: how many processes train at once; one: this process.
-        devices: what they are spread over; a training finds its own as ``cuda``.
+        count: how many processes train at once; 1: this process does.
+        devices: the names of devices over which trainings are spread; a training sees its own as ``cuda``.
     """
 
     count: int = 1
@@ -120,10 +120,11 @@ class Workers:
     def answers(
         self, trainer: Trainer, trainings: Sequence[Training], advance: Callable[[int, int], None]
     ) -> list[npt.NDArray[np.float32]]:
-        """Return the answers of each model; `advance` is told how many of them are there.
+        """Return the answers of each model; calls `advance` with the number of finished models and of all models.
 
-        Workers are copies of this process, which see the function and the data as they are here, and write what their
-        models answer into the trainer's folder. A copy is made for each model, so that none sees what another left.
+        Workers are copies of this process, so they have the user's function and data. They write the answers of their
+        models into the trainer's folder. Each model has its own copy of the process, so that it sees no changes that
+        another training made.
         """
         if self.count == 1:
             results = []
@@ -138,14 +139,16 @@ class Workers:
             return [saving_trainer.answers(training.chosen, training.seed) for training in trainings]
 
     def _train(self, trainer: Trainer, trainings: Sequence[Training], advance: Callable[[int, int], None]) -> None:
-        """Train what was not trained before."""
+        """Train in copies of this process all models whose answers are not in the trainer's folder."""
         missing = {str(i): each for i, each in enumerate(trainings) if trainer.kept(each.chosen, each.seed) is None}
         done = len(trainings) - len(missing)
         advance(done, len(trainings))
 
         def work(item: str) -> str:
+            """Train one model; return a message if it fails, else ""."""
+            device = (self.devices[int(item) % len(self.devices)],) if self.devices else ()
             try:
-                with _on(self.devices[int(item) % len(self.devices) :][:1] if self.devices else ()):
+                with _on(device):
                     trainer.answers(missing[item].chosen, missing[item].seed)
             except Exception as error:  # of the user's function, which may raise anything
                 return str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
@@ -164,13 +167,12 @@ def workers_of(workers: Any, device: Any) -> Workers:
     count = whole("workers", workers)
     if not 1 <= count <= MOST_WORKERS:
         raise UsageError(f"workers: expected a number from 1 to {MOST_WORKERS}, got {count}.")
-    names = (
-        ()
-        if device is None
-        else (device,)
-        if isinstance(device, str)
-        else tuple(listed("device", device, "a name or a list"))
-    )
+    if device is None:
+        names: tuple[Any, ...] = ()
+    elif isinstance(device, str):
+        names = (device,)
+    else:
+        names = tuple(listed("device", device, "a name or a list"))
     for name in names:
         if not (isinstance(name, str) and DEVICE.fullmatch(name)):
             raise wrong("device", "cpu, cuda, cuda:N, or a list of them", name)
@@ -186,7 +188,7 @@ def workers_of(workers: Any, device: Any) -> Workers:
 
 
 def _on(device: Sequence[str]) -> AbstractContextManager[Any]:
-    """Make a GPU the one that ``cuda`` means."""
+    """Return a block in which ``cuda`` means the given GPU; `device`: one name, or none."""
     return torch.cuda.device(device[0]) if device and device[0].startswith("cuda:") else nullcontext()
 
 
@@ -252,12 +254,15 @@ def asked(model: Any, inputs: Any, rows: int, classes: int) -> npt.NDArray[np.fl
 
 
 def _of_all_classes(predictions: npt.NDArray[Any], seen_classes: Any, classes: int) -> npt.NDArray[Any]:
-    """Return a column for each class, also for those that none of a scikit-learn model's rows had."""
+    """Return predictions ``(n, classes)``, with zeros for classes that were in none of the training rows.
+
+    A model of scikit-learn has a column for each of its `seen_classes` only.
+    """
     if seen_classes is None or predictions.shape[1] >= classes:
         return predictions
-    whole = np.zeros((len(predictions), classes), dtype=np.float32)
-    whole[:, np.asarray(seen_classes, dtype=np.int64)] = predictions
-    return whole
+    of_all = np.zeros((len(predictions), classes), dtype=np.float32)
+    of_all[:, np.asarray(seen_classes, dtype=np.int64)] = predictions
+    return of_all
 
 
 def _keep(file: Path, probabilities: npt.NDArray[np.float32]) -> None:
@@ -270,7 +275,7 @@ def _keep(file: Path, probabilities: npt.NDArray[np.float32]) -> None:
 
 
 def log_odds(probabilities: npt.NDArray[Any], labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return log p_y minus the log of the sum of the others, ``(n,)``."""
+    """Return the log odds of the true class, ``(n,)``: log p_y minus the log of the sum of the other probabilities."""
     exact = np.asarray(probabilities, dtype=np.float64)
     positions = (np.arange(len(labels)), labels)
     true, rest = exact[positions].copy(), exact.copy()

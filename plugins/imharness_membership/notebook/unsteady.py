@@ -1,4 +1,4 @@
-"""Refuses models that answer a row otherwise when they are asked again: dropout, or the statistics of a batch."""
+"""Refuses models whose answer to a row changes when they are asked again, as with dropout or batch statistics."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,8 @@ from imharness.extending import array_of
 from imharness_membership.probabilities import shares_of
 
 ROWS, STEADY = 64, 0.05
-"""So many rows are asked about again, in a batch of half of them; probabilities then differ by no more than this."""
+"""Half of the first `ROWS` rows (or of all, if there are fewer) are asked about again, in a batch of their own; no
+probability may then change by more than `STEADY`."""
 
 
 def refuse_unsteady(answer: Callable[[Any], Any], inputs: Any, answers: Any, model: str) -> None:
@@ -19,15 +20,15 @@ def refuse_unsteady(answer: Callable[[Any], Any], inputs: Any, answers: Any, mod
     Args:
         answer: inputs -> ``(n, classes)``.
         inputs: rows that can be sliced.
-        answers: what it answered about all of them at once.
+        answers: the answers to these inputs, all asked at once.
     """
-    some = min(ROWS, len(answers)) // 2
-    if not some:
+    count = min(ROWS, len(answers)) // 2
+    if not count:
         return
-    pair = [array_of(model, each)[:some] for each in (answers, answer(inputs[:some]))]
+    first, second = (array_of(model, each)[:count] for each in (answers, answer(inputs[:count])))
     try:
-        first, second = (shares_of(each, model) for each in pair)
-    except UsageError:  # whoever reads all answers says what is wrong, and of which row
+        first, second = shares_of(first, model), shares_of(second, model)
+    except UsageError:  # the check of all answers raises it, too, and names the row
         return
     if first.shape == second.shape and np.abs(first - second).max() <= STEADY:
         return

@@ -16,24 +16,26 @@ from imharness_membership.tables.vulnerable import agreement, sensitivity, sensi
 
 
 def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
-    """Return the ranking by the true-positive rate at `fpr`, and the study tables.
+    """Return the ranking by the true-positive rate at `fpr`, and the study tables, for the steps that have results.
 
-    `share`: how much of the test accuracy a winner may lose.
+    `share`: the share of the undefended test accuracy that a winner may lose.
     """
     if not {"evaluate", "train"} <= query.steps:
         return TrackReport()
     scores = scores_of(query)
     kinds = with_reached_rates(figures_at(fpr), most_non_members(scores.about["member"]))
-    parted_scores, pools = parted(scores), pools_of(query)
-    part_figures = figures_of_parts(parted_scores, kinds, pools)
+    pools = pools_of(query)
     figures = figures_of(scores, kinds, pools=pools)
-    promised, trained = risk_rows(scores), facts_of(query, scores.entries)
+    # the same, with rows set aside on which evaluators are chosen
+    parted_scores = parted(scores)
+    part_figures = figures_of_parts(parted_scores, kinds, pools)
+    risk_scores, trained = risk_rows(scores), facts_of(query, scores.entries)
     tables = [
         attack_accuracy(figures, trained),
         evaluators(figures, kinds, unseen_of(query)),
         thresholds(figures),
-        risk(promised),
-        classes(promised),
+        risk(risk_scores),
+        classes(risk_scores),
         estimates(scores),
         priors(scores),
         agreement(scores),
@@ -42,7 +44,7 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
     tested = tested_of(query, scores.entries)
     calibrated = calibrated_rates(query, scores, pools)
     ranked = ranked_defenses(query, part_figures, kinds, fact(trained, TEST), tested, share, calibrated)
-    pictures = charts(scores, ranked.tables[0], promised)
+    pictures = charts(scores, ranked.tables[0], risk_scores)
     if "by_epoch" in query.steps:
         table, chart = by_epoch(query)
         tables.append(table)

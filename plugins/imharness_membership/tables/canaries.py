@@ -1,8 +1,9 @@
-"""The second ranking: how many of the most vulnerable records are found behind each defense.
+"""The second ranking: how many canaries, the most vulnerable records, are found behind each defense.
 
-Each record of a split's model is judged by the other splits' models of the same defense, of which most did not see it:
-the adversary knows the defense, and has a distribution for every single record (LiRA, offline, with one variance for
-all records: Carlini et al., "Membership Inference Attacks From First Principles", IEEE S&P 2022, section VI-B).
+The attack compares the answer of a split's model with those of the other splits' models of the same defense, most of
+which did not see the record. So the adversary knows the defense, and has a distribution for every single record. It is
+LiRA, offline, with one variance for all records: Carlini et al., "Membership Inference Attacks From First Principles"
+(IEEE S&P 2022), section VI-B.
 """
 
 from collections.abc import Mapping
@@ -18,10 +19,9 @@ from imharness_membership.tables.splits import SHARE
 
 
 def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -> TrackReport:
-    """Rank defenses by the rate of found canaries, the first of `kinds`; nothing without canaries.
+    """Rank defenses by the first figure of `kinds`, measured on canaries; the report is empty without canaries.
 
-    `rules`: what this ranking has in common with that of all rows: utility, gates, the undefended entry, the share that
-    may be lost.
+    `rules`: arguments of `Contest` that this ranking has in common with the ranking by all rows.
     """
     if "canary" not in query.steps:
         return TrackReport()
@@ -51,10 +51,10 @@ def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -
             scores=canary_scores,
             protection=column,
             words=Words(
-                "leaks least",
-                lambda share: f"{100 * share:.1f} %",
-                f"of canaries named at {figure.percent}% FPR",
-                "takes more than {bound} off the {plain} {of} {without}",
+                lead="leaks least",
+                amount=lambda share: f"{100 * share:.1f} %",
+                of=f"of canaries named at {figure.percent}% FPR",
+                limit="takes more than {bound} off the {plain} {of} {without}",
             ),
             controls=controls_of(query, "defense"),
             **rules,
@@ -70,6 +70,7 @@ def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -
 
 
 def _answers(query: Query) -> Blocks:
+    """Return the log odds of every defense's model on every canary, by data set, model and split."""
     return query.blocks(
         "SELECT defense, dataset, model, split, dataset || ' ' || row AS name, member, score FROM canary",
         entry="defense",
@@ -80,14 +81,16 @@ def _answers(query: Query) -> Blocks:
 
 
 def found_canaries(answers: Blocks, kinds: Figures, key: str) -> Blocks:
-    """Return a figure of the attack on canaries: a condition for every data set and model, splits as units."""
+    """Return the figure `key` of the attack on canaries: a condition for every data set and model, splits as units."""
     conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
     for dataset, model in sorted({(condition["dataset"], condition["model"]) for condition in answers.conditions}):
         here = sorted(answers.where(dataset=dataset, model=model), key=lambda c: answers.conditions[c]["split"])
         score = np.stack([answers.values["score"][c] for c in here], axis=1)
         inside = np.stack([answers.about["member"][c].astype(bool) for c in here])
-        moved = beyond_others(score, inside)
-        canary_figures = [figures(moved[:, k], member, {key: kinds[key]})[key] for k, member in enumerate(inside)]
+        beyond = beyond_others(score, inside)
+        canary_figures = [
+            figures(beyond[:, split], member, {key: kinds[key]})[key] for split, member in enumerate(inside)
+        ]
         conditions.append(
             {"dataset": dataset, "model": model, "attack": "models with the same defense", "attacker": "adaptive"}
         )
@@ -98,14 +101,15 @@ def found_canaries(answers: Blocks, kinds: Figures, key: str) -> Blocks:
 
 
 def beyond_others(score: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return how far the answers lie above those of the other splits' models that did not see the record.
+    """Return each answer minus the mean answer of those other splits' models that were not trained on the record.
 
     Args:
         score: answers ``(entries, splits, n)``, NaN where there is none.
         inside: which records each split trains on ``(splits, n)``.
 
     Returns:
-        The same shape; a record that all other models saw is held against the mean of all models that did not see it.
+        The same shape. Where all other models were trained on the record, the mean over all records and models of
+        answers by models that were not trained on the record takes its place.
     """
     out = ~inside & ~np.isnan(score)
     total, count = np.where(out, score, 0.0).sum(axis=1, keepdims=True), out.sum(axis=1, keepdims=True)

@@ -1,14 +1,15 @@
-"""Ranks defenses: how many members the strongest evaluator finds at a low false-positive rate, against test accuracy.
+"""Ranks defenses by the share of members that the strongest evaluator finds at a low false-positive rate.
 
 For every data set, model and defense, the strongest evaluator of each split is chosen on other splits, see
 `imharness_membership.tables.choice`. An adversary who knows the defense may also train its shadow models plainly, so it
-chooses among all evaluators with either kind of shadow model. Balanced accuracy is the secondary measure: a low
-false-positive rate says whether anybody can be accused, balanced accuracy how much is given away of all rows.
+chooses among all evaluators with either kind of shadow model. The utility is test accuracy. Balanced accuracy is the
+secondary measure: the rate at few false positives says whether somebody can be accused, balanced accuracy how much is
+given away about all rows.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 
 import numpy as np
 
@@ -40,6 +41,7 @@ MATCHED = ", stopped nearest to the accuracy of "
 KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
 """Adversary -> the kinds of shadow model among which it chooses."""
 WORST = {"adaptive": ("adaptive", "fixed")}
+"""The same for an adversary who knows the defense and may ignore it."""
 ACCURACY = "accuracy"
 
 
@@ -47,8 +49,8 @@ LIMIT = "takes more than {bound} off the {plain} {of} {without}"
 
 
 def words_of(of: str) -> Words:
-    """Return how headlines speak of a share of right answers, or of members that are named; `of`: of what."""
-    return Words("leaks least", lambda share: f"{100 * share:.1f} %", of, LIMIT)
+    """Return how headlines speak of a share; `of`: of what, such as "of guesses right"."""
+    return Words(lead="leaks least", amount=lambda share: f"{100 * share:.1f} %", of=of, limit=LIMIT)
 
 
 def ranked_defenses(
@@ -62,28 +64,32 @@ def ranked_defenses(
 ) -> TrackReport:
     """Rank defenses by the first of the figures `kinds` and by balanced accuracy, see `_order`.
 
-    `share`: utility that may be lost. `tested`: defense -> the test accuracy of each of its targets, by split. What is
-    `calibrated` stands beside, and decides nothing.
+    Args:
+        figures: of rows on which evaluators are chosen, and of rows that are reported.
+        utility: the column of test accuracy.
+        tested: defense -> split -> the mean test accuracy of its targets.
+        share: the share of the undefended utility that a winner may lose.
+        calibrated: a further column of the table, which decides nothing.
     """
     reported = figures.reported
     keys, note = _order(reported, kinds)
     worst = {key: strongest(figures, key, WORST) for key in keys}
     pooled = POOL in reported.about
     columns = {key: _protection(kinds, key, pooled=pooled) for key in keys}
-    first, by = keys[0], columns[keys[0]]
+    first, protection = keys[0], columns[keys[0]]
     of = "of guesses right" if first == ACCURACY else f"of members named at {kinds[first].percent}% FPR"
-    shared = {
+    shared = {  # arguments of this ranking and of that by canaries
         "utility": utility,
         "undefended": UNDEFENDED,
         "share": share,
         "flags": flags_of(query, reported.entries),
-        "gates": (share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
+        "gates": (share_of(utility.label, UNDEFENDED, share, lambda label: _paired_accuracies(tested, label)),),
     }
     kinds_of = strongest(Parts(*(run_both_ways(side, first) for side in figures)), first, KINDS).scores
     rules = Contest(
         **shared,
         scores=worst[first].scores,
-        protection=by,
+        protection=protection,
         words=words_of(of),
         attack="evaluator",
         controls=_controls_among(query, reported.entries),
@@ -97,25 +103,28 @@ def ranked_defenses(
         id="defenses",
         title="Defenses against membership inference",
         entry="defense",
-        caption=f"Ranked by {by.label} of the strongest evaluator against each defense, beside the accuracy that the "
-        f"defense keeps. For each data set, model and defense, {WAY}. It is one of all evaluators with defended or "
-        "plain shadow models. Plain training and early stopping at the accuracy of a defense are controls. Splits are "
-        "resampled and tested as a whole; two of them share up to a third of their rows, so they are not quite "
-        f"independent.{' ' + POOLED if pooled else ''} {calibrated.caption}",
+        caption=f"Ranked by {protection.label} of the strongest evaluator against each defense, beside the accuracy "
+        f"that the defense keeps. For each data set, model and defense, {WAY}. It is one of all evaluators with "
+        "defended or plain shadow models. Plain training and early stopping at the accuracy of a defense are "
+        "controls. Splits are resampled and tested as a whole; two of them share up to a third of their rows, so "
+        f"they are not quite independent.{' ' + POOLED if pooled else ''} {calibrated.caption}",
         note=note,
     )
-    beside = [replace(columns[key], value=partial(_over_all, worst[key].scores, key)) for key in keys[1:]]
-    beside += calibrated.columns()[:1] if calibrated.rates else ()
+    further_columns = [replace(columns[key], value=partial(_over_all, worst[key].scores, key)) for key in keys[1:]]
+    further_columns += calibrated.columns()[:1] if calibrated.rates else ()
     table, *others = contest_report.tables
-    ranked = replace(contest_report, tables=[reduce(_beside_it, beside, table), *others])
+    for column in further_columns:
+        table = _with_column(table, column)
+    ranked = replace(contest_report, tables=[table, *others])
     return ranked + ranked_by_canaries(query, kinds, shared)
 
 
 def _order(figures: Blocks, kinds: Figures) -> tuple[list[str], str]:
-    """Return the figures that a winner has to be better by, the one that ranks first, and why it is not the first kind.
+    """Return the figures by which a winner has to be better, and a note if the first of `kinds` does not rank.
 
-    The rate at few false positives ranks if each split has enough non-members for it; with fewer, it is a second
-    secondary measure, or is not asked where it is not defined. That depends on the plan alone, and on no entry.
+    The first of the returned figures ranks. It is the rate at few false positives if each split has enough non-members
+    for it. With fewer, balanced accuracy ranks, and the rate is the secondary measure, or is left out if it is not
+    defined. This depends on the plan alone, and on no entry.
     """
     low = next(iter(kinds))
     figure, count = kinds[low], non_members(figures)
@@ -133,7 +142,7 @@ def _order(figures: Blocks, kinds: Figures) -> tuple[list[str], str]:
 
 
 def _protection(kinds: Figures, key: str, *, pooled: bool) -> Column:
-    """Return the column by which defenses are held against each other."""
+    """Return the column of a figure by which defenses are compared; `pooled`: whether splits share pools."""
     figure = kinds[key]
     return Column(
         key,
@@ -156,11 +165,12 @@ def _protection(kinds: Figures, key: str, *, pooled: bool) -> Column:
 
 
 def _over_all(scores: Blocks, key: str, entry: str) -> Value:
+    """Return the mean of an entry's figure over all splits, data sets and models."""
     return over_strongest(scores, key, entry, range(len(scores.conditions)))
 
 
-def _beside_it(table: Table, column: Column) -> Table:
-    """Return a ranking's table with a further column, which has a `value`, after the ranked ones."""
+def _with_column(table: Table, column: Column) -> Table:
+    """Return a ranking's table with a further column before the column of utility; the column must have a `value`."""
     assert column.value is not None
     rows = [
         row.model_copy(update={"values": {**row.values, column.key: column.value(row.label)}}) for row in table.rows
@@ -170,8 +180,8 @@ def _beside_it(table: Table, column: Column) -> Table:
     return table.model_copy(update={"columns": columns, "rows": tuple(rows)})
 
 
-def _beside(tested: Mapping[str, Mapping[str, float]], label: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the accuracies of a defense and of plain training on the same splits; None where some of them lack."""
+def _paired_accuracies(tested: Mapping[str, Mapping[str, float]], label: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the accuracies of a defense and of plain training, each ``(splits,)``; None if a split is missing."""
     defended, plain = tested.get(label, {}), tested.get(UNDEFENDED, {})
     names = sorted(plain)
     if not names or not defended.keys() >= plain.keys():

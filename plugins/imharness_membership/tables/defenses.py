@@ -1,4 +1,4 @@
-"""How well defenses protect, and what they cost."""
+"""The tables of all figures by defense: attacks, accuracy, calibration and promised privacy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -81,7 +81,7 @@ def _rows_of(query: Query) -> dict[str, np.ndarray]:
     chunks = [
         query(
             f"SELECT {labelled(query, step)} AS defense, split, test_accuracy AS test, train_accuracy AS train, "
-            f"{', '.join(_known(query, step, column.key) for column in (CALIBRATION, *PRIVACY))} "
+            f"{', '.join(_or_null(query, step, column.key) for column in (CALIBRATION, *PRIVACY))} "
             f"FROM {step}_tasks WHERE role = 'target'"
         )
         for step in ("train", "stop", "release")
@@ -90,13 +90,14 @@ def _rows_of(query: Query) -> dict[str, np.ndarray]:
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
-def _known(query: Query, step: str, name: str) -> str:
-    """Return SQL for a fact that only some trainings have."""
+def _or_null(query: Query, step: str, name: str) -> str:
+    """Return SQL for a fact of a step's tasks; it is NULL if no task of the step has the fact."""
     present = name in query(f"SELECT * FROM {step}_tasks LIMIT 0")
     return f"CAST({name if present else 'NULL'} AS DOUBLE) AS {name}"
 
 
 def _facts(rows: Mapping[str, np.ndarray], pools: Mapping[str, str]) -> dict[str, Value]:
+    """Return the facts of one defense: means over splits of accuracies, and the largest epsilon and delta."""
     facts, splits = dict[str, Value](), np.unique(rows["split"])
     shared = np.array([pools.get(str(split), f"split {split}") for split in splits], dtype=object) if pools else None
     for column in (*ACCURACY, CALIBRATION):
@@ -139,6 +140,7 @@ def rates(figures: Parts, kinds: Figures, parted_scores: Parts, trained: Facts, 
 
 
 def _against(best: Blocks, kinds: Figures, key: str, kind: str, why: str) -> Column:
+    """Return the column of a figure of the strongest evaluator of one adversary, "plain" or "adaptive"."""
     attacker, word = ADVERSARIES[kind]
     figure, here = kinds[key], best.where(attacker=attacker)
     return Column(

@@ -33,7 +33,7 @@ UNSEEN = Column(
 
 
 def unseen_of(query: Query) -> dict[str, Value]:
-    """Return how often each evaluator is right by models that saw none of the rows; its mean over models."""
+    """Return evaluator -> its balanced accuracy by models that saw none of the rows, the mean over models."""
     if "unseen" not in query.steps:
         return {}
     columns = query(
@@ -76,7 +76,10 @@ def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> 
         )
         for name in evaluators_of(figures)
     ]
-    by = next((c for c in columns if any(row.values[c.key].value is not None for row in rows)), columns[0])
+    # ranked by the first column in which some evaluator has a number
+    by = next(
+        (column for column in columns if any(row.values[column.key].value is not None for row in rows)), columns[0]
+    )
     return Table(
         id="evaluators",
         title="Evaluators",
@@ -89,7 +92,10 @@ def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> 
 
 
 def _adaptive(figures: Blocks, key: str, evaluator: str) -> np.ndarray:
-    """Return an evaluator's figure, ``(cells, splits)``, NaN where there is none; cells have the same order for all."""
+    """Return an evaluator's figure by defense, data set and model, ``(combinations, splits)``; NaN where it has none.
+
+    The combinations have the same order for all evaluators.
+    """
     return np.concatenate([figures.values[key][c] for c in figures.where(evaluator=evaluator, attacker="adaptive")])
 
 
@@ -99,8 +105,8 @@ def thresholds(figures: Blocks) -> Table:
     for name in names:
         if f"{name}{SINGLE}" in names:
             one, each = (_adaptive(figures, "accuracy", label) for label in (f"{name}{SINGLE}", name))
-            both = np.isnan(one + each)
-            one, each = (mean_of(np.where(both, np.nan, values)) for values in (one, each))
+            lacks_one = np.isnan(one + each)  # only what both have is compared
+            one, each = (mean_of(np.where(lacks_one, np.nan, values)) for values in (one, each))
             defined = ~np.isnan(one)
             groups = None if pools is None else pools[defined]
             if defined.any():

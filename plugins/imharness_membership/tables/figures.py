@@ -1,4 +1,4 @@
-"""The results of evaluators as arrays: scores of rows, and the figures of every task."""
+"""The results of evaluators as arrays: the scores of rows, and the figures (accuracy, AUC, rates) of every task."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from imharness_membership.tables.splits import POOL
 
 UNDEFENDED = "harness/plain-training"
 FURTHER = "further"
-"""The column of rows that are non-members beyond those that are as many as members; some runs have none."""
+"""The column that marks further non-members: there are as many non-members as members, and in some runs these, too."""
 FACETS = ["dataset", "model", "evaluator", "split", "attacker"]
 TASK = ["dataset", "model", "evaluator", "attacker"]
 ALWAYS = {"attacker": {"adaptive", "fixed"}}
-"""The values of a facet that tables have columns for, whether a run has them or not."""
+"""Facet -> values for which tables have columns, even if a run lacks them."""
 
 
 def scores_of(query: Query) -> Blocks:
@@ -60,11 +60,14 @@ def evaluators_of(blocks: Blocks) -> list[str]:
 
 
 def apart(places: Sequence[Mapping[str, str]], names: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
-    """Yield the positions of places with the same facets, each with the facets that not all places share."""
-    several = [name for name in names if len({facets[name] for facets in places}) > 1]
+    """Group `places` by the facets `names`; yield each group's facets, and the indices of its places.
+
+    Facets that are the same for all places are left out.
+    """
+    differing = [name for name in names if len({facets[name] for facets in places}) > 1]
     groups: dict[tuple[str, ...], list[int]] = {}
-    for i, condition in enumerate(places):
-        groups.setdefault(tuple(condition[name] for name in several), []).append(i)
+    for i, facets in enumerate(places):
+        groups.setdefault(tuple(facets[name] for name in differing), []).append(i)
     for key, indices in sorted(groups.items()):
         yield list(key), indices
 
@@ -72,7 +75,7 @@ def apart(places: Sequence[Mapping[str, str]], names: Sequence[str]) -> Iterator
 def rows_of(scores: Blocks, defense: str, conditions: Iterable[int]) -> dict[str, np.ndarray]:
     """Return measures and facts of a defense's rows, concatenated over those of the conditions that it met.
 
-    Further non-members are left out: what is asked of these rows takes members and non-members for equally many.
+    Further non-members are left out, because the tables of these rows suppose as many non-members as members.
     """
     i = scores.entries.index(defense)
     met = [c for c in conditions if not np.isnan(scores.values["score"][c][i]).any()]
@@ -87,8 +90,9 @@ def figures(score: np.ndarray, member: np.ndarray, kinds: Figures, *, to_choose:
     """Return the figures of every row of scores ``(k, n)`` by membership ``(n,)``, each ``(k,)``.
 
     They are those of `imharness.leaderboard`: balanced accuracy, AUC, and true-positive rates. A row that lacks a
-    number has NaN, and so has a rate for which there are too few non-members; numbers `to_choose` evaluators by have
-    the lowest rate for which there are enough. Raises `UsageError` without members or without non-members.
+    number has NaN, and so has a rate for which there are too few non-members. With `to_choose`, where figures only
+    serve to choose evaluators, such a rate is taken at the lowest false-positive rate for which there are enough.
+    Raises `UsageError` without members or without non-members.
     """
     n_in, n_out = int(member.sum()), int((~member).sum())
     if not n_in or not n_out:
@@ -120,10 +124,10 @@ def _figure(key: str, fpr: float, score: np.ndarray, member: np.ndarray) -> np.n
 def figures_of(
     scores: Blocks, kinds: Figures, *, to_choose: bool = False, pools: Mapping[str, str] | None = None
 ) -> Blocks:
-    """Return the figures as measures: a condition for each combination of facets, its units all splits, by number.
+    """Return the figures as measures: a condition for each combination of the facets `TASK`, with splits as units.
 
-    Each split has one fact, its number of non-members, and with `pools`, its pool. A condition without members or
-    without non-members has NaN, and so has a figure that is not defined with so many of them, see `figures`.
+    The facts of a split are its number of non-members and, with `pools` (split -> pool), its pool. A figure is NaN for
+    a split without members or without non-members, and everywhere if there are too few non-members for it.
     """
     splits = sorted({condition["split"] for condition in scores.conditions}, key=int)
     facets = [sorted({condition[name] for condition in scores.conditions} | ALWAYS.get(name, set())) for name in TASK]
@@ -152,12 +156,13 @@ def figures_of(
 
 
 def _shared(splits: Sequence[str], pools: Mapping[str, str], conditions: int) -> dict[str, tuple[np.ndarray, ...]]:
+    """Return the fact `POOL` of each split for so many conditions; nothing without pools."""
     pool_names = np.array([pools.get(split, f"split {split}") for split in splits], dtype=object)
     return {POOL: (pool_names,) * conditions} if pools else {}
 
 
 def non_members(figures: Blocks) -> np.ndarray:
-    """Return the number of non-members in each split ``(splits,)``, where there are the most of all splits."""
+    """Return the number of non-members in each split ``(splits,)``, of the condition that has the most in total."""
     return max(figures.about["non_members"], key=np.sum, default=np.zeros(0))
 
 

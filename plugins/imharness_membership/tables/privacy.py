@@ -1,4 +1,8 @@
-"""An empirical epsilon from guesses of membership, which is no bound; no split is chosen for on its own rows."""
+"""The column of empirical epsilons, from guesses of membership; they are no bounds, see `imharness_membership.epsilon`.
+
+For each split, the attack and the rule that accuses rows are chosen on other splits, or on rows that are set aside, as
+evaluators are in `imharness_membership.tables.choice`.
+"""
 
 from collections.abc import Mapping
 
@@ -11,8 +15,9 @@ from imharness_membership.tables.figures import rows_of
 
 FACETS = ("dataset", "model", "evaluator", "attacker")
 Rows = Mapping[str, np.ndarray]
+"""``score`` and ``member`` of the rows of a split, each ``(n,)``."""
 Attacks = dict[tuple[str, ...], dict[int, Rows]]
-"""Attack -> split -> rows."""
+"""Attack, by its `FACETS` -> split -> rows."""
 
 
 def empirical_epsilon(parted_scores: Parts, delta: dict[str, Value]) -> Column:
@@ -37,39 +42,45 @@ def empirical_epsilon(parted_scores: Parts, delta: dict[str, Value]) -> Column:
 
 
 def _bound(parted_scores: Parts, defense: str, delta: float) -> Value:
+    """Return the empirical epsilon of a defense; its n is the number of rows of both kinds."""
     aside, reported = (_attacks(side, defense) for side in parted_scores)
-    total = np.zeros(4, np.int64)
-    for split, others in _chosen_on(reported).items():
-        attacks = {
-            attack: list(aside[attack].values()) or [tasks[other] for other in others if other in tasks]
-            for attack, tasks in reported.items()
-            if split in tasks
-        }
-        best = _best(attacks, delta)
+    counts = np.zeros(4, np.int64)  # right, of, wrong, others; see `epsilon_if_independent`
+    for split, others in _splits_to_choose_on(reported).items():
+        # 1. The rows on which the attack and its rule are chosen for this split: those set aside, or other splits.
+        rows_to_choose_on: dict[tuple[str, ...], list[Rows]] = {}
+        for attack, by_split in reported.items():
+            if split in by_split:
+                rows_aside = list(aside[attack].values())
+                rows_to_choose_on[attack] = rows_aside or [by_split[other] for other in others if other in by_split]
+        # 2. The counts of that rule on the split's own rows.
+        best = _best(rows_to_choose_on, delta)
         if best is not None:
-            rows = reported[best[0]][split]
-            total += counted(best[1], rows["score"], rows["member"])
-    if not total[1]:
+            attack, rule = best
+            rows = reported[attack][split]
+            counts += counted(rule, rows["score"], rows["member"])
+    if not counts[1]:
         return missing("no task")
-    return Value(value=float(epsilon_if_independent(*total, delta)), n=int(total[1] + total[3]))
+    return Value(value=float(epsilon_if_independent(*counts, delta)), n=int(counts[1] + counts[3]))
 
 
-def _chosen_on(reported: Attacks) -> dict[int, list[int]]:
-    splits = sorted({split for tasks in reported.values() for split in tasks})
-    return {split: [splits[p] for p in places] for split, places in zip(splits, following(len(splits)), strict=True)}
+def _splits_to_choose_on(reported: Attacks) -> dict[int, list[int]]:
+    """Return split -> the splits that follow it on the circle, see `following`."""
+    splits = sorted({split for by_split in reported.values() for split in by_split})
+    indices = following(len(splits))
+    return {split: [splits[index] for index in others] for split, others in zip(splits, indices, strict=True)}
 
 
 def _best(attacks: Mapping[tuple[str, ...], list[Rows]], delta: float) -> tuple[tuple[str, ...], Rule] | None:
     """Return the attack and the rule that give the largest epsilon on known rows; None where nothing is known."""
-    best, reach = None, -1.0
+    best, largest = None, -1.0
     for attack, tables in attacks.items():
         if not tables:
             continue
         score, member = (np.concatenate([table[name] for table in tables]) for name in ("score", "member"))
         if member.any() and not member.all():
-            bound, rule = chosen_rule(score, member, delta)
-            if bound > reach:
-                best, reach = (attack, rule), bound
+            epsilon, rule = chosen_rule(score, member, delta)
+            if epsilon > largest:
+                best, largest = (attack, rule), epsilon
     return best
 
 

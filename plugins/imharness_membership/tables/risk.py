@@ -1,4 +1,4 @@
-"""Whether privacy risk scores are right, by threshold and by class."""
+"""The tables of privacy risk scores: by threshold, class and prior, and how well they estimate membership."""
 
 import re
 from collections.abc import Mapping
@@ -29,10 +29,9 @@ EQUALLY_MANY = "Further non-members are left out."
 
 
 def risk_rows(scores: Blocks) -> dict[str, Columns]:
-    """Return risk score, membership, class and ``right`` of all rows of all splits, for adversaries that know the
-    defense.
+    """Return the risk score, membership, class and ``right`` of all rows of all splits, by defense.
 
-    The key names defense, data set, model and prior, as far as there is more than one.
+    The adversaries know the defense. A key is the defense, with data set, model and evaluator if there are several.
     """
     chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"].startswith(RISK)]
     tables = {}
@@ -68,7 +67,7 @@ def risk(promised: Mapping[str, Columns]) -> Table:
         + EQUALLY_MANY,
         entry="defense",
         columns=(*columns, rmse),
-        rows=tuple(Row(label=defense, values=_kept(rows)) for defense, rows in promised.items()),
+        rows=tuple(Row(label=defense, values=_precision_and_recall(rows)) for defense, rows in promised.items()),
     )
 
 
@@ -112,6 +111,7 @@ def estimates(scores: Blocks) -> Table:
 
 
 def _rmse(columns: Columns, name: str) -> Value:
+    """Return the calibration error of the probabilities of membership that an evaluator's scores stand for."""
     score = columns["score"].astype(np.float64)
     predicted = score + 0.5 if name.startswith(RISK) else expit(score)
     return Value(value=calibration_rmse(predicted, columns["member"].astype(bool)), n=len(predicted))
@@ -152,11 +152,13 @@ def priors(scores: Blocks) -> Table:
 
 
 def _prior(name: str) -> float:
+    """Return the prior in the label of an evaluator; 0.5 if it names none."""
     match = re.search(r"prior=([\d.e-]+)", name)
     return float(match[1]) if match else 0.5
 
 
-def _kept(columns: Columns) -> dict[str, Value]:
+def _precision_and_recall(columns: Columns) -> dict[str, Value]:
+    """Return precision and recall at each threshold, and the calibration error."""
     precision, recall = precision_and_recall(columns["risk"], columns["member"], np.array(THRESHOLDS))
     accused = [int(np.sum(columns["risk"] >= threshold - SLACK)) for threshold in THRESHOLDS]
     values: dict[str, Value] = {}

@@ -17,11 +17,11 @@ TOP = 0.1
 """The share of members that counts as the most exposed ones."""
 TENTHS = 10
 HIGH = 0.75
-"""The removed members above this share of all members are compared with the other removed ones."""
+"""Removed members whose score is above that of this share of all members are compared with the other removed ones."""
 
 
 def agreement(scores: Blocks) -> Table:
-    """Return how alike the three order members, and how many members are among the most exposed by all three."""
+    """Return the table of agreement among the evaluators `THREE`: rank correlations, and members that all expose."""
     rows = []
     chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"] in THREE]
     for facets, indices in apart([scores.conditions[c] for c in chosen], ("dataset", "model")):
@@ -74,6 +74,7 @@ def _by_split(scores: Blocks, conditions: Sequence[int]) -> list[dict[str, np.nd
 
 
 def _agreed(splits: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, Value]:
+    """Return rank correlation, the share that all expose, and the share by chance, of some evaluators."""
     correlations, both, chance = [], [], []
     for by_evaluator in splits:
         top = np.stack([by_evaluator[name] >= _edge(by_evaluator[name]) for name in names])
@@ -146,14 +147,17 @@ def sensitivity(query: Query) -> Table:
     )
 
 
-def _removed(score: np.ndarray, high: np.ndarray, moved: np.ndarray) -> dict[str, Value]:
+def _removed(score: np.ndarray, high: np.ndarray, sensitivities: np.ndarray) -> dict[str, Value]:
+    """Return the correlation of scores and sensitivities, and mean sensitivities of members in `high` and of others."""
     try:
-        estimate = correlate(score, moved, "spearman")
+        estimate = correlate(score, sensitivities, "spearman")
         correlation = Value(value=estimate.value, n=estimate.n)
     except NotTestable as reason:
         correlation = missing(reason)
     means = {
-        key: Value(value=float(moved[mask].mean()), n=int(mask.sum())) if mask.any() else missing("no such member")
+        key: Value(value=float(sensitivities[mask].mean()), n=int(mask.sum()))
+        if mask.any()
+        else missing("no such member")
         for key, mask in (("high", high), ("rest", ~high))
     }
     return {"correlation": correlation, **means}

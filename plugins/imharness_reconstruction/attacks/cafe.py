@@ -31,7 +31,8 @@ from imharness_reconstruction.output_layer import output_layer
 from imharness_reconstruction.per_image import averaged, batch_weights, gradients_and_inputs
 
 ROUNDS = 2.0
-"""The number of batches, as a multiple of that of images; each image is in one batch of each round."""
+"""The number of batches, as a multiple of the number of images. The server draws batches in rounds; in each round, an
+image is in one batch."""
 
 
 class Cafe(ReconstructionAttack):
@@ -64,10 +65,11 @@ class Cafe(ReconstructionAttack):
     def batches(self, images: int) -> list[list[int]]:
         """Return the images of each batch that the server draws: batches of one size, and each image in several."""
         size = min(self.batch, max(1, images // 2))
-        rounds, batches = max(2, round(ROUNDS * size)), -(-images // size)  # of a round
+        rounds, per_round = max(2, round(ROUNDS * size)), -(-images // size)
         order = torch.rand(rounds, images, generator=generator(0)).argsort(dim=1)
-        filled = torch.cat([order, order[:, : batches * size - images]], dim=1)
-        return filled.reshape(rounds * batches, size).tolist()
+        # the last batch of a round is filled with images of its first one
+        filled = torch.cat([order, order[:, : per_round * size - images]], dim=1)
+        return filled.reshape(rounds * per_round, size).tolist()
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
@@ -113,15 +115,15 @@ class Cafe(ReconstructionAttack):
         divisors = {name: values.square().sum().clamp(min=1e-20) * len(shared) for name, values in shared.items()}
         masks = survivors(shared)
         if masks is None:  # the orthogonal factor changes squared distances by a constant only
-            turned, mean = torch.linalg.qr(mean)
-            shared = averaged(shared, turned.T)
+            orthogonal, mean = torch.linalg.qr(mean)
+            shared = averaged(shared, orthogonal.T)
         for done in range(self.steps):
             computed, entered = gradients_and_inputs(model, x, labels, layer)
-            gap = averaged({name: computed[name] for name in shared}, mean)
+            means = averaged({name: computed[name] for name in shared}, mean)
             if masks is not None:
-                gap = {name: values * masks[name] for name, values in gap.items()}
-            matched = sum((gap[name] - values).square().sum() / divisors[name] for name, values in shared.items())
-            loss = matched + self.inputs * (entered - layer_inputs).square().mean() / scale
+                means = {name: values * masks[name] for name, values in means.items()}
+            mismatch = sum((means[name] - values).square().sum() / divisors[name] for name, values in shared.items())
+            loss = mismatch + self.inputs * (entered - layer_inputs).square().mean() / scale
             loss = loss + self.total_variation * total_variation(x).sum()
             (x.grad,) = torch.autograd.grad(loss, x)
             optimiser.step()
@@ -132,7 +134,10 @@ class Cafe(ReconstructionAttack):
 
 
 def _inputs(weight: torch.Tensor, slopes: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
-    """Return the layer's inputs H ``(N, in)`` from gradients ``(T, out, in)``: for each t, S^T diag(mean_t) H = G_t."""
+    """Return the layer's inputs H ``(N, in)`` from the gradients G of its weights, ``(T, out, in)``.
+
+    With the slopes S ``(N, out)``, S^T diag(mean_t) H = G_t holds for each batch t.
+    """
     system = torch.einsum("tn,no->ton", mean, slopes).flatten(0, 1)  # (T * out, N)
     return torch.linalg.lstsq(system, weight.flatten(0, 1)).solution
 

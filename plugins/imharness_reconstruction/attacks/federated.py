@@ -2,9 +2,9 @@
 
 Geiping et al. (NeurIPS 2020), section 6 and the weight updates of the authors' code: all images of a participant are
 optimised together, through a simulation of its steps, so that the simulated update has the direction of the shared one.
-Statistics of batch norm that were sent serve as a prior, as in Huang et al. (NeurIPS 2021), where they are known
-exactly. Labels are estimated as counts, see `imharness_reconstruction.label_counts`. An unknown learning rate is found
-while images are: it is the length of the shared update, divided by that of the simulated mean gradient and the steps.
+If statistics of batch norm were sent, they serve as a prior, as in Huang et al. (NeurIPS 2021). Labels are estimated as
+counts, see `imharness_reconstruction.label_counts`. An unknown learning rate is estimated along with the images: it is
+the length of the shared update, divided by the length of the simulated mean gradient and by the number of steps.
 """
 
 import torch
@@ -32,9 +32,9 @@ from imharness_reconstruction.output_layer import output_layer
 from imharness_reconstruction.rounds import shared_in
 
 SLOW = 0.01
-"""The learning rate with which the estimate of an unknown one starts."""
+"""The first estimate of an unknown learning rate."""
 FASTEST = 10.0
-"""The largest learning rate that is taken for that of a participant."""
+"""The largest learning rate that a participant can have."""
 
 
 class FederatedInversion(GradientInversion):
@@ -94,8 +94,8 @@ class FederatedInversion(GradientInversion):
             sent_statistics = {
                 name: values for name, values in gradients.items() if name not in shared and name != LABELS
             }
-            several, count = len(next(iter(shared.values()))), len(rng)
-            size = count // several
+            participants, count = len(next(iter(shared.values()))), len(rng)
+            size = count // participants
             labels = (
                 gradients[LABELS]
                 if self.labels_known
@@ -104,7 +104,7 @@ class FederatedInversion(GradientInversion):
             targets = F.one_hot(labels, output_layer(model, shape).classes).float()
             best, lowest = None, None
             for number in range(self.starts):
-                first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1).unflatten(0, (several, size))
+                first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1).unflatten(0, (participants, size))
 
                 def report(done: int, total: int, number: int = number) -> None:
                     progress(number * total + done, self.starts * total)
@@ -130,11 +130,8 @@ class FederatedInversion(GradientInversion):
         progress: Progress,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the images ``(B, P, 3, H, W)`` and the least loss of each participant ``(B,)``, from a start."""
-        federated_round, wanted, length = (
-            self.round(),
-            directions(shared),
-            torch.linalg.vector_norm(flat(shared), dim=1),
-        )
+        federated_round = self.round()
+        wanted, length = directions(shared), torch.linalg.vector_norm(flat(shared), dim=1)
         masks = survivors(shared) if self.surviving else None
         rate = None if self.rate_known else x.new_full((len(x),), SLOW)
         lowest = x.new_full((len(x),), torch.inf)
@@ -144,28 +141,30 @@ class FederatedInversion(GradientInversion):
         for done in range(steps):
             leaf = x.detach().requires_grad_(True)
             computed, statistics = shared_in(federated_round, model, leaf, targets, rate, shared)
-            ours = [computed[name] if masks is None else computed[name] * masks[name] for name in shared]
-            gap = CosineDistance.apply(*ours, *wanted)
+            simulated = [computed[name] if masks is None else computed[name] * masks[name] for name in shared]
+            gap = CosineDistance.apply(*simulated, *wanted)
             smooth = variation(leaf.flatten(0, 1)).unflatten(0, x.shape[:2]).mean(dim=1)
-            loss = gap + self.total_variation * smooth + self.batch_norm * _apart(statistics, sent_statistics, gap)
+            distance = _statistics_distance(statistics, sent_statistics, gap)
+            loss = gap + self.total_variation * smooth + self.batch_norm * distance
             (slope,) = torch.autograd.grad(loss.sum(), leaf)
             lowest = torch.minimum(lowest, loss.detach())
             if bool((gap.detach() <= self.tolerance).all()):
                 break
             x = stepped(x, mean, square, slope, paces[done])
             if rate is not None:
-                simulated = torch.linalg.vector_norm(
-                    torch.cat([values.detach().flatten(1) for values in ours], dim=1), dim=1
-                )
-                rate = (length / (simulated * len(federated_round.steps(x.shape[1]))).clamp(min=TINY)).clamp(
-                    max=FASTEST
-                )
+                joined = torch.cat([values.detach().flatten(1) for values in simulated], dim=1)
+                simulated_length = torch.linalg.vector_norm(joined, dim=1)
+                local_steps = len(federated_round.steps(x.shape[1]))
+                rate = (length / (simulated_length * local_steps).clamp(min=TINY)).clamp(max=FASTEST)
             progress(done + 1, steps)
         return x, lowest
 
 
-def _apart(statistics: Gradients, sent_statistics: Gradients, like: torch.Tensor) -> torch.Tensor:
-    """Return how far statistics are from those that were sent ``(B,)``, summed over the layers of batch norm."""
+def _statistics_distance(statistics: Gradients, sent_statistics: Gradients, like: torch.Tensor) -> torch.Tensor:
+    """Return the distance of statistics from those that were sent ``(B,)``, summed over the layers of batch norm.
+
+    If none were sent, it is 0, in the shape of `like`.
+    """
     distances = [torch.linalg.vector_norm(statistics[name] - values, dim=1) for name, values in sent_statistics.items()]
     return torch.stack(distances).sum(dim=0) if distances else torch.zeros_like(like)
 

@@ -1,22 +1,23 @@
 """SPEAR: an honest server recovers a whole batch exactly from the mean gradient of a linear layer before a ReLU.
 
 Dimitrov, Baader, Müller & Vechev, "SPEAR: Exact Gradient Inversion of Batches in Federated Learning" (NeurIPS 2024).
-The gradient of the layer's weights is ``D^T X``: X ``(P, n)`` are the images, D ``(P, m)`` the gradients at the layer's
-output, which are 0 where an image leaves a ReLU inactive. A decomposition of rank P gives the span of the rows of D, in
-which they are the sparse directions. P of them are chosen so that the images they give activate the units where the
-directions do not vanish, and the gradient of the bias, the sum of the rows of D, gives their lengths.
+The gradient of the layer's weights is ``D^T X``: X ``(P, n)`` are the P images of the batch; D ``(P, m)`` are the
+gradients at the layer's output, which are 0 where an image leaves a ReLU inactive. The search has four steps:
 
-SPEAR finds sparse directions by sampling P - 1 units, at all of which an image is inactive with a probability that
-falls exponentially with P. Bakarsky, Dimitrov, Baader & Vechev, "SPEAR++: Scaling Gradient Inversion via Sparsely-Used
-Dictionary Learning" (2025), learn them instead. So it is here: random directions of an orthonormal basis are moved by
-least squares whose weights grow where a direction nearly vanishes. In the end each direction is fitted to the units
-that its own image leaves inactive, so that rounding averages out.
+1. A decomposition of rank P gives the span of the rows of D. The rows are the sparse directions in it.
+2. Random directions of an orthonormal basis are moved towards sparse ones, by least squares whose weights grow where a
+   direction nearly vanishes. This is dictionary learning, as in Bakarsky, Dimitrov, Baader & Vechev, "SPEAR++: Scaling
+   Gradient Inversion via Sparsely-Used Dictionary Learning" (2025). SPEAR samples P - 1 units instead, at all of which
+   an image is inactive with a probability that falls exponentially with P.
+3. P directions are chosen so that the images that follow from them activate exactly the units at which the directions
+   do not vanish. Their lengths follow from the gradient of the bias, the sum of the rows of D. Each direction is then
+   fitted to the units that its own image leaves inactive, so that rounding averages out.
+4. An image is returned only with a certificate: the network's own gradient at the layer's output, for the recovered
+   image and one of the labels, is its row of D. For any other image a grey one is returned.
 
-An image is returned only if it has a certificate: the network's own gradient at the layer's output, for the recovered
-image and one of the labels, is its row of D. In the place of any other image stands a grey one.
-
-Training makes images activate the same units. Of 4 groups of 4 thumbnails, `pixel-mlp` gave all away as initialised,
-and one at most after five epochs, when 5 to 28 % of the units that some image activates were inactive for another.
+Training makes images activate the same units, which defeats the attack. Of 4 groups of 4 thumbnails, `pixel-mlp` gave
+all away as initialised, and at most one after five epochs, when 5 to 28 % of the units that some image activates were
+inactive for another.
 """
 
 import torch
@@ -40,28 +41,30 @@ from imharness.gradients import (
 from imharness_reconstruction.linear_layer import first_linear
 
 CHUNK = 64
-"""Random directions that are moved at once."""
+"""The number of random directions that are moved at once."""
 STEPS = 80
-"""Steps of a direction."""
+"""The number of steps by which a direction is moved."""
 SHARPER = 1e-4
-"""In the last step, numbers below this share of the median nearly vanish; in the first one, below the median."""
+"""The value of a direction at a unit nearly vanishes if it is below a share of the median: 1 in the first step, this in
+the last one."""
 NOISY = 5.0
-"""A number below this many standard deviations of the noise counts as 0."""
+"""A value below so many standard deviations of the noise counts as 0."""
 ZERO = 1e-3
-"""So does one below this share of the largest one."""
+"""A value below this share of the direction's largest value counts as 0, too."""
 SPARSE = 0.05
-"""The least share of the units at which a direction vanishes; about `ZERO` is chance."""
+"""A direction is sparse if it vanishes at this share of the units or more; by chance, the share is about `ZERO`."""
 SAME = 0.999
-"""The least cosine of two directions that are the same one."""
+"""Two directions with at least this cosine are the same."""
 APART = 1e-3
-"""The least length that a direction adds to those before it, as a share of its own."""
+"""A direction is independent of others if its component outside of their span has at least this share of its length."""
 MOST = 64
-"""The most directions among which is chosen."""
+"""The largest number of sparse directions that are considered."""
 AGREED = 0.9
-"""The share of the units at which images and directions must agree before certificates are asked for."""
+"""Certificates are computed once images and directions agree at this share of the units."""
 FITS = 4
-"""Rounds in which directions are fitted to the units that their images leave inactive."""
+"""The number of rounds in which directions are fitted to the units that their images leave inactive."""
 TINY = 1e-30
+"""Divisors are raised to at least this."""
 RANK = 1e-6
 """Singular values below this share of the largest one are rounding of float32."""
 
@@ -135,7 +138,7 @@ class _Search:
         self.rows, self.lengths = rows[: self.rank], lengths[: self.rank]
         """An orthonormal basis ``(rank, n)`` of the span of the images, and the lengths of the gradient in it."""
         self.span = gradient @ self.rows.T
-        """The numbers ``(m, rank)`` of each unit in that basis; the rows of D are directions in it."""
+        """The coordinates ``(m, rank)`` of each unit's gradient in that basis; times a direction, it is a row of D."""
         degrees = max((gradient.shape[0] - self.rank) * (gradient.shape[1] - self.rank), 1)
         self.noise = float((gradient - self.span @ self.rows).square().sum() / degrees) ** 0.5
         self.live = (self.span.abs() > NOISY * self.noise).any(dim=1)
@@ -143,7 +146,7 @@ class _Search:
         self.basis = units[self.live, : self.rank]
         outputs = self.rows @ double(layer.weight.detach()).T
         self.outputs, self.shift = outputs[:, self.live], double(layer.bias.detach())[self.live]
-        """What the layer makes of the rows of the basis ``(rank, live)``, and its bias."""
+        """The layer's outputs for the rows of the basis ``(rank, live)``, without its bias, and the bias."""
         self.directions = self.span.new_ones(1, 1) if self.rank == 1 else self.span.new_zeros(0, self.rank)
 
     def run(self, stream: ImageRng, starts: int) -> Images:
@@ -184,9 +187,10 @@ class _Search:
         return values <= torch.clamp(ZERO * values.amax(dim=-1, keepdim=True), min=NOISY * self.noise)
 
     def _choose(self) -> tuple[torch.Tensor, float]:
-        """Return directions ``(rank, rank)`` that span everything, and the share of units at which they agree.
+        """Return `rank` independent directions ``(rank, rank)``, and the share of units at which their images agree.
 
-        The sparsest come first; then one is exchanged for another as long as images and directions agree better.
+        First the sparsest independent ones are taken. Then one is exchanged for another as long as images and
+        directions agree at more units, see `_agreement`.
         """
         chosen: list[int] = []
         basis = self.span.new_zeros(0, self.rank)
@@ -198,11 +202,12 @@ class _Search:
         positions = torch.tensor(chosen, device=self.span.device, dtype=torch.long)
         if len(chosen) < self.rank:
             return self.directions[positions], 0.0
-        agreement, many = float(self._agreement(positions[None])), len(self.directions)
+        agreement, count = float(self._agreement(positions[None])), len(self.directions)
         while agreement < 1:
-            others = torch.arange(many, device=positions.device).repeat_interleave(self.rank)
-            places = torch.arange(self.rank, device=positions.device).repeat(many)
-            swapped = positions.repeat(len(others), 1).scatter(1, places[:, None], others[:, None])
+            # every choice in which one direction is exchanged: ``(count * rank, rank)``
+            others = torch.arange(count, device=positions.device).repeat_interleave(self.rank)
+            exchanged = torch.arange(self.rank, device=positions.device).repeat(count)
+            swapped = positions.repeat(len(others), 1).scatter(1, exchanged[:, None], others[:, None])
             agreements = self._agreement(swapped)
             best = int(agreements.argmax())
             if agreements[best] <= agreement:
@@ -211,7 +216,10 @@ class _Search:
         return self.directions[positions], agreement
 
     def _agreement(self, positions: torch.Tensor) -> torch.Tensor:
-        """Return the share of live units, for each choice ``(c, rank)``, that are active where directions are not 0."""
+        """Return the share of live units at which an image is active where its direction is not 0, and only there.
+
+        `positions`: c choices of `rank` directions, ``(c, rank)``; the result is ``(c,)``, 0 for dependent directions.
+        """
         directions = self.directions[positions].transpose(1, 2)
         lengths, failed = torch.linalg.solve_ex(directions, self._total().expand(len(positions), -1, -1))
         images, _ = torch.linalg.solve_ex(directions * lengths.transpose(1, 2), self.outputs)
@@ -219,11 +227,14 @@ class _Search:
         return torch.where(failed == 0, double(same).mean(dim=(1, 2)), 0)
 
     def _total(self) -> torch.Tensor:
-        """Return the sum of the rows of D, which the gradient of the bias is, in the basis ``(rank, 1)``."""
+        """Return the sum of the rows of D, the gradient of the bias, as coordinates in the basis ``(rank, 1)``."""
         return torch.linalg.lstsq(self.span, self.bias[:, None]).solution
 
     def _fitted(self, directions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return images ``(rank, n)`` and rows of D ``(rank, m)`` of directions ``(rank, rank)``, fitted to both."""
+        """Return the images ``(rank, n)`` and the rows of D ``(rank, m)`` that follow from directions ``(rank, rank)``.
+
+        Before, directions are fitted to the units that their images leave inactive, `FITS` times.
+        """
         for _ in range(FITS if self.rank > 1 else 0):
             inactive = double(self._mixture(directions) @ self.outputs + self.shift <= 0)
             directions = _least(inactive, self.span[self.live])
@@ -236,7 +247,11 @@ class _Search:
         return torch.linalg.inv_ex(directions.T * lengths[:, 0])[0]
 
     def _certified(self, images: torch.Tensor, slopes: torch.Tensor) -> Images:
-        """Return the images whose own gradient is their row of D for one label, in the order of the labels."""
+        """Return the images with a certificate, in the order of their labels.
+
+        `slopes`: the rows of D ``(rank, m)``. The gradient at the layer's output is computed for every image with every
+        label; an image has a certificate if the nearest one is its row of D, up to `tolerance`.
+        """
         pictures = images.float().view(-1, *self.shape)
         at_output: list[torch.Tensor] = []
 
@@ -254,15 +269,18 @@ class _Search:
         finally:
             handle.remove()
         (computed,) = torch.autograd.grad(loss, at_output)
-        alone = double(computed).flatten(1).unflatten(0, (len(pictures), classes)) / self.size
-        errors = torch.linalg.vector_norm(alone - slopes[:, None], dim=2)
+        by_label = double(computed).flatten(1).unflatten(0, (len(pictures), classes)) / self.size
+        errors = torch.linalg.vector_norm(by_label - slopes[:, None], dim=2)
         errors, labels = (errors / torch.linalg.vector_norm(slopes, dim=1)[:, None]).min(dim=1)
         order = labels.argsort(stable=True)
         return pictures[order[errors[order] <= self.tolerance]].clamp(0, 1)
 
 
 def _least(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return the unit vectors ``(d, k)`` of the least weighted sum of squares; weights ``(d, m)``, rows ``(m, k)``."""
+    """Return for each of d weightings ``(d, m)`` the unit vector whose products with rows ``(m, k)`` are smallest.
+
+    That is the vector v with the least sum of weights times (row . v)^2; the result is ``(d, k)``.
+    """
     moments = (weights @ (rows[:, :, None] * rows[:, None, :]).flatten(1)).unflatten(1, (rows.shape[1], -1))
     return torch.linalg.eigh(moments).eigenvectors[:, :, 0]
 

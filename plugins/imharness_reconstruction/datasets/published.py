@@ -42,16 +42,18 @@ class _Published(ClassFolder):
         return Path(self.path) if self.path else data_folder(self.source.name, self.source.page) / self.folder
 
     def published_units(self) -> int:
-        """Return how many private images the published set has."""
+        """Return how many private images of the published set are used."""
         classes, held_out = self.published_counts
-        return 0 if self.path else self._cut(held_out if held_out and not self.per_class else self._each * classes)
+        if self.path:
+            return 0
+        return self._used_of(held_out if held_out and not self.per_class else self._per_class * classes)
 
     @property
-    def _each(self) -> int:
+    def _per_class(self) -> int:
         """How many private images a class has."""
         return self.per_class if self.published_counts[1] else min(self.per_class or self.held_out, self.held_out)
 
-    def _cut(self, units: int) -> int:
+    def _used_of(self, units: int) -> int:
         """Return how many of `units` private images are used; 0 for the training part, whose size is not stated."""
         return 0 if self.split == "train" else min(self.images or units, units)
 
@@ -144,10 +146,10 @@ class CelebA(_Published):
 
     def published_units(self) -> int:
         """Return how many private images these people have."""
-        return 0 if self.path else self._cut(self._each * self.people)
+        return 0 if self.path else self._used_of(self._per_class * self.people)
 
     def _census(self) -> Census:
-        """Return all images: the list of identities says whose each is, and no folder does."""
+        """Return all images; they are in one folder, and a list of identities says which person each shows."""
         return images_below(self.root)
 
     def classes(self) -> dict[str, list[Path]]:
@@ -203,6 +205,7 @@ class Cifar100Images(ImageDataset):
             pixels, labels = binary(self._file)
         except ValueError as error:
             raise ContractError(f"{self._file}: {error}") from None
+        # the rank of each image within its class, then all images by rank and class
         order = np.argsort(labels, kind="stable")
         rank = np.empty(len(labels), dtype=int)
         starts = np.searchsorted(labels[order], labels[order])

@@ -40,9 +40,9 @@ from imharness_reconstruction.notebook.updates import gradients_of, statistics_o
 
 Columns = dict[str, npt.NDArray[Any]]
 Scored = list[tuple[FullReferenceMetric | DistributionMetric, npt.NDArray[np.float32], npt.NDArray[np.float32]]]
-"""Metrics with their scores of reconstructions and of flat images."""
+"""Of each metric: the metric, its scores of reconstructions, and its scores of flat images."""
 FLAT = "flat mean colour"
-"""The row of a table for images that take nothing but its mean colour from each original."""
+"""The label of the row for flat images, which have the mean colour of each original."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +62,7 @@ class Reconstruction(Result):
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """What is said first of the user's gradients: whether the attack rebuilt the images, or how well it fits."""
+        """The first sentences about the result: whether the attack rebuilt the images, or else its loss."""
         attack, rows = self._names[self.table().labels[0]], self.read["reconstruct"]()
         count = len(rows["loss"])
         if "closer" not in rows:
@@ -188,19 +188,18 @@ def reconstruct(
     chosen = _metrics(metrics, targets)
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], device)
     attacker = checked(inversion, inversion.build(device))
-    behind = None if targets is None else targets.to(device)
     request = SharedGradients(
-        shared,
-        network,
-        size,
-        attacker,
-        streams,
-        behind,
-        federated_round,
-        inversion.closed_form,
-        classes,
-        buffers,
-        noise,
+        gradients=shared,
+        network=network,
+        size=size,
+        attack=attacker,
+        streams=streams,
+        originals=None if targets is None else targets.to(device),
+        federated_round=federated_round,
+        closed_form=inversion.closed_form,
+        labels=classes,
+        statistics=buffers,
+        noise=noise,
     )
     reconstructed = answered(request)
     columns = dict(reconstructed.columns)
@@ -209,8 +208,8 @@ def reconstruct(
     leaked: Columns = {"metric": np.repeat([metric.label for metric, _, _ in scored], counts)}
     if scored:
         leaked |= {
-            "score": np.concatenate([s for _, s, _ in scored]),
-            "flat": np.concatenate([f for _, _, f in scored]),
+            "score": np.concatenate([scores for _, scores, _ in scored]),
+            "flat": np.concatenate([flat_scores for _, _, flat_scores in scored]),
         }
     say_who_drew()
     rows = {"reconstruct": lambda: columns, **({"leakage": lambda: leaked} if scored else {})}
@@ -236,24 +235,29 @@ def _scored(
         return []
     flat = flat_of(originals).mul(255).round() / 255
     coloured, targets, plain = (batch.expand(-1, 3, -1, -1) for batch in (rebuilt, originals, flat))
-    return [(m, scores_of(m, coloured, targets, device), scores_of(m, plain, targets, device)) for m in metrics]
+    return [
+        (metric, scores_of(metric, coloured, targets, device), scores_of(metric, plain, targets, device))
+        for metric in metrics
+    ]
 
 
 def _table(label: str, reconstructed: Reconstructed, scored: Scored) -> Table:
     """Return a table of means over the images: a row of the attack and, with metrics, one of flat images."""
-    measures = {m.label: (f"Score of {m.label}: {m.summary}", scores) for m, scores, _ in scored}
+    # label of a column -> its description, and the values of the attack
+    measures = {metric.label: (f"Score of {metric.label}: {metric.summary}", scores) for metric, scores, _ in scored}
     measures |= {
         name: (DESCRIPTIONS[name], values) for name, values in reconstructed.columns.items() if name in DESCRIPTIONS
     }
-    closer: dict[str, Literal["higher", "lower"]] = {
-        m.label: "lower" if m.closeness > 0 else "higher" for m, _, _ in scored
+    # better for the people whose images these are
+    better: dict[str, Literal["higher", "lower"]] = {
+        metric.label: "lower" if metric.closeness > 0 else "higher" for metric, _, _ in scored
     }
     specs = [
         ColumnSpec(
             key=name,
             label=name.removeprefix("harness/"),
             description=description,
-            better=closer.get(name, ""),
+            better=better.get(name, ""),
             decimals=4,
             unit="image",
         )
@@ -262,7 +266,7 @@ def _table(label: str, reconstructed: Reconstructed, scored: Scored) -> Table:
     means = {name: Value(value=float(np.mean(values)), n=len(values)) for name, (_, values) in measures.items()}
     rows = [Row(label=label, values=means)]
     if scored:
-        flat = {m.label: Value(value=float(np.mean(scores)), n=len(scores)) for m, _, scores in scored}
+        flat = {metric.label: Value(value=float(np.mean(scores)), n=len(scores)) for metric, _, scores in scored}
         rows.append(Row(label=FLAT, values={name: Value(missing="no gradient") for name in measures} | flat))
     return Table(
         id="reconstruction",
@@ -291,6 +295,7 @@ def _metrics(
 
 
 def _size(shape: Sequence[int]) -> tuple[int, int, int]:
+    """Return the checked shape of an image."""
     size = [whole("shape", side) for side in listed("shape", shape, "(3, height, width)")]
     if len(size) != 3 or size[0] not in (1, 3) or min(size) < 1:
         raise wrong("shape", "(3, height, width), or (1, height, width) of grey images", shape)
@@ -306,6 +311,7 @@ def _originals(value: Any, size: tuple[int, int, int]) -> torch.Tensor:
 
 
 def _spread(noise: Any) -> float:
+    """Return the checked standard deviation of the noise."""
     deviation = real("noise", noise, "the standard deviation of the noise")
     if not 0 <= deviation < float("inf"):
         raise wrong("noise", "a finite standard deviation, at least 0", noise)
@@ -332,7 +338,7 @@ def _classes(
 
 
 def _try(network: torch.nn.Module, size: tuple[int, int, int], like: torch.Tensor) -> int:
-    """Return the number of classes; raises `UsageError` if the model has no logits for an image of this size."""
+    """Run the model on an image of a size, and return the number of classes; raises `UsageError` without logits."""
     try:
         with torch.no_grad():
             logits = network(like.new_zeros(1, *size))

@@ -10,13 +10,18 @@ from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_reconstruction.denoiser import Denoiser
 
 STEPS, BATCH, RATE = 600, 16, 3e-3
-STRONGEST, FLOOR = 0.5, 0.01
-"""The largest standard deviation of the noise; what is added to its variance, by which errors are divided."""
+STRONGEST = 0.5
+"""The largest standard deviation of the noise; the images are in [0, 1]."""
+FLOOR = 0.01
+"""The squared error of an image is divided by the variance of its noise plus this, so that weak noise does not rule."""
 SIDE = 24
 """The side of the windows of photographs, px."""
-MEASURED, MARGIN = 0.2, 4.0
-"""The noise of the held-out images, and the least gain on them, dB."""
+MEASURED = 0.2
+"""The standard deviation of the noise of the held-out images."""
+MARGIN = 4.0
+"""The least gain of PSNR on the held-out images, dB."""
 EVERY = 100
+"""The number of training steps between two checkpoints."""
 
 
 class EmbeddedPriorTraining(WeightTraining):

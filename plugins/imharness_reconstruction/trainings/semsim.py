@@ -70,7 +70,7 @@ class SemSimWeightTraining(WeightTraining):
 
     def build(self, device: torch.device) -> Train:
         def train(context: TrainingContext) -> Trained:
-            data = read_annotations(of_these(context.data["annotations"], self.unseen, self.attack))
+            data = read_annotations(selected_annotations(context.data["annotations"], self.unseen, self.attack))
             training = SemSimTraining(data, self.plan(), context.rng, device)
             context.loop(training.parts, training.steps, training.step, every=10 * training.per_epoch)
             figures = {
@@ -84,11 +84,16 @@ class SemSimWeightTraining(WeightTraining):
         return train
 
 
-def of_these(images: ImageSet, unseen: str, attack: str) -> ImageSet:
-    """Return the annotations of an attack without those of a data set, each by its id; "" for no such condition.
+def selected_annotations(images: ImageSet, unseen: str, attack: str) -> ImageSet:
+    """Return the annotated reconstructions by an attack, without those of a data set, and their originals.
 
-    An original stays if a reconstruction of it does. Raises `UsageError` without an index, or where a name occurs
-    nowhere in it.
+    Args:
+        images: originals and reconstructions.
+        unseen: the id of the data set that is left out; "": none.
+        attack: the id of the only attack that is taken; "": all.
+
+    Raises:
+        UsageError: the annotations have no index, or no reconstruction has such a data set or attack.
     """
     rebuilt = np.asarray(images.columns["recognised"]) >= 0
     selected = rebuilt.copy()

@@ -20,7 +20,7 @@ from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
 from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Outcome, Setting, outcomes, plot, rival
-from imharness_reconstruction.trainings.semsim import of_these, read_annotations, separation
+from imharness_reconstruction.trainings.semsim import read_annotations, selected_annotations, separation
 
 CPU = torch.device("cpu")
 TRACK = "harness/reconstruction"
@@ -279,13 +279,13 @@ def test_training_metric_and_studies_from_the_command_line(tmp_path: Path) -> No
 
 def test_what_a_training_leaves_out_is_not_in_it(tmp_path: Path) -> None:
     images = installed().one("dataset", f"harness/annotated[path={annotated(tmp_path)},size=16]").build(CPU)
-    subset = of_these(images, "two", "attack-2")
+    subset = selected_annotations(images, "two", "attack-2")
     rebuilt = subset.columns["recognised"] >= 0
     assert set(subset.columns["dataset"][rebuilt]) == {"one"}
     assert set(subset.columns["attack"][rebuilt]) == {"attack-2"}
     assert set(subset.columns["reference"][rebuilt]) == set(subset.columns["reference"][~rebuilt]) == {"image-2"}
     with pytest.raises(UsageError, match="'three'; there are one, two"):
-        of_these(images, "three", "")
+        selected_annotations(images, "three", "")
 
 
 def test_a_network_measures_only_the_data_set_that_it_has_not_seen(

@@ -11,7 +11,7 @@ from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness_reconstruction.ranked import BASELINE, _shared
+from imharness_reconstruction.ranked import BASELINE, _common_settings
 from imharness_reconstruction.tables import report
 
 IMAGES = ["b", "a"]
@@ -290,7 +290,7 @@ def test_a_model_on_which_few_attacks_converged_has_no_score() -> None:
     names = (f"lenet + {BASELINE}", "lenet + mixup")
     condition = dict.fromkeys(("dataset", "attack", "attacker", "state", "metric"), "x")
     scores = Blocks(names, (condition,), (units,), {"score": (score,), "failed": (failed,)}, about)
-    retained, unknown = _shared(scores, dict.fromkeys(names, Value(value=0.5)))
+    retained, unknown = _common_settings(scores, dict.fromkeys(names, Value(value=0.5)))
     assert unknown == {names[1]: "attacks converged for 1 of 4 images only"}
     assert np.isnan(retained.values["score"][0]).all(axis=1).tolist() == [False, True]
 
