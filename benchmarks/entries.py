@@ -11,11 +11,12 @@ import numpy as np
 from benchmarks.leaderboards import COLUMN, leaderboard_of, paired_scores
 from benchmarks.site import built
 from benchmarks.timing import Line
+from imharness.documents.entries import Entry
+from imharness.documents.stored import write_leaderboard
+from imharness.documents.tables import Row, Table
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.tables import mean_value
-from imharness.results.entries import Entry
 from imharness.results.store import Store
-from imharness.results.tables import Row, Table
 
 ENTRIES, CONDITIONS, IMAGES = 2000, 4, 40
 BUDGET_S, BUDGET_GIB, PAGE_MIB, TABLES_S = 300.0, 2.0, 16.0, 300.0
@@ -71,4 +72,4 @@ def generate(store: Store, entries: int) -> None:
     )
     listed_entries = tuple(Entry(kind="defense", id=label, label=label, version="1") for label in labels)
     leaderboard = leaderboard_of("acme/many", "Many", entries * CONDITIONS, (main,), comparison, listed_entries)
-    store.save_leaderboard(leaderboard, {comparison.id: numbers})
+    write_leaderboard(store, leaderboard, {comparison.id: numbers})

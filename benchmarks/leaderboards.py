@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.results.comparisons import Comparison
-from imharness.results.entries import Entry
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.report import PairedScores
-from imharness.results.tables import ColumnSpec, Table
+from imharness.documents.comparisons import Comparison
+from imharness.documents.entries import Entry
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.report import PairedScores
+from imharness.documents.tables import ColumnSpec, Table
 
 COLUMN = ColumnSpec(key="d", label="D", description="Change.", better="lower")
 """The column by which defenses are ranked."""

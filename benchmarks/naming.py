@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.timing import Line
+from imharness.documents.pairwise import Advantage
 from imharness.ranking.standing import Standing
-from imharness.results.pairwise import Advantage
 from imharness.statistics.against_one import AgainstOne, against_one, best_alpha
 from imharness.statistics.differences import Differences, differences
 

@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.timing import Line
+from imharness.documents.comparisons import Comparison
+from imharness.documents.pairwise import groups_of, places, unit_gains, weights_of
+from imharness.documents.stored import read_leaderboard, read_numbers
 from imharness.errors import Unavailable
-from imharness.results.comparisons import Comparison
-from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
 from imharness.results.store import Store
 from imharness.statistics.differences import contributions, differences
 
@@ -101,10 +102,10 @@ def lines() -> list[Line]:
         raise Unavailable(f"there is no store {folder}", "HARNESS_STORE=FOLDER python -m benchmarks power")
     store, results = Store(folder), []
     for track in store.tracks():
-        leaderboard = store.leaderboard(track)
+        leaderboard = read_leaderboard(store, track)
         if leaderboard is None or not leaderboard.rankings:
             continue
-        numbers = store.numbers(leaderboard)
+        numbers = read_numbers(store, leaderboard)
         comparison = next(c for c in leaderboard.comparisons if c.id == leaderboard.rankings[0].comparison)
         unit_values = unit_values_of(comparison, numbers[comparison.id])
         population = unit_values.shape[1]

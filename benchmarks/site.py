@@ -16,10 +16,11 @@ import numpy as np
 
 from benchmarks.leaderboards import COLUMN, leaderboard_of, paired_scores
 from benchmarks.timing import Line
+from imharness.documents.stored import write_leaderboard
+from imharness.documents.tables import Row, Table, Value
 from imharness.ranking.tables import win_table
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.store import Store
-from imharness.results.tables import Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
 
 DEFENSES, METRICS, ATTACKS, STRENGTHS, IMAGES = 26, 9, 14, ("weak", "medium", "strong"), 1018
@@ -80,7 +81,7 @@ def generate(store: Store) -> int:
     main = Table(id="main", title="Defenses", caption="", entry="defense", columns=(COLUMN,), rows=rows, ranked_by="d")
     tables = (main, win_table(paired))
     leaderboard = leaderboard_of("acme/large", "Large", len(conditions) * DEFENSES, tables, comparison)
-    store.save_leaderboard(leaderboard, {comparison.id: numbers})
+    write_leaderboard(store, leaderboard, {comparison.id: numbers})
     return numbers.size
 
 

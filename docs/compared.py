@@ -5,9 +5,10 @@ import sys
 from typing import Any
 
 from imharness.cli.standings import NARROW, track_lines
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Ranking
+from imharness.documents.stored import read_leaderboard
 from imharness.results.labels import printed
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Ranking
 from imharness.results.store import Store
 from imharness_leaderboard.published import published_view
 
@@ -65,7 +66,7 @@ def compared(leaderboard: Leaderboard) -> dict[str, Any] | None:
 def main(address: str) -> None:
     """Print the facts of all tracks of a store."""
     store = Store(address)
-    results = {track.removeprefix("harness/"): compared(store.leaderboard(track)) for track in store.ranked()}
+    results = {track.removeprefix("harness/"): compared(read_leaderboard(store, track)) for track in store.ranked()}
     sys.stdout.write(json.dumps({track: facts for track, facts in results.items() if facts}, indent=1) + "\n")
 
 

@@ -13,9 +13,10 @@ from itertools import combinations
 import numpy as np
 
 from imharness.cli import console
-from imharness.results.comparisons import Comparison
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.pairwise import groups_of, places, unit_gains, weights_of
+from imharness.documents.comparisons import Comparison
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.pairwise import groups_of, places, unit_gains, weights_of
+from imharness.documents.stored import read_leaderboard, read_numbers
 from imharness.results.store import Store
 from imharness.statistics.differences import contributions
 from imharness.statistics.power import smallest_shown
@@ -32,14 +33,14 @@ def main(address: str) -> None:
     )
     console.say("|---|---|---|---|---|---|")
     for track in store.ranked():
-        leaderboard = store.leaderboard(track)
+        leaderboard = read_leaderboard(store, track)
         for line in _lines(store, leaderboard) if leaderboard is not None else ():
             console.say(line)
 
 
 def _lines(store: Store, leaderboard: Leaderboard) -> Iterator[str]:
     """Yield a line of the table for each comparison that decides places."""
-    numbers = store.numbers(leaderboard)
+    numbers = read_numbers(store, leaderboard)
     for comparison in _deciding(leaderboard):
         unit_values = _unit_values(comparison, numbers[comparison.id])
         differences = [first - second for first, second in combinations(unit_values, 2)]

@@ -18,11 +18,12 @@ from typing import Any
 
 from compared import compared
 
+from imharness.documents.findings import LEADING, by_tier
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard
 from imharness.exports import chosen_tables, markdown, sheet_of
 from imharness.exports.sheets import Sheet
 from imharness.papers.verdicts import JUDGED
-from imharness.results.findings import LEADING, by_tier
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 from imharness_leaderboard.published import published_view
@@ -85,7 +86,7 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
     `tables` are arguments of the command line: ``TABLE[:COLUMN;...]``, or the file of an audit.
     """
     store = Store(address)
-    leaderboard = store.leaderboard(f"harness/{track}")
+    leaderboard = read_leaderboard(store, f"harness/{track}")
     if leaderboard is None:
         raise SystemExit(f"{address} has no tables of {track}")
     audits = [table for table in tables if table.endswith(".json")]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from imharness.documents.comparisons import Comparison
+from imharness.documents.pairwise import groups_of, limit_of, places, unit_gains, weights_of
 from imharness.ranking.comparisons import Floats
-from imharness.results.comparisons import Comparison
-from imharness.results.pairwise import groups_of, limit_of, places, unit_gains, weights_of
 from imharness.statistics.head_to_head import HeadToHead, head_to_head
 from imharness.statistics.wilcoxon import resolution
 

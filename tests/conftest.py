@@ -296,7 +296,7 @@ def browser() -> Iterator["Browser"]:
 @contextlib.contextmanager
 def few_resamples() -> Iterator[None]:
     """Take fewer resamples than a leaderboard does, which is enough in the mean of studies, and between far entries."""
-    from imharness.results import pairwise
+    from imharness.documents import pairwise
     from imharness.statistics.differences import differences
 
     with pytest.MonkeyPatch.context() as patch:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from imharness.results.report import PairedScores
+from imharness.documents.report import PairedScores
 
 
 def paired_scores(

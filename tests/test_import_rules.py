@@ -32,6 +32,7 @@ STORIES = (
     ("ranking",),
     ("components",),
     ("contracts",),
+    ("documents",),
     ("results",),
     ("statistics", "reading"),
 )
@@ -41,9 +42,9 @@ APPLICATIONS = {"imharness_leaderboard", "imharness_submissions"}
 """They are parts of the harness in packages of their own, and use its rooms; everything else uses the doors."""
 SHARED = {"imharness_vision"}
 """What several first-party plugins share."""
-SHOWN = {"results", "ranking", "statistics", "reading", "exports", "papers", "errors", "commands", "cli"}
+SHOWN = {"results", "documents", "ranking", "statistics", "reading", "exports", "papers", "errors", "commands", "cli"}
 """What the leaderboard reads: nothing that computes."""
-LIGHT = ("results", "ranking", "planning", "statistics", "papers")
+LIGHT = ("results", "documents", "ranking", "planning", "statistics", "papers")
 """Rooms that can be imported without torch, as the leaderboard can."""
 Edge = tuple[str, str]
 

@@ -6,17 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from imharness.cli.standings import names_in
+from imharness.documents.comparisons import Comparison
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import in_names
+from imharness.documents.pairwise import pairwise_intervals
+from imharness.documents.rankings import Place, Ranking
+from imharness.documents.report import TrackReport
+from imharness.documents.stored import read_leaderboard, read_numbers
+from imharness.documents.tables import Row, Table
 from imharness.exports.dataset import rankings_of
 from imharness.exports.sheets import sheet_of
 from imharness.ranking.leaderboard import PUBLIC
-from imharness.results.comparisons import Comparison
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import in_names
-from imharness.results.pairwise import pairwise_intervals
-from imharness.results.rankings import Place, Ranking
-from imharness.results.report import TrackReport
 from imharness.results.store import Store
-from imharness.results.tables import Row, Table
 from imharness.statistics.differences import Differences
 
 Paired = tuple[Comparison, np.ndarray]
@@ -32,9 +33,9 @@ def of_report(report: TrackReport) -> list[str]:
 
 def of_leaderboard(store: Store, track: str) -> list[str]:
     """The same of the leaderboard of a track that a store has."""
-    leaderboard = store.leaderboard(track)
+    leaderboard = read_leaderboard(store, track)
     assert leaderboard is not None
-    numbers = store.numbers(leaderboard)
+    numbers = read_numbers(store, leaderboard)
     stored = {index.id: (index, numbers[index.id]) for index in leaderboard.comparisons}
     return list(_of(leaderboard.rankings, leaderboard.tables, stored))
 

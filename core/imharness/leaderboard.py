@@ -4,6 +4,13 @@
 are attacked. *Statistics*: intervals, paired tests and correlations. Imports no torch.
 """
 
+from imharness.documents.charts import Chart, Series
+from imharness.documents.findings import Finding
+from imharness.documents.gallery import Example, Panel
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Place, Ranking
+from imharness.documents.report import PairedScores, TrackReport
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.ranking.contest import contest
 from imharness.ranking.controls import controls_of, facts_of, flags_of
 from imharness.ranking.evidence import EVIDENCE_ATTACK, Evidence, with_evidence
@@ -12,13 +19,6 @@ from imharness.ranking.ranking import Column, Wins, compared, ranked, ranking
 from imharness.ranking.rules import Chosen, Contest, SecondaryMeasure, Words, common, own_among
 from imharness.ranking.tables import mean_value, missing, value_of
 from imharness.results.blocks import Blocks, Lazy
-from imharness.results.charts import Chart, Series
-from imharness.results.findings import Finding
-from imharness.results.gallery import Example, Panel
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Place, Ranking
-from imharness.results.report import PairedScores, TrackReport
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics import NotTestable
 from imharness.statistics.bootstrap import Interval, interval, mean_interval, t_interval
 from imharness.statistics.clusters import FEWEST, chosen_half, clusters_greater, kinds

@@ -18,8 +18,8 @@ from imharness.contracts.track import (
     Workload,
     step,
 )
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.report import TrackReport
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.report import TrackReport
 from imharness.results.tasks import TaskSpec
 from imharness.running.look_ups import REMEMBERED, TAKEN_BACK, answered, elsewhere, remembered
 from imharness.running.projections import Followed, follow

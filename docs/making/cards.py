@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component
+from imharness.documents.entries import Entry
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard
 from imharness.ranking.entries import entry_of
 from imharness.reading.credits import credits
-from imharness.results.entries import Entry
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from making.formats import cell
 
@@ -89,7 +90,7 @@ def _leaderboards() -> list[Leaderboard]:
     if not address:
         return []
     store = Store(address)
-    return [leaderboard for track in store.ranked() if (leaderboard := store.leaderboard(track)) is not None]
+    return [leaderboard for track in store.ranked() if (leaderboard := read_leaderboard(store, track)) is not None]
 
 
 def _measured(entry: Entry, leaderboards: list[Leaderboard]) -> str:

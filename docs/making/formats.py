@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from imharness.contracts.component import Paper
+from imharness.documents.leaderboards import Leaderboard
 from imharness.planning.profile import Profile
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord
 from imharness_iqa.calibration import Preset

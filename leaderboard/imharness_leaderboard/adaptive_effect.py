@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.comparisons import Comparison
-from imharness.results.pairwise import places
-from imharness.results.rankings import Ranking
+from imharness.documents.comparisons import Comparison
+from imharness.documents.pairwise import places
+from imharness.documents.rankings import Ranking
 from imharness.statistics.bootstrap import Interval, mean_intervals
 from imharness_leaderboard.drawing import Scale, scale_of, width_of
 from imharness_leaderboard.names import display_name, spelled_measure

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import Table
 from imharness.results.identity import digest
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.tables import Table
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)?")
 LONGEST = 60

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from imharness.results.rankings import Ranking
+from imharness.documents.rankings import Ranking
 from imharness_leaderboard.names import attack_names
 from imharness_leaderboard.scores import Floats, Scores, setting_means
 

@@ -17,10 +17,10 @@ from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from imharness.documents.entries import EVIDENCE, Standing
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
 from imharness.errors import StoreError
-from imharness.results.entries import EVIDENCE, Standing
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
 from imharness_leaderboard.addresses import track_page
 from imharness_leaderboard.tables import column_named, shown
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 
-from imharness.results.charts import Chart, Series
+from imharness.documents.charts import Chart, Series
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
+from imharness.documents.tables import ColumnSpec, Row, Table, Value, joined
 from imharness.results.identity import digest
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
-from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
 from imharness.statistics.correlation import kendall_rows
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.names import display_names, head_of

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from imharness.documents.entries import Entry
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
+from imharness.documents.tables import joined
 from imharness.exports.marks import proxies_of, standing_of
-from imharness.results.entries import Entry
 from imharness.results.labels import LABEL
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
-from imharness.results.tables import joined
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.wording import partial
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from imharness.results.tables import Value
+from imharness.documents.tables import Value
 
 LINE = 13.0
 """The height of a label, px."""

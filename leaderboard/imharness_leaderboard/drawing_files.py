@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import jinja2
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
 from imharness.exports.marks import proxies_of
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
 from imharness_leaderboard.addresses import data_file, picture_base
 from imharness_leaderboard.attack_heatmap import Heat
 from imharness_leaderboard.drawing import LINE, width_of

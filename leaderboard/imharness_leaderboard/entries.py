@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from imharness.results.entries import EVIDENCE, Entry, flags_in
+from imharness.documents.entries import EVIDENCE, Entry, flags_in
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief, display_names, in_names
+from imharness.documents.rankings import Kept, Place, Ranking
+from imharness.documents.tables import ColumnSpec, Row, Table, joined, several
 from imharness.results.labels import id_of
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief, display_names, in_names
-from imharness.results.rankings import Kept, Place, Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, joined, several
 from imharness_leaderboard.addresses import entry_page
 from imharness_leaderboard.gallery import GalleryExample
 from imharness_leaderboard.scores import CONDITIONS

@@ -10,8 +10,8 @@ import types
 import jinja2
 from jinja2.bccache import Bucket, BytecodeCache
 
+from imharness.documents import naming
 from imharness.exports import marks
-from imharness.results import naming
 from imharness_leaderboard import (
     addresses,
     citations,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple, get_args
 
-from imharness.results.findings import LEADING, Finding, Kind, Tier, by_tier
-from imharness.results.rankings import Ranking
+from imharness.documents.findings import LEADING, Finding, Kind, Tier, by_tier
+from imharness.documents.rankings import Ranking
 from imharness_leaderboard.names import in_names
 
 KINDS: Mapping[Kind, str] = {

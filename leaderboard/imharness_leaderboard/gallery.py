@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from imharness.documents.gallery import Example, Panel
+from imharness.documents.leaderboards import Leaderboard
 from imharness.errors import StoreError
-from imharness.results.gallery import Example, Panel
 from imharness.results.identity import digest
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness_leaderboard.addresses import image_file
 from imharness_leaderboard.folder import SiteFolder

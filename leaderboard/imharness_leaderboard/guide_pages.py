@@ -12,8 +12,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
+from imharness.documents.leaderboards import Leaderboard
 from imharness.results.identity import DISTRIBUTION
-from imharness.results.leaderboards import Leaderboard
 from imharness_leaderboard.addresses import track_page
 
 FOLDER = Path(__file__).parent / "guides"

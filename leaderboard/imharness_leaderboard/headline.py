@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from imharness.results.findings import Finding
-from imharness.results.rankings import Ranking
+from imharness.documents.findings import Finding
+from imharness.documents.rankings import Ranking
 
 Kind = Literal["fails", "wins", "moves", "costs", "better", "open"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from imharness.documents.findings import Tier, by_tier
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Outcome, Ranking
 from imharness.exports.data import csv_bytes
 from imharness.exports.marks import proxies_of
-from imharness.results.findings import Tier, by_tier
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Outcome, Ranking
 from imharness_leaderboard.adaptive_effect import Slope, effect_of, slope_of
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder

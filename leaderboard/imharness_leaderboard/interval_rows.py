@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from imharness.results.rankings import Ranking
-from imharness.results.tables import Row, Table
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import Row, Table
 from imharness_leaderboard.drawing import Scale, Tick, ends, scale_of
 from imharness_leaderboard.names import display_name
 from imharness_leaderboard.scores import Scores, worst_case

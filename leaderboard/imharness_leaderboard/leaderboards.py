@@ -13,16 +13,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
+from imharness.documents.pairwise import places
+from imharness.documents.rankings import Ranking
+from imharness.documents.stored import read_leaderboard, read_numbers
 from imharness.errors import DamagedError, UsageError
 from imharness.ranking.entries import rank
 from imharness.ranking.listeners import announce
 from imharness.ranking.unchanged import installed_code
 from imharness.reading.text import reason as reason_of
 from imharness.results.identity import digest, version_of
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
-from imharness.results.pairwise import places
-from imharness.results.rankings import Ranking
 from imharness.results.storage import sha256_of
 from imharness.results.store import Store
 from imharness.statistics.splits import loses_advantage
@@ -60,7 +61,7 @@ def _read(store: Store, track: str) -> tuple[Leaderboard | None, str]:
     """Return the tables of a track, or None where they cannot be read, and the reason to make them again, if any."""
     leaderboard = None
     try:
-        leaderboard = store.leaderboard(track)
+        leaderboard = read_leaderboard(store, track)
         if leaderboard is not None and leaderboard.numbers is not None:
             store.check(leaderboard.numbers)
     except DamagedError as error:
@@ -130,7 +131,7 @@ def against_secret(
     for leaderboard in leaderboards:
         other = others.get(leaderboard.track)
         if other is not None:
-            secret_scores = {scored.comparison.id: scored for scored in scores_of(other, store.numbers(other))}
+            secret_scores = {scored.comparison.id: scored for scored in scores_of(other, read_numbers(store, other))}
             pairs = [
                 (ranking, _named(scores[leaderboard.track], ranking), secret_scores.get(ranking.comparison))
                 for ranking in leaderboard.rankings

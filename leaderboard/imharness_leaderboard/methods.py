@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from imharness.documents.entries import Entry
+from imharness.documents.leaderboards import Leaderboard
 from imharness.ranking import comparisons
-from imharness.results.entries import Entry
-from imharness.results.leaderboards import Leaderboard
 from imharness.statistics import (
     against_one,
     bootstrap,

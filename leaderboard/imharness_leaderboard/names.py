@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import (
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import (
     NO_ATTACK,
     Name,
     attack_names,
@@ -17,7 +17,7 @@ from imharness.results.naming import (
     name_of,
     short_names,
 )
-from imharness.results.tables import Table
+from imharness.documents.tables import Table
 
 __all__ = [
     "NO_ATTACK",

@@ -13,18 +13,18 @@ from functools import partial
 
 import numpy as np
 
+from imharness.documents.comparisons import Comparison
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import SMALL, STAND_IN, brief
+from imharness.documents.pairwise import places, weights_of
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import Table
 from imharness.exports.data import columns_of, csv_bytes, parquet_bytes
 from imharness.exports.marks import proxies_of, standing_in, standing_of
 from imharness.exports.markup import latex
 from imharness.exports.sheets import Sheet, sheet_of
-from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
 from imharness.results.labels import settings_of
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import SMALL, STAND_IN, brief
-from imharness.results.pairwise import places, weights_of
-from imharness.results.rankings import Ranking
-from imharness.results.tables import Table
 from imharness.results.version import SCHEMA
 from imharness.statistics.bootstrap import ENOUGH, one_sided_alpha
 from imharness.statistics.clusters import FEWEST, coded

@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.seasons import is_hidden, without_single_numbers
+from imharness.documents.stored import read_leaderboard, read_numbers
+from imharness.documents.tables import Table
 from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.exports.data import csv_bytes
 from imharness.reading.credits import Credit, credits
 from imharness.reading.text import reason
 from imharness.results.labels import id_of
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.seasons import is_hidden, without_single_numbers
 from imharness.results.store import Store
-from imharness.results.tables import Table
 from imharness_leaderboard import (
     addresses,
     citations,
@@ -92,7 +93,7 @@ def build_site(
         raise StoreError("; ".join(problems) or f"store {address} has no tables; run `harness run --all` first")
     with store.alone():  # so that tables and the scores behind them belong together
         leaderboards = [
-            leaderboard if leaderboard.stale else store.leaderboard(leaderboard.track) or leaderboard
+            leaderboard if leaderboard.stale else read_leaderboard(store, leaderboard.track) or leaderboard
             for leaderboard in leaderboards
         ]
         site, plain = SiteFolder(folder), not (problems or releases or release or secret)
@@ -159,7 +160,7 @@ class _Build:
 
     def _numbers(self, store: Store, leaderboard: Leaderboard) -> Mapping[str, npt.NDArray[np.floating]]:
         try:
-            return store.numbers(leaderboard)
+            return read_numbers(store, leaderboard)
         except DamagedError as error:
             self.problems.append(f"{leaderboard.track}: readers cannot run the tests themselves: {error}")
             return {}

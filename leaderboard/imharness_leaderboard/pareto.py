@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from imharness.results.rankings import Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import ColumnSpec, Row, Table, Value, joined
 from imharness_leaderboard.drawing import Label, Mark, Scale, Tick, ends, place_labels, scale_of
 from imharness_leaderboard.names import spelled_measure
 from imharness_leaderboard.tables import column_named, shown

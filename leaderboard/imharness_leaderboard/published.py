@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
 from imharness.errors import HarnessError
 from imharness.papers.comparison import compare
 from imharness.papers.facts import cited, comparison_facts, counts
 from imharness.papers.order import ALPHA, FEWEST
 from imharness.papers.published import PublishedTable, published_tables
 from imharness.papers.verdicts import JUDGED, OTHER, SAME, Cell, Comparison, Series, agreement
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
 
 DRAWN = 12
 """The most quantities that are drawn, rank against rank."""

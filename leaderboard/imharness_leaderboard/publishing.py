@@ -12,12 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.exports.dataset import dataset_files, repository_in
 from imharness.reading.text import reason
 from imharness.results.disk import UNFINISHED
 from imharness.results.identity import LEFT_HERE, LOCAL
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness_leaderboard.changes import read_releases
 from imharness_leaderboard.folder import MANIFEST, ORIGIN
@@ -59,7 +60,7 @@ def published_leaderboards(address: str | Path) -> list[Leaderboard]:
     store, leaderboards = Store(address), list[Leaderboard | None]()
     for track in store.ranked():
         with suppress(DamagedError):
-            leaderboards.append(store.leaderboard(track))
+            leaderboards.append(read_leaderboard(store, track))
     return [leaderboard for leaderboard in leaderboards if leaderboard is not None]
 
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from imharness.results.entries import NOT_JUDGED, Entry
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
-from imharness.results.rankings import Place, Ranking, p_text
-from imharness.results.tables import Row, Table
+from imharness.documents.entries import NOT_JUDGED, Entry
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
+from imharness.documents.rankings import Place, Ranking, p_text
+from imharness.documents.tables import Row, Table
 from imharness_leaderboard.addresses import rows_page, track_page
 from imharness_leaderboard.entries import barred_words, keeps, kept_words
 from imharness_leaderboard.gallery import GalleryExample

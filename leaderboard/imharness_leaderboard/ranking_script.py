@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from imharness.results.naming import brief
+from imharness.documents.naming import brief
 from imharness_leaderboard.addresses import vectors_file
 from imharness_leaderboard.ranking_rows import GROUPS, group_titles
 from imharness_leaderboard.rankings import RankingView, secondary_comparisons

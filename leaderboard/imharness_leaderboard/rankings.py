@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from imharness.results.comparisons import Comparison
-from imharness.results.entries import Entry
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
-from imharness.results.rankings import Place, Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.documents.comparisons import Comparison
+from imharness.documents.entries import Entry
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
+from imharness.documents.rankings import Place, Ranking
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import data_file, details_page, track_slug, vectors_file
 from imharness_leaderboard.attack_heatmap import Heat, heat_of
 from imharness_leaderboard.citations import bibtex, compute_again

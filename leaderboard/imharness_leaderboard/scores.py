@@ -12,13 +12,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from imharness.documents.comparisons import Comparison
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.pairwise import groups_of, pairwise_intervals, places, unit_gains
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.ranking.tables import value_of
-from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.pairwise import groups_of, pairwise_intervals, places, unit_gains
-from imharness.results.rankings import Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.bootstrap import mean_intervals
 from imharness.statistics.differences import Differences
 

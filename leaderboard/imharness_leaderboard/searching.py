@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
 from imharness_leaderboard.addresses import published_page, table_page, track_page
 from imharness_leaderboard.entries import EntryView
 from imharness_leaderboard.guide_pages import GUIDES

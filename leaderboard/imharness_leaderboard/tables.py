@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from imharness.documents.comparisons import Comparison
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
+from imharness.documents.tables import ColumnSpec, Table, Value, joined, several
 from imharness.exports.marks import Marks
-from imharness.results.comparisons import Comparison
 from imharness.results.labels import id_of
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
-from imharness.results.tables import ColumnSpec, Table, Value, joined, several
 from imharness.statistics.clusters import FEWEST
 
 INTERVALS = "Simultaneous 95% intervals of the differences between all rows"

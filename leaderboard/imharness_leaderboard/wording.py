@@ -6,8 +6,8 @@ import re
 
 from markupsafe import Markup, escape
 
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import brief
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import brief
 
 ATTACKERS = {
     "unaware": "does not know the defense",

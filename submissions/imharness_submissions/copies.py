@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from imharness.documents.leaderboards import Leaderboard
 from imharness.results.labels import id_of
-from imharness.results.leaderboards import Leaderboard
 
 NEAR = 0.01
 """The root mean square of the differences of a copy, as a share of how much the numbers vary."""

@@ -19,13 +19,13 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from imharness.contracts.component import ID_PATTERN
+from imharness.documents.entries import Decided, Standing
+from imharness.documents.seasons import NAME_PATTERN as SEASON_PATTERN
 from imharness.errors import DamagedError, UsageError
 from imharness.planning.secret import read_seed
 from imharness.reading.structured import read_json
 from imharness.reading.text import plain
-from imharness.results.entries import Decided, Standing
 from imharness.results.identity import digest
-from imharness.results.seasons import NAME_PATTERN as SEASON_PATTERN
 from imharness.results.storage import open_backend
 from imharness.results.store import Store
 from imharness_submissions.manifest import NAME_PATTERN

@@ -9,12 +9,13 @@ from datetime import datetime
 
 import torch
 
+from imharness.documents.entries import FLAGGED, NOT_JUDGED, NOT_REPRODUCED
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_numbers
+from imharness.documents.tables import several
 from imharness.planning.plan import Graph
-from imharness.results.entries import FLAGGED, NOT_JUDGED, NOT_REPRODUCED
 from imharness.results.identity import digest
 from imharness.results.labels import id_of
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.tables import several
 from imharness.running.device import recorded_name
 from imharness.running.sweep import RunResult
 from imharness_submissions.copies import near_copies
@@ -81,7 +82,7 @@ def report_of(run: Run, findings: Findings, leaderboards: Sequence[Leaderboard] 
             dict.fromkeys(
                 line
                 for leaderboard in leaderboards
-                for line in near_copies(leaderboard, run.store.numbers(leaderboard), run.opened.ids)
+                for line in near_copies(leaderboard, read_numbers(run.store, leaderboard), run.opened.ids)
             )
         ),
         ranking=tuple(dict.fromkeys(flagged_in(leaderboards, run.opened.ids))),

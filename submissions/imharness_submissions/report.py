@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from imharness.results.entries import NOT_JUDGED
+from imharness.documents.entries import NOT_JUDGED
 from imharness.results.identity import digest
 
 LATE = "late"

@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from imharness.components.registry import installed
 from imharness.contracts.track import Progress
+from imharness.documents.seasons import season_of
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.planning.photographs import check_prepared
 from imharness.planning.profile import Profile
@@ -25,7 +27,6 @@ from imharness.planning.secret import digest_of
 from imharness.ranking.entries import known_entries
 from imharness.results.identity import HARNESS, owner_of
 from imharness.results.labels import method_of
-from imharness.results.seasons import season_of
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 from imharness.running.device import recorded_name
@@ -124,7 +125,7 @@ def reproduce(
     with store.alone():
         store_entries = known_entries(store)
         for track in store.tracks():
-            leaderboard = store.leaderboard(track)
+            leaderboard = read_leaderboard(store, track)
             if leaderboard is not None:
                 refresh_standing(store, leaderboard, store_entries)
     return results

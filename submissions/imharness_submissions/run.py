@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from imharness.contracts.membership_evaluator import MembershipEvaluator
+from imharness.documents.tables import joined, several
 from imharness.errors import HarnessError, StoreError, Unavailable
 from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile
@@ -16,7 +17,6 @@ from imharness.planning.secret import digest_of
 from imharness.reading.text import plain
 from imharness.results.identity import ComponentRef
 from imharness.results.store import Store
-from imharness.results.tables import joined, several
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
 from imharness.running.views import Nothing, View

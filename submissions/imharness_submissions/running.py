@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from imharness.contracts.track import Progress
+from imharness.documents.leaderboards import Leaderboard
 from imharness.errors import HarnessError
 from imharness.ranking.entries import known_entries
-from imharness.results.leaderboards import Leaderboard
 from imharness.running.views import Nothing, View
 from imharness_submissions.evaluator_audit import chance_level
 from imharness_submissions.judging import audit_gradients, conformance

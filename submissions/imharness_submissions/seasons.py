@@ -1,6 +1,6 @@
 """Seasons of a leaderboard: one protocol and one secret split until it is archived. Loads no torch.
 
-A season is a document of its store (`imharness.results.seasons`). Everything else is where it always is: results,
+A season is a document of its store (`imharness.documents.seasons`). Everything else is where it always is: results,
 submissions and the ledger. A store holds one season: the next one has another secret split, and so other numbers.
 """
 
@@ -15,13 +15,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from imharness.components.registry import installed
+from imharness.documents.seasons import FOLDER, Season, season_of
 from imharness.errors import UsageError
 from imharness.planning.photographs import checked, commitment, on_photographs, prepared
 from imharness.planning.profile import Profile
 from imharness.planning.secret import digest_of, read_seed
 from imharness.planning.selection import chosen_tracks
 from imharness.reading.opening import read_bytes
-from imharness.results.seasons import FOLDER, Season, season_of
 from imharness.results.store import Store
 from imharness_submissions.store_secret import known_secret
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from imharness.components.hookspecs import hookimpl
 from imharness.components.registry import installed
 from imharness.components.standings import Standings
-from imharness.results.entries import flags_in
+from imharness.documents.entries import flags_in
+from imharness.documents.stored import write_leaderboard
 from imharness_submissions.ledger import Ledger
 
 if TYPE_CHECKING:
     from imharness.components.provenance import Registered
+    from imharness.documents.leaderboards import Leaderboard
     from imharness.ranking.entries import StoreEntries
-    from imharness.results.leaderboards import Leaderboard
     from imharness.results.store import Store
 
 
@@ -43,4 +44,6 @@ def refresh_standing(store: Store, leaderboard: Leaderboard, store_entries: Stor
     entries = tuple(
         e.model_copy(update={"standing": store_entries.standing.get(e.id, ())}) for e in leaderboard.entries
     )
-    return store.save_leaderboard(leaderboard.model_copy(update={"entries": entries, "decided": store_entries.decided}))
+    return write_leaderboard(
+        store, leaderboard.model_copy(update={"entries": entries, "decided": store_entries.decided})
+    )

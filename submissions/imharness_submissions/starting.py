@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from imharness.components.registry import explain
 from imharness.contracts.attack import BaseAttack
+from imharness.documents.tables import joined
 from imharness.errors import PluginError, UsageError
 from imharness.reading.opening import read_bytes
 from imharness.reading.wheels import BYTES, WHEEL_NAME, check_wheel
-from imharness.results.tables import joined
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
 from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, PLACEHOLDERS, Hardware, Package, Submission

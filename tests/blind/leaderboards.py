@@ -9,11 +9,11 @@ import torch
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.contracts.component import Component
+from imharness.documents.leaderboards import Leaderboard
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.ranking.entries import StoreEntries
 from imharness.ranking.leaderboard import make_leaderboard
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.merging import merged_sweep

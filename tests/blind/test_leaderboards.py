@@ -10,7 +10,8 @@ from tests.blind import iqa_cheats as cheats
 from tests.blind.leaderboards import ran
 from tests.conftest import Harness
 
-from imharness.results.leaderboards import Leaderboard
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_numbers
 from imharness.results.store import Store
 from imharness_leaderboard.leaderboards import against_secret, current_leaderboards
 from imharness_leaderboard.scores import scores_of
@@ -77,7 +78,8 @@ def test_a_look_up_does_worse_on_a_secret_split(
 ) -> None:
     leaderboards = current_leaderboards(public[1])[0]
     scores = {
-        leaderboard.track: scores_of(leaderboard, Store(public[1]).numbers(leaderboard)) for leaderboard in leaderboards
+        leaderboard.track: scores_of(leaderboard, read_numbers(Store(public[1]), leaderboard))
+        for leaderboard in leaderboards
     }
     (leaderboard,) = against_secret(leaderboards, scores, secret[1])
     worse = {

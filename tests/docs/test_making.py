@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-from imharness.results.entries import Entry
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Ranking
-from imharness.results.tables import Row, Table, Value
+from imharness.documents.entries import Entry
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import Row, Table, Value
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -28,9 +28,10 @@ from click.testing import CliRunner
 
 import imharness as ih
 from imharness.cli import cli
+from imharness.documents.entries import Examined
+from imharness.documents.stored import read_leaderboard, read_numbers
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.entries import EXAMINED
-from imharness.results.entries import Examined
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 from imharness.running.logs import keeping, log_output
@@ -127,7 +128,7 @@ def compared(folder: Path) -> dict[str, object]:
         arrays = {name: array.tobytes() for name, array in store.arrays(record).items()}
         contents[key] = about, columns, arrays, {name: fact for name, fact in record.facts.items() if name != "ms"}
     for track in store.ranked():
-        leaderboard = store.leaderboard(track)
+        leaderboard = read_leaderboard(store, track)
         assert leaderboard is not None
         contents[track] = (
             leaderboard.tables[0],
@@ -136,7 +137,7 @@ def compared(folder: Path) -> dict[str, object]:
             leaderboard.missing,
             leaderboard.failed,
         )
-        contents[f"{track} numbers"] = {n: a.tobytes() for n, a in store.numbers(leaderboard).items()}
+        contents[f"{track} numbers"] = {n: a.tobytes() for n, a in read_numbers(store, leaderboard).items()}
     return contents
 
 

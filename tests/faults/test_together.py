@@ -10,6 +10,7 @@ from tests.conftest import Harness, without_site
 from tests.faults.forked import STUDY, Command, digests, remains
 
 from imharness.cli.stores import verify
+from imharness.documents.stored import read_leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
@@ -61,7 +62,7 @@ def test_runs_that_share_a_store_end_with_the_rows_and_the_one_leaderboard_of_a_
     shared_digests = digests(tmp_path / "shared")
     assert shared_digests
     assert shared_digests == digests(alone.store)
-    leaderboards = [Store(store).leaderboard("harness/iqa") for store in (alone.store, tmp_path / "shared")]
+    leaderboards = [read_leaderboard(Store(store), "harness/iqa") for store in (alone.store, tmp_path / "shared")]
     rows = [
         {table.id: [row.label for row in table.rows] for table in leaderboard.tables} for leaderboard in leaderboards
     ]

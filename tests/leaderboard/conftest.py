@@ -11,16 +11,17 @@ import pytest
 from playwright.sync_api import Browser, Page
 from tests.long_rows import paired_scores
 
+from imharness.documents.charts import Chart, Series
+from imharness.documents.entries import Entry, Parameter
+from imharness.documents.gallery import Example, Panel
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.report import PairedScores
+from imharness.documents.stored import write_leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.ranking.tables import win_table
-from imharness.results.charts import Chart, Series
-from imharness.results.entries import Entry, Parameter
-from imharness.results.gallery import Example, Panel
 from imharness.results.identity import digest
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.report import PairedScores
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness_leaderboard.pages import build_site
 
@@ -199,7 +200,7 @@ def by_photograph() -> Table:
 
 def save(store: Store, leaderboard: Leaderboard, scores: PairedScores | None = None) -> None:
     comparison, numbers = (scores or paired()).stored()
-    store.save_leaderboard(leaderboard, {comparison.id: numbers})
+    write_leaderboard(store, leaderboard, {comparison.id: numbers})
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -235,7 +236,7 @@ def _build(folder: Path) -> None:
         comparisons=(grouped.stored()[0],),
     )
     save(store, plain, grouped)
-    store.save_leaderboard(*contested(sample_leaderboard, store, images(store)))
+    write_leaderboard(store, *contested(sample_leaderboard, store, images(store)))
     result = build_site(folder / "store", folder / "site")
     assert not result.problems
 

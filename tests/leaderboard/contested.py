@@ -15,11 +15,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from imharness.documents.entries import Entry, Parameter
+from imharness.documents.gallery import Example, Panel
+from imharness.documents.leaderboards import Leaderboard
 from imharness.leaderboard import Blocks, Column, Contest, Value, Wins, Words, contest, share_of
 from imharness.ranking.tables import win_table
-from imharness.results.entries import Entry, Parameter
-from imharness.results.gallery import Example, Panel
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.tracks import TrackReport
 from imharness_leaderboard import pages

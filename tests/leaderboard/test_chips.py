@@ -2,7 +2,7 @@
 
 import pytest
 
-from imharness.results.naming import brief
+from imharness.documents.naming import brief
 from imharness_leaderboard.names import Name, in_names, name_of, short_names
 from imharness_leaderboard.wording import ON_AXIS, on_axis
 from imharness_membership.tables.contest import MATCHED as STOPPED

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.truth.test_one_verdict import study
 from tests.truth.test_power import normal
 
-from imharness.results.pairwise import pairwise_intervals
+from imharness.documents.pairwise import pairwise_intervals
 from imharness_leaderboard.numbers import stated
 
 from .browsing import read, settled

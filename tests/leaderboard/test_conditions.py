@@ -5,8 +5,8 @@ import pytest
 from tests.leaderboard.conftest import sample_leaderboard
 from tests.long_rows import paired_scores
 
-from imharness.results.report import PairedScores
-from imharness.results.tables import Table, Value
+from imharness.documents.report import PairedScores
+from imharness.documents.tables import Table, Value
 from imharness.statistics.bootstrap import mean_interval
 from imharness_leaderboard.scores import Scores, with_conditions
 from imharness_leaderboard.tables import facets_of

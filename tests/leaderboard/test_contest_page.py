@@ -20,6 +20,8 @@ from tests.truth.test_perceptual_ranking import guesses
 from tests.truth.test_perceptual_ranking import study as choices_of
 from tests.truth.test_reconstruction_ranking import leaderboard as reconstructed
 
+from imharness.documents.pairwise import pairwise_intervals
+from imharness.documents.rankings import Ranking
 from imharness.leaderboard import (
     Blocks,
     Column,
@@ -32,9 +34,7 @@ from imharness.leaderboard import (
     contest,
     nested_interval,
 )
-from imharness.results.pairwise import pairwise_intervals
 from imharness.results.query import ResultQuery
-from imharness.results.rankings import Ranking
 from imharness.results.store import Store
 from imharness.statistics.head_to_head import head_to_head
 from imharness.tracks import TrackReport

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Browser, Page
 
+from imharness.documents.stored import write_leaderboard
 from imharness.results.store import Store
 from imharness_leaderboard.drawing import width_of
 from imharness_leaderboard.drawing_files import cut, drawings_of, style, wrapped
@@ -95,8 +96,8 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {"places": places, "claim": f"{EVIL} {'wins ' * 80}", "winner": "", "findings": ()}
     ranking = original.rankings[0].model_copy(update=changes)
     store = Store(folder / "store")
-    store.save_leaderboard(
-        sample_leaderboard(tables=(table,), rankings=(ranking,), comparisons=(), charts=(), title=EVIL), {}
+    write_leaderboard(
+        store, sample_leaderboard(tables=(table,), rankings=(ranking,), comparisons=(), charts=(), title=EVIL), {}
     )
     build_site(folder / "store", folder / "site")
     return folder / "site" / "pictures"

@@ -9,8 +9,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from imharness.contracts.component import SELECTABLE
-from imharness.results.entries import Entry, Standing
-from imharness.results.naming import brief
+from imharness.documents.entries import Entry, Standing
+from imharness.documents.naming import brief
 from imharness_leaderboard import citations
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
 from imharness_leaderboard.entries import entry_views

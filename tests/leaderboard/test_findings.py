@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from imharness.results.findings import LEADING, Finding
+from imharness.documents.findings import LEADING, Finding
 from imharness_leaderboard.finding_groups import KINDS, leading, tiers_of
 
 from .browsing import settled

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from imharness.results.rankings import Ranking
+from imharness.documents.rankings import Ranking
 from imharness_leaderboard import home
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.texts import glossary

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.conftest import few_resamples
 
+from imharness.documents.stored import write_leaderboard
 from imharness.leaderboard import Blocks
 from imharness.results.store import Store
 from imharness_leaderboard.adaptive_effect import APART, _spread, effect_of, slope_of
@@ -360,7 +361,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     leaderboard = sample_leaderboard(
         comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts
     )
-    store.save_leaderboard(leaderboard, {c.id: numbers for c, numbers in stored})
+    write_leaderboard(store, leaderboard, {c.id: numbers for c, numbers in stored})
     with without_pictures():
         build_site(folder / "store", folder / "site")
     with served(folder / "site") as site_address:

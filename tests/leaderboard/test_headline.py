@@ -2,8 +2,8 @@
 
 import pytest
 
-from imharness.results.findings import Finding, Measured
-from imharness.results.rankings import Broken, Moved, Place, Ranking
+from imharness.documents.findings import Finding, Measured
+from imharness.documents.rankings import Broken, Moved, Place, Ranking
 from imharness_leaderboard.headline import Lead, lead_of
 
 NONE = "x/none"

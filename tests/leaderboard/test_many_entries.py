@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from imharness.documents.stored import write_leaderboard
+from imharness.documents.tables import Value
 from imharness.results.store import Store
-from imharness.results.tables import Value
 from imharness_leaderboard import pages
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.ranking_rows import SHOWN, WHOLE, parts_of
@@ -43,8 +44,8 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ranking = ranking.model_copy(update={"places": places, "winner": "", "comparison": ""})
     store = Store(folder / "store")
     facts = {"tables": (table.model_copy(update={"rows": tuple(rows)}),), "rankings": (ranking,), "charts": ()}
-    store.save_leaderboard(
-        sample_leaderboard(track="harness/crowd", title="Crowd", comparisons=(), entries=(), **facts), {}
+    write_leaderboard(
+        store, sample_leaderboard(track="harness/crowd", title="Crowd", comparisons=(), entries=(), **facts), {}
     )
     write_page = pages._Build._page
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.conftest import few_resamples
 
+from imharness.documents.stored import write_leaderboard
 from imharness.leaderboard import Blocks
 from imharness.results.store import Store
 from imharness.tracks import TrackReport
@@ -46,7 +47,7 @@ def address(built: tuple[Blocks, TrackReport], tmp_path_factory: pytest.TempPath
     leaderboard = sample_leaderboard(
         comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts
     )
-    store.save_leaderboard(leaderboard, {c.id: numbers for c, numbers in stored})
+    write_leaderboard(store, leaderboard, {c.id: numbers for c, numbers in stored})
     with without_pictures():
         build_site(folder / "store", folder / "site")
     with served(folder / "site") as report:

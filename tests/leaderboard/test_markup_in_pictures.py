@@ -7,12 +7,12 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+from imharness.documents.charts import Chart, Series
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.notebook.picture import dots
 from imharness.ranking.tables import win_table
-from imharness.results.charts import Chart, Series
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard import chart_pictures
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.picture import Picture

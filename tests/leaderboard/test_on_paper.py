@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.ranking.tables import win_table
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.tables import breadth, with_order
 from imharness_leaderboard.wording import breaking

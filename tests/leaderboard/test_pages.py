@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from imharness.documents.tables import ColumnSpec, Value
 from imharness.errors import StoreError
 from imharness.exports import sheet_of
 from imharness.exports.marks import Marks
 from imharness.reading.credits import credits
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Value
 from imharness.results.version import SCHEMA
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.folder import SiteFolder

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from imharness.results.charts import Chart, Series
-from imharness.results.naming import brief
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.documents.charts import Chart, Series
+from imharness.documents.naming import brief
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chart_pictures import chart_pictures
 from imharness_leaderboard.names import short_names
 from imharness_leaderboard.picture import Picture, darkened

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from imharness.documents.tables import Value
 from imharness.errors import StoreError, UsageError
 from imharness.results.store import Store
-from imharness.results.tables import Value
 from imharness_leaderboard.changes import LeaderboardSummary, Place, changes, read_releases, summary
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.publishing import publish_site

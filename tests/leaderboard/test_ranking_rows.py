@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from imharness.results.entries import Entry
-from imharness.results.rankings import Against, Place, Ranking
+from imharness.documents.entries import Entry
+from imharness.documents.rankings import Against, Place, Ranking
+from imharness.documents.stored import write_leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.names import spelled_measure
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.ranking_rows import groups_of, unseparated, year_of
@@ -183,7 +184,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         comparisons=(comparison,),
         charts=(),
     )
-    store.save_leaderboard(leaderboard, {comparison.id: numbers})
+    write_leaderboard(store, leaderboard, {comparison.id: numbers})
     with without_pictures():
         build_site(Path(folder / "store"), folder / "site")
     with served(folder / "site") as address:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from tests.rows_of import files_of
 
 from imharness.cli import cli
+from imharness.documents.stored import read_leaderboard
 from imharness.results.storage.local import LocalFiles
 from imharness.results.store import Store
 
@@ -30,7 +31,7 @@ def test_tables_are_made_again(drawn: Path, harness_here, change: str) -> None:
     if change == "older":
         store, track = Store(drawn / "store"), "harness/perceptual"
         older = {"scored_by": {"image-privacy-harness": "0.0.1"}, "origin": "0" * 64, "title": "Old"}
-        store.replace("leaderboards/harness--perceptual.json", store.leaderboard(track).model_copy(update=older))
+        store.replace("leaderboards/harness--perceptual.json", read_leaderboard(store, track).model_copy(update=older))
     elif change == "gone":
         path.unlink()
     else:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from imharness.results.entries import Entry
+from imharness.documents.entries import Entry
 from imharness_leaderboard.names import head_of, short_titles, table_title
 from imharness_leaderboard.texts import glossary
 

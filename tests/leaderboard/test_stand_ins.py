@@ -4,7 +4,7 @@ import csv
 import json
 from pathlib import Path
 
-from imharness.results.tables import Row, Value
+from imharness.documents.tables import Row, Value
 from imharness_leaderboard.citations import data_line
 from imharness_leaderboard.folder import SiteFolder
 from imharness_leaderboard.numbers import write_tables

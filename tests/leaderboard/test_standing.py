@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from imharness.results.entries import Entry, Standing
+from imharness.documents.entries import Entry, Standing
 from imharness_leaderboard.entries import Result, standing_word
 from imharness_leaderboard.rankings import RankingView
 

@@ -15,7 +15,8 @@ from tests.submissions.test_run import entry
 from tests.submissions.test_tracks import profile_of
 
 from imharness.cli import cli
-from imharness.results.leaderboards import Leaderboard
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard
 from imharness.results.store import Store
 from imharness_submissions.ledger import Ledger
 
@@ -38,7 +39,7 @@ parameters."harness/idlg" = { iterations = 20 }
 
 
 def sample_leaderboard(store: Path, track: str) -> Leaderboard:
-    result = Store(store).leaderboard(f"harness/{track}")
+    result = read_leaderboard(Store(store), f"harness/{track}")
     assert result is not None
     return result
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tests.submissions.test_reports import manifest
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Place
 from imharness.errors import UsageError
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Place
 from imharness_submissions.copies import near_copies
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import MOST_ENTRIES, Submission

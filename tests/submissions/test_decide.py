@@ -11,8 +11,8 @@ from tests.submissions.test_honest import leaderboard_of
 from tests.submissions.test_run import entry
 
 from imharness.cli import cli
+from imharness.documents.leaderboards import Leaderboard
 from imharness.errors import UsageError
-from imharness.results.leaderboards import Leaderboard
 from imharness_submissions.ledger import Ledger
 
 SHOWN = "without effect on ranks until a person accepts them"

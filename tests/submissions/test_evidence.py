@@ -18,9 +18,10 @@ from tests.submissions.test_run import entry, silent
 
 from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskSpec
 from imharness_iqa.tables.evidence import least
@@ -113,7 +114,7 @@ def value(leaderboard: Leaderboard | None, label: str) -> float:
 
 
 def sample_leaderboard(store: Path) -> Leaderboard | None:
-    return Store(store).leaderboard("harness/iqa")
+    return read_leaderboard(Store(store), "harness/iqa")
 
 
 def test_accepted_evidence_lowers_the_value_of_its_entry_alone_and_names_who_broke_it(

@@ -12,7 +12,8 @@ from tests.submissions.test_run import entry
 from tests.submissions.test_tracks import MEMBERSHIP, PERCEPTUAL, profile_of
 
 from imharness.cli import cli
-from imharness.results.leaderboards import Leaderboard
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard
 from imharness.results.store import Store
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.report import SubmissionReport
@@ -68,7 +69,7 @@ def computed(folder: Path, profile: Path, store: Path, limit: int) -> Submission
 
 
 def leaderboard_of(store: Path, track: str) -> Leaderboard:
-    leaderboard = Store(store).leaderboard(f"harness/{track}")
+    leaderboard = read_leaderboard(Store(store), f"harness/{track}")
     assert leaderboard is not None
     return leaderboard
 

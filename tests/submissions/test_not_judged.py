@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from tests.sandbox.test_blind_inputs import report
 
+from imharness.documents.entries import Standing, flags_in
+from imharness.documents.rankings import Place
 from imharness.ranking.headline import bar_of
-from imharness.results.entries import Standing, flags_in
 from imharness.results.identity import digest
-from imharness.results.rankings import Place
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 from imharness.testing.conformance import Late, Trial

@@ -17,9 +17,10 @@ from tests.submissions.test_evidence import bomb, change, first, invoke, listed_
 from tests.submissions.test_honest import PLACED, numbers
 from tests.submissions.test_run import entry, silent
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness_submissions.evidence.accepting import accept
 from imharness_submissions.evidence.checking import check
@@ -96,7 +97,7 @@ def pushed(folder: Path, by: int = RADIUS, *, many: int = 2 * CHOICES) -> Path:
 
 
 def sample_leaderboard(store: Path) -> Leaderboard:
-    result = Store(store).leaderboard("harness/perceptual")
+    result = read_leaderboard(Store(store), "harness/perceptual")
     assert result is not None
     return result
 

@@ -13,10 +13,11 @@ from tests.leaderboard.conftest import sample_leaderboard, save
 from tests.submissions.conftest import PROFILE, submission_in, unexamined
 
 from imharness.cli.commands import build_site
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import known_entries
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.running.schedule.state import RunState
 from imharness_submissions.commands.submissions import decide
@@ -85,7 +86,7 @@ def store(honest: Honest, tmp_path: Path) -> Store:
 
 
 def leaderboard_in(store: Store) -> Leaderboard:
-    stored = store.leaderboard("harness/iqa")
+    stored = read_leaderboard(store, "harness/iqa")
     assert stored is not None
     return stored
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from tests.sandbox.test_blind_inputs import report
 
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Place
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Place
 from imharness.results.store import Store
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.recording import flagged_in, write_ledger

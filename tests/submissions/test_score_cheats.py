@@ -11,7 +11,7 @@ from tests.submissions.test_run import entry
 from tests.submissions.test_tracks import MEMBERSHIP, profile_of
 
 from imharness.cli import cli
-from imharness.results.rankings import Ranking
+from imharness.documents.rankings import Ranking
 
 CHEATS = Path(__file__).parents[1] / "blind"
 OFFER = """

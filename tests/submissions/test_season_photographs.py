@@ -22,6 +22,9 @@ from imharness.cli import cli
 from imharness.components.loading import load_plugins
 from imharness.components.registry import build_registry, installed
 from imharness.contracts.assets import asset_path
+from imharness.documents.entries import Standing
+from imharness.documents.seasons import Season, season_of
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import UsageError
 from imharness.planning.photographs import (
     check_prepared,
@@ -38,8 +41,6 @@ from imharness.planning.profiles import load_profile
 from imharness.planning.secret import digest_of, read_seed
 from imharness.ranking.entries import StoreEntries
 from imharness.ranking.leaderboard import make_leaderboard
-from imharness.results.entries import Standing
-from imharness.results.seasons import Season, season_of
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.merging import merged_sweep
@@ -225,7 +226,7 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
     assert "by its protocol alone" in refused(*run, *where, "--dataset", "pictures")
     done = invoke(*run, *where)
     assert done.exit_code == 0, done.output
-    leaderboard = Store(store).leaderboard("harness/iqa")
+    leaderboard = read_leaderboard(Store(store), "harness/iqa")
     assert {row.label for table in leaderboard.tables if table.id == "ranking" for row in table.rows} >= {
         "harness/flip"
     }

@@ -12,9 +12,10 @@ from tests.submissions.test_evidence import PROFILE
 
 import imharness as ih
 from imharness.cli import cli
+from imharness.documents.seasons import season_of
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import DamagedError, UsageError
 from imharness.planning.profiles import load_profile
-from imharness.results.seasons import season_of
 from imharness.results.store import Store
 from imharness.running.session import Session
 from imharness_submissions.ledger import Ledger
@@ -78,7 +79,7 @@ def test_a_season_is_opened_computed_closed_and_archived(tmp_path: Path) -> None
     facts = json.loads(invoke("season", "status", "--store", store, "--json").output)
     (track,) = facts["tracks"]
     assert facts["protocol changed since"] == "not compared: no profile that is installed is called tiny; it was a file"
-    leaderboard = Store(store).leaderboard(track["track"])
+    leaderboard = read_leaderboard(Store(store), track["track"])
     assert leaderboard is not None
     assert track["winners"] == "; ".join(f"{r.table}: {r.winner or 'none'}" for r in leaderboard.rankings)
     assert track["winners"]

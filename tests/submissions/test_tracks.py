@@ -15,6 +15,7 @@ from tests.submissions.test_run import entry, silent
 
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
+from imharness.documents.stored import read_leaderboard
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
@@ -149,7 +150,7 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
     labels = {
         track: {row.label for t in leaderboard.tables for row in t.rows}
         for track in ("membership", "reconstruction", "perceptual")
-        if (leaderboard := store.leaderboard(f"harness/{track}")) is not None
+        if (leaderboard := read_leaderboard(store, f"harness/{track}")) is not None
     }
     assert {"good/shaken", "good/all-evidence"} <= labels["membership"]
     assert {"harness/convnet8[width=2] + good/blended", "harness/convnet8[width=2] + good/noisy-gradients"} <= labels[

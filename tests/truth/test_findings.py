@@ -10,9 +10,9 @@ import pytest
 import scipy
 from tests.recomputed import of_report
 
+from imharness.documents.findings import Kind
 from imharness.leaderboard import jackknife, share_of
 from imharness.ranking.gates import kept
-from imharness.results.findings import Kind
 from imharness.statistics.means import means
 
 from .studies import STUDIES, most

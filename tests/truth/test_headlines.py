@@ -11,8 +11,8 @@ import pytest
 from tests.recomputed import of_report
 from tests.verdicts import of_report as contradictions_in
 
+from imharness.documents.pairwise import pairwise_intervals
 from imharness.leaderboard import Column, Contest, SecondaryMeasure, Value, Wins, Words, contest, share_of
-from imharness.results.pairwise import pairwise_intervals
 
 from .test_policy import PROTECTION, WORDS, blocks, levels, ranked
 

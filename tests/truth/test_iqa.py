@@ -9,9 +9,9 @@ from tests.forking import WITHOUT_SITE
 from tests.recomputed import of_site
 from tests.verdicts import of_leaderboard
 
+from imharness.documents.pairwise import pairwise_intervals
 from imharness.leaderboard import Blocks
 from imharness.ranking.comparisons import not_worse
-from imharness.results.pairwise import pairwise_intervals
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness_iqa.tables import BASELINE, overall, worst

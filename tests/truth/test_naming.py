@@ -11,8 +11,8 @@ from benchmarks import naming
 from benchmarks.naming import DRAWS, FALSE, GOALS, SPAM, Setting, shares, study
 from scipy.stats import binom
 
+from imharness.documents.rankings import Ranking
 from imharness.leaderboard import SecondaryMeasure, Wins
-from imharness.results.rankings import Ranking
 from imharness.statistics.differences import RESAMPLES
 
 from .studies import most

@@ -12,10 +12,10 @@ from benchmarks.naming import discrete, normal, skewed
 from tests.verdicts import contradictions, in_words, of_report
 
 from imharness.cli.standings import track_lines
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.pairwise import pairwise_intervals
 from imharness.leaderboard import SecondaryMeasure, Wins
 from imharness.ranking.comparisons import not_worse
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.pairwise import pairwise_intervals
 from imharness.tracks import TrackReport
 
 from .test_policy import PROTECTION, blocks, ranked

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from benchmarks.naming import FALSE, discrete, normal, skewed
 
+from imharness.documents.rankings import Ranking
 from imharness.leaderboard import SecondaryMeasure, Wins
-from imharness.results.rankings import Ranking
 
 from .studies import most
 from .test_policy import PROTECTION, blocks, ranked

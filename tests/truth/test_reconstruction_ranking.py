@@ -27,6 +27,7 @@ from tests.truth.test_reconstruction import (
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.data import ImageSet
+from imharness.documents.tables import Table
 from imharness.gradients import (
     GradientDefense,
     Gradients,
@@ -43,7 +44,6 @@ from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
-from imharness.results.tables import Table
 from imharness.running.context import BuildCache, run_task
 from imharness.tracks import TrackReport
 from imharness_reconstruction.ranked import measure, ranked_models

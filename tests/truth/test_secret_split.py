@@ -14,15 +14,15 @@ from tests.conftest import install
 
 from imharness.components.loading import load_plugins
 from imharness.components.registry import Registry, build_registry
+from imharness.documents.entries import Standing
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.seasons import Season
 from imharness.errors import UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.secret import digest_of
 from imharness.ranking.entries import StoreEntries
 from imharness.ranking.leaderboard import make_leaderboard
-from imharness.results.entries import Standing
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.seasons import Season
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.merging import merged_sweep

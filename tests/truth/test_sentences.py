@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pytest
 
-from imharness.results.rankings import Ranking
-from imharness.results.tables import Value
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import Value
 
 from .studies import STUDIES, most
 from .test_policy import ranked

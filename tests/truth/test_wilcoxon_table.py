@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.long_rows import paired_scores
 
+from imharness.documents.report import PairedScores
 from imharness.ranking.tables import win_table
-from imharness.results.report import PairedScores
 from imharness.statistics.head_to_head import head_to_head
 from imharness.statistics.wilcoxon import fewest_units
 

@@ -15,13 +15,13 @@ from pydantic import Field
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.data import ImageDataset, ImageSet
+from imharness.documents.leaderboards import Leaderboard
 from imharness.images import DefenseInfo, Info, Purification, Purifier
 from imharness.leaderboard import Column, Contest, Value, Wins, Words, contest, share_of
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.ranking.entries import StoreEntries
 from imharness.ranking.leaderboard import make_leaderboard
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord

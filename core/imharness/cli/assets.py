@@ -12,9 +12,9 @@ import click
 
 from imharness.cli import console
 from imharness.cli.options import Group, assets_option, json_option
+from imharness.documents.tables import joined
 from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
 from imharness.results.labels import method_of
-from imharness.results.tables import joined
 
 if TYPE_CHECKING:
     from imharness.components.inputs.needs import Input

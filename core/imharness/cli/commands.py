@@ -20,13 +20,13 @@ from imharness.components.registry import installed
 from imharness.contracts.assets import add_folder as add_assets
 from imharness.contracts.component import Component
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext, Track
+from imharness.documents.leaderboards import Leaderboard
 from imharness.errors import StoreError, UsageError
 from imharness.exports.printing import page_file, writable, write_page
 from imharness.ranking.current import current_records
 from imharness.ranking.entries import known_entries, withdrawn_for
 from imharness.ranking.leaderboard import make_leaderboard
 from imharness.results.identity import digest
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep

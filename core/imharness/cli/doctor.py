@@ -10,9 +10,9 @@ import click
 
 from imharness.cli import console
 from imharness.cli.options import json_option
+from imharness.documents.naming import brief
+from imharness.documents.tables import several
 from imharness.errors import Unavailable
-from imharness.results.naming import brief
-from imharness.results.tables import several
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry

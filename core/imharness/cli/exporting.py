@@ -13,8 +13,8 @@ from imharness.cli.options import Choice, store_option
 from imharness.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
+    from imharness.documents.leaderboards import Leaderboard
     from imharness.exports import Sheet
-    from imharness.results.leaderboards import Leaderboard
     from imharness.results.store import Store
     from imharness.results.tasks import TaskRecord
 
@@ -138,7 +138,9 @@ def chosen_tracks(wanted: Sequence[str], available: Sequence[str]) -> list[str]:
 
 def _leaderboards(store: Store, tracks: Sequence[str]) -> list[Leaderboard]:
     """Return the leaderboards of tracks, or of all; raises `UsageError` if the store has none."""
-    stored = [store.leaderboard(id) for id in chosen_tracks(tracks, store.ranked())]
+    from imharness.documents.stored import read_leaderboard
+
+    stored = [read_leaderboard(store, id) for id in chosen_tracks(tracks, store.ranked())]
     leaderboards = [leaderboard for leaderboard in stored if leaderboard is not None]
     if not leaderboards:
         raise UsageError(f"store {store.address} has no tables; `harness results rank` makes them.")
@@ -197,10 +199,10 @@ def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -
     two runs may differ in them.
     """
     from imharness.components.registry import installed
+    from imharness.documents.seasons import check_published
     from imharness.ranking.current import current_records
     from imharness.ranking.entries import withdrawn_for
     from imharness.results.query import ResultQuery
-    from imharness.results.seasons import check_published
 
     check_published(store, "rows")
     if form not in ROWS:

@@ -82,6 +82,7 @@ def compare(name: str | None, address: str, as_json: bool) -> None:
 
     The numbers come from the tables in the store; `harness results rank` makes these again.
     """
+    from imharness.documents.stored import read_leaderboard
     from imharness.papers.comparison import compare as compare_with
     from imharness.papers.facts import comparison_facts
     from imharness.papers.published import find_table, published_tables
@@ -89,7 +90,7 @@ def compare(name: str | None, address: str, as_json: bool) -> None:
 
     tables = [find_table(name)] if name else [table for table in published_tables() if table.rows]
     store = Store(address)
-    leaderboards = {track: store.leaderboard(track) for track in sorted({table.track for table in tables})}
+    leaderboards = {track: read_leaderboard(store, track) for track in sorted({table.track for table in tables})}
     comparisons = [compare_with(table, leaderboards[table.track]) for table in tables]
     if as_json:
         console.emit({"comparisons": [comparison_facts(comparison) for comparison in comparisons]})
@@ -113,6 +114,7 @@ def reproduce(name: str, address: str, site_dir: Path, assets: Path | None, offl
     gets it; exit code 1 says that there is some.
     """
     from imharness.cli.reproducing import Reproduction
+    from imharness.documents.stored import read_leaderboard
     from imharness.papers.comparison import compare as compare_with
     from imharness.papers.published import find_table
     from imharness.results.store import Store
@@ -120,7 +122,7 @@ def reproduce(name: str, address: str, site_dir: Path, assets: Path | None, offl
     table, store = find_table(name), Store(address)
     if table.left_out:
         raise UsageError(f"{name} is not transcribed: {table.left_out}")
-    needed = compare_with(table, store.leaderboard(table.track)).runs
+    needed = compare_with(table, read_leaderboard(store, table.track)).runs
     missing = list[tuple[str, str]]()
     for command in needed.commands:
         attempt = Reproduction(command, address, site_dir, assets)
@@ -130,7 +132,7 @@ def reproduce(name: str, address: str, site_dir: Path, assets: Path | None, offl
         elif reason := attempt.run():
             missing.append((command, reason))
     missing += [(pointer, "it is not in the profile") for pointer in needed.without]
-    _print_comparison(compare_with(table, store.leaderboard(table.track)))
+    _print_comparison(compare_with(table, read_leaderboard(store, table.track)))
     if missing:
         console.table("Missing", ["what", "get it with, or why"], list(dict.fromkeys(missing)))
         sys.exit(1)

@@ -12,10 +12,10 @@ from imharness.cli import LazyGroup, console
 from imharness.cli.completion import ComponentName
 from imharness.cli.options import json_option
 from imharness.contracts.component import KINDS, Component
+from imharness.documents.tables import several
 from imharness.errors import UsageError, unknown_name
 from imharness.results.identity import DISTRIBUTION
 from imharness.results.labels import printed
-from imharness.results.tables import several
 
 WIDEST_KIND = max(map(len, KINDS))
 

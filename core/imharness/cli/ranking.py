@@ -9,13 +9,13 @@ import click
 
 from imharness.cli import console
 from imharness.cli.options import log_option, store_option
+from imharness.documents.tables import several
 from imharness.errors import UsageError
 from imharness.results.identity import LEFT_HERE
-from imharness.results.tables import several
 
 if TYPE_CHECKING:
+    from imharness.documents.leaderboards import Leaderboard
     from imharness.exports import Sheet
-    from imharness.results.leaderboards import Leaderboard
 
 SHOWN = 40
 """The most rows of a ranking that are printed."""
@@ -67,8 +67,8 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
 def show(leaderboard: Leaderboard) -> None:
     """Print the rankings of a leaderboard with their headlines, or its main table."""
     from imharness.cli.standings import names_in, screen_width, sentence_lines, track_lines
-    from imharness.results.findings import first_sentences
-    from imharness.results.naming import in_names
+    from imharness.documents.findings import first_sentences
+    from imharness.documents.naming import in_names
 
     width = screen_width(console.out.width)
     if not leaderboard.rankings:

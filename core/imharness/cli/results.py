@@ -227,8 +227,8 @@ def copy(source: str, target: str) -> None:
     """Copy the store FROM to the address TO and verify it; call it again to continue a copy that was interrupted."""
     from imharness.cli.stores import copy as copy_store
     from imharness.cli.stores import existing
+    from imharness.documents.tables import several
     from imharness.results.store import Store
-    from imharness.results.tables import several
 
     differing: list[str] = []
     with console.progress("copying") as advance:
@@ -257,10 +257,10 @@ def withdraw(component: str, version: str, reason: str, undo: bool, address: str
     They stay in the store, and tables say that they were withdrawn, and why. Another version is computed and ranked.
     """
     from imharness.cli.stores import existing
+    from imharness.documents.tables import several
+    from imharness.documents.withdrawals import address_of
+    from imharness.documents.withdrawals import withdraw as withdrawn
     from imharness.reading.text import plain
-    from imharness.results.tables import several
-    from imharness.results.withdrawals import address_of
-    from imharness.results.withdrawals import withdraw as withdrawn
 
     if undo == bool(reason):
         raise UsageError("say by --reason why the results are withdrawn, or give --undo.")

@@ -35,8 +35,8 @@ SHOWN_CAUSES = 30
 COMMAND = 37
 """The width of the column of commands on the last screen, in characters; a longer command moves its purpose right."""
 if TYPE_CHECKING:
+    from imharness.documents.leaderboards import Leaderboard
     from imharness.planning.plan import Graph
-    from imharness.results.leaderboards import Leaderboard
     from imharness.running.sweep import RunResult
     from imharness.running.views import View
 
@@ -136,10 +136,10 @@ def run(
     from imharness.cli.progress import view_of
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
+    from imharness.documents.findings import cannot_win
     from imharness.planning.selection import refuse_missing, refuse_unused, with_precision
     from imharness.ranking.entries import other_code
     from imharness.ranking.listeners import open_listeners
-    from imharness.results.findings import cannot_win
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor
@@ -216,8 +216,8 @@ def _report(
 ) -> None:
     """Print what a run computed: failures, the rankings of each track, totals, and what to do next; or all as JSON."""
     from imharness.cli.standings import heading, legend, rule, screen_width, track_lines
+    from imharness.documents.tables import several
     from imharness.results.sweeps import causes_of
-    from imharness.results.tables import several
 
     total = sum(len(graph.tasks) for graph in graphs)
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}
@@ -252,9 +252,9 @@ def _totals(
     graphs: Sequence[Graph], leaderboards: Sequence[Leaderboard], result: RunResult, total: int, seconds: float
 ) -> Iterator[str]:
     """Yield how much was computed, and what is missing."""
+    from imharness.documents.tables import several
     from imharness.ranking.current import BEHIND, CHANGED
     from imharness.results.sweeps import LEFT_OUT
-    from imharness.results.tables import several
 
     failed = f"{len(result.failed):,} failed" if result.failed else "none failed"
     reused = f", {result.reused:,} were there before" if result.reused else ""

@@ -9,14 +9,14 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from imharness.documents.entries import NOT_JUDGED
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import NO_DEFENSE, brief, display_names, in_names
+from imharness.documents.rankings import Place, Ranking, p_text, turned
+from imharness.documents.tables import ColumnSpec, Row, Table, Value, joined
 from imharness.exports.bars import Scale, text_bar
 from imharness.exports.marks import proxies_of
 from imharness.ranking.headline import bar_of
-from imharness.results.entries import NOT_JUDGED
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import NO_DEFENSE, brief, display_names, in_names
-from imharness.results.rankings import Place, Ranking, p_text, turned
-from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
 
 FIRST = 3
 """How many eligible entries a short form shows."""

@@ -8,8 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from imharness.documents.seasons import check_published
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import DamagedError, StoreError
-from imharness.results.seasons import check_published
 from imharness.results.storage import in_parallel
 from imharness.results.storage.files import StoredFile
 from imharness.results.storage.taskfiles import TaskFile
@@ -74,12 +75,12 @@ def _check_numbers(store: Store, track: str) -> None:
     """Read the scores of a track's comparisons again; raises `DamagedError`. Damaged tables were named before."""
     leaderboard = None
     with suppress(DamagedError):
-        leaderboard = store.leaderboard(track)
+        leaderboard = read_leaderboard(store, track)
     if leaderboard is not None and leaderboard.numbers is not None:
         try:
             store.check(leaderboard.numbers)
         except DamagedError:
-            if store.leaderboard(track) == leaderboard:  # otherwise the tables have been made again since
+            if read_leaderboard(store, track) == leaderboard:  # otherwise the tables have been made again since
                 raise
 
 
@@ -225,12 +226,12 @@ def _new_decisions(source: Store, target: Store) -> list[bytes]:
 
 
 def _copy_numbers(source: Store, target: Store, track: str) -> None:
-    while (leaderboard := source.leaderboard(track)) is not None and leaderboard.numbers is not None:
+    while (leaderboard := read_leaderboard(source, track)) is not None and leaderboard.numbers is not None:
         try:
             target.put(leaderboard.numbers.file, source.content(leaderboard.numbers))
             return
         except DamagedError:
-            if source.leaderboard(track) == leaderboard:  # otherwise the tables have been made again since
+            if read_leaderboard(source, track) == leaderboard:  # otherwise the tables have been made again since
                 raise
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from imharness.components.registry import Registry
-from imharness.results.entries import Decided, Entry, Standing
+from imharness.documents.entries import Decided, Entry, Standing
 from imharness.results.tasks import TaskRecord
 
 

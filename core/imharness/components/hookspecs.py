@@ -22,7 +22,7 @@ import pluggy
 if TYPE_CHECKING:
     from imharness.components.standings import Standings
     from imharness.contracts.component import Component
-    from imharness.results.leaderboards import Leaderboard
+    from imharness.documents.leaderboards import Leaderboard
     from imharness.results.store import Store
 
 API_VERSION = "1.0"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from imharness.components.provenance import Registered
-from imharness.results.entries import Decided, Standing
+from imharness.documents.entries import Decided, Standing
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from imharness.contracts.randomness import ImageRng
     from imharness.contracts.table_dataset import TableSet
     from imharness.contracts.values import Images
+    from imharness.documents.report import TrackReport
     from imharness.results.blocks import Blocks
-    from imharness.results.report import TrackReport
     from imharness.results.tasks import TaskSpec
 
 C = TypeVar("C")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from imharness.results.tables import Value
+from imharness.documents.tables import Value
 
 HEIGHT = 14
 """The height of a bar in SVG, px."""

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from imharness.documents.tables import ColumnSpec, Table
 from imharness.errors import Unavailable
 from imharness.exports.sheets import Cell, Sheet
 from imharness.reading.text import plain
-from imharness.results.tables import ColumnSpec, Table
 from imharness.results.version import SCHEMA
 
 PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "clusters": " clusters", "missing": " missing"}

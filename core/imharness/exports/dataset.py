@@ -16,14 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from imharness.documents.findings import first_sentences
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import Row, Value
 from imharness.errors import UsageError
 from imharness.exports.markup import markdown_text
 from imharness.reading.text import plain
-from imharness.results.findings import first_sentences
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Ranking
 from imharness.results.storage import sha256_of
-from imharness.results.tables import Row, Value
 
 ADDRESS = re.compile(r"hf://datasets/([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})", re.ASCII)
 LICENCE, LICENCE_URL = "apache-2.0", "https://spdx.org/licenses/Apache-2.0"

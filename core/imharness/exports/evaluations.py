@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import ColumnSpec, Row
 from imharness.errors import UsageError
 from imharness.exports.dataset import ABOUT, TITLE
 from imharness.exports.sheets import Line, Sheet
 from imharness.reading.text import plain
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.storage import sha256_of
-from imharness.results.tables import ColumnSpec, Row
 
 LIBRARY = "image-privacy-harness"
 SCHEMA_VERSION = "0.3.0"

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from imharness.documents.entries import NOT_JUDGED
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Place, Ranking
+from imharness.documents.tables import ColumnSpec, Row, Table, several
 from imharness.ranking.headline import BARS
 from imharness.ranking.ranking import ranked
-from imharness.results.entries import NOT_JUDGED
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Place, Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, several
 from imharness.statistics.clusters import FEWEST
 
 Mark = Literal["", "best", "tied"]

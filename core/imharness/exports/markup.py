@@ -6,10 +6,10 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from imharness.documents.findings import by_tier
 from imharness.exports.layout import HEAD, NAME, Part, parts_of, wrapped
 from imharness.exports.sheets import Cell, Line, Sheet
 from imharness.reading.text import plain
-from imharness.results.findings import by_tier
 from imharness.results.identity import digest
 from imharness.results.labels import printed
 

@@ -10,13 +10,13 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from imharness.documents.findings import Finding
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Place
+from imharness.documents.tables import ColumnSpec, Row, Table, Value, joined, several
 from imharness.errors import UsageError, did_you_mean
 from imharness.exports.marks import Mark, Marks, places_of, proxies_of, standing_in
-from imharness.results.findings import Finding
 from imharness.results.labels import printed
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Place
-from imharness.results.tables import ColumnSpec, Row, Table, Value, joined, several
 
 ARROWS = {"higher": "↑", "lower": "↓", "": ""}
 NONE = "–"

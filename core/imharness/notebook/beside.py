@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value, joined, several
 from imharness.errors import UsageError
 from imharness.results.labels import components_in
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.tables import ColumnSpec, Row, Table, Value, joined, several
 
 if TYPE_CHECKING:
     from imharness.notebook.result import Result

@@ -8,15 +8,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from imharness.documents.comparisons import Comparison, Condition
+from imharness.documents.pairwise import groups_of, limit_of, places, unit_gains, weights_of
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import several
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook.arguments import short, text
 from imharness.notebook.result import Paired, Result, ResultRow
-from imharness.results.comparisons import Comparison, Condition
 from imharness.results.identity import LOCAL
 from imharness.results.labels import printed
-from imharness.results.pairwise import groups_of, limit_of, places, unit_gains, weights_of
-from imharness.results.rankings import Ranking
-from imharness.results.tables import several
 from imharness.statistics import NotTestable, head_to_head
 from imharness.statistics.bootstrap import LEVEL, Interval
 from imharness.statistics.clusters import FEWEST

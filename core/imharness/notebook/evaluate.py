@@ -15,6 +15,7 @@ import platformdirs
 from imharness.components.provenance import Registered
 from imharness.components.registry import installed
 from imharness.contracts.track import Track
+from imharness.documents.tables import joined
 from imharness.errors import ContractError, StoreError, UsageError
 from imharness.notebook import coercion, components
 from imharness.notebook.arguments import address_of, flag, listed, seed_of, short, whole, wrong
@@ -31,7 +32,6 @@ from imharness.ranking.entries import StoreEntries, examined_in
 from imharness.results.identity import digest
 from imharness.results.store import Store
 from imharness.results.sweeps import causes_of
-from imharness.results.tables import joined
 from imharness.results.tasks import TaskRecord
 from imharness.results.version import SCHEMA
 from imharness.running.executor import Preparation

@@ -8,13 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Ranking
+from imharness.documents.stored import read_leaderboard, read_numbers
 from imharness.errors import StoreError, UsageError
 from imharness.notebook.arguments import address_of
 from imharness.notebook.result import Result
 from imharness.notebook.source import leaderboards_of, result_of
 from imharness.reading.structured import read_json
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Ranking
 from imharness.results.store import Store
 
 TABLES = Path("data") / "results.json"
@@ -43,7 +44,7 @@ def load(store_or_site: str | os.PathLike[str]) -> Result:
             f"{location} has no tables; `harness run` makes some, `harness results rank` makes them from its results."
         )
     return joined(
-        [stored(store, leaderboard) for track in tracks if (leaderboard := store.leaderboard(track)) is not None],
+        [stored(store, leaderboard) for track in tracks if (leaderboard := read_leaderboard(store, track)) is not None],
         location,
     )
 
@@ -72,7 +73,7 @@ def stored(store: Store, leaderboard: Leaderboard) -> tuple[str, Result]:
     sweep = store.sweep(leaderboard.track, leaderboard.run_configuration)
     if sweep is None:
         return of_leaderboard(leaderboard)
-    return leaderboard.track, result_of(leaderboard, store.numbers(leaderboard), store, sweep)
+    return leaderboard.track, result_of(leaderboard, read_numbers(store, leaderboard), store, sweep)
 
 
 def joined(results: list[tuple[str, Result]], location: str) -> Result:

@@ -14,10 +14,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from imharness.documents.tables import Table, Value
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook.writing import heading, measured
 from imharness.reading.text import NO_MARKUP
-from imharness.results.tables import Table, Value
 
 WIDTH, ROW = 7.0, 0.32
 """The width of a picture and the height of a row in it, in inches."""

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from imharness.documents.comparisons import Comparison
+from imharness.documents.findings import Finding, cannot_win, first_sentences
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.naming import display_names, in_names
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import Table, joined, several
 from imharness.errors import UsageError, unknown_name
 from imharness.exports import Sheet, latex, markdown, sheet_of
 from imharness.notebook.arguments import listed, naming, text
@@ -25,14 +31,8 @@ from imharness.notebook.writing import (
     users_first,
 )
 from imharness.ranking.headline import headline_of_row
-from imharness.results.comparisons import Comparison
-from imharness.results.findings import Finding, cannot_win, first_sentences
 from imharness.results.labels import components_in, method_of, printed, without_settings
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.naming import display_names, in_names
-from imharness.results.rankings import Ranking
 from imharness.results.sweeps import Cause, Missing, causes_of
-from imharness.results.tables import Table, joined, several
 
 if TYPE_CHECKING:
     import pandas

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from imharness.cli import console
+from imharness.documents.findings import cannot_win
 from imharness.errors import UsageError
 from imharness.notebook.arguments import address_of, flag, listed, naming, seed_of, text, whole, wrong
 from imharness.notebook.load import joined, stored
@@ -17,7 +18,6 @@ from imharness.notebook.result import Result
 from imharness.planning.plan import Graph, named
 from imharness.planning.profiles import load_profile
 from imharness.planning.selection import chosen_tracks, refuse_missing, refuse_unused
-from imharness.results.findings import cannot_win
 from imharness.results.store import Store
 from imharness.running.device import resolve_devices
 from imharness.running.session import Session

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.components.registry import installed
+from imharness.documents.leaderboards import Leaderboard
 from imharness.errors import UsageError
 from imharness.notebook.result import Columns, Result
 from imharness.ranking.current import current_records, records_of
 from imharness.ranking.entries import withdrawn_for
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord

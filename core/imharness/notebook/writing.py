@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from imharness.documents.tables import ColumnSpec, Table, Value
 from imharness.errors import Unavailable
 from imharness.exports import Sheet
 from imharness.exports.bars import Scale, svg_bar, text_bar
 from imharness.exports.sheets import ARROWS, Cell, Line
 from imharness.results.identity import LOCAL, owner_of
 from imharness.results.labels import components_in
-from imharness.results.tables import ColumnSpec, Table, Value
 
 if TYPE_CHECKING:
     import pandas

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import Table, Value
 from imharness.papers.commands import ask_of
 from imharness.papers.order import Order, order_of
 from imharness.papers.pointers import match
@@ -17,8 +19,6 @@ from imharness.papers.published import Printed, PublishedColumn, PublishedRow, P
 from imharness.papers.settings import computed_otherwise, entry_differs, settings_differ
 from imharness.papers.verdicts import Cell, Comparison, Series
 from imharness.results.labels import method_of
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.tables import Table, Value
 
 PROXY = "proxy"
 """The word with which our tables say that something stands in for human judgement."""

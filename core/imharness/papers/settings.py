@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from imharness.documents.leaderboards import Leaderboard
 from imharness.papers.pointers import extra, match
 from imharness.papers.published import PublishedColumn, PublishedRow, PublishedTable
 from imharness.results.labels import LABEL, without_settings
-from imharness.results.leaderboards import Leaderboard
 
 STAND_IN = "backbone="
 """A setting that replaces the published network by a small one."""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from imharness.documents.tables import Value
 from imharness.papers.commands import NOTHING, Ask, Runs, runs
 from imharness.papers.order import Order
 from imharness.papers.published import PublishedTable
-from imharness.results.tables import Value
 
 SAME, OTHER, NOT_RUN = "same setting", "another setting", "not run"
 AGREES, DISAGREES, OPEN = "agrees", "disagrees", "undecided"

@@ -25,6 +25,7 @@ from pathlib import Path, PurePosixPath
 
 from imharness.components.registry import Registry
 from imharness.contracts.assets import asset_path, import_folder
+from imharness.documents.seasons import Photographs, Season
 from imharness.errors import UsageError
 from imharness.planning.profile import Profile
 from imharness.planning.secret import digest_of
@@ -33,7 +34,6 @@ from imharness.reading.image_folders import images_below
 from imharness.reading.images import SHOWN, read_pixels
 from imharness.reading.opening import printable, read_bytes
 from imharness.reading.structured import read_json
-from imharness.results.seasons import Photographs, Season
 
 MOS = "mos.csv"
 """The file of labels by people, as the data set ``folder:PATH`` reads it."""

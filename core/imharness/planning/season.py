@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from imharness.components.registry import Registry
+from imharness.documents.seasons import Season, season_of
 from imharness.errors import UsageError
 from imharness.planning.photographs import check_prepared, check_seed, on_photographs
 from imharness.planning.profile import Profile
-from imharness.results.seasons import Season, season_of
 from imharness.results.store import Store
 
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from imharness.documents.rankings import Broken, Moved
 from imharness.ranking.findings import measured
 from imharness.ranking.rules import Contest, Floats
-from imharness.results.rankings import Broken, Moved
 from imharness.statistics.differences import contributions
 from imharness.statistics.means import means
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from imharness.documents.tables import ColumnSpec
 from imharness.ranking.rules import Contest
-from imharness.results.tables import ColumnSpec
 
 UNAWARE, AWARE = "attacker does not know the defense", "attacker knows the defense"
 

@@ -1,6 +1,6 @@
 """What a table shows of a comparison: the entries that are not shown to be worse than the best, and means of units.
 
-A comparison holds the numbers of all entries on the same units, see `imharness.results.comparisons`.
+A comparison holds the numbers of all entries on the same units, see `imharness.documents.comparisons`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.comparisons import Comparison
-from imharness.results.pairwise import Places, pairwise_intervals, places
-from imharness.results.rankings import Ranking
+from imharness.documents.comparisons import Comparison
+from imharness.documents.pairwise import Places, pairwise_intervals, places
+from imharness.documents.rankings import Ranking
 
 Floats = npt.NDArray[np.floating]
 

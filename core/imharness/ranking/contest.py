@@ -16,6 +16,10 @@ from functools import cache
 
 import numpy as np
 
+from imharness.documents.pairwise import Advantage, advantage, by_unit
+from imharness.documents.rankings import Against, Place, Ranking, turned
+from imharness.documents.report import PairedScores, TrackReport
+from imharness.documents.tables import Row, Table, Value, joined
 from imharness.ranking.adaptive import broken, moved
 from imharness.ranking.columns import columns_of
 from imharness.ranking.evidence import EVIDENCE_ATTACK
@@ -28,10 +32,6 @@ from imharness.ranking.rules import Contest, Floats, SecondaryMeasure, number
 from imharness.ranking.standing import Standing, aligned, candidates_of
 from imharness.ranking.tables import missing
 from imharness.results.blocks import Blocks
-from imharness.results.pairwise import Advantage, advantage, by_unit
-from imharness.results.rankings import Against, Place, Ranking, turned
-from imharness.results.report import PairedScores, TrackReport
-from imharness.results.tables import Row, Table, Value, joined
 from imharness.statistics.against_one import BETTER, WORSE, against_one, best_alpha
 from imharness.statistics.bootstrap import LEVEL
 from imharness.statistics.clusters import FEWEST, gaps_greater

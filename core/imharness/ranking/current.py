@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
 
+from imharness.documents.tables import several
+from imharness.documents.withdrawals import address_of, without_code
 from imharness.errors import StoreError
 from imharness.results.identity import canonical_json, owner_of
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, Sweep
-from imharness.results.tables import several
 from imharness.results.tasks import EXTERNAL, SECRET, TaskRecord
-from imharness.results.withdrawals import address_of, without_code
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry

@@ -16,17 +16,17 @@ from imharness.components.papers import paper_of
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component, Info
 from imharness.contracts.track import Track
+from imharness.documents.entries import Decided, Entry, Examined, Parameter, Standing, flags_in
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.withdrawals import withdrawn_versions
 from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.controls import FAILED_CHECKS
 from imharness.ranking.current import BEHIND, CHANGED
 from imharness.ranking.leaderboard import DEVICES, Progress, quiet
 from imharness.ranking.unchanged import current_leaderboard
-from imharness.results.entries import Decided, Entry, Examined, Parameter, Standing, flags_in
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef, digest
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
-from imharness.results.withdrawals import withdrawn_versions
 
 EXAMINED = "examined"
 """The folder of a store with the results of quick checks."""

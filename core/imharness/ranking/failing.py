@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from imharness.results.rankings import Place, Ranking
+from imharness.documents.rankings import Place, Ranking
+from imharness.documents.tables import Row, Table, Value
 from imharness.results.sweeps import Sweep, causes_of
-from imharness.results.tables import Row, Table, Value
 from imharness.results.tasks import TaskRecord
 
 ROLE = re.compile(r" ([\w-]+)=(\S+)")

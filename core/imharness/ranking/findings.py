@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import numpy as np
 
+from imharness.documents.findings import Finding, Kind, Measured, Tier
+from imharness.documents.rankings import Against, Kept, Place
+from imharness.documents.tables import ColumnSpec, Value, joined, several, too_few
 from imharness.ranking.headline import BARS, distance, specs_of, withheld
 from imharness.ranking.rules import Contest
 from imharness.ranking.standing import Standing
-from imharness.results.findings import Finding, Kind, Measured, Tier
-from imharness.results.rankings import Against, Kept, Place
-from imharness.results.tables import ColumnSpec, Value, joined, several, too_few
 from imharness.statistics.differences import MOST, Intervals
 
 _DOUBT = "; tested alone it fails, so it cannot win"

@@ -23,7 +23,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.rankings import Kept, State
+from imharness.documents.rankings import Kept, State
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.differences import Floats
 from imharness.statistics.means import JACKKNIFED, Means, means

@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from imharness.documents.entries import NOT_JUDGED
+from imharness.documents.rankings import Kept, Outcome, Place
+from imharness.documents.tables import ColumnSpec, Table, Value, joined, several, too_few
 from imharness.ranking.rules import Contest, Words
 from imharness.ranking.standing import Disagreement, Standing
-from imharness.results.entries import NOT_JUDGED
-from imharness.results.rankings import Kept, Outcome, Place
-from imharness.results.tables import ColumnSpec, Table, Value, joined, several, too_few
 
 LONGEST = 20
 """The most words of a headline; words are what spaces separate, so a label may count as several."""

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from imharness.documents.entries import ACCEPTED, EVIDENCE, REPRODUCED, Standing
+from imharness.documents.report import TrackReport
+from imharness.documents.tables import Row, Table
 from imharness.ranking.ranking import ranked
-from imharness.results.entries import ACCEPTED, EVIDENCE, REPRODUCED, Standing
 from imharness.results.identity import HARNESS, LOCAL, ComponentRef, digest, owner_of
-from imharness.results.report import TrackReport
-from imharness.results.tables import Row, Table
 from imharness.results.tasks import TaskRecord
 
 if TYPE_CHECKING:

@@ -12,6 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
+from imharness.documents.comparisons import Comparison
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Ranking
+from imharness.documents.report import TrackReport
+from imharness.documents.stored import write_leaderboard
+from imharness.documents.tables import Table, several
 from imharness.errors import HarnessError, PluginError
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.current import current_of, records_of, standing_only
@@ -20,15 +26,10 @@ from imharness.ranking.judges import Judges, beside
 from imharness.ranking.ranking import winner
 from imharness.ranking.tables import win_table
 from imharness.reading.fields import explain
-from imharness.results.comparisons import Comparison
 from imharness.results.identity import LOCAL, owner_of, version_of
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.query import ResultQuery
-from imharness.results.rankings import Ranking
-from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
-from imharness.results.tables import Table, several
 from imharness.results.tasks import EXTERNAL, IMPORTED, TaskRecord
 from imharness.statistics.win_rates import MATRIX
 
@@ -56,7 +57,7 @@ def make_leaderboard(
     store: Store, track: Track, sweep: Sweep, catalogue: KnownEntries, progress: Callable[[str], Progress] = quiet
 ) -> Leaderboard:
     """Compute the tables of a configuration and keep them, with the scores behind them; see `made_leaderboard`."""
-    return store.save_leaderboard(*made_leaderboard(store, track, sweep, catalogue, progress))
+    return write_leaderboard(store, *made_leaderboard(store, track, sweep, catalogue, progress))
 
 
 def made_leaderboard(

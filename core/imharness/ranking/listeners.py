@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from imharness.components.loading import Loaded, load_plugins
+from imharness.documents.leaderboards import Leaderboard
 from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.reading.text import reason
-from imharness.results.leaderboards import Leaderboard
 
 HOOK = "leaderboard_finished"
 DESTINATIONS = "listeners"

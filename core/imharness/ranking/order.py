@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from imharness.documents.rankings import Place
+from imharness.documents.tables import ColumnSpec, Row
 from imharness.ranking.ranking import ranked
-from imharness.results.rankings import Place
-from imharness.results.tables import ColumnSpec, Row
 
 
 def in_order(rows: Sequence[Row], places: Mapping[str, Place], *columns: ColumnSpec) -> tuple[Row, ...]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from imharness.documents.charts import Chart
+from imharness.documents.report import PairedScores, TrackReport
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks, Lazy
-from imharness.results.charts import Chart
-from imharness.results.report import PairedScores, TrackReport
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 
 @dataclass(frozen=True)

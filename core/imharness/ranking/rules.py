@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from imharness.documents.naming import NO_DEFENSE, display_name
+from imharness.documents.tables import Value
 from imharness.ranking.gates import Gate
 from imharness.ranking.ranking import Column
 from imharness.ranking.tables import mean_value, value_of
 from imharness.results.blocks import Blocks, Lazy
 from imharness.results.identity import HARNESS, owner_of
-from imharness.results.naming import NO_DEFENSE, display_name
-from imharness.results.tables import Value
 from imharness.statistics.bootstrap import interval
 from imharness.statistics.nested import nested_interval
 

@@ -24,8 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.results.pairwise import Advantage
-from imharness.results.rankings import Place
+from imharness.documents.pairwise import Advantage
+from imharness.documents.rankings import Place
 from imharness.statistics.against_one import AgainstOne, shown_alone
 from imharness.statistics.differences import Differences, Mask
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.report import PairedScores
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.documents.report import PairedScores
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics import NotTestable
 from imharness.statistics.bootstrap import Interval, mean_interval
 from imharness.statistics.clusters import FEWEST

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from imharness.components.code import code_of, digest_of_files, package_files, required_by_harness
 from imharness.components.hookspecs import PROJECT
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard, read_numbers, write_leaderboard
 from imharness.errors import DamagedError, PluginError
 from imharness.ranking.leaderboard import Progress, as_set_up, made_leaderboard, quiet
 from imharness.results.identity import DISTRIBUTION, digest, version_of
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store, Survey
 from imharness.results.sweeps import Sweep
 
@@ -54,15 +55,15 @@ def current_leaderboard(
     with suppress(DamagedError):  # tables are then made, which raises the error for the damaged file
         origin = origin_of(store, track, sweep, catalogue)
         if leaderboard := made_from(store, track, origin):
-            return leaderboard, store.numbers(leaderboard)
+            return leaderboard, read_numbers(store, leaderboard)
     leaderboard, numbers = made_leaderboard(store, track, sweep, catalogue, progress)
     leaderboard = leaderboard.model_copy(update={"origin": origin})
-    return store.save_leaderboard(leaderboard, numbers) if keep else leaderboard, numbers
+    return write_leaderboard(store, leaderboard, numbers) if keep else leaderboard, numbers
 
 
 def made_from(store: Store, track: Track, origin: str) -> Leaderboard | None:
     """Return the stored tables of a track if they were made from this origin; raises `DamagedError`."""
-    leaderboard = store.leaderboard(track.info.id)
+    leaderboard = read_leaderboard(store, track.info.id)
     return leaderboard if leaderboard is not None and origin and leaderboard.origin == origin else None
 
 

@@ -5,7 +5,7 @@
     tasks/ab/<key>.<...>.parquet     a row per image, and the record (see `imharness.results.storage.taskfiles`)
     artifacts/ab/<key>.<...>.safetensors       arrays: attacked images, trained weights
     sweeps/<track>/<run_configuration>.json    what was planned
-    leaderboards/<track>.json              the tables
+    leaderboards/<track>.json              the tables (see `imharness.documents.stored`)
     leaderboards/<track>.<digest>.safetensors        the scores that are compared pairwise
     examined/<digest>.json           which quick checks a component from outside failed
     submissions/<name>.json          manifest, offer and report of a submission
@@ -35,10 +35,9 @@ from pydantic import ValidationError
 
 from imharness.errors import DamagedError
 from imharness.results.identity import digest
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.storage import Backend, in_parallel, sha256_of
 from imharness.results.storage.damage import damage
-from imharness.results.storage.files import Files, StoredFile, packed
+from imharness.results.storage.files import Files, StoredFile
 from imharness.results.storage.taskfiles import (
     TASKS,
     TaskFile,
@@ -235,7 +234,7 @@ class Store(Files):
 
     def arrays(self, record: TaskRecord) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of a task, verified."""
-        return self._arrays(record.arrays)
+        return self.arrays_in(record.arrays)
 
     def forget(self, key: str) -> None:
         """Remove the files of a task but its arrays."""
@@ -244,15 +243,15 @@ class Store(Files):
 
     def save_sweep(self, sweep: Sweep) -> None:
         """Write what was planned for a track."""
-        self.replace(f"sweeps/{_folder(sweep.track)}/{sweep.run_configuration}.json", sweep)
+        self.replace(f"sweeps/{folder_name(sweep.track)}/{sweep.run_configuration}.json", sweep)
 
     def sweep(self, track: str, run_configuration: str) -> Sweep | None:
         """Return one configuration of a track, or None."""
-        return self.current(f"sweeps/{_folder(track)}/{run_configuration}.json", Sweep)
+        return self.current(f"sweeps/{folder_name(track)}/{run_configuration}.json", Sweep)
 
     def sweeps(self, track: str, *, without: str = "") -> list[Sweep]:
         """Return all configurations of a track that were run here, except one if it is named."""
-        names = (name for name in self.names(f"sweeps/{_folder(track)}") if name not in (EXTERNAL, without))
+        names = (name for name in self.names(f"sweeps/{folder_name(track)}") if name not in (EXTERNAL, without))
         return [sweep for name in names if (sweep := self.sweep(track, name))]
 
     def latest(self, track: str) -> Sweep | None:
@@ -300,31 +299,6 @@ class Store(Files):
         """Return a digest of the tasks of a configuration, without opening them."""
         return digest(sorted({*self.keys_of(sweep)}))
 
-    def save_leaderboard(
-        self, leaderboard: Leaderboard, numbers: Mapping[str, npt.NDArray[np.floating]] | None = None
-    ) -> Leaderboard:
-        """Write the scores of a track's comparisons and then its tables; return the leaderboard."""
-        file = f"leaderboards/{_folder(leaderboard.track)}"
-        if numbers:
-            content = packed(numbers)
-            stored = self.put(f"{file}.{sha256_of(content)[:16]}.safetensors", content)
-            leaderboard = leaderboard.model_copy(update={"numbers": stored})
-        before = None
-        with suppress(DamagedError):
-            before = self.leaderboard(leaderboard.track)
-        self.replace(f"{file}.json", leaderboard)
-        if before is not None and before.numbers is not None and before.numbers != leaderboard.numbers:
-            self.backend.delete(before.numbers.file)
-        return leaderboard
-
-    def numbers(self, leaderboard: Leaderboard) -> dict[str, npt.NDArray[np.floating]]:
-        """Return the scores of a leaderboard's comparisons, verified."""
-        return self._arrays(leaderboard.numbers)
-
-    def leaderboard(self, track: str) -> Leaderboard | None:
-        """Return the tables of a track, or None; raises `DamagedError` if they are damaged."""
-        return self.current(f"leaderboards/{_folder(track)}.json", Leaderboard)
-
     def ranked(self) -> list[str]:
         """Return the tracks that have tables."""
         return [_track(name) for name in self.names("leaderboards")]
@@ -338,7 +312,8 @@ class Store(Files):
         """Return the tracks that were run here, or of which results were imported."""
         return sorted({_track(name.rpartition("/")[0]) for name in self.names("sweeps")})
 
-    def _arrays(self, file: StoredFile | None) -> dict[str, npt.NDArray[Any]]:
+    def arrays_in(self, file: StoredFile | None) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays in a file, verified; none without a file."""
         return {} if file is None else dict(safetensors.numpy.load(self.content(file)))
 
 
@@ -347,7 +322,8 @@ def file_of(record: TaskRecord) -> TaskFile:
     return TaskFile(record.key, record.number, record.kind, record.seal)
 
 
-def _folder(track: str) -> str:
+def folder_name(track: str) -> str:
+    """Return the id of a track as a name of files and folders of a store."""
     return track.replace("/", "--")
 
 

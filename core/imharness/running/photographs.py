@@ -9,8 +9,8 @@ import torch
 
 from imharness.components.registry import Registry
 from imharness.contracts.image_dataset import ImageDataset
+from imharness.documents.seasons import Photographs
 from imharness.planning.profile import Profile
-from imharness.results.seasons import Photographs
 
 
 def check_readable(folder: Path, profile: Profile, photographs: Photographs, registry: Registry) -> None:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
+from imharness.documents.leaderboards import Leaderboard
 from imharness.errors import HarnessError
 from imharness.planning.plan import Graph
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 from imharness.running.views import pause_after, short

@@ -16,6 +16,7 @@ import torch
 from imharness.components.entries import KnownEntries
 from imharness.components.registry import Registry, installed
 from imharness.contracts.image_dataset import ImageDataset
+from imharness.documents.leaderboards import Leaderboard
 from imharness.errors import StoreError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
@@ -24,7 +25,6 @@ from imharness.planning.selection import chosen_tracks, refuse_contradictions
 from imharness.ranking.entries import known_entries
 from imharness.ranking.listeners import announce
 from imharness.ranking.unchanged import current_leaderboard, unchanged_leaderboard
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec

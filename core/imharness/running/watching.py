@@ -16,10 +16,10 @@ from imharness.contracts.component import KINDS
 from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.table_dataset import TableDataset
 from imharness.contracts.track import Track
+from imharness.documents.naming import brief, without_parameters
 from imharness.errors import StoreError, UsageError
 from imharness.planning.plan import Graph, Task
 from imharness.planning.profile import Profile
-from imharness.results.naming import brief, without_parameters
 from imharness.results.store import Store
 from imharness.results.tasks import TaskSpec
 from imharness.running.schedule import sharding

@@ -25,7 +25,7 @@ def smallest_shown(
 
     `unit_values` ``(k,)``: what each unit of an earlier contest contributes to the difference of two entries, NaN left
     out, in its unit, such as percentage points. `alpha`: the two-sided level of a single interval, such as
-    `imharness.results.comparisons.Comparison.alpha`. NaN with fewer than two units.
+    `imharness.documents.comparisons.Comparison.alpha`. NaN with fewer than two units.
 
     A study of mean m and standard error s shows a difference d that is added to it if m + d > q s, so that the smallest
     one is a quantile of q s - m over the studies.

@@ -27,10 +27,10 @@ from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.purification import Purification
 from imharness.contracts.values import Images
+from imharness.documents.entries import Examined
 from imharness.errors import DamagedError, HarnessError
 from imharness.planning.plan import Graph
 from imharness.ranking.entries import EXAMINED
-from imharness.results.entries import Examined
 from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef, digest, owner_of, version_of
 from imharness.results.store import Store
 from imharness.running.subprocesses import can_copy, each_aside, in_copy

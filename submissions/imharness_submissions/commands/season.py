@@ -15,7 +15,7 @@ from imharness.cli.options import Group, json_option, limit_option, store_option
 from imharness.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
-    from imharness.results.seasons import Season
+    from imharness.documents.seasons import Season
     from imharness.results.store import Store
 
 _store = store_option("address")
@@ -119,7 +119,7 @@ def _commitment(season: Season) -> str:
 @json_option()
 def status(address: str, as_json: bool) -> None:
     """Say where the season of a store stands: what is computed, who entered, what waits for a person."""
-    from imharness.results.seasons import season_of
+    from imharness.documents.seasons import season_of
     from imharness.results.store import Store
 
     store = Store(address)
@@ -137,7 +137,7 @@ def status(address: str, as_json: bool) -> None:
 
 
 def _facts(store: Store, season: Season) -> dict[str, Any]:
-    from imharness.results.entries import NOT_JUDGED, flags_in
+    from imharness.documents.entries import NOT_JUDGED, flags_in
     from imharness_submissions.ledger import Ledger
 
     ledger = Ledger(store.address)
@@ -185,9 +185,11 @@ def _changes(season: Season) -> str:
 
 
 def _tracks(store: Store, season: Season) -> list[dict[str, Any]]:
+    from imharness.documents.stored import read_leaderboard
+
     tracks = []
     for track in season.protocol:
-        sweep, leaderboard = store.latest(track), store.leaderboard(track)
+        sweep, leaderboard = store.latest(track), read_leaderboard(store, track)
         rankings = leaderboard.rankings if leaderboard is not None else ()
         tracks.append(
             {
@@ -262,9 +264,9 @@ def verify(folder: Path, secret: Path | None, address: str) -> None:
 
     A copy goes among the assets, where `harness run` and `harness reproduce` read it.
     """
+    from imharness.documents.seasons import season_of
     from imharness.planning.photographs import prepared
     from imharness.planning.secret import read_seed
-    from imharness.results.seasons import season_of
     from imharness.results.store import Store
     from imharness_submissions.ledger import Ledger
 

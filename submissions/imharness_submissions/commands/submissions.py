@@ -346,13 +346,16 @@ def ledger(address: str, as_json: bool, against: Path | None) -> None:
     With HARNESS_LEDGER_KEY, the name of a file with the maintainer's key, every decision must be marked with it.
     """
     from imharness.cli.stores import existing
+    from imharness.documents.stored import read_leaderboard
     from imharness.results.store import Store
     from imharness_submissions.ledger import Ledger, published
 
     store_ledger = Ledger(address)
     lines = store_ledger.lines()
     store = Store(address) if lines else existing(address)
-    leaderboards = [leaderboard for track in store.ranked() if (leaderboard := store.leaderboard(track)) is not None]
+    leaderboards = [
+        leaderboard for track in store.ranked() if (leaderboard := read_leaderboard(store, track)) is not None
+    ]
     store_ledger.check_begins_with(
         [leaderboard.decided for leaderboard in leaderboards if leaderboard.decided is not None], "the store's tables"
     )

@@ -21,15 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from imharness.contracts.track import Track
+from imharness.documents.entries import EVIDENCE
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.seasons import season_of
 from imharness.errors import UsageError, unknown_name
 from imharness.planning.photographs import check_prepared
 from imharness.planning.profile import Profile
 from imharness.ranking.entries import StoreEntries, known_entries
 from imharness.ranking.leaderboard import made_leaderboard
-from imharness.results.entries import EVIDENCE
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.seasons import season_of
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec

@@ -7,6 +7,7 @@ import pytest
 from tests.leaderboard.browsing import words_of
 
 from imharness.components.registry import installed
+from imharness.documents.stored import read_leaderboard
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
@@ -45,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
 
 def labels(folder: Path) -> dict[str, int]:
     """How many numbers each row of the ranking has."""
-    leaderboard = Store(folder / "store").leaderboard("harness/perceptual")
+    leaderboard = read_leaderboard(Store(folder / "store"), "harness/perceptual")
     assert leaderboard is not None
     return {
         row.label: sum(value.value is not None for value in row.values.values()) for row in leaderboard.tables[0].rows
@@ -58,7 +59,7 @@ def test_every_entry_stands_in_the_table(folder: Path) -> None:
 
 
 def test_what_was_left_out_is_on_the_pages_and_said_with_the_tables(folder: Path, harness_here) -> None:
-    leaderboard = Store(folder / "store").leaderboard("harness/perceptual")
+    leaderboard = read_leaderboard(Store(folder / "store"), "harness/perceptual")
     assert leaderboard is not None
     assert leaderboard.left_out
     output = harness_here("results", "rank", "--store", "store", cwd=folder).stdout
@@ -75,7 +76,7 @@ def test_what_was_left_out_is_on_the_pages_and_said_with_the_tables(folder: Path
 def test_a_later_run_without_a_budget_leaves_nothing_out(folder: Path, harness_here) -> None:
     before = labels(folder)
     assert harness_here(*WORDS, cwd=folder).returncode == 0
-    leaderboard = Store(folder / "store").leaderboard("harness/perceptual")
+    leaderboard = read_leaderboard(Store(folder / "store"), "harness/perceptual")
     assert leaderboard is not None
     assert not leaderboard.left_out
     assert sum(labels(folder).values()) > sum(before.values())

@@ -10,8 +10,8 @@ from tests.leaderboard.contested import FLIP, JPEG
 from imharness.cli import console
 from imharness.cli.run import _report
 from imharness.cli.standings import FIRST, NARROW, WIDE, heading, legend, screen_width, track_lines
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.tables import Value
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import Value
 from imharness.running.sweep import RunResult
 
 

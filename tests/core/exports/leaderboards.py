@@ -2,8 +2,8 @@
 
 from tests.leaderboard import contested
 
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 
 EVIL = (
     '=HYPERLINK("http://evil.test") </table> \\end{table}\\input{/etc/passwd} %$#_^~{}& `x` [a](http://b.test) '

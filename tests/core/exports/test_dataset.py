@@ -10,9 +10,10 @@ import pytest
 from tests.core.exports.leaderboards import EVIL, evil, sample_leaderboard
 from tests.leaderboard.contested import JPEG, NONE
 
+from imharness.documents.entries import Entry
+from imharness.documents.stored import write_leaderboard
 from imharness.errors import UsageError
 from imharness.exports.dataset import dataset_files, repository_in
-from imharness.results.entries import Entry
 from imharness.results.store import Store
 
 REPOSITORY, RELEASE = "acme/leaderboard", "2026-01"
@@ -88,7 +89,7 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     store = Store(tmp_path / "store")
     store.prepare()
-    store.save_leaderboard(sample_leaderboard(track="harness/iqa", run_configuration=""))
+    write_leaderboard(store, sample_leaderboard(track="harness/iqa", run_configuration=""))
     words = ("site", "publish", "--to", "hf://datasets/acme/leaderboard", "--release")
     ran = harness_here(*words, RELEASE, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -106,7 +107,7 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
     }
     assert harness_here(*words, "a/b", cwd=tmp_path).returncode == 2
     local_entry = Entry(kind="defense", id="local/mine", label="local/mine", version="1")
-    store.save_leaderboard(sample_leaderboard(track="harness/iqa", run_configuration="", entries=(local_entry,)))
+    write_leaderboard(store, sample_leaderboard(track="harness/iqa", run_configuration="", entries=(local_entry,)))
     refused = harness_here(*words, "next", cwd=tmp_path)
     assert refused.returncode == 2
     assert "local/mine" in refused.stderr

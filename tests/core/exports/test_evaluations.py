@@ -13,12 +13,13 @@ import yaml
 from tests.core.exports.leaderboards import EVIL, evil, sample_leaderboard
 from tests.leaderboard.contested import JPEG, NONE, PURIFIER
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import write_leaderboard
+from imharness.documents.tables import Value
 from imharness.errors import UsageError
 from imharness.exports import community_evals, every_eval_ever, sheet_of
 from imharness.exports.evaluations import model_id
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
-from imharness.results.tables import Value
 
 REPOSITORY = "acme/leaderboard"
 LEADERBOARDS = sample_leaderboard(), evil()
@@ -149,7 +150,7 @@ def test_a_table_without_one_number_for_each_entry_is_refused() -> None:
 def test_the_command_writes_a_folder_and_asks_where_the_leaderboard_is_published(tmp_path: Path, harness_here) -> None:
     store = Store(tmp_path / "store")
     store.prepare()
-    store.save_leaderboard(sample_leaderboard(track="harness/iqa", run_configuration=""))
+    write_leaderboard(store, sample_leaderboard(track="harness/iqa", run_configuration=""))
     words = ("results", "export", "--format")
     published = ("--hub", f"hf://datasets/{REPOSITORY}")
     for form, many in (("every-eval-ever", 6), ("community-evals", 7)):

@@ -14,13 +14,13 @@ from tests.leaderboard.contested import FLIP, JPEG
 from imharness.cli.ranking import show
 from imharness.cli.run import _report
 from imharness.cli.standings import names_in
+from imharness.documents.findings import LEADING, by_tier, first_sentences
+from imharness.documents.naming import in_names
 from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, sheet_of, typst
 from imharness.exports.dataset import dataset_files
 from imharness.exports.markup import latex_text, typst_text
 from imharness.notebook.result import Result
-from imharness.results.findings import LEADING, by_tier, first_sentences
 from imharness.results.labels import printed
-from imharness.results.naming import in_names
 from imharness.running.sweep import RunResult
 
 LEADERBOARD = sample_leaderboard()

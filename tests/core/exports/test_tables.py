@@ -17,13 +17,13 @@ from markdown_it import MarkdownIt
 from tests.core.exports.leaderboards import EVIL, evil, sample_leaderboard
 from tests.leaderboard.contested import FLIP, JPEG, NOISE, NONE, PURIFIER
 
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.errors import UsageError
 from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, sheet_of, typst
 from imharness.exports.layout import COLUMNS, ROWS, parts_of, wrapped
 from imharness.exports.markup import latex_text, markdown_text, typst_text
 from imharness.exports.sheets import Sheet, chosen_tables
 from imharness.reading.text import plain
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 SPECIAL = re.compile(r"(?<!\\)[%#$_&~^]")
 

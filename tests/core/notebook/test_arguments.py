@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import imharness as ih
+from imharness.documents.comparisons import Comparison, Condition
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.errors import UsageError
 from imharness.notebook import offers
-from imharness.results.comparisons import Comparison, Condition
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 WRONG = {"None": None, "int": 5, "list": [1], "str": "nowhere at all", "dict": {1: 2}, "object": object()}
 MANY = torch.arange(200)

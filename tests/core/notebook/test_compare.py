@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import imharness as ih
+from imharness.documents.comparisons import Comparison, Condition
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Place, Ranking
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.errors import UsageError
 from imharness.leaderboard import NotTestable
-from imharness.results.comparisons import Comparison, Condition
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Place, Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.head_to_head import head_to_head
 
 LABELS = ("local/mine", "harness/jpeg")

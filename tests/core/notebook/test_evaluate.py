@@ -14,6 +14,7 @@ import torch
 from tests.conftest import Harness
 
 import imharness as ih
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import ContractError, UsageError
 from imharness.notebook.participants import dataset_of
 from imharness.results.store import Store
@@ -271,7 +272,7 @@ def test_tables_for_others_leave_own_objects_out(tmp_path: Path, harness_here: H
         publish_site(store_folder, tmp_path / "site", "first")
     ranked = harness_here("results", "rank", "--store", str(store_folder), cwd=tmp_path)
     assert "left out: local/closure, an object of a notebook or script, which nobody else can run" in ranked.stdout
-    leaderboard = Store(store_folder).leaderboard("harness/iqa")
+    leaderboard = read_leaderboard(Store(store_folder), "harness/iqa")
     assert leaderboard is not None
     assert {row.label for row in leaderboard.tables[0].rows} == set(result.table().labels) - {"local/closure"}
     assert not any(entry.id.startswith("local/") for entry in leaderboard.entries)
@@ -282,9 +283,9 @@ def test_tables_of_a_run_are_not_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path)
     (sweep,) = store.sweeps("harness/iqa")
     store.save_sweep(sweep.model_copy(update={"command": "harness run --all", "run_configuration": "of-a-run"}))
-    before = store.leaderboard("harness/iqa")
+    before = read_leaderboard(store, "harness/iqa")
     ih.evaluate(ih.defense(rounded, differentiable=False), against=["ifgsm"], store=tmp_path, **PIECE)
-    assert Store(tmp_path).leaderboard("harness/iqa") == before
+    assert read_leaderboard(Store(tmp_path), "harness/iqa") == before
 
 
 def test_a_notebook_shows_a_bar_and_takes_it_away(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,7 +353,7 @@ def test_a_store_and_a_site_load_as_results(evaluated_store: Path, result: ih.Re
     from imharness_leaderboard.folder import SiteFolder
     from imharness_leaderboard.numbers import write_results
 
-    leaderboard = Store(evaluated_store).leaderboard("harness/iqa")
+    leaderboard = read_leaderboard(Store(evaluated_store), "harness/iqa")
     assert leaderboard is not None
     loaded = ih.load(evaluated_store)
     assert list(loaded.tables) == [table.id for table in leaderboard.tables]

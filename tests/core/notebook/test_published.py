@@ -13,11 +13,11 @@ from tests.core.exports.leaderboards import sample_leaderboard
 from tests.leaderboard.contested import FLIP, JPEG, MEDIAN, NOISE, NONE, PURIFIER
 
 import imharness as ih
+from imharness.documents.entries import Entry
+from imharness.documents.tables import Row
 from imharness.errors import UsageError
 from imharness.notebook import published
 from imharness.notebook.load import of_leaderboard
-from imharness.results.entries import Entry
-from imharness.results.tables import Row
 
 pd = pytest.importorskip("pandas")
 TIERS = {

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.errors import UsageError
 from imharness.exports import latex, markdown, sheet_of
 from imharness.notebook.load import joined
 from imharness.notebook.result import Result
 from imharness.notebook.writing import WIDEST, leading
 from imharness.results.sweeps import Missing
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 TABLE = Table(
     id="main",

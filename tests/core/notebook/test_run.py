@@ -11,8 +11,9 @@ from tests.conftest import Harness, without_site
 from tests.rows_of import files_of
 
 import imharness as ih
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard, read_numbers
 from imharness.errors import UsageError
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
@@ -67,7 +68,7 @@ def rows_of(store: Store) -> dict[str, dict[str, bytes | list[Any]]]:
 
 
 def leaderboard_of(folder: Path) -> Leaderboard:
-    leaderboard = Store(folder / "store").leaderboard("harness/perceptual")
+    leaderboard = read_leaderboard(Store(folder / "store"), "harness/perceptual")
     assert leaderboard is not None
     return leaderboard
 
@@ -86,7 +87,7 @@ def test_tasks_rows_and_tables_are_those_of_the_command_line(command: Path, fold
     assert timeless(leaderboard_of(folder)) == timeless(leaderboard_of(command))
     assert leaderboard_of(folder).command == "imharness.run"
     assert [table.id for table in result.table_list] == [table.id for table in leaderboard_of(command).tables]
-    numbers, others = here.numbers(leaderboard_of(folder)), there.numbers(leaderboard_of(command))
+    numbers, others = read_numbers(here, leaderboard_of(folder)), read_numbers(there, leaderboard_of(command))
     assert {name: column.tolist() for name, column in numbers.items()} == {k: v.tolist() for k, v in others.items()}
 
 

@@ -10,14 +10,15 @@ from rich.console import Console
 from tests.conftest import without_site
 
 from imharness.cli import cli, console
+from imharness.documents.entries import Entry
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.stored import read_leaderboard, write_leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.errors import UsageError
 from imharness.papers import published
 from imharness.papers.published import PublishedTable, find_table
 from imharness.planning.profiles import load_profile
-from imharness.results.entries import Entry
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 
 def find_profile(name: str, track: str) -> dict[str, list[str]]:
@@ -77,7 +78,7 @@ def store(tmp_path) -> str:
         sources="",
         set_up=find_table("membership/4").set_up["paper"],
     )
-    Store(tmp_path / "store").save_leaderboard(leaderboard, {})
+    write_leaderboard(Store(tmp_path / "store"), leaderboard, {})
     return str(tmp_path / "store")
 
 
@@ -167,7 +168,7 @@ def test_reproduce_runs_and_compares(tmp_path, monkeypatch):
     assert ("another setting" in text) != ("same setting" in text)
     assert "harness/nothing" in text
     assert "it is not in the profile" in text
-    leaderboard = Store(tmp_path / "store").leaderboard("harness/perceptual")
+    leaderboard = read_leaderboard(Store(tmp_path / "store"), "harness/perceptual")
     agreement = next(table for table in leaderboard.tables if table.id == "agreement")
     (row,) = (row for row in agreement.rows if row.label == "harness/l2")
     assert f"{row.values['all'].value:.4g}" in text

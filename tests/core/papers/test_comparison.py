@@ -6,15 +6,15 @@ import json
 
 import pytest
 
+from imharness.documents.entries import Entry
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.papers.comparison import _grid, _row_means, compare
 from imharness.papers.facts import comparison_facts, counts
 from imharness.papers.order import order_of
 from imharness.papers.pointers import extra, match
 from imharness.papers.published import PublishedTable, find_table, published_tables
 from imharness.papers.verdicts import NOT_RUN, OTHER, SAME
-from imharness.results.entries import Entry
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 NAMES = tuple(f"e{i}" for i in range(8))
 PRINTED = tuple(10.0 * (i + 1) for i in range(8))

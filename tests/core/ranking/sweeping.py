@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 from imharness.components.registry import Registry
-from imharness.results.entries import Standing
+from imharness.documents.entries import Standing
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from imharness.components.registry import Registry
+from imharness.documents.entries import Standing, flags_in
 from imharness.ranking.controls import FAILED_CHECKS
 from imharness.ranking.entries import StoreEntries
-from imharness.results.entries import Standing, flags_in
 from imharness.results.identity import ComponentRef
 from imharness.results.tasks import TaskRecord, TaskSpec
 

@@ -6,12 +6,12 @@ import pytest
 from tests.core.ranking.sweeping import catalogue, sweep_of
 from tests.core.ranking.test_leaderboards import Reporting, record
 
+from imharness.documents.report import TrackReport
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.exports import sheet_of
 from imharness.ranking.leaderboard import make_leaderboard
-from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import NEEDS
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 WHY = "acme/nan: ContractError: acme/nan: 3 of 9 values are NaN"
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from tests.core.ranking.sweeping import catalogue, sweep_of
 
+from imharness.documents.entries import Standing
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 from imharness.leaderboard import Column, Contest, Wins, Words, contest, share_of
 from imharness.ranking.judges import BROUGHT, Judges, is_accepted
 from imharness.ranking.leaderboard import make_leaderboard
-from imharness.results.entries import Standing
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.leaderboards import Leaderboard
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.tracks import Query, TrackReport
 

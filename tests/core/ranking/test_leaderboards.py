@@ -13,6 +13,12 @@ from tests.core.ranking.sweeping import catalogue, sweep_of
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Info
 from imharness.contracts.track import Track
+from imharness.documents.entries import Entry, Standing
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Place, Ranking
+from imharness.documents.report import TrackReport
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
+from imharness.documents.withdrawals import withdraw
 from imharness.errors import HarnessError
 from imharness.exports import sheet_of
 from imharness.exports.marks import Marks
@@ -21,15 +27,9 @@ from imharness.ranking.entries import known_entries, other_code
 from imharness.ranking.leaderboard import GONE, make_leaderboard
 from imharness.ranking.ranking import Column, Wins, ranking
 from imharness.results.blocks import Blocks
-from imharness.results.entries import Entry, Standing
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Place, Ranking
-from imharness.results.report import TrackReport
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness.results.withdrawals import withdraw
 
 
 def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:

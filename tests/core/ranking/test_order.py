@@ -1,8 +1,8 @@
 """A table begins with who may win; controls are lines of reference below, however well they do."""
 
+from imharness.documents.rankings import Place
+from imharness.documents.tables import ColumnSpec, Row, Value
 from imharness.ranking.order import in_order
-from imharness.results.rankings import Place
-from imharness.results.tables import ColumnSpec, Row, Value
 
 
 def position(**changes: object) -> Place:

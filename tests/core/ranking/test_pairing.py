@@ -8,10 +8,10 @@ import scipy
 from tests.comparing import compare
 from tests.long_rows import paired_scores
 
+from imharness.documents.pairwise import pairwise_intervals
+from imharness.documents.report import PairedScores
 from imharness.ranking.comparisons import not_worse, unit_means
 from imharness.ranking.tables import win_table
-from imharness.results.pairwise import pairwise_intervals
-from imharness.results.report import PairedScores
 from imharness.statistics.bootstrap import mean_interval, mean_intervals
 
 

@@ -11,10 +11,10 @@ from imharness.components import loading
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.components.standings import Standings
+from imharness.documents.entries import Standing
 from imharness.errors import PluginError
 from imharness.images import DefenseInfo, Purification
 from imharness.ranking.entries import StoreEntries, known_entries
-from imharness.results.entries import Standing
 from imharness.results.store import Store
 from imharness.tracks import hookimpl
 

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from imharness.cli import cli
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import DamagedError
 from imharness.ranking import leaderboard, unchanged
 from imharness.ranking.entries import rank
@@ -84,7 +85,7 @@ def test_a_finished_store_makes_no_tables(
 def test_tables_that_are_made_again_are_those_that_were_kept(
     store: Store, remade_tracks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {track: store.leaderboard(track) for track in TRACKS}
+    before = {track: read_leaderboard(store, track) for track in TRACKS}
     monkeypatch.setattr(unchanged, "origin_of", lambda *_: "")
     remade = {fresh.track: fresh for fresh in rank(store)}
     assert remade_tracks == TRACKS

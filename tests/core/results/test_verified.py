@@ -14,8 +14,8 @@ from tests.rows_of import files_of
 
 from imharness.cli import cli
 from imharness.cli.stores import copy, verify
+from imharness.documents.entries import Examined
 from imharness.errors import DamagedError, StoreError
-from imharness.results.entries import Examined
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import Failure, TaskRecord

@@ -12,11 +12,11 @@ from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.contracts.component import Info
 from imharness.contracts.track import Planner, Selection, StepContext, StepResult, Track, step
+from imharness.documents.report import TrackReport
 from imharness.errors import UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
-from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.tasks import TaskSpec
 from imharness.running import device, executor, local, placement

@@ -5,6 +5,8 @@ import pytest
 import scipy
 from tests.comparing import compare
 
+from imharness.documents.pairwise import pairwise_intervals
+from imharness.documents.report import PairedScores
 from imharness.leaderboard import (
     Blocks,
     Column,
@@ -21,8 +23,6 @@ from imharness.leaderboard import (
     value_of,
 )
 from imharness.ranking.comparisons import not_worse
-from imharness.results.pairwise import pairwise_intervals
-from imharness.results.report import PairedScores
 from imharness.statistics import bootstrap as module
 from imharness.statistics.bootstrap import RESAMPLES, drawn, mean_intervals, one_sided_alpha, percentiles, resampled
 from imharness.statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds

@@ -15,6 +15,7 @@ from tests.conftest import without_site
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import UsageError
 from imharness.membership import MembershipQuery, References
 from imharness.planning.plan import plan_track
@@ -229,7 +230,7 @@ def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_mem
 
     assert [len(found("references", name)) for name in ("plain-training", "label-smoothing")] == [2, 2]
     assert len(found("release_references", "masking")) == 2
-    leaderboard = store.leaderboard("harness/membership")
+    leaderboard = read_leaderboard(store, "harness/membership")
     assert leaderboard is not None
     for name in ("defenses", "rates", "accuracy", "evaluators"):
         [shown_table] = [candidate for candidate in leaderboard.tables if candidate.id == name]

@@ -12,6 +12,7 @@ from tests.core.results.records import bare
 
 from imharness.cli import cli
 from imharness.cli.stores import copy, verify
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import StoreError
 from imharness.results.storage import objects
 from imharness.results.store import Store
@@ -149,7 +150,9 @@ def test_a_run_into_an_object_store_gives_the_rows_of_a_run_into_a_folder(
     again = json.loads(harness(*words, "--workers", "0", "--store", there))
     assert again["reused"] == facts["tasks"]
     harness("results", "copy", there, str(tmp_path / "copied"))
-    assert Store(tmp_path / "copied").leaderboard("harness/perceptual") == one.leaderboard("harness/perceptual")
+    assert read_leaderboard(Store(tmp_path / "copied"), "harness/perceptual") == read_leaderboard(
+        one, "harness/perceptual"
+    )
 
 
 def test_logs_are_kept_and_found_by_the_first_digits_of_a_key(connection: BadConnection) -> None:

@@ -15,10 +15,10 @@ from tests.core.running.schedule.test_times import stored, task
 
 from imharness.cli import cli, console
 from imharness.cli.progress import line_of
+from imharness.documents.tables import ColumnSpec, Row, Table
 from imharness.errors import HarnessError, StoreError
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table
 from imharness.results.tasks import TaskSpec
 from imharness.running import publishing, views
 from imharness.running.executor import TaskResult

@@ -1,6 +1,6 @@
 """Tests of columns with limits: intervals end there."""
 
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.documents.tables import ColumnSpec, Row, Table, Value
 
 
 def test_intervals_of_a_share_end_at_0_and_100() -> None:

@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from imharness.documents.leaderboards import Leaderboard
+from imharness.documents.rankings import Place
 from imharness.errors import UsageError
-from imharness.results.leaderboards import Leaderboard
-from imharness.results.rankings import Place
 from imharness.results.store import Store
 
 FOLDER = "seasons"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.comparisons import Comparison
+from imharness.documents.comparisons import Comparison
 from imharness.statistics.differences import Differences, contributions, differences
 from imharness.statistics.wilcoxon import resolution
 

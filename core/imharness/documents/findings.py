@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, Field
 
-from imharness.results.tables import several
+from imharness.documents.tables import several
 
 Tier = Literal["shown", "ruled out", "open"]
 Kind = Literal[

@@ -8,10 +8,10 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from imharness.results.entries import FLAGGED, NOT_JUDGED
-from imharness.results.findings import Finding, Measured
-from imharness.results.naming import NO_DEFENSE
-from imharness.results.tables import ColumnSpec, Row, joined
+from imharness.documents.entries import FLAGGED, NOT_JUDGED
+from imharness.documents.findings import Finding, Measured
+from imharness.documents.naming import NO_DEFENSE
+from imharness.documents.tables import ColumnSpec, Row, joined
 
 State = Literal["passes", "fails", "doubtful", "undecided", "not measured"]
 """Whether an entry keeps what it must keep; only "passes" and "undecided" let it win."""

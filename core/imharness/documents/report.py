@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.charts import Chart
-from imharness.results.comparisons import Comparison, Condition
-from imharness.results.gallery import Example
-from imharness.results.pairwise import pairwise_intervals
-from imharness.results.rankings import Ranking
-from imharness.results.tables import Table
+from imharness.documents.charts import Chart
+from imharness.documents.comparisons import Comparison, Condition
+from imharness.documents.gallery import Example
+from imharness.documents.pairwise import pairwise_intervals
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import Table
 from imharness.statistics.differences import Differences
 from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 

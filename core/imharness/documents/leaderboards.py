@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from imharness.results.charts import Chart
-from imharness.results.comparisons import Comparison
-from imharness.results.entries import Decided, Entry
-from imharness.results.gallery import Example
-from imharness.results.rankings import Ranking
+from imharness.documents.charts import Chart
+from imharness.documents.comparisons import Comparison
+from imharness.documents.entries import Decided, Entry
+from imharness.documents.gallery import Example
+from imharness.documents.rankings import Ranking
+from imharness.documents.tables import Table
 from imharness.results.storage.files import StoredFile
 from imharness.results.sweeps import RunFacts
-from imharness.results.tables import Table
 
 
 class Leaderboard(RunFacts):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from imharness.documents.seasons import season_of
 from imharness.errors import UsageError
 from imharness.results.identity import digest
-from imharness.results.seasons import season_of
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 

@@ -9,6 +9,7 @@ import imharness as ih
 from imharness.cli import cli
 from imharness.cli.commands import finished
 from imharness.components.registry import installed
+from imharness.documents.stored import read_leaderboard
 from imharness.errors import UsageError
 from imharness.results.store import Store
 
@@ -31,7 +32,7 @@ def ranked(store: Path) -> tuple[set[str], str]:
     """Return the metrics in the tables, and what the command says."""
     printed = invoke(store, "results", "rank")
     assert printed.exit_code == 0, printed.output
-    leaderboard = Store(store).leaderboard("harness/perceptual")
+    leaderboard = read_leaderboard(Store(store), "harness/perceptual")
     assert leaderboard is not None
     return {entry.id for entry in leaderboard.entries if entry.kind == "metric"}, printed.output
 
