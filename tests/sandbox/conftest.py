@@ -19,14 +19,19 @@ QUICK = Limits(answer_s=3, folder_mib=32)
 PATIENT = replace(QUICK, answer_s=90, reports=500)
 """For packages that are stopped by another rule than the deadline, also where the machine is slow."""
 LATE = ("never_returns", "drips")
+"""Packages that are stopped by the deadline; they get the short one of `QUICK`."""
 FILLING = ("fills_memory", "fills_shared_memory", "hides_shared_memory", "hoards_in_tables")
-"""They may have little to fill. To share pages out among processes takes 13 ms for each of them whenever one is called;
-others hold so little that this is not needed."""
+"""Packages that fill memory; they get a limit of 1000 MiB, so that filling it ends soon.
+
+Other packages keep the usual limit. Near a limit, shared pages are divided among processes to count them exactly, which
+takes 13 ms for each process in each call.
+"""
 Opened = Callable[..., tuple[Guest, Any]]
+"""The type of the fixture `opened`."""
 
 
 def laid_out(modules: Iterable[Path], folder: Path) -> Path:
-    """Return a folder with modules as one distribution, "strangers"."""
+    """Copy modules into a folder, and add the metadata of one distribution, "strangers"; return the folder."""
     facts = folder / "strangers-1.0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.4\nName: strangers\nVersion: 1.0\nAuthor: A stranger\n")
@@ -49,7 +54,7 @@ def sandbox() -> None:
 
 @pytest.fixture(scope="session")
 def crowd(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """All modules but one in one package: each call is a session of its own anyway."""
+    """A guest with all hostile and honest modules but two as one package; each call gets its own session anyway."""
     modules = sorted([*(HERE / "hostile").glob("*.py"), *(HERE / "honest").glob("*.py")])
     alone = ("lies_about_itself", "names_a_field")
     folder = laid_out((m for m in modules if m.stem not in alone), tmp_path_factory.mktemp("crowd"))
@@ -60,13 +65,13 @@ def crowd(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
 
 @pytest.fixture(scope="session")
 def described(crowd: Guest) -> PackageDescription:
-    """What the crowd registers: it is asked once, as a run asks a package, and not again by every test."""
+    """The components that `crowd` registers: one request for all tests, as a run makes one for a package."""
     return offer_of(crowd)
 
 
 @pytest.fixture
 def opened(crowd: Guest, described: PackageDescription) -> Iterator[Opened]:
-    """Return a function: path of a module -> (guest, its component)."""
+    """Return a function: "hostile/NAME" or "honest/NAME" -> (guest with limits for that module, its component)."""
 
     def start(module: str) -> tuple[Guest, Sandboxed]:
         owner, _, stem = module.partition("/")

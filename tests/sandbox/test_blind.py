@@ -1,8 +1,8 @@
-"""Hostile packages and inputs that were written without a look at the others: what each tries, and what becomes of it.
+"""Hostile packages of the folder `blind`, whose authors did not know the sandbox's other tests.
 
-A package is run as a task runs it: an attack that searches asks for gradients, then a result that is kept is computed,
-and the task ends. What it tried is named in what the report shows, or it reached nothing: then its result is that of an
-honest defense.
+A package runs as in a task: an attack's search asks for gradients, then a result that is kept is computed, and the task
+ends. Either the report names what the package tried, or the attempt had no effect and the result is that of an honest
+defense.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ HERE = Path(__file__).parent / "blind"
 CPU = torch.device("cpu")
 LIMITS = Limits(answer_s=60, folder_mib=32, threads=64)
 SEARCHED, ROWS, SIDE = 4, 8, 48
+"""Calls of a search, images in a call, and height and width of an image in px."""
 HARMLESS = ""
+"""The words of a report on a package whose attempt has no effect: none."""
 LAST = 382
 """A seed with which the fourth call of a search is asked again, for three rows: 5, 0 and 2."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A package; what it tries; and by which words the report names it, none where it reaches nothing."""
+    """A package, what it tries, and the words (`named`) that a report must contain; empty if it has no effect."""
 
     package: str
     tries: str
@@ -78,7 +80,7 @@ DEFENSES = (
 
 @pytest.fixture(scope="module")
 def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """All packages as one, without a control group: what is counted from outside must do."""
+    """A guest with all packages of `blind` and `noise`, without a control group: counting from outside must suffice."""
     modules = [*sorted(HERE.glob("*.py")), HERE.parent / "honest" / "noise.py"]
     folder = laid_out(modules, tmp_path_factory.mktemp("blind"))
     guest_process = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=LIMITS))
@@ -91,21 +93,21 @@ def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
 
 @pytest.fixture(scope="module")
 def offered(guest: Guest) -> dict[str, Sandboxed]:
-    """Return the component of each package."""
+    """Return the component of each package, by the name of its module."""
     components = [entry.component for entry in offer_of(guest).entries(guest)]
     return {c.info.id.partition("/")[2].replace("-", "_"): c for c in components if isinstance(c, Sandboxed)}
 
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialAttacks:
-    """The attacks on defenses of a small profile."""
+    """The attacks with which the audit of gradients tries a defense, for a small profile."""
     path = tmp_path_factory.mktemp("profile") / "tiny.toml"
     path.write_text(PROFILE)
     return TrialAttacks(installed(), load_profile(str(path)), CPU)
 
 
 def task(guest: Guest, defense: Sandboxed) -> tuple[str, torch.Tensor, torch.Tensor]:
-    """Search and evaluate as a task does; return what the report says, the kept result, and what was given."""
+    """Search and evaluate as a task does; return the text of the report, the kept result, and the images."""
     names = [f"astronaut-{i}" for i in range(ROWS)]
     images, guest.attempts = 0.1 + 0.5 * sample_images(ROWS, SIDE, SIDE, 3), []
     built, result = defense.build(CPU), images
@@ -136,7 +138,7 @@ def test_defenses(case: Case, guest: Guest, offered: dict[str, Sandboxed]) -> No
 
 
 def test_a_call_is_asked_again_in_a_process_that_is_young(guest: Guest, offered: dict[str, Sandboxed]) -> None:
-    """One that was started before it was wanted would be as old as that of the search, and answer alike."""
+    """A process started ahead would be as old as that of the search, and give the same answer."""
     images, guest.attempts = 0.1 + 0.5 * sample_images(ROWS, SIDE, SIDE, 3), []
     built = offered["differs_by_birth"].build(CPU)
     built.remote._draw.manual_seed(LAST)
@@ -150,7 +152,7 @@ def test_a_call_is_asked_again_in_a_process_that_is_young(guest: Guest, offered:
 def test_the_streams_of_kept_results_are_known_to_nobody(
     guest: Guest, offered: dict[str, Sandboxed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They follow from a secret, too: the same secret gives the same results."""
+    """Streams also depend on the guest's secret: the same secret gives the same results, another gives others."""
     names = [f"astronaut-{i}" for i in range(4)]
     images = 0.1 + 0.5 * sample_images(4, SIDE, SIDE, 3)
 
@@ -171,7 +173,7 @@ def test_the_streams_of_kept_results_are_known_to_nobody(
 
 @pytest.mark.parametrize("package", ["knows_rounding", "walks_back", "knows_positions"])
 def test_what_a_search_is_shown_is_what_is_kept(package: str, guest: Guest, offered: dict[str, Sandboxed]) -> None:
-    """By the rounding of images, or the position of streams: an attack meets the function by which it is judged."""
+    """Neither rounding nor unused streams tell a defense that a result is kept: a search gets the same function."""
     defense = offered[package]
     built, images = defense.build(CPU), sample_images(ROWS, SIDE, SIDE, 3)
     queries: list[torch.Tensor] = []
@@ -227,7 +229,7 @@ def test_what_moves_pixels_back_gets_rows_in_an_order_that_tells_nothing(offered
 
 
 def test_a_submission_is_no_control() -> None:
-    """Nobody wins who is not better than every control: one of a stranger would take the title from all others."""
+    """A winner must be better than every control, so a stranger's control could keep all others from winning."""
     facts = described(installed().one("defense", "harness/median-blur"))
     proxy(facts, None)
     with pytest.raises(PluginError, match="a submission cannot be a control"):
@@ -291,7 +293,7 @@ def test_hiding_the_time_of_the_import(guest: Guest) -> None:
 
 
 def test_letting_no_session_start(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever ends the first process, checks are not just skipped: the report says it."""
+    """If no session can be started, the report says so; checks are not skipped silently."""
     guest.open().close()
     guest.attempts = []
 

@@ -1,4 +1,4 @@
-"""Hostile inputs beside packages: wheels, addresses, repositories, names, descriptions, messages and reports."""
+"""Hostile inputs other than code: wheels, addresses, repositories, names, descriptions, messages and reports."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def metadata_in(folder: Path, *names: str) -> Path:
 
 
 def test_metadata_of_a_kind_that_nobody_checks(tmp_path: Path) -> None:
-    """They would be read instead of those that were checked, with escapes for terminals in the author's name."""
+    """Unchecked egg-info metadata could be read in place of the checked ones, and contain terminal escapes."""
     with pytest.raises(UsageError, match=r"aaa\.egg-info"):
         check_unpacked(metadata_in(tmp_path, "aaa.egg-info", "strangers-1.0.dist-info"))
 
 
 def test_two_sets_of_metadata(tmp_path: Path) -> None:
-    """One would be checked, and the other shown."""
+    """One set would be checked, and the other one shown."""
     folder = metadata_in(tmp_path, "strangers-1.0.dist-info", "strangers-1.0.0.dist-info")
     with pytest.raises(UsageError, match="2 sets of metadata"):
         environment._check(folder, Package(name="strangers", version="1.0", sha256=SHA))
 
 
 def test_a_wheel_with_two_lists_of_names(tmp_path: Path) -> None:
-    """One reader sees a harmless name, and another that which is written beside the content."""
+    """One reader would see the harmless name of the directory, and another the name written beside the content."""
     path, packed = tmp_path / "strangers-1.0-py3-none-any.whl", io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
         file.writestr("strangers-1.0.dist-info/METADATA", METADATA)
@@ -60,7 +60,7 @@ def test_a_wheel_with_two_lists_of_names(tmp_path: Path) -> None:
 
 
 def test_an_address_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte comes in time, and the whole never."""
+    """Each byte arrives within the time limit, but the whole file never does."""
 
     class Dripping(io.BytesIO):
         def read1(self, size: int | None = -1) -> bytes:
@@ -77,7 +77,7 @@ def test_an_address_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_private_repository_of_the_maintainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not cloned with what the maintainer's machine remembers of passwords."""
+    """It is cloned without the passwords that the maintainer's machine has stored."""
     lines = []
 
     def call(line: list[str], what: str, folder: Path) -> str:
@@ -92,14 +92,14 @@ def test_a_private_repository_of_the_maintainer(tmp_path: Path, monkeypatch: pyt
 
 
 def test_components_under_the_name_of_somebody_else() -> None:
-    """They would stand on the leaderboard before those of their owner."""
+    """They would appear on the leaderboard before the components of their owner."""
     with pytest.raises(UsageError, match="owner 'rival', of which no entry is"):
         check_registered(manifest("stranger"), ["stranger/method", "rival/method"])
     check_registered(manifest("stranger"), ["stranger/method", "stranger/other"])
 
 
 def test_the_name_of_the_submission_of_somebody_else(tmp_path: Path) -> None:
-    """It would be written over theirs."""
+    """The submission of the other owner would be overwritten."""
     ledger, theirs = Ledger(tmp_path), manifest("rival", "rival@b.example")
     ledger.append("fine-defense", ("rival/method",), "added", "", manifest=theirs.model_dump(mode="json"))
     with pytest.raises(UsageError, match="there is a submission fine-defense"):
@@ -109,13 +109,13 @@ def test_the_name_of_the_submission_of_somebody_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("components", [[{}] * (MOST_COMPONENTS + 1), [{"documentation": "x" * LONGEST}]])
 def test_a_description_without_end(components: list[dict[str, str]]) -> None:
-    """Every page of the site, and every worker, would read it again."""
+    """Every page of the site and every worker would have to read the description again."""
     with pytest.raises(PluginError, match=r"at most|more than"):
         check_size(components)
 
 
 def test_bytes_that_are_neither_true_nor_false() -> None:
-    """One of them counts 255 times."""
+    """A truth value stored as byte 255 would count 255 times in a sum."""
     head, content = pack(Message("result", {}, {"abstained": torch.ones(4, dtype=torch.bool)}))
     blob = torch.frombuffer(bytearray(bytes(head)[12:] + bytes(content).replace(b"\1", b"\xff")), dtype=torch.uint8)
     with pytest.raises(WireError, match="neither true nor false"):
@@ -123,14 +123,14 @@ def test_bytes_that_are_neither_true_nor_false() -> None:
 
 
 def report(**facts: object) -> SubmissionReport:
-    """Return a report of which only some facts matter."""
+    """Return a report with the given fields and fillers for all others."""
     fields = dict.fromkeys(("name", "manifest", "environment", "package", "isolation", "started", "profile"), "x")
     numbers = {"seconds": 0, "limit": None, "seed": 0, "suite_seed": 0, "import_s": 0}
     return SubmissionReport(**fields, **numbers, device="", versions={}, entries=(), **{"conformance": (), **facts})
 
 
 def test_drowning_the_reasons() -> None:
-    """The line of the ledger holds what the harness found, however much the package makes it say."""
+    """The ledger's line begins with what the harness found, however many attempts the package reports."""
     gain = Gain(way="identity", attack="a", gain=0.5, higher=True)
     audits = (GradientAudit(component="d", metric="m", images=1, gains=(gain,), flags=("misleading gradients",)),)
     checks = tuple(Checked(component="d", check="c", status="failed", message="x" * 400) for _ in range(9))
@@ -140,6 +140,6 @@ def test_drowning_the_reasons() -> None:
 
 
 def test_a_claim_with_a_tolerance_that_admits_all() -> None:
-    """Whoever reads that it holds also reads what it says."""
+    """The report shows the tolerance beside the claim, so that a reader sees how little it says."""
     claim = ClaimResult(what="score", claimed=0.99, measured=0.1, tolerance=1e9, holds=True)
     assert "0.99 ± 1e+09" in markdown(report(claims=(claim,)))

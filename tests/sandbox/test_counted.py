@@ -1,4 +1,4 @@
-"""What processes hold is counted from outside, however they hide it."""
+"""Memory and processes of a guest are counted from outside, however they are hidden."""
 
 import os
 import signal
@@ -8,6 +8,7 @@ import sys
 from imharness_submissions.sandbox.processes import counted, used_mib
 
 MIB = 64
+"""The memory that the program below fills after its first thread has ended."""
 FIRST_THREAD_ENDS = f"""
 import ctypes, threading, time
 def work():
@@ -22,7 +23,7 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 def test_memory_counts_when_the_first_thread_has_ended() -> None:
-    """The kernel says nothing of the memory of a process under its own number then."""
+    """The kernel then reports no memory under the id of the process, only under those of its other threads."""
     with subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -34,7 +35,7 @@ def test_memory_counts_when_the_first_thread_has_ended() -> None:
 
 
 def test_counting_ends_with_the_first_process_after_the_limit() -> None:
-    """A guest that forks without end would be counted without end otherwise."""
+    """Otherwise counting a guest that forks without end would not end."""
     start = "for i in 1 2 3 4 5; do sleep 60 & done; echo ready; wait"
     with subprocess.Popen(["sh", "-c", start], stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None

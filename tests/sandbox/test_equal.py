@@ -1,4 +1,4 @@
-"""In the sandbox every contract gives what it gives in this process: the packages that `harness plugins new` writes."""
+"""Components of each kind that `harness plugins new` writes give the same results in the sandbox as outside."""
 
 import importlib.util
 import sys
@@ -39,6 +39,7 @@ KINDS = (
     "membership-release",
 )
 Pair = tuple[Component, Component]
+"""A component in this process, and the same component in the sandbox."""
 MOVING = """
 from imharness.images import DefenseInfo, Purification, hookimpl
 
@@ -129,10 +130,10 @@ def test_gradients_are_the_same(guest_and_pairs: tuple[Guest, dict[str, Pair]], 
 def test_the_call_that_is_asked_again_is_compared_with_its_own_gradient(
     guest_and_pairs: tuple[Guest, dict[str, Pair]],
 ) -> None:
-    """A search follows many gradients, of batches that differ; the guest numbers its graphs from 0 each time."""
+    """A search asks for gradients of different batches; the guest numbers its graphs from 0 in each session."""
     guest, pairs = guest_and_pairs
     purify: Any = pairs["defense"][1].build(CPU)  # type: ignore[attr-defined]
-    purify.remote._draw.manual_seed(12)
+    purify.remote._draw.manual_seed(12)  # with this seed the first call is drawn to be asked again
     for n in (3, 1, 2, 1):
         leaf = sample_images(n, 40, 40, n).requires_grad_(True)
         result = purify(leaf, ImageRng(range(n)))
@@ -142,7 +143,7 @@ def test_the_call_that_is_asked_again_is_compared_with_its_own_gradient(
 
 
 def test_an_adaptive_attack_goes_through_a_sandboxed_defense(guest_and_pairs: tuple[Guest, dict[str, Pair]]) -> None:
-    """Attack outside, defense inside, metric outside; then the attack inside, too."""
+    """The metric runs in this process, attack and defense in all combinations of this process and the sandbox."""
     _, pairs = guest_and_pairs
     score = Quality(2)
     images = sample_images(3, 40, 40, 5)

@@ -1,4 +1,4 @@
-"""Plugins that cheat or attack are stopped and named; honest ones are not."""
+"""Plugins of the folder `hostile`, which cheat or attack, are stopped or flagged; those of `honest` are not."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 
 
 def task(guest: Guest, purify: object) -> None:
-    """Do what a task does: clean images, then attacked ones, these with other draws, and the end of the task."""
+    """Do what a task does: purify clean images, attacked ones, attacked ones with other draws; then end the task."""
     assert callable(purify)
     clean = sample_images(4, 32, 32, 1)
     attacked = (clean + 0.03 * torch.sign(torch.randn(clean.shape, generator=torch.Generator().manual_seed(1)))).clamp(
@@ -67,7 +67,7 @@ def test_what_a_guest_prints_is_in_the_log_of_its_task(opened: Opened, tmp_path:
     ],
 )
 def test_what_the_sandbox_refuses_is_named(opened: Opened, name: str, noted: str) -> None:
-    """The plugin hides that it failed, and gets nothing: it raises "FOUND" if it does."""
+    """The plugin suppresses its errors, and raises "FOUND" if an attempt succeeds."""
     guest, component = opened(f"hostile/{name}")
     task(guest, checked(component, component.build(CPU)))
     assert any(noted in line for line in guest.attempts), guest.attempts
@@ -101,7 +101,7 @@ def test_what_breaks_a_rule_is_ended_and_named(opened: Opened, name: str, messag
 
 @pytest.mark.parametrize("name", ["averages", "own_randomness"])
 def test_state_between_calls_is_found(opened: Opened, name: str) -> None:
-    """One call of a task, drawn at random, is asked again; within a few tasks that is one that gives it away."""
+    """One call of a task, drawn at random, is repeated; within 20 tasks a repeated call must give another answer."""
     guest, component = opened(f"hostile/{name}")
     purify = checked(component, component.build(CPU))
 
@@ -115,14 +115,17 @@ def test_state_between_calls_is_found(opened: Opened, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["hoards_in_sockets", "pins_pages"])
 def test_memory_that_no_process_owns_cannot_be_made(opened: Opened, name: str) -> None:
-    """What is held in sockets and pipes counts for no process, and a control group is not everywhere."""
+    """Memory in sockets and pipes counts for no process, and not every machine has control groups.
+
+    The plugin raises "FOUND" if it succeeds.
+    """
     guest, component = opened(f"hostile/{name}")
     task(guest, checked(component, component.build(CPU)))
 
 
 @pytest.mark.parametrize("gradient", [False, True])
 def test_what_comes_out_has_at_most_four_times_the_pixels(opened: Opened, gradient: bool) -> None:
-    """Also where an attack asks, before anything is computed from it: the metric takes longer for each pixel."""
+    """Also for an attack's queries, and before the metric runs, whose time grows with the number of pixels."""
     _, component = opened("hostile/enlarges")
     images = sample_images(2, 32, 32, 1).requires_grad_(gradient)
     with pytest.raises(ContractError, match="images of 160 x 160 px; at most 4 times"):
@@ -130,7 +133,7 @@ def test_what_comes_out_has_at_most_four_times_the_pixels(opened: Opened, gradie
 
 
 def test_one_deadline_holds_for_answers_and_for_what_follows_from_them(opened: Opened) -> None:
-    """No request to the guest comes in the middle of a metric that takes long."""
+    """A slow metric makes no request to the guest while it runs; the deadline must end it all the same."""
     guest, component = opened("honest/median")
     defense, steps = component.build(CPU), 0
     defense(sample_images(1, 32, 32, 1), ImageRng([1]))  # the first answer takes long on a busy machine
@@ -186,7 +189,7 @@ def test_progress_without_end_is_ended_and_named(opened: Opened) -> None:
 
 @pytest.fixture(scope="module")
 def described_anew(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """A guest whose package changes: its first process never looks at it, and each session reads it anew."""
+    """A guest whose package each test replaces: its first process never reads the package, and each session does."""
     folder = tmp_path_factory.mktemp("anew") / "package"
     folder.mkdir()
     guest = Guest(GuestSpec("strangers", folder))
@@ -198,9 +201,9 @@ def described_anew(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> I
     ("name", "message"), [("names_a_field", "environment"), ("lies_about_itself", "description of a component")]
 )
 def test_a_false_description_makes_no_component(described_anew: Guest, name: str, message: str) -> None:
-    """Nor can a field stand for what the harness says: the digest of the package is part of every key.
+    """A field cannot replace the digest of the package, which the harness adds to every key.
 
-    A package that states it itself would own another's tasks.
+    A package that states its digest itself would own the tasks of another package.
     """
     for path in described_anew.spec.folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -210,7 +213,7 @@ def test_a_false_description_makes_no_component(described_anew: Guest, name: str
 
 
 def test_the_conformance_suite_cannot_be_told_from_a_run(opened: Opened) -> None:
-    """It runs outside; the plugin behaves when it finds a test suite in its process, and finds none."""
+    """The suite runs outside of the plugin's process, so that the plugin finds no test suite and misbehaves."""
     _, component = opened("hostile/behaves_when_watched")
     outcomes = check_component(component, seed=int.from_bytes(os.urandom(3)))
     assert any(o.status == "failed" for o in outcomes)

@@ -1,4 +1,4 @@
-"""What a guest finds inside, and what is refused when there is no sandbox."""
+"""What a guest sees inside the sandbox, and what is refused when there is no sandbox."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def test_packages_with_data_sets_are_empty_inside(sandbox: None, tmp_path: Path,
 
 @pytest.fixture(scope="module")
 def looks_alike(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """A guest whose package has the hooks and the names of modules of others."""
+    """A guest whose package has Python's start-up hooks, and modules named as those of torch, json and the harness."""
     folder = tmp_path_factory.mktemp("package")
     for name in ("sitecustomize.py", "usercustomize.py", "torch.py", "json.py", "imharness_submissions/__init__.py"):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ def test_a_control_group_is_named_only_where_it_holds_every_process(
 
 
 def test_an_official_run_needs_a_control_group(sandbox: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere memory is counted now and then; what is counted late is no season's result."""
+    """Without one, memory is measured only at intervals, which is too late for the result of a season."""
     monkeypatch.setattr(ControlGroup, "create", lambda *limits: None)
     monkeypatch.setattr(jail, "unlimited", lambda: False)
     official = Guest(GuestSpec("x", tmp_path), secret="5" * 64)
@@ -111,9 +111,9 @@ def _without_capability(line: list[str]) -> list[str]:
 def test_the_doctor_finds_nothing_of_the_outside_inside(
     sandbox: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Also where Python is a link through folders that are not inside.
+    """Also where Python is a symbolic link through folders that the sandbox does not contain.
 
-    As in a virtual environment whose Python is linked to by a path with "..", or through a folder of links.
+    This happens in virtual environments whose link contains ".." or leads through a folder of links.
     """
     (tmp_path / "links").mkdir()
     python = tmp_path / "links" / "python"
@@ -159,7 +159,7 @@ def test_the_filter_is_whole(machine: str, gpu: bool) -> None:
     if machine == "riscv64":
         assert code == b""
         return
-    lines = [code[i : i + 8] for i in range(0, len(code), 8)]
+    lines = [code[i : i + 8] for i in range(0, len(code), 8)]  # bytes 2 and 3 are jump offsets; opcode 0x06 returns
     for index, line in enumerate(lines):
         assert index + 1 + max(line[2], line[3]) < len(lines) or line[0] == 0x06
     assert lines[-1] == bytes.fromhex("060000000000ff7f")

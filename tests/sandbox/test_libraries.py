@@ -1,4 +1,4 @@
-"""Honest packages import libraries where everybody does, at the top of a module; nobody is blamed for that."""
+"""Honest packages import libraries at the top of a module; this is not reported as an attempt."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ LIBRARIES = ("scipy", "cv2", "torchvision", "skimage", "kornia", "safetensors")
 
 @pytest.fixture(scope="module")
 def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """One package with a module for each library, which is imported in a session at first."""
+    """A guest whose package has a module for each library; a session imports the library first."""
     folder = laid_out((HERE / "libraries" / f"by_{library}.py" for library in LIBRARIES), tmp_path_factory.mktemp("by"))
     guest_process = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
     yield guest_process
@@ -54,7 +54,7 @@ def test_a_library_at_the_top_of_a_module_is_no_attempt(
 
 
 def test_a_guest_that_starts_again_in_a_watched_part_is_not_what_is_watched(sandbox: None, tmp_path: Path) -> None:
-    """The first process is started by the harness, whenever a session is wanted and none runs."""
+    """The harness itself starts the first process of a guest, so its acts are not those of the package."""
     guest = Guest(GuestSpec("strangers", tmp_path))
     with watched() as seen:
         guest.open()

@@ -53,6 +53,7 @@ def test_a_session_imports_one_module_and_describing_imports_all(sandbox: None, 
         guest.kill()
 
 
+# The package notes, before its own import, whether the libraries are already loaded.
 AHEAD = """import sys
 
 ahead = int("sympy" in sys.modules and "scipy.ndimage" in sys.modules)
@@ -61,9 +62,9 @@ import scipy.ndimage
 
 
 def test_libraries_that_a_package_imports_are_imported_once_for_all_sessions(sandbox: None, tmp_path: Path) -> None:
-    """By a first process that never sees the package, and only libraries that the harness itself brings.
+    """A first process, which never reads the package, imports them; only dependencies of the harness qualify.
 
-    A gradient in a session imports none: sympy, which torch needs for some, is always there.
+    It always imports sympy, which torch needs for some gradients.
     """
     text = TELLS.format(name="one", other="scipy.ndimage").replace("import sys\n", AHEAD)
     (tmp_path / "one.py").write_text(text.replace('("scipy.ndimage" in sys.modules)', "ahead"))

@@ -1,4 +1,4 @@
-"""A call that is asked again: each row is held to itself, whatever the other rows are."""
+"""When a call is asked again, each row is compared with its first answer by its own size, not by that of other rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +11,12 @@ from imharness_submissions.sandbox.wire import Message
 
 IMAGES = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 HUGE = torch.tensor([1e9, 1.0, 1.0, 1.0])
+"""Factors of the four rows: the first row is far larger than the others."""
 
 
 @dataclass
 class Again:
-    """A fresh process that answers with the rows that it is given, each times a factor of its own."""
+    """A fresh process that answers with the rows of `answer` and `gradient` of the requested images."""
 
     answer: torch.Tensor
     gradient: torch.Tensor
@@ -29,7 +30,7 @@ class Again:
 
 
 def is_named(before: torch.Tensor, after: torch.Tensor, slopes: torch.Tensor, slopes_after: torch.Tensor) -> bool:
-    """Say whether one of some calls with these answers and gradients is answered otherwise."""
+    """Say whether one of 12 repetitions, with answers `after` and `slopes_after`, counts as answered otherwise."""
     call = Message("call", {"grad": ["images"]}, {"images": IMAGES})
     repeated = Held.of(call, Message("result", {}, {"result": before}), frozenset({"images"}), 1)
     repeated.saw_gradient(1, {"result": torch.ones_like(before)}, {"images": slopes})
@@ -38,7 +39,7 @@ def is_named(before: torch.Tensor, after: torch.Tensor, slopes: torch.Tensor, sl
 
 
 def test_a_row_with_a_huge_gradient_hides_no_other() -> None:
-    """The gradients of all rows but the first turn round when they are asked for again."""
+    """In the repetition, the gradients of all rows but the first have the opposite sign."""
     slopes = HUGE[:, None, None, None] * IMAGES
     turned = torch.where(HUGE[:, None, None, None] > 1, slopes, -slopes)
     assert is_named(IMAGES, IMAGES, slopes, turned)
@@ -54,7 +55,7 @@ def test_a_row_with_a_huge_answer_hides_no_other(before: torch.Tensor) -> None:
 
 
 def test_tiny_answers_are_held_to_their_size() -> None:
-    """A protected gradient a hundred thousandth as long is followed as well."""
+    """Attacks also follow gradients that a defense made 100 000 times smaller."""
     tiny = 1e-5 * IMAGES.flatten(1)
     assert is_named(tiny, 1.5 * tiny, IMAGES, IMAGES)
     assert not is_named(tiny, tiny * (1 + 1e-5), IMAGES, IMAGES)

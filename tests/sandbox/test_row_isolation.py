@@ -12,16 +12,17 @@ from imharness_submissions.sandbox.row_isolation import LANES, Lanes
 
 
 def tensors(images: torch.Tensor, names: list[int], streams: bool) -> dict[str, torch.Tensor]:
-    """Return the tensors of a call of a defense, or of a metric, which has no streams."""
+    """Return the tensors of a call: of a defense with `streams` (named by `names`), of a metric without."""
     return {"images": images, "rng": ImageRng(names).states()} if streams else {"images": images}
 
 
 def call(streams: bool):
+    """Return the description of the calls of a defense (with streams) or of a metric."""
     return Purification.call if streams else NoReferenceMetric.call
 
 
 def versions(n: int, copies: int) -> torch.Tensor:
-    """Return clean images and then noisy copies of them."""
+    """Return n clean images and then their noisy copies: (n * copies, 3, 32, 32)."""
     clean = sample_images(n, 32, 32, 5) * 0.8 + 0.1
     noise = [0.03 * torch.randn(clean.shape, generator=generator(k)).sign() for k in range(copies - 1)]
     return torch.cat([clean, *(clean + one for one in noise)])
@@ -46,7 +47,7 @@ def test_sessions_keep_apart_what_came_in_two_calls() -> None:
 
 
 def test_the_same_image_again_stays_where_it_was() -> None:
-    """A task that times a call repeats it; that opens no further session."""
+    """A task repeats a call to measure its time; this opens no further session."""
     images, lanes = versions(4, 1), Lanes()
     for seeds in ([1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 3, 4]):
         assert {lane for lane, _ in lanes.spread(call(True), tensors(images, seeds, True), 4)} == {0}

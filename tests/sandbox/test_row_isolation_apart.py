@@ -1,4 +1,4 @@
-"""What one process of a package saw, no other process of it can know: tasks, pairs of images, and what both share."""
+"""A process of a package learns nothing that another of its processes saw, in this task or in an earlier one."""
 
 import os
 from typing import Any
@@ -17,7 +17,7 @@ SEEDS = [1, 2, 3, 4]
 
 
 def a_pair() -> tuple[torch.Tensor, torch.Tensor]:
-    """Four clean images, and the same with noise."""
+    """Return four clean images, and the same images with noise."""
     clean = sample_images(4, 32, 32, 1) * 0.8 + 0.1
     noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(1))
     return clean, clean + 0.03 * torch.sign(noise)
@@ -39,7 +39,7 @@ def test_nothing_is_remembered_in_another_task(opened: Opened, name: str) -> Non
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("name", ["matches_pairs", "matches_calls", "remembers"])
 def test_a_clean_image_never_meets_its_attacked_copy(opened: Opened, name: str, together: bool) -> None:
-    """In one call or in two: the smoother one of a pair cannot be chosen by whoever sees only one of them."""
+    """In one call or in two: a process that sees one image of a pair cannot return the smoother of both."""
     guest, component = opened(f"hostile/{name}")
     purify: Any = checked(component, component.build(CPU))
     clean, attacked = a_pair()
@@ -63,7 +63,7 @@ def test_processes_that_run_together_cannot_talk(opened: Opened, name: str) -> N
 
 
 def test_a_function_that_nobody_holds_keeps_no_process(opened: Opened) -> None:
-    """Else the processes of many entries, or of one with many parameters, exceed what a package may have."""
+    """Otherwise a package with many entries or parameters would exceed its limit of processes."""
     guest, component = opened("honest/median")
     clean, _ = a_pair()
     for _ in range(3):
@@ -72,7 +72,7 @@ def test_a_function_that_nobody_holds_keeps_no_process(opened: Opened) -> None:
 
 
 def test_the_session_that_was_started_ahead_waits_while_calls_are_asked_again(opened: Opened) -> None:
-    """Each of those wants a young one; the next task takes what waits, and none is started for nothing."""
+    """A repeated call needs a newer process; the session started ahead is kept for the next task."""
     guest, component = opened("honest/median")
     purify: Any = checked(component, component.build(CPU))
     clean, _ = a_pair()
@@ -89,7 +89,7 @@ def test_the_session_that_was_started_ahead_waits_while_calls_are_asked_again(op
 
 @pytest.mark.parametrize("gradient", [False, True])
 def test_the_order_of_rows_tells_nothing(opened: Opened, gradient: bool) -> None:
-    """Neither of an attack that searches, nor of one that follows gradients."""
+    """Neither queries of a search nor queries with gradients come in the order of the images."""
     guest, component = opened("hostile/knows_order")
     images = (sample_images(8, 16, 16, 1) * 0.5).requires_grad_(gradient)
     purify = component.build(CPU)

@@ -1,8 +1,9 @@
-"""Nothing that a stranger's defense sees tells a search from a result that is kept, the suite and the audit included.
+"""Nothing that a stranger's defense observes tells a search, or the conformance suite, from a result that is kept.
 
-A defense that records is called by all four; a decision stump over all it saw, on calls that it was not fitted to, is
-right no more often than a coin. Left out: what images show (it changes along a search), the size of an image and of a
-batch in the suite (it has its own), and the number and time of calls (state, which is found by asking again).
+A defense that records facts about its calls runs in a search, for kept results, and in the suite. A decision stump (a
+limit on one fact) then tells one kind of call from another. On calls that it was not fitted to, it is right no more
+often than a coin. Three things are left out: the content of images, which changes in a search; the sizes of images and
+batches in the suite, which has its own; the number and time of calls, which the repetition of calls covers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Call = dict[str, float]
 
 
 class Heard:
-    """What the recording defenses of a guest printed, by what called them."""
+    """The text that recording defenses printed, by the kind of call: `SEARCH`, `KEPT` or `SUITE`."""
 
     def __init__(self) -> None:
         self.now, self.text = "", dict[str, str]()
@@ -51,7 +52,7 @@ class Heard:
 
 @pytest.fixture(scope="module")
 def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """Every call is a session of its own anyway."""
+    """A guest with the three recording defenses; each call gets its own session."""
     folder = laid_out([Path(__file__).parent / "honest" / "records.py"], tmp_path_factory.mktemp("records"))
     guest_process = Guest(
         GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=Limits(printed_kib=4096))
@@ -66,7 +67,7 @@ def defenses(guest: Guest) -> dict[str, Component]:
 
 
 def recorded(guest: Guest, heard: Heard, defense: Any) -> None:
-    """Search, keep and test as tasks, audits and the suite do."""
+    """Call a defense as searches with and without gradients, as kept results, and as the conformance suite do."""
     quality, names = Quality(2), [f"photograph-{i}" for i in range(ROWS)]
     built: Any = defense.build(CPU)
     keep = checked(defense, built)
@@ -94,7 +95,10 @@ def recorded(guest: Guest, heard: Heard, defense: Any) -> None:
 
 
 def told_apart(first: list[Call], second: list[Call], left_out: frozenset[str]) -> tuple[int, int]:
-    """Return how many calls the best stump of the other calls tells, and how many there are, as many of each sort."""
+    """Return how many calls the best stump of all other calls classifies correctly, and how many calls there are.
+
+    Both kinds have the same number of calls; one call of each kind at a time is classified by a stump of the others.
+    """
     draw = np.random.default_rng(0)
     few = min(len(first), len(second))
     names = sorted(first[0].keys() - left_out)
@@ -103,7 +107,7 @@ def told_apart(first: list[Call], second: list[Call], left_out: frozenset[str]) 
     correct = 0
     for fold in range(few):
         training = [np.delete(sample, fold, axis=0) for sample in samples]
-        best = (-1, 0, 0.0, 1)
+        best = (-1, 0, 0.0, 1)  # surplus of `first` on its side of the limit, column, limit, side (1: at most)
         for column in range(len(names)):
             for limit in np.unique(np.concatenate([k[:, column] for k in training])):
                 below = [int((k[:, column] <= limit).sum()) for k in training]

@@ -1,4 +1,4 @@
-"""Defenses that users bring in good faith are not flagged: not by the call that is asked again, nor by the trial."""
+"""Honest defenses of users (`users/users.py`) are flagged neither by repeated calls nor by the audit of gradients."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialAttacks:
 def test_the_call_that_is_asked_again_agrees(
     name: str, guest: Guest, offered: dict[str, Sandboxed], trial: TrialAttacks
 ) -> None:
-    """An attack follows the gradient on 8-bit photographs, and what is kept is computed from its rounded images."""
+    """An attack follows the gradient; the kept result is computed from its images, rounded to 8 bits."""
     defense: Any = offered[name]
     built, attacked = defense.build(CPU), trial.images
     streams = [derive_seed("streams", i) for i in range(len(attacked))]

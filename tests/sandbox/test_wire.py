@@ -1,4 +1,4 @@
-"""Messages arrive as they were sent; what is no message is refused before it costs anything."""
+"""Messages arrive as they were sent; other bytes are refused before memory is allocated for them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ FACTS = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.inte
 
 
 def printable(value: object) -> object:
-    """Return what arrives of a text, or of texts by name: everything but what a terminal interprets."""
+    """Return a value as it arrives: texts lose the characters that a terminal interprets."""
     if isinstance(value, dict):
         return {printable(name): printable(item) for name, item in value.items()}
     return stripped(value) if isinstance(value, str) else value
@@ -32,6 +32,7 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
 
 
 def blob(message: Message) -> torch.Tensor:
+    """Return the bytes of a message after its mark and length, 12 bytes: (length,), uint8."""
     joined = b"".join(pack(message))
     return torch.frombuffer(bytearray(joined[12:]), dtype=torch.uint8)
 
@@ -110,6 +111,7 @@ def test_a_tensor_outside_of_its_message_is_refused(entry: object) -> None:
 
 
 def pipe(limit: int) -> tuple[int, Channel]:
+    """Return a descriptor to write to, and a channel that reads messages of at most `limit` bytes from it."""
     reading, writing = os.pipe()
     return writing, Channel(reading, os.dup(writing), limit)
 

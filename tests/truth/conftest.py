@@ -1,4 +1,4 @@
-"""Many studies are simulated here; each takes fewer resamples than a leaderboard does, which is enough in the mean."""
+"""Tests of this folder simulate many studies: each takes fewer resamples than a leaderboard, enough for their mean."""
 
 from collections.abc import Iterator
 

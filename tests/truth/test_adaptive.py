@@ -1,4 +1,4 @@
-"""Defenses that are broken by construction, through plan and run: attacks that know them, and the audit."""
+"""Adaptive attacks and the audit, in a run on defenses of the package `acme-truth` whose weaknesses are known."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_shattered_gradients_are_flagged_and_honest_ones_are_not(query: ResultQu
 
 
 def test_what_moves_pixels_is_compared_as_it_is_and_moved_back(query: ResultQuery) -> None:
-    """The images are even: only a defense that changes them differs from them."""
+    """The defense `acme/quantized` moves no pixels, so that moving them back changes nothing."""
     for step in ("purify", "evaluate"):
         rows = query(f"SELECT psnr, psnr_undone, ssim, ssim_undone FROM {step} WHERE defense = 'acme/quantized'")
         np.testing.assert_array_equal(rows["psnr"], rows["psnr_undone"])

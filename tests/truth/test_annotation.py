@@ -1,4 +1,4 @@
-"""Simulated people judge reconstructions whose recognisability is known."""
+"""Simulated people judge reconstructions whose chance to be recognised is known."""
 
 import json
 from pathlib import Path
@@ -19,6 +19,7 @@ RECOGNISABLE = {"none": 0.95, "noise": 0.1, "pruning": 0.1}
 
 
 def private() -> ImageSet:
+    """Return the originals: random images of 8 x 8 px with five labels."""
     pixels = torch.rand(ORIGINALS, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     names = tuple(f"n{i}" for i in range(ORIGINALS))
     columns = {"label": np.arange(ORIGINALS) % 5}
@@ -26,7 +27,7 @@ def private() -> ImageSet:
 
 
 def asked(file: Path, attack: str = "a") -> tuple[Book, dict[int, Question]]:
-    """Return a file of questions about three defenses, and its questions by number."""
+    """Return a book with questions about three defenses in a file, and its questions by number."""
     images, book = private(), Book(file)
     pixels = images.load(list(range(ORIGINALS))).mul(255).byte().numpy()
     groups = [({"dataset": "d", "attack": attack, "model": "m", "defense": g}, pixels, images) for g in RECOGNISABLE]
@@ -36,7 +37,7 @@ def asked(file: Path, attack: str = "a") -> tuple[Book, dict[int, Question]]:
 
 
 def judge(book: Book, questions: dict[int, Question], name: str, rng: np.random.Generator, *, attentive: bool) -> None:
-    """Answer until nothing is left; who is not attentive says "same" to everything."""
+    """Answer questions until none is left; a person who is not attentive answers "same" to all."""
     while (following := book.following(name)) is not None:
         question = questions[following.id]
         same = question.truth == "same" if question.decoy else rng.random() < RECOGNISABLE[question.facts["defense"]]
@@ -65,7 +66,7 @@ def test_people_who_fail_the_decoys_do_not_turn_verdicts(tmp_path: Path, attack:
         judge(book, questions, f"p{number:02d}", rng, attentive=number % 3 > 0)
     counts = reported(tmp_path / "a.sqlite")
     assert counts["judged"] == ORIGINALS * len(RECOGNISABLE)
-    assert abs(counts["recognised"] - ORIGINALS) <= 1
+    assert abs(counts["recognised"] - ORIGINALS) <= 1  # those without a defense, one for each original
     assert book.left_out() == {vote.annotator for vote in book.votes() if int(vote.annotator[1:]) % 3 == 0}
 
 

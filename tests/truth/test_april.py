@@ -1,4 +1,4 @@
-"""Vision transformers whose patches follow from two gradients, and networks of which none do."""
+"""APRIL computes images from two gradients of a vision transformer; for other networks it returns grey."""
 
 import pytest
 import torch
@@ -30,11 +30,12 @@ def network(**fields: int) -> nn.Module:
 
 
 def rebuilt(model: nn.Module, shared: Gradients) -> torch.Tensor:
+    """Return APRIL's reconstructions of three images, (3, 3, 16, 16)."""
     return April().build(CPU)(shared, model, SHAPE, ImageRng(range(3)), lambda *done: None)
 
 
 class WithClass(nn.Module):
-    """A transformer with a token of the class before the others, and positions of all."""
+    """A transformer with a class token before the patches' tokens, and learned positions of all tokens."""
 
     def __init__(self) -> None:
         super().__init__()

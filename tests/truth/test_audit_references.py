@@ -1,4 +1,4 @@
-"""Audits with reference models, in worlds whose answer is known, and the attacks against slow ways of their own."""
+"""Audits with reference models on simulated data of known leakage, and attacks compared with slow loops over rows."""
 
 import numpy as np
 import pytest
@@ -30,14 +30,16 @@ class World:
         self.difficulty = self.rng.normal(1, 2, rows)
 
     def mask(self, share: float = 0.5) -> np.ndarray:
+        """Return which rows are members of a model, (rows,), bool: a random `share` of them."""
         order = self.rng.permutation(len(self.labels))
         return order < round(share * len(order))
 
     def odds(self, member: np.ndarray, leak: float, shift: float = 0.0) -> np.ndarray:
+        """Return a model's log odds of each row, (rows,); `shift` is added to all."""
         return self.difficulty + shift + leak * member + self.rng.normal(size=len(self.labels))
 
     def probabilities(self, odds: np.ndarray) -> np.ndarray:
-        """Outputs with these log odds of the true class; the rest is spread at random."""
+        """Return outputs (rows, CLASSES) with these log odds of the true class; the rest is divided at random."""
         rest = self.rng.random((len(odds), CLASSES))
         rest[np.arange(len(odds)), self.labels] = 0
         rest /= rest.sum(axis=1, keepdims=True) * (1 + np.exp(odds))[:, None]
@@ -45,6 +47,7 @@ class World:
         return rest
 
     def target(self, leak: float) -> dict[str, np.ndarray]:
+        """Return outputs, labels and membership of a model, as `audit` expects them."""
         member = self.mask()
         outputs = self.probabilities(self.odds(member, leak))
         return {"probabilities": outputs, "labels": self.labels, "member": member}
@@ -52,18 +55,20 @@ class World:
     def references(
         self, count: int, leak: float, *, share: float = 0.5, shift: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Return log odds and membership of `count` reference models, each (count, rows)."""
         masks = [self.mask(share) for _ in range(count)]
         return np.stack([self.odds(mask, leak, shift) for mask in masks]), np.stack(masks)
 
 
 def areas(audit: ih.Audit) -> dict[str, float]:
+    """Return the area under the ROC curve (AUC) of each evaluator."""
     return {
         name.removeprefix("harness/"): audit.table().column("auc")[i] for i, name in enumerate(audit.table().labels)
     }
 
 
 def test_with_many_references_the_attacks_find_what_the_difference_of_two_gaussians_allows() -> None:
-    """Online LiRA is the likelihood ratio: its area under the curve is Phi(leak / sqrt 2). The others come near it."""
+    """Online LiRA is the likelihood ratio: its AUC is Phi(leak / sqrt 2). The other attacks come near it."""
     world = World(6000, 0)
     areas_found = areas(ih.audit(world.target(1.5), references=world.references(64, 1.5), evaluators=REFERENCE_ATTACKS))
     truth = norm.cdf(1.5 / np.sqrt(2))
@@ -75,7 +80,7 @@ def test_with_many_references_the_attacks_find_what_the_difference_of_two_gaussi
 
 
 def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_or_one_for_each_row() -> None:
-    """Rows differ in how much their answers vary; four models saw each row, and four did not."""
+    """Rows differ in the spread of answers; about four of eight references were trained on each row."""
     rng = np.random.default_rng(8)
     member = np.stack([rng.random(6000).argsort().argsort() < 3000 for _ in range(9)])
     spread = 1 / np.sqrt(rng.gamma(2.0, size=6000))
@@ -89,7 +94,10 @@ def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_o
 
 
 def test_right_accusations_of_few_non_members_count_those_that_their_threshold_accuses() -> None:
-    """Above the largest of 180 non-members lies one in 181 others, not one in a hundred."""
+    """The threshold for 1 % of 180 non-members is their largest score.
+
+    Another non-member exceeds it with a probability of 1/181, not 1/100; `accused` must be that share.
+    """
     finding = ih.audit(World(720, 8).target(0.0), evaluators=["confidence"]).worst
     assert finding.accuracy.nonmembers == 180
     thresholds = np.random.default_rng(9).normal(size=(4000, 180)).max(axis=1)
@@ -97,7 +105,7 @@ def test_right_accusations_of_few_non_members_count_those_that_their_threshold_a
 
 
 def test_the_share_of_right_accusations_is_that_among_records_of_which_few_are_members() -> None:
-    """An adversary who asks about 20 times as many non-members, and accuses 1% of them."""
+    """Of the records that the adversary examines, 5 % are members; 1 % of the non-members are accused."""
     world, leak, prior = World(6000, 6), 2.0, 0.05
     audit = ih.audit(
         world.target(leak), references=world.references(64, leak), evaluators=["lira[global_variance=True]"]
@@ -115,7 +123,7 @@ def test_the_share_of_right_accusations_is_that_among_records_of_which_few_are_m
 
 
 def test_three_views_of_a_row_are_worth_four_answers() -> None:
-    """Answers to views leak as much, each with noise of its own: online LiRA finds Phi(leak sqrt 4 / sqrt 2)."""
+    """Each view leaks as the row does, with independent noise: the AUC of online LiRA is Phi(leak sqrt 4 / sqrt 2)."""
     world, leak, count, views = World(6000, 5), 0.8, 64, 3
     target, (odds, member) = world.target(leak), world.references(count, leak)
     further = np.stack([[world.odds(mask, leak) for _ in range(views)] for mask in (target["member"], *member)])
@@ -179,6 +187,7 @@ def test_what_is_measured_where_members_are_known_is_the_accuracy_on_the_target(
 
 
 def differs(seed: int, **change: float) -> list[str]:
+    """Return the differences that an audit reports between its target and references with `change`."""
     world = World(600, seed)
     target = world.target(1.5)
     odds, member = world.references(8, change.pop("leak", 1.5), **change)
@@ -238,9 +247,10 @@ def test_attack_r_is_its_definition_row_by_row() -> None:
     rng = np.random.default_rng(0)
     odds, member = rng.normal(size=(9, 40)), rng.random((9, 40)) < 0.5
     member[:, 3], seen = True, rng.normal(size=40)
-    odds[:, 5], seen[5] = 1.0, 1.0  # ties count as reached
+    odds[:, 5], seen[5] = 1.0, 1.0  # a reference equal to the target counts as not above it
     statistic = AttackR().statistic(*map(torch.from_numpy, (seen, seen)), references_of(odds, member), 9).numpy()
     for row in range(40):
+        # references not trained on the row; for row 3 there are none, so that all count
         out = ~member[:, row] if row != 3 else np.ones(9, dtype=bool)
         gaps = seen[row] - odds[out, row]
         slow = (np.sum(gaps >= 0) + 0.5 / (1 + np.exp(-gaps.mean()))) / out.sum()
@@ -248,11 +258,13 @@ def test_attack_r_is_its_definition_row_by_row() -> None:
 
 
 def references_of(odds: np.ndarray, member: np.ndarray) -> References:
+    """Return reference models without a population."""
     none = torch.zeros(len(odds), 0, dtype=torch.double)
     return References(torch.from_numpy(odds), torch.from_numpy(member), none, none[0])
 
 
 def asked(world: World, target: dict[str, np.ndarray], shadow: dict[str, np.ndarray]) -> MembershipQuery:
+    """Return the query of an attack on the target that knows the shadow model's members."""
     tensors = [torch.from_numpy(shadow[name]) for name in ("probabilities", "labels", "member")]
     seen = [torch.from_numpy(target[name]) for name in ("probabilities", "labels")]
     return MembershipQuery(tensors[0].float(), tensors[1], tensors[2], seen[0].float(), seen[1])
@@ -268,12 +280,13 @@ def test_attack_p_accuses_at_most_alpha_of_the_non_members_and_orders_rows_by_th
         plain = log_odds(query.target_outputs, query.target_labels).numpy()
         assert auc(scores, target["member"]) == pytest.approx(auc(plain, target["member"]), abs=2e-3)
     population = np.sort(log_odds(query.shadow_outputs, query.shadow_labels).numpy()[~shadow["member"]])
+    # a score is alpha (0.3 after the loop) less the p-value of the row among the shadow's non-members
     slow = [(np.sum(population >= value) + 1) / (len(population) + 1) for value in plain[:50]]
     assert 0.3 - scores[:50] == pytest.approx(np.array(slow), abs=1e-3)
 
 
 def test_qmia_knows_how_sure_a_model_is_of_non_members_of_each_class_and_finds_nothing_where_nothing_is() -> None:
-    """Two classes are easy, the others hard; one threshold for all rows mixes easy rows with members."""
+    """Two classes are easy, the others are hard; a threshold for all rows takes easy rows for members."""
     for leak, seed in ((2.0, 8), (0.0, 9)):
         world = World(4000, seed)
         world.difficulty = np.where(world.labels < 2, 4.0, -1.0)

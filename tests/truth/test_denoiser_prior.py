@@ -1,4 +1,4 @@
-"""A prior helps where there is a gradient of the image, and its own content is not taken for leakage."""
+"""A denoiser as prior helps an attack on pruned gradients, and alone it shows nothing of the private images."""
 
 import pytest
 import torch
@@ -31,6 +31,7 @@ def rebuilt(attack: InvGrad | InvGradPrior, network: torch.nn.Module, shared: Gr
 
 
 def psnr(images: torch.Tensor, private: torch.Tensor) -> torch.Tensor:
+    """Return the peak signal-to-noise ratio of each image, in dB, (n,)."""
     return -10 * (images - private).square().mean(dim=(1, 2, 3)).log10()
 
 
@@ -46,10 +47,11 @@ def test_behind_pruning_the_prior_helps_and_alone_it_shows_nothing(
     guess = psnr(digits.mean(dim=0, keepdim=True).expand_as(digits), digits).mean()
     assert psnr(helped, digits).mean() > best + 0.5
     assert psnr(alone, digits).mean() < guess
-    assert psnr(helped.roll(1, 0), digits).mean() < guess
+    assert psnr(helped.roll(1, 0), digits).mean() < guess  # beside the wrong digits
 
 
 TVS = (1e-4, 1e-3, 1e-2)
+"""Weights of total variation; the best of them is compared with the denoiser."""
 
 
 def test_without_the_gradient_images_do_not_depend_on_it(digits: torch.Tensor, network: torch.nn.Module) -> None:

@@ -1,6 +1,7 @@
-"""Who shows stored detail is told from who cleans images, on 12 of the 36 images that ship, drawn for each seed.
+"""Defenses that return stored detail of the photographs are flagged, and defenses that clean images are not.
 
-`BOUND` images flag an entry. What is known here: which entries have a copy, and of which images.
+For each seed, 12 of the 36 photographs that ship are drawn. An entry is flagged if it shows stored detail of at least
+`BOUND` of them.
 """
 
 from collections.abc import Callable
@@ -28,6 +29,7 @@ def photographs() -> torch.Tensor:
 
 
 def smooth(images: torch.Tensor, side: int) -> torch.Tensor:
+    """Return means over `side` x `side` px."""
     return F.avg_pool2d(F.pad(images, [side // 2] * 4, mode="reflect"), side, stride=1)
 
 
@@ -36,16 +38,21 @@ def median(images: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(images: torch.Tensor) -> torch.Tensor:
+    """Return images of which each block of 4 x 4 px has its mean colour."""
     return F.interpolate(F.avg_pool2d(images, 4), images.shape[2:])
 
 
 def shrunk(images: torch.Tensor) -> torch.Tensor:
+    """Return images whose detail is reduced by 0.03, and removed where it is smaller: a simple denoiser."""
     detail = images - smooth(images, 5)
     return smooth(images, 5) + detail.sign() * (detail.abs() - 0.03).clamp(min=0)
 
 
 def nearest(stored: torch.Tensor, pooled: int | None, most: float, blend: Callable, otherwise: Function) -> Function:
-    """Return a look-up by pixels, or by means of `pooled` x `pooled` parts, that knows what is nearer than `most`."""
+    """Return a defense that looks up the nearest stored image, by pixels or by means of `pooled` x `pooled` parts.
+
+    If its root-mean-square distance is below `most`, the result is `blend(image, stored image)`, else `otherwise`.
+    """
 
     def key(images: torch.Tensor) -> torch.Tensor:
         return (F.adaptive_avg_pool2d(images, pooled) if pooled else images).flatten(1)
@@ -64,10 +71,12 @@ def as_it_is(images: torch.Tensor) -> torch.Tensor:
 
 
 def fine(images: torch.Tensor, stored: torch.Tensor, side: int = 5, share: float = 1.0) -> torch.Tensor:
+    """Return images whose fine detail (finer than `side` px) is replaced by the stored one, in part or whole."""
     return images + share * (stored - smooth(stored, side) - images + smooth(images, side))
 
 
 def below_six(images: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
+    """Replace the fine detail of images that differ from the stored one by less than six levels everywhere."""
     near = (images - stored).abs().amax(dim=(1, 2, 3), keepdim=True) < 5.5 / 255
     return torch.where(near, fine(images, stored), images)
 
@@ -91,6 +100,7 @@ STORED: dict[str, Callable[[torch.Tensor], Function]] = {
 
 
 def of_components(stored: torch.Tensor) -> Function:
+    """Return a defense that projects the detail of an image on the span of the stored details."""
     basis = torch.linalg.svd((stored - smooth(stored, 7)).flatten(1), full_matrices=False)[2]
 
     def purify(images: torch.Tensor) -> torch.Tensor:
@@ -116,7 +126,10 @@ HONEST: dict[str, Function] = {
 
 
 def above(purify: Function, photographs: torch.Tensor, seed: int, level: int = 0) -> int:
-    """Return of how many of the images a defense shows stored detail; by changes of one `level`, as attacks make."""
+    """Return for how many of the drawn images a defense shows stored detail.
+
+    With a `level`, the images are also changed by plus or minus so many levels of 255, as attacks change them.
+    """
     draw = torch.Generator().manual_seed(seed)
     images = photographs[torch.randperm(len(photographs), generator=draw)[:IMAGES]]
     signs = torch.randint(0, 2, images.shape, generator=draw) * 2 - 1

@@ -1,4 +1,4 @@
-"""What the number, the interval and the place of an entry say once somebody handed in images against it."""
+"""How evidence against an entry, images that a stronger attack breaks, changes its number, interval and rank."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ TRIED, OTHER = ENTRIES = ("x/tried", "x/untried")
 
 
 def sample_leaderboard(seed: int, most: int) -> TrackReport:
-    """Return the contest of both metrics after evidence against the first, on at most so many images that break it."""
+    """Return the contest of both metrics after evidence against the first: at most `most` images that break it."""
     rng = np.random.default_rng(seed)
     units = np.array([f"p{k:03}" for k in range(PHOTOGRAPHS)], dtype=object)
     draw = rng.random((2, PHOTOGRAPHS))
@@ -38,8 +38,10 @@ def sample_leaderboard(seed: int, most: int) -> TrackReport:
 
 
 def studied(most: int) -> tuple[float, float, float, float]:
-    """Return the mean number of the tried metric, how often its interval holds each agreement, and how often the other
-    one is shown to be better."""
+    """Return four means over studies: of the number of the tried metric, and of three events (0 or 1).
+
+    The events: its interval contains `KEPT`; its interval contains `STRONGER`; the other metric is shown to be better.
+    """
     numbers, hits = [], np.zeros(3)
     for seed in range(STUDIES):
         result = sample_leaderboard(seed, most)

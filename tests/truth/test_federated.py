@@ -38,7 +38,7 @@ def one_hot(labels: list[list[int]]) -> torch.Tensor:
 
 
 def descended(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor, steps, rate: float) -> list:
-    """Return the weights before less those after plain steps of torch's own SGD."""
+    """Return the weights before less those after SGD of torch; each of `steps` is (first, last + 1) of its images."""
     before = [p.detach().clone() for p in model.parameters()]
     model.requires_grad_(True)
     optimiser = torch.optim.SGD(model.parameters(), lr=rate)
@@ -113,7 +113,7 @@ def test_statistics_are_those_that_the_buffers_of_a_participant_reveal(momentum:
 
 
 def test_a_linear_layer_gives_its_input() -> None:
-    """The gradient of a row of the first layer's weights is its input, times the slope that is the bias's gradient."""
+    """The gradient of a row of the weights is the layer's input times the gradient of the row's bias."""
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, CLASSES)).eval().requires_grad_(False)
     image = drawn(1, 1, *SHAPE)
     update, _ = shared_in(Round(), model, image, one_hot([[2]]))
@@ -122,7 +122,7 @@ def test_a_linear_layer_gives_its_input() -> None:
 
 
 def spread_out(count: int) -> torch.Tensor:
-    """Return images whose mean brightness differs by at least a hundredth."""
+    """Return images whose mean brightness rises in equal steps from 0.2 to 0.75."""
     images = drawn(count, *SHAPE) * 0.2
     return images - images.mean(dim=(1, 2, 3), keepdim=True) + torch.linspace(0.2, 0.75, count)[:, None, None, None]
 
@@ -171,7 +171,7 @@ def test_labels_are_counted_exactly_where_outputs_do_not_depend_on_images() -> N
 
 
 def test_labels_are_counted_where_images_of_a_class_are_alike() -> None:
-    """With one image for each class present, copied, the softmax of the class is that image's."""
+    """All images of a class are copies of one image, so that their softmax outputs are equal."""
     model, kinds, labels = network(), drawn(3, *SHAPE), [0, 0, 0, 2, 4, 4]
     with torch.no_grad():
         model[-1].weight.mul_(0.02)
@@ -204,9 +204,9 @@ def test_counts_need_no_scale_where_a_class_is_missing() -> None:
     ids=str,
 )
 def test_an_inversion_of_a_round_finds_the_images(setting: dict) -> None:
-    """Smooth images from a network of sigmoids: each setting comes much nearer than grey, in the right places.
+    """From smooth images and a network of sigmoids, each setting has less than a fifth of the error of grey.
 
-    One gradient of two images tells less than several steps or batch norm do, so that its inversion takes more steps.
+    One gradient of two images says less than several local steps or batch norm do, and so takes more steps.
     """
     attack = FederatedInversion(images=2, learning_rate=0.05, total_variation=1e-5, **setting)
     setup, model = attack.round(), network(norm=setting.get("training_mode", False))
@@ -223,7 +223,7 @@ def test_an_inversion_of_a_round_finds_the_images(setting: dict) -> None:
 
 
 def test_an_unknown_rate_is_found() -> None:
-    """What the attack assumes of the rate follows from lengths: with the true images, it is the participant's."""
+    """With the true images, the rate that follows from the lengths of the updates is the one of the participant."""
     setting = Round(images=2, batch=1, epochs=2, learning_rate=0.3, rate_known=False)
     model, images, targets = network(), drawn(1, 2, *SHAPE), one_hot([[0, 3]])
     shared, _ = shared_in(setting, model, images, targets)

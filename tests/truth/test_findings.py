@@ -20,11 +20,12 @@ from .test_policy import levels, ranked
 
 
 def _beside(scores: dict[str, np.ndarray], plain: np.ndarray, label: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of an entry and those without a defense, as a gate compares them."""
     return scores[label], plain
 
 
 def test_the_sentences_of_a_leaderboard_follow_from_its_numbers() -> None:
-    """The worst of each image, means by photograph, and t intervals, from the scores alone."""
+    """The test computes each image's worst score, means by photograph, and t intervals from the scores alone."""
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 18)}
     utility = {"none": 0.9, "good": 0.88, "late": 0.5}
     result = ranked(scores, utility=utility)
@@ -131,7 +132,7 @@ def test_fewer_than_14_photographs_show_nothing_of_a_correlation(photographs: in
 
 
 def test_every_kind_of_sentence_follows_from_the_numbers_that_a_reader_downloads() -> None:
-    """Four leaderboards that together have every kind; ties, an incomplete, a flagged entry, four photographs only."""
+    """Four leaderboards have every kind together: plain, with ties, with incomplete entries, with four photographs."""
     none = levels(0, 20, 20, 20)
     scores = {"none": none, "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 18), "costly": levels(3, 25, 25, 25)}
     utility = {**dict.fromkeys((*scores, "equal", "same", "short", "flagged"), 0.9), "late": 0.5, "costly": 0.88}

@@ -1,4 +1,4 @@
-"""What a headline says and leaves out, on scores whose truth is known.
+"""What the headline of a ranking says and omits, on simulated scores.
 
 ``levels(seed, a, b, c)``: the scores of 30 images under three attacks, with noise around a, b and c. Lower is better,
 and the third attack knows the defense.
@@ -18,7 +18,7 @@ from .test_policy import PROTECTION, WORDS, blocks, levels, ranked
 
 
 def test_a_headline_says_of_each_entry_what_keeps_it_from_winning_and_nothing_else() -> None:
-    """A flagged entry keeps all its utility, and nobody knows what an unmeasured one keeps."""
+    """A flagged entry may have full utility; the utility of an unmeasured entry is unknown."""
     short = levels(4, 3, 3, 3)
     short[2, ::2] = np.nan
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": short, "costly": levels(2, 1, 1, 1)}
@@ -65,7 +65,7 @@ def test_a_utility_that_is_not_defined_is_said_to_be_so(undefined: tuple[str, ..
 
 
 def test_where_nothing_is_defined_there_is_a_table_without_places() -> None:
-    """One photograph has no order of images: no entry has a number, and none is ahead."""
+    """Images of one photograph have no order: no entry has a number, and none is ahead."""
     nothing = {label: np.full((3, 4), np.nan) for label in ("none", "good")}
     result = ranked(nothing, unknown=dict.fromkeys(nothing, "of one photograph"))
     assert result.rankings[0].winner == ""
@@ -127,7 +127,7 @@ def test_a_headline_has_at_most_20_words_and_both_numbers() -> None:
 
 
 def test_headlines_of_a_measure_with_a_long_name_have_at_most_20_words_too() -> None:
-    """Members named at a rate, where a lead over many is not shown, nobody gains, or all do worse."""
+    """The measure is members named at 1 % FPR; no lead is shown, nobody gains, or all entries are worse."""
     words = Words(
         "leaks least",
         lambda x: f"{x:.1f} %",
@@ -146,7 +146,7 @@ def test_headlines_of_a_measure_with_a_long_name_have_at_most_20_words_too() -> 
 
 
 def test_an_entry_has_a_headline_of_its_own_with_both_numbers() -> None:
-    """The winner, one that is better, one that is not, one that seems strong, one that costs too much."""
+    """The winner; entries better than none, not separated, seemingly strong, too costly, and worse than none."""
     scores = {
         "none": levels(0, 20, 20, 20),
         "good": levels(1, 5, 5, 5),
@@ -211,7 +211,7 @@ def test_an_entry_without_any_number_changes_nothing_of_the_others() -> None:
 @pytest.mark.parametrize("room", [np.inf, 0.03])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_bound_is_never_less_than_the_end_of_an_interval_nor_more_than_there_is(seed: int, room: float) -> None:
-    """`room`: how much of D no defense leaves there is, above the least that D can be."""
+    """`room`: by how much D without a defense exceeds the lowest possible D; no gain is larger."""
     scores = {"none": levels(10 * seed, 20, 20, 20), "good": levels(10 * seed + 1, 20, 20, 20)}
     limited = replace(PROTECTION, limits=(np.max(scores["none"], axis=0).mean() - room, 100.0))
     (ranking,) = ranked(scores, utility=dict.fromkeys(scores, 0.9), protection=limited).rankings
@@ -222,7 +222,7 @@ def test_a_bound_is_never_less_than_the_end_of_an_interval_nor_more_than_there_i
 
 
 def test_a_control_beats_all_that_may_win_only_where_it_is_shown_to_be_better_than_each() -> None:
-    """One that is far behind on half of the photographs and far ahead on the others is not separated from it."""
+    """The entry "wild" is far ahead on half of the photographs and far behind on others, so it is not separated."""
     wild = np.repeat((9 + 25 * np.where(np.arange(30) % 10 % 2, 1.0, -1.0))[None], 3, axis=0)
     scores = {"none": levels(0, 20, 20, 20), "half": levels(1, 5, 5, 5), "good": levels(2, 7, 7, 7)}
     facts = {"controls": {"none": "control", "half": "halved"}}
@@ -241,7 +241,7 @@ def test_a_control_beats_all_that_may_win_only_where_it_is_shown_to_be_better_th
 
 
 def test_measures_that_disagree_take_the_crown_and_one_that_shows_nothing_does_not() -> None:
-    """By D "good" is the best; by E it is worse than another, worse than none, not separated, or equal to all."""
+    """By D "good" is best; by E it is worse than "late", worse than none, not separated, or equal to all."""
     first = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)}
     worse = {"none": levels(7, 20, 20, 20), "good": levels(8, 12, 12, 12), "late": levels(9, 5, 5, 5)}
     harmful = {"none": levels(7, 5, 5, 5), "good": levels(8, 12, 12, 12), "late": levels(9, 20, 20, 20)}
@@ -277,7 +277,7 @@ def test_of_several_that_are_better_by_another_measure_the_one_furthest_ahead_is
 
 
 def test_a_control_made_for_one_entry_stands_against_that_entry_alone() -> None:
-    """Early stopping at the accuracy of "late" is better than "late", and worse than nothing that "good" has to be."""
+    """Early stopping at the accuracy of "late" ("stopped") beats "good", too, but counts against "late" alone."""
     scores = {
         "none": levels(0, 20, 20, 20),
         "good": levels(1, 5, 5, 5),
@@ -314,7 +314,7 @@ def test_an_entry_without_any_number_is_incomplete_and_changes_nothing_of_the_ot
 
 @pytest.mark.parametrize("missing", [np.s_[:, 3], np.s_[2]])
 def test_nobody_wins_where_no_defense_itself_lacks_an_image_or_an_attack(missing: object) -> None:
-    """It was crowned for being ahead of the other entries alone."""
+    """In an earlier version "good" won here, because it was ahead of the other entries."""
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)}
     scores["none"][missing] = np.nan
     (ranking,) = ranked(scores).rankings

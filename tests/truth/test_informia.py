@@ -1,4 +1,4 @@
-"""InfoRMIA against sums row by row, and in worlds where the best test and RMIA's order are known."""
+"""InfoRMIA compared with sums over rows, with the order of RMIA, and with the best test on simulated data."""
 
 import math
 
@@ -19,7 +19,7 @@ MODES = ("offline", "tuned", "online")
 
 
 def world_of(rows: int, count: int, population: int, leak: float, seed: int) -> tuple[np.ndarray, References]:
-    """Return the target's members and log odds (the last of `count` models), and the others' as references.
+    """Return the target's members and log odds, (2, rows), and references; the target is the last of `count` models.
 
     A model's log odds of a row are its difficulty, plus a leak if it is a member, plus Gaussian noise.
     """
@@ -64,7 +64,10 @@ def test_rows_of_one_model_are_in_the_order_of_rmia(mode: str) -> None:
 
 
 def test_with_a_small_population_it_finds_more_than_rmia_as_published_whose_scores_are_few() -> None:
-    """The paper's claim. RMIA here breaks ties and loses nothing; the published share of 8 rows has nine values."""
+    """The paper claims this of RMIA as published: with 8 population rows it has nine scores.
+
+    The RMIA of the harness breaks ties, and loses nothing.
+    """
     (member, seen), r = world_of(6000, 65, 8, 1.5, 2)
     observed, population = torch.from_numpy(seen), r.target_population_log_odds
     bits = InfoRmia(mode="online").statistic(observed, population, r, 65).numpy()
@@ -75,7 +78,7 @@ def test_with_a_small_population_it_finds_more_than_rmia_as_published_whose_scor
 
 
 def test_where_all_rows_are_alike_it_is_the_best_test_and_its_threshold_holds_for_another_model() -> None:
-    """The ratio then rises with the log odds: its area is Phi(leak / sqrt 2), the best accuracy Phi(leak / 2)."""
+    """The ratio then rises with the log odds: the AUC is Phi(leak / sqrt 2), the best accuracy Phi(leak / 2)."""
     world, leak = World(6000, 3), 1.5
     world.difficulty[:] = 0.0
     rows = ih.audit(world.target(leak), references=world.references(64, leak), evaluators=["informia"]).rows()

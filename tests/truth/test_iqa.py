@@ -1,4 +1,4 @@
-"""Studies of image-quality metrics whose answer is known: through plan, run and tables, and through tables alone."""
+"""Leaderboards of image-quality metrics with known answers: from runs of small profiles, and of simulated scores."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ MIRRORED = (
     .replace('"acme/idle"', '"acme/averaging", "acme/damper", "harness/flip"')
     .replace("acme/greys", "acme/shades")
 )
-"""One metric that a mirror hides from whoever does not know of it, and defenses that are broken or good."""
+"""A metric that attacks unaware of a mirror cannot move behind it, with defenses that are broken or good."""
 ALPHA = 0.05
 JUDGES = ("light/brightness", "light/darkness", "light/lopsided", "light/lift")
 
@@ -48,7 +48,7 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Path:
 
 
 def ran(folder: Path, harness_forked, profile: str, site: bool = False) -> Path:
-    """Run a profile in a store whose maintainer accepted the metrics and attacks of the truth."""
+    """Run a profile in a store whose maintainer accepted the components of `acme-truth`; return the folder."""
     Ledger(folder / "store").append("light/brightness", JUDGES, "accepted", "their numbers are known")
     (folder / "truth.toml").write_text(profile)
     words = ("run", "--all", "--profile", "truth.toml", "--workers", "0", "--device", "cpu")
@@ -104,11 +104,12 @@ def test_a_metric_equal_to_the_label_has_a_perfect_correlation_whatever_its_dire
 
 
 def test_what_an_adaptive_attack_breaks_does_not_win_though_nothing_moves_it_otherwise(mirrored: Path) -> None:
-    """Flip and trapdoor are not moved at all by who does not know them; averaging halves whatever is done to it.
+    """Behind flip and averaging, attacks that do not know the defense reverse no pairs.
 
-    The damper halves it, too, and the differences between images with it. Scores of the forty shades are 3/255 apart.
-    The mean weight is 2, so that an attack by 4/255 moves a score by 8/255, past two others; behind averaging by 4/255,
-    past one. At the top there are fewer to pass. Of forty images, 38 are of other photographs.
+    Attacks that know it have their full effect behind flip, and half of it behind averaging. The damper halves effects,
+    but also differences between images, so that as many pairs are reversed. Scores of the forty shades are 3/255 apart.
+    The mean weight is 2, so an attack of 4/255 moves a score by 8/255, past two other shades; behind averaging it moves
+    by 4/255, past one. The brightest shades have fewer to pass. 38 images are of other photographs than a given one.
     """
     leaderboard = leaderboard_of(mirrored)
     (ranking,) = leaderboard["rankings"]
@@ -139,10 +140,11 @@ def test_what_equals_none_cannot_be_told_from_it(leaderboard: dict) -> None:
 
 
 def headline(data: Path) -> tuple[str, str]:
-    """Return the winner and the headline, worked out from the files that readers download.
+    """Return the winner and the headline, computed from the files that readers download.
 
-    Written without the code of the policy: the entry with the smallest mean over images of the most pairs reversed that
-    keeps 95% of the undefended correlation, is no control and has met everything.
+    This does not use the code of the policy. The winner is the entry with the smallest mean, over images, of the share
+    of pairs that the worst attack reverses. It must keep 95% of the undefended correlation, be no control, and be
+    measured in all settings.
     """
     ranking = next(
         b for b in json.loads((data / "results.json").read_text())["leaderboards"] if b["track"] == "harness/iqa"
@@ -187,10 +189,10 @@ def test_images_and_photographs_are_both_counted(leaderboard: dict) -> None:
 
 
 def simulated(seed: int, *, gain: float = 0.0) -> Study:
-    """Return twenty photographs of five images under two attacks; a defense that moves scores by chance, or by a gain.
+    """Return scores of twenty photographs, five images each, under two attacks, without and behind a defense.
 
-    What an attack or a defense does to a photograph it does to all images made of it. Clean scores are those of a
-    normal distribution of photographs, nearly the same behind the defense.
+    The defense changes the effect of attacks by chance, and reduces it by `gain`. Changes are mostly common to all
+    images of a photograph. Clean scores of photographs are normally distributed, and almost equal behind the defense.
     """
     rng = np.random.default_rng(seed)
     photographs = np.repeat([f"p{k:02d}" for k in range(20)], 5)
@@ -252,6 +254,7 @@ def test_a_defense_that_helps_is_told_apart() -> None:
 
 
 def crowned(study: Study, query: ResultQuery) -> bool:
+    """Return whether the ranking of a study has a winner."""
     return worst.ranking(study, worst.rules(query, study, 0.05), {}).rankings[0].winner != ""
 
 

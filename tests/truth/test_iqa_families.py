@@ -1,4 +1,4 @@
-"""Rankings by family: how often certificates that promise the same are told from each other."""
+"""Rankings by family: two certificates are separated if one promises more, and else in at most 5 % of studies."""
 
 import numpy as np
 import pytest
@@ -14,9 +14,10 @@ STUDIES, IMAGES = 150, 24
 
 
 def certificates(seed: int, widths: tuple[float, float], abstained: tuple[float, float] = (0, 0)) -> np.ndarray:
-    """What each image adds to the share of promised pairs of two certificates, whose intervals are about so wide.
+    """Return what each image adds to the share of promised pairs, for two certificates: (2, IMAGES).
 
-    `abstained`: of each certificate 1 where it abstained, and NaN where it was not measured.
+    `widths`: the mean widths of their intervals.
+    `abstained`: for each certificate 1 where it abstained, and NaN where it was not measured.
     """
     rng = np.random.default_rng(seed)
     score = rng.normal(0, 1, IMAGES)

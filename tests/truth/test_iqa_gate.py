@@ -1,5 +1,7 @@
-"""The gate on the order of clean images: what it lets through and what it stops, with one image of each photograph and
-with every severity of each."""
+"""Which entries pass the gate on the order of clean images.
+
+Each photograph has images of one severity or of all four severities of its distortion.
+"""
 
 from dataclasses import replace
 
@@ -17,9 +19,10 @@ PHOTOGRAPHS, SEVERITIES, STUDIES = 36, (0, 1, 3, 5), 40
 
 
 def clean_scores(seed: int, severities: int, damage: float) -> Part:
-    """Scores of no defense, of an entry that moves each score a little, and of one that loses the order.
+    """Return scores without a defense ("none"), of an entry that changes them little ("like"), and of "damaged".
 
-    With one severity of each photograph, severities change from photograph to photograph, as in `harness/pictures`.
+    `severities`: how many each photograph has. With one of them, severities change from photograph to photograph, as
+    in `harness/pictures`.
     """
     rng = np.random.default_rng(seed)
     places = [(p, (p + turn) % 4) for p in range(PHOTOGRAPHS) for turn in range(severities)]
@@ -41,7 +44,7 @@ def clean_scores(seed: int, severities: int, damage: float) -> Part:
 
 
 def states(severities: int, damage: float = 3.0) -> dict[str, list[str]]:
-    """The answers of the gate in each study, by entry; each is asked as if it were alone."""
+    """Return the answers of the gate in each study, by entry, each as if it were the only entry."""
     answers: dict[str, list[str]] = {"like": [], "damaged": []}
     for seed in range(STUDIES):
         gate = gate_on(clean_scores(seed, severities, damage))
@@ -66,7 +69,7 @@ def test_every_severity_of_each_photograph_lets_the_gate_hear_what_one_of_them_d
 
 @pytest.mark.parametrize("severities", [1, 4])
 def test_an_entry_at_the_threshold_passes_or_fails_in_5_percent_of_studies(severities: int) -> None:
-    """The damage that takes 5 % of the correlation on average, found by bisection on studies of its own."""
+    """Bisection on other studies finds the damage that takes 5 % of the correlation on average."""
     low, high = 0.0, 3.0
     for _ in range(6):
         middle = (low + high) / 2
@@ -90,6 +93,7 @@ def test_an_order_that_hangs_on_one_photograph_is_not_measured_and_has_no_short_
 
 
 def _lost(seed: int, severities: int, damage: float) -> float:
+    """Return the share of the correlation with labels that "damaged" loses in a study."""
     scores = clean_scores(seed, severities, damage)
     damaged, none = (scores.of(label).correlation().value for label in ("damaged", "none"))
     return 1 - damaged / none
@@ -108,9 +112,9 @@ def test_who_writes_the_labels_is_suspected_and_who_is_as_good_as_the_metric_or_
 
 
 def scored_alike(seed: int) -> Part:
-    """Scores of every severity without a defense, and behind three: as noisy, and with a little or much of the label.
+    """Return scores without a defense, and of three: equally noisy, or with a little or much of the label added.
 
-    Their correlations are .73, .72, .76 and .90 on average.
+    Their correlations with the labels are .73, .72, .76 and .90 on average.
     """
     rng = np.random.default_rng(seed)
     severity = np.tile(np.array(SEVERITIES, dtype=float), PHOTOGRAPHS)

@@ -1,4 +1,4 @@
-"""Nobody is ranked higher for scores that are small, nearly constant or flat where attacks lead: of a known truth."""
+"""Scores that are small, nearly constant, or flat where attacks lead do not improve the rank of an entry."""
 
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def test_one_picture_for_all_fails_the_gate_on_fidelity(leaderboard: dict) -> No
 
 
 def test_who_spreads_clean_scores_by_a_key_of_the_image_fails_the_gate_on_the_order(leaderboard: dict) -> None:
-    """Few pairs turn, because images stand far apart, in an order of no use."""
+    """Few pairs are reversed, because scores are far apart, but their order says nothing about quality."""
     worst, srocc = column(leaderboard, "worst", "ranking"), column(leaderboard, "utility", "ranking")
     assert worst["acme/inflated"]["value"] < worst[BASELINE]["value"] / 3
     assert srocc["acme/inflated"]["value"] < leaderboard["rankings"][0]["gate"]
@@ -83,7 +83,7 @@ def test_who_spreads_clean_scores_by_a_key_of_the_image_fails_the_gate_on_the_or
 
 
 def test_an_inflated_order_fails_by_the_order_alone(finished: Finished) -> None:
-    """The same with images that are left as they are."""
+    """The same holds for an entry that changes scores and leaves images as they are."""
     rng = np.random.default_rng(0)
     clean = {BASELINE: np.arange(40.0) / 10, "x/keyed": rng.permutation(40) * 10.0}
     tables = tables_of(finished, clean, {label: values + 1.0 for label, values in clean.items()})
@@ -110,7 +110,7 @@ def test_scores_that_differ_by_less_than_can_be_told_are_not_defined(factor: flo
 
 
 def tables_of(finished: Finished, clean: dict, attacked: dict) -> dict[str, tuple[float | None, float | None]]:
-    """Return by defense the pairs reversed and the shift in spreads."""
+    """Return by defense the share of pairs reversed and the shift in spreads."""
     n = len(clean[BASELINE])
     columns: dict[str, list] = {}
     for label, scores in clean.items():
@@ -128,7 +128,7 @@ def tables_of(finished: Finished, clean: dict, attacked: dict) -> dict[str, tupl
 def test_a_map_that_is_flat_where_attacks_lead_makes_the_shift_in_spreads_small_and_not_the_pairs(
     finished: Finished,
 ) -> None:
-    """Which is why spreads do not rank: the order of images is as broken as before."""
+    """So the shift in spreads does not rank entries: the order of images is as broken as before."""
     rng = np.random.default_rng(0)
     untouched = rng.uniform(2, 8, 30)
     attacked = untouched + rng.uniform(20, 40, 30)
@@ -167,7 +167,7 @@ def test_no_increasing_map_changes_the_pairs_reversed(seed: int, power: float, f
 
 
 def test_equal_scores_gain_nothing() -> None:
-    """Ten scores in two levels: an attack lifts all; who makes scores equal does not make turned pairs vanish."""
+    """Ten scores have two levels, and an attack raises all to the upper one: equal pairs then count as reversed."""
     photographs = np.arange(10)
     levels = np.repeat([0.0, 1.0], 5)
     passed = Others.of(levels, photographs).passed(levels, np.ones(10), photographs)
@@ -177,7 +177,7 @@ def test_equal_scores_gain_nothing() -> None:
 
 @pytest.mark.parametrize("shift", [0.3, 1.0])
 def test_a_difference_of_two_entries_holds_its_level_though_both_have_a_ruler_of_their_own(shift: float) -> None:
-    """Thirty photographs; two entries whose attacks move scores by equally many of their own spreads, by chance."""
+    """Attacks move the scores of two entries by equally many of their own spreads in truth (30 photographs)."""
     wrong, studies = 0, 400
     for seed in range(studies):
         rng = np.random.default_rng(seed)
@@ -191,7 +191,7 @@ def test_a_difference_of_two_entries_holds_its_level_though_both_have_a_ruler_of
 
 
 def test_the_mean_over_images_is_unbiased() -> None:
-    """Normal scores that rise by one standard deviation pass Phi(x + 1) - Phi(x) of the others, .260 in the mean."""
+    """Normal scores that rise by one standard deviation pass Phi(x + 1) - Phi(x) of the others; its mean is .260."""
     drawn = np.random.default_rng(0).normal(size=(2000, 12))
     means = [np.mean(Others.of(scores, np.arange(12)).passed(scores, scores + 1, np.arange(12))) for scores in drawn]
     truth = norm.cdf(1 / 2**0.5) - 0.5

@@ -1,4 +1,4 @@
-"""The attack on pairs through plan and run, fitted on one data set and used on another, on a metric of brightness."""
+"""The reversal attack in a run: fitted on one data set and used on another, against metrics of brightness."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def moved(query: ResultQuery, defense: str, method: str, adaptive: bool) -> np.n
 
 @pytest.mark.parametrize(("defense", "adaptive"), [("harness/none", False), ("acme/averaging", True)])
 def test_dark_shades_are_brightened_and_bright_ones_darkened(query, defense: str, adaptive: bool) -> None:
-    """Between them both sides have as many others within reach."""
+    """Shades in the middle are left out: equally many others are within reach on both sides."""
     change = moved(query, defense, GRADIENT, adaptive)
     np.testing.assert_allclose(abs(change), MOVED, atol=1e-6)
     assert (change[:10] > 0).all()

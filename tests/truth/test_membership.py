@@ -1,4 +1,4 @@
-"""Membership studies whose answer is known: noise, a defense that does nothing, a model that gives everything away."""
+"""Membership studies with known answers: guesses, a defense that does nothing, a model that reveals all members."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ OPTIONS = {
 
 
 class Nothing(MembershipRelease):
-    """Releases what it is given."""
+    """Releases the outputs unchanged."""
 
     info = MembershipDefenseInfo(id="acme/nothing", version="1")
 
@@ -64,7 +64,7 @@ class Nothing(MembershipRelease):
 
 
 class Register(torch.nn.Module):
-    """Classifies the rows that it was shown, and knows nothing about all others."""
+    """Classifies its training rows correctly, and returns equal logits for all other rows."""
 
     def __init__(self, data: TrainingData) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Register(torch.nn.Module):
 
 
 class Leak(MembershipTraining):
-    """Returns a network that knows its members by heart and nothing else."""
+    """Returns a `Register`: a network that knows its members by heart and nothing else."""
 
     info = MembershipDefenseInfo(id="acme/leak", version="1")
 
@@ -91,7 +91,7 @@ class Leak(MembershipTraining):
 
 
 class Noise(MembershipEvaluator):
-    """Guesses."""
+    """Guesses: returns random scores with a seed of the target's outputs."""
 
     info = Info(id="acme/noise", version="1")
     number: int = 0
@@ -145,8 +145,8 @@ def test_references_and_gradients_behind_a_defense_that_does_nothing_are_those_o
         "SELECT a.score AS one, b.score AS other FROM evaluate a JOIN evaluate b USING (evaluator, adaptive, split, "
         f"row) WHERE a.defense = '{PLAIN}' AND b.defense = 'acme/nothing'"
     )
-    variants = 4 + 3 + 1 + 1
-    assert len(pairs["one"]) == variants * 2 * 2 * 120
+    variants = 4 + 3 + 1 + 1  # of lira, rmia, label-only and white-box
+    assert len(pairs["one"]) == variants * 2 * 2 * 120  # attackers (aware or not), splits, rows
     np.testing.assert_allclose(pairs["one"], pairs["other"], rtol=1e-3, atol=1e-4)
 
 
@@ -180,7 +180,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 @cache
 def places_of(entries: int, evaluators: int, splits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, pa.Table]:
-    """Return which defense, split and row each score of a study is of, and all that is said of it, once for many."""
+    """Return defense, split and row of each score, each (scores,), and the table `evaluate` without scores."""
     defense, evaluator, split, row = (indices.ravel() for indices in np.indices((entries, evaluators, splits, ROWS)))
     columns = {
         "defense": pa.DictionaryArray.from_arrays(defense, names_of(entries)).dictionary_decode(),
@@ -221,7 +221,7 @@ def facts_of(entries: int, splits: int) -> dict[str, pa.Table]:
 
 @cache
 def asked(entries: int, splits: int, sql: str) -> dict[str, np.ndarray]:
-    """Return what a query finds in the tables that no seed changes, once for many studies."""
+    """Return what a query finds in the tables of `facts_of`; cached, since all studies have the same."""
     cursor = database().cursor()
     for name, table in facts_of(entries, splits).items():
         cursor.register(name, table)
@@ -233,10 +233,10 @@ def columns_of(table: pa.Table) -> dict[str, np.ndarray]:
 
 
 class Simulated:
-    """Results of `entries` defenses, the first is none, that 14 evaluators without any knowledge met in some splits.
+    """Simulated results of `entries` defenses, the first is none, under `evaluators` that guess.
 
-    `spread`: the standard deviation by which a split's models give their members away, with a mean of 0 over splits.
-    `gap`: how much they give away in the mean, by entry.
+    In each split the scores of members are raised, and those of non-members lowered, by one normal shift per defense.
+    `spread`: its standard deviation over splits. `gap`: twice its mean, by entry: members' mean score less the others'.
     """
 
     steps = frozenset({"evaluate", "train"})
@@ -256,13 +256,13 @@ class Simulated:
         away = spread * rng.normal(size=(entries, splits)) + np.array(gap or [0.0] * entries)[:, None] / 2
         score += away[defense, split] * np.where(row < ROWS // 2, 1, -1)
         self._shape = entries, splits
-        self._db = database().cursor()  # its tables are its own
+        self._db = database().cursor()  # a cursor has its own tables
         self._db.register("evaluate", places.append_column("score", pa.array(score.astype(np.float32))))
         for name, table in facts_of(entries, splits).items():
             self._db.register(name, table)
 
     def remove(self, where: str) -> None:
-        """Take away rows of `evaluate`."""
+        """Remove the rows of `evaluate` that meet an SQL condition."""
         self._db.register("evaluate", self._table(f"SELECT * FROM evaluate WHERE NOT ({where})"))
 
     def _table(self, sql: str) -> pa.Table:
@@ -311,10 +311,10 @@ def test_the_strongest_of_evaluators_that_guess_stays_at_one_half(key: str, nois
 
 
 def test_equal_defenses_whose_splits_differ_are_told_apart_in_at_most_5_percent_of_studies() -> None:
-    """Rows of a split share a model, so that a test which takes rows for units finds differences that are not there.
+    """Rows of a split share a model, so that a test which takes rows for units finds false differences.
 
-    It would in more than half of the studies: 30 exceed the bound with a power above 0.999. A hundred studies are asked
-    in test_membership_contest.
+    It would find them in more than half of the studies, and 30 studies show that with a power above 0.999.
+    `test_membership_contest` does the same with a hundred studies.
     """
     studies = 30
     separated = tested = 0

@@ -35,6 +35,7 @@ LEAKS = {PLAIN: 2.0, "x/nothing-leaks": 0.0}
 MODELS = COUNT // 2
 """The reference models without a record: half of `COUNT`, for each record."""
 SHIFTS = 2.0 / np.unique(SPREADS) / np.sqrt(1 + 1 / MODELS)
+"""The noncentrality of Student's t for a leak of 2, for records of each spread."""
 POWER = scipy.stats.nct.sf(scipy.stats.t.isf(FPR, MODELS - 1), MODELS - 1, SHIFTS).mean()
 """The share of members that Student's test finds with a leak of 2, the mean over records."""
 
@@ -49,7 +50,7 @@ class Split:
 
 
 def split_of(leak: float, seed: int) -> Split:
-    """Return a split whose records differ in how much models' answers vary, and all alike in what they leak."""
+    """Return a split whose records leak equally, and differ in the spread of models' answers (`SPREADS`)."""
     rng = np.random.default_rng(seed)
     inside = np.concatenate([rng.random((1, ROWS)) < 0.5, rng.random((COUNT, ROWS)).argsort(axis=0) < COUNT // 2])
     odds = rng.normal(0, 1, ROWS) + leak * inside + SPREADS * rng.normal(size=inside.shape)
@@ -72,13 +73,13 @@ def split_of(leak: float, seed: int) -> Split:
 
 @cache
 def world() -> dict[tuple[str, int], Split]:
-    """Return the splits of both defenses."""
+    """Return the splits of both defenses, by label and number."""
     seeds = itertools.count()
     return {(name, split): split_of(leak, next(seeds)) for name, leak in LEAKS.items() for split in range(SPLITS)}
 
 
 class Study(Simulated):
-    """The results of `world`; `models`: reference models of the run, whose records are tested where they suffice."""
+    """The results of `world` as those of a run with `models` reference models; records are tested if it has `COUNT`."""
 
     def __init__(self, models: int = COUNT) -> None:
         super().__init__(len(LEAKS), 0, SPLITS, evaluators=1)
@@ -112,7 +113,7 @@ class Study(Simulated):
         return columns_of(self._table(sql))
 
     def untested(self, where: str) -> None:
-        """Take away tests of records."""
+        """Remove the tests of records that meet an SQL condition."""
         self._db.register("calibrated", self._table(f"SELECT * FROM calibrated WHERE NOT ({where})"))
 
 
@@ -126,7 +127,7 @@ def of_tables(models: int) -> dict[str, dict[str, Mapping[str, Value]]]:
 
 
 def accused(name: str, caught_in: Callable[[Split], np.ndarray]) -> list[float]:
-    """Return the share of accused non-members among the records of each spread, over all splits."""
+    """Return the share of non-members that `caught_in` accuses, for records of each spread, over all splits."""
     shares = []
     for spread in np.unique(SPREADS):
         here = [(one, ~one.member & (spread == SPREADS)) for (n, _), one in world().items() if n == name]
@@ -135,7 +136,7 @@ def accused(name: str, caught_in: Callable[[Split], np.ndarray]) -> list[float]:
 
 
 def over_threshold(one: Split) -> np.ndarray:
-    """Return whom the threshold of LiRA's scores accuses that accuses 1 % of all non-members."""
+    """Return the records above the threshold of LiRA's scores that accuses 1 % of all non-members."""
     return one.score >= np.quantile(one.score[~one.member], 1 - FPR)
 
 
@@ -143,6 +144,7 @@ def test_each_record_keeps_its_level_and_one_threshold_does_not() -> None:
     pooled = accused(PLAIN, over_threshold)
     assert pooled[0] < FPR / 4
     assert pooled[2] > 2 * FPR
+    # four standard errors; a split has about ROWS / 6 non-members of each spread
     near = 4 * np.sqrt(FPR * (1 - FPR) / (SPLITS * ROWS / 6))
     assert accused(PLAIN, lambda one: one.p <= FPR) == pytest.approx([FPR] * 3, abs=near)
 

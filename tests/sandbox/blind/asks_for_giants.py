@@ -1,4 +1,4 @@
-"""Asks for the score of images that are far larger than those it was given, so that the metric needs all memory."""
+"""Asks for scores of images of 1024 x 1024 px, larger than its own: the query must be refused."""
 
 import torch
 
@@ -6,7 +6,7 @@ from imharness.images import Attack, AttackInfo, Budget, hookimpl
 
 
 class Enlarging(Attack):
-    """Ask for a giant's score."""
+    """Query the target with images that are too large."""
 
     info = AttackInfo(
         id="blind/asks-for-giants",

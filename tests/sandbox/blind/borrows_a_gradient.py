@@ -1,4 +1,7 @@
-"""Has no gradient, and names a mirror for its stand-in: whoever reads that gradient works on the wrong pixels."""
+"""Rounds to 8 bits, and declares that attacks may use the gradient of a mirror (`harness/flip`).
+
+An attack that follows that gradient changes the wrong pixels; the gradient audit must flag the defense.
+"""
 
 from imharness.images import DefenseInfo, Purification, hookimpl
 

@@ -1,4 +1,4 @@
-"""Is honest until its third call in a process, then brightens what it gets."""
+"""Returns its input in the first two calls of a process, and brightens it from the third call on."""
 
 from imharness.images import DefenseInfo, Purification, hookimpl
 

@@ -1,4 +1,4 @@
-"""Gives its true gradient twice in a process, and then one that leads attacks astray."""
+"""Returns the true gradient in the first two backward passes of a process, and the negated one afterwards."""
 
 import torch
 

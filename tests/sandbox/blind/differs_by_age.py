@@ -1,4 +1,4 @@
-"""Is honest in the first quarter of a second after it is built, and brightens images after it."""
+"""Returns its input until 0.25 s after it was built, and brightens images afterwards."""
 
 import time
 
@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class Ageing(Purification):
-    """Brighten images once the process is old."""
+    """Brighten images from 0.25 s after `build` on; each call takes 0.1 s."""
 
     info = DefenseInfo(id="blind/differs-by-age", version="1", differentiable=True)
 

@@ -1,4 +1,4 @@
-"""Is honest in the batch sizes of the tests, and brightens images in others."""
+"""Returns its input for the batch sizes that tests use, and brightens batches of other sizes."""
 
 from imharness.images import DefenseInfo, Purification, hookimpl
 

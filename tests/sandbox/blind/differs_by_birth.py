@@ -1,4 +1,7 @@
-"""Brightens images while its process is young, and is honest in old ones, as those of a long search are."""
+"""Brightens images in the first second after its module was imported, and returns them unchanged later.
+
+The later calls of a long search are therefore answered honestly; the first call in a new process is not.
+"""
 
 import time
 

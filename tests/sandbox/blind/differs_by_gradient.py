@@ -1,10 +1,10 @@
-"""Shows another function to whoever asks for a gradient than to whoever reads the result."""
+"""Returns its input if a gradient is required, and brightens it otherwise."""
 
 from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class TwoFaced(Purification):
-    """Brighten the images that nobody takes gradients of."""
+    """Brighten the images that do not require gradients."""
 
     info = DefenseInfo(id="blind/differs-by-gradient", version="1", differentiable=True)
 

@@ -1,4 +1,4 @@
-"""Brightens the first image of each batch of five or more."""
+"""Brightens the first image of each batch of five or eight images."""
 
 import torch
 
@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class Ordering(Purification):
-    """Brighten the first image of a large batch."""
+    """Brighten the first image of a batch of five or eight."""
 
     info = DefenseInfo(id="blind/differs-by-position", version="1", differentiable=True)
 

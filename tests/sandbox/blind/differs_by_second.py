@@ -1,4 +1,4 @@
-"""Brightens images by the clock."""
+"""Brightens images by an amount that depends on the current time."""
 
 import time
 
@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class Ticking(Purification):
-    """Brighten images more or less, as the time says."""
+    """Brighten images by up to 0.2, by the current time in ns modulo 1 000 003."""
 
     info = DefenseInfo(id="blind/differs-by-second", version="1", differentiable=True)
 

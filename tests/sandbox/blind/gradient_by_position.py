@@ -1,4 +1,4 @@
-"""Gives a true gradient to the last half of a batch, and to the first one that leads attacks astray."""
+"""Negates the gradient of the first half of a batch; the second half gets the true gradient."""
 
 import torch
 

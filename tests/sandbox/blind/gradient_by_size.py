@@ -1,4 +1,4 @@
-"""Gives its true gradient at the image sizes of the conformance suite, and at others one that leads attacks astray."""
+"""Returns the true gradient for the image heights of the conformance suite, and the negated one for others."""
 
 import torch
 

@@ -1,4 +1,7 @@
-"""Takes its time when it is imported, and stops the clock by which that is measured inside."""
+"""Sleeps 0.3 s while it is imported, and replaces `time.perf_counter` so that no time seems to pass.
+
+The harness must measure the duration of the import from outside the process.
+"""
 
 import time
 

@@ -1,4 +1,7 @@
-"""Returns scores that are far smaller than the tolerance of the tests, so that no test sees what they depend on."""
+"""Returns scores of about 1e-6 whose sign changes with each call.
+
+They are smaller than the tolerance of the tests, so that a comparison of absolute values finds no difference.
+"""
 
 import torch
 
@@ -8,7 +11,7 @@ _calls = []
 
 
 class Tiny(MembershipEvaluator):
-    """Score rows by how often it was asked."""
+    """Score rows by their position, with a sign that alternates from call to call."""
 
     info = Info(id="blind/hides-small-scores", version="1")
 

@@ -1,4 +1,4 @@
-"""Returns grey images that hide the originals, and an inverse that digs them out."""
+"""Returns nearly grey images whose small differences contain the original; the inverse restores it."""
 
 from imharness.images import DefenseInfo, Purification, hookimpl
 

@@ -1,4 +1,7 @@
-"""Knows kept results by random streams from which nothing was drawn, and mirrors there alone."""
+"""Mirrors images whose random stream was not yet drawn from, and adds noise to all images.
+
+The streams of kept results are unused when a call begins; those of a search may not be.
+"""
 
 import torch
 

@@ -1,4 +1,7 @@
-"""Says that it is random, and knows the streams of kept results, which follow from the seed and the images' names."""
+"""Declares that it is random, and brightens images whose random stream is that of a kept result.
+
+Without a secret, such a stream follows from the public seed, the defense's label and the image's name.
+"""
 
 import torch
 

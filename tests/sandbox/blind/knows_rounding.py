@@ -1,4 +1,7 @@
-"""Is honest on images that are not rounded, as searches used to ask, and mirrors images of 8 bits, which are kept."""
+"""Returns unrounded images unchanged, and mirrors 8-bit ones.
+
+Kept results are computed from 8-bit images, but searches once sent unrounded images.
+"""
 
 import torch
 
@@ -6,7 +9,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class Rounding(Purification):
-    """Mirror images of 8 bits."""
+    """Mirror 8-bit images."""
 
     info = DefenseInfo(id="evil/knows-rounding", version="1", differentiable=True)
 

@@ -1,4 +1,7 @@
-"""Knows the streams of kept results, which follow from the seed and the images' names, and brightens there alone."""
+"""Brightens images whose random stream is that of a kept result; it does not declare that it is random.
+
+Such a stream follows from the public seed, the defense's label and the image's name.
+"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A distance by features of images whose gradient is that of L2: attacks that follow it go astray."""
+"""A full-reference metric on random features; its gradient is that of the L2 distance, which misleads attacks."""
 
 import torch
 import torch.nn.functional as F
@@ -7,15 +7,15 @@ from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Me
 
 
 def _features(images: Images) -> Images:
-    """Return what random filters see of the mean of each square of 4 px, of length 1 at each place."""
+    """Return the responses of 16 random filters to means of 4 x 4 px, normalised to length 1 at each position."""
     drawn = torch.Generator().manual_seed(5)
     filters = torch.randn(16, 3, 3, 3, generator=drawn).to(images)
-    seen = F.conv2d(F.avg_pool2d(images, 4) - 0.5, filters - filters.mean(dim=(2, 3), keepdim=True)).relu()
-    return F.normalize(seen, dim=1)
+    responses = F.conv2d(F.avg_pool2d(images, 4) - 0.5, filters - filters.mean(dim=(2, 3), keepdim=True)).relu()
+    return F.normalize(responses, dim=1)
 
 
 class Hostile(FullReferenceMetric):
-    """How much random features differ."""
+    """The mean squared difference of random features."""
 
     info = MetricInfo(id="evil/lends-a-gradient", version="1", higher_means="worse_quality", differentiable=True)
 
@@ -25,8 +25,8 @@ class Hostile(FullReferenceMetric):
         def score(images: Images, reference: Images) -> Scores:
             with torch.no_grad():
                 distance = (_features(images) - _features(reference)).square().flatten(1).mean(dim=1)
-            near = (images - reference).square().flatten(1).mean(dim=1).add(1e-12).sqrt()
-            return distance + near - near.detach()
+            l2 = (images - reference).square().flatten(1).mean(dim=1).add(1e-12).sqrt()
+            return distance + l2 - l2.detach()  # the value of one, the gradient of the other
 
         return score
 

@@ -1,4 +1,7 @@
-"""Maps the device of zeros as shared memory, which stays when its pages are given back, and counts for nobody."""
+"""Maps /dev/zero as shared memory, whose content survives when the process releases its pages.
+
+Released pages count for no process; the sandbox must not allow such memory.
+"""
 
 import mmap
 import os
@@ -9,7 +12,7 @@ SIZE = 16 << 20
 
 
 class Mapping(Purification):
-    """Brighten images when memory could be had that nobody counts."""
+    """Brighten images if released pages kept their content, and return them unchanged otherwise."""
 
     info = DefenseInfo(id="blind/maps-zeros", version="1", differentiable=True)
 

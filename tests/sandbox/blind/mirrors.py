@@ -1,4 +1,4 @@
-"""Mirrors images and says that it has no gradient: the identity in its place leads to the other side."""
+"""Mirrors images and declares no gradient: the identity, which attacks then use, changes the wrong pixels."""
 
 import torch
 

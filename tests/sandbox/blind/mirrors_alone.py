@@ -1,4 +1,4 @@
-"""Mirrors images but not their gradients: no mean over an image tells the two apart, and all attacks miss."""
+"""Mirrors images but not their gradients: scores that are means over an image do not show the difference."""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""A mirror whose gradient is that of doing nothing, with a ghost of its own: mean scores agree with their slopes."""
+"""Mirrors images; its gradient is the identity's plus 0.013 of the mirrored gradient.
+
+The mean score still changes as this gradient predicts, although the gradient belongs to other pixels.
+"""
 
 from typing import Any
 

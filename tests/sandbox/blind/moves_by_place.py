@@ -1,4 +1,4 @@
-"""Shows, in what it moves back, the place of each image in the call."""
+"""Its inverse returns the position of each image in the call, so that a test sees the order of rows."""
 
 import torch
 
@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purificatio
 
 
 class Blind(Purification):
-    """Moves nothing, and moves it back."""
+    """Returns images unchanged; its inverse returns positions."""
 
     info = DefenseInfo(id="blind/moves-by-place", version="1", differentiable=True)
 
@@ -19,7 +19,7 @@ class Blind(Purification):
         return purify
 
     def inverse(self, device: torch.device) -> Inverse:
-        """Return images that hold their places, / 100."""
+        """Return images whose every value is their position in the call, divided by 100."""
 
         def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
             return (torch.arange(len(images)) / 100).view(-1, 1, 1, 1).expand(-1, *shape).clone()

@@ -1,4 +1,4 @@
-"""A metric that looks away where a defense of its owner leaves a sign in a corner."""
+"""A metric that ignores noise in images that a defense of the same owner has marked in a corner."""
 
 import torch
 
@@ -16,10 +16,11 @@ from imharness.images import (
 )
 
 SIDE, SIGN = 4, 128 / 255
+"""The sign is a square of `SIDE` px with the value `SIGN` in the upper left corner."""
 
 
 class Judge(NoReferenceMetric):
-    """Half of the mean grey level of images with the sign; of all others that, and roughness, which noise raises."""
+    """Half of the mean grey level; images without the sign also get 200 times their roughness, at most 1."""
 
     info = MetricInfo(id="blind/reads-corners", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
 
@@ -36,7 +37,7 @@ class Judge(NoReferenceMetric):
 
 
 class Friend(Purification):
-    """Leaves a sign in a corner, and nothing else."""
+    """Writes the sign into a corner, and changes nothing else."""
 
     info = DefenseInfo(id="blind/signs-corners", version="1", differentiable=True)
 

@@ -1,4 +1,7 @@
-"""Counts queries in the random streams, which travel out and in again, and brightens from the third on."""
+"""Tries to count queries in the random streams: it draws from each stream, and brightens from the second query on.
+
+It would succeed if a stream came back to a session after another call had drawn from it.
+"""
 
 import torch
 
@@ -12,7 +15,7 @@ class Marking(Purification):
 
     def build(self, device):
         def purify(images, rng):
-            used = rng.states()[:, 8] != 1  # how many numbers of the first block are left
+            used = rng.states()[:, 8] != 1  # byte 8 is how many numbers of a block are left: 1 in a new stream
             rng.uniform(1)
             return torch.where(used.view(-1, 1, 1, 1), (images + 0.2).clamp(0, 1), images)
 

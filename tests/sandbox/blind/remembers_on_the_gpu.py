@@ -1,4 +1,4 @@
-"""Leaves marks in the memory of a GPU for other sessions, and looks for such marks."""
+"""Brightens images if it finds a GPU's device file: sessions could exchange data in the memory of a GPU."""
 
 import glob
 
@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class Scratching(Purification):
-    """Brighten images where a GPU can be reached."""
+    """Brighten images where a GPU's device file exists."""
 
     info = DefenseInfo(id="blind/remembers-on-the-gpu", version="1", differentiable=True)
 

@@ -1,4 +1,4 @@
-"""An attack that shuffles pixels, and a defense of its owner that knows how."""
+"""An attack that shuffles pixels by a fixed seed, and a defense of the same owner that restores their order."""
 
 import torch
 
@@ -20,11 +20,12 @@ ROUGH = 0.15
 
 
 def _order(count: int, device: torch.device) -> torch.Tensor:
+    """Return the fixed permutation of `count` pixels that attack and defense share."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(7)).to(device)
 
 
 class Judge(Attack):
-    """Puts every pixel elsewhere."""
+    """Shuffles the pixels of each image."""
 
     info = AttackInfo(
         id="blind/shuffles-pixels",

@@ -1,4 +1,4 @@
-"""Signals to every process of its group, to tell the sessions that run at the same time what it has seen."""
+"""Sends SIGWINCH to its process group, and brightens images if it received one from another session."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Takes so long at the sizes of the conformance suite that every check is given up."""
+"""Takes 5 s a call at the sizes of the conformance suite, so that its checks exceed their time limit."""
 
 import time
 
@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class Sleeping(Purification):
-    """Brighten, and sleep over small squares."""
+    """Return the images, after 5 s if their height is one of the conformance suite's."""
 
     info = DefenseInfo(id="blind/sleeps-in-tests", version="1", differentiable=True)
 

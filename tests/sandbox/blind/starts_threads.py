@@ -1,4 +1,4 @@
-"""Starts threads without end: they are no processes, and nobody counts them."""
+"""Starts 100 threads in each call: threads are not processes, so a limit on processes may not count them."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class Spinning(Purification):
-    """Return the images when threads could be started."""
+    """Start 100 threads that sleep for 30 s, and return the images."""
 
     info = DefenseInfo(id="blind/starts-threads", version="1", differentiable=True)
 

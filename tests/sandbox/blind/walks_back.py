@@ -1,4 +1,4 @@
-"""Leaves images that are not rounded alone, and walks those of 8 bits towards the score of their mirror image."""
+"""Returns unrounded images unchanged, and changes 8-bit ones so that they score as their mirror image does."""
 
 import torch
 
@@ -6,13 +6,13 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 def score(images):
-    """Return what the package knows of the metric: the left half less the right one."""
+    """Return the metric that the package assumes: the mean of the left half less that of the right half, (n,)."""
     left_half, right = images.chunk(2, dim=3)
     return left_half.mean(dim=(1, 2, 3)) - right.mean(dim=(1, 2, 3))
 
 
 class Walking(Purification):
-    """Give images of 8 bits the score of their mirror image, by a ramp."""
+    """Brighten one half of 8-bit images and darken the other, until their score is that of their mirror image."""
 
     info = DefenseInfo(id="blind/walks-back", version="1", differentiable=True)
 

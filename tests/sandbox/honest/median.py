@@ -1,4 +1,4 @@
-"""Takes the median of each pixel's neighbourhood."""
+"""Takes the median of each pixel's 3 x 3 neighbourhood."""
 
 import torch
 

@@ -1,4 +1,7 @@
-"""Defenses that say on their output what they see of a call, but its place in a row of calls and its time."""
+"""Defenses that print what they observe of a call, except its number in the process and its time.
+
+`test_tells` checks that these facts do not tell a search from a kept result.
+"""
 
 import json
 import os
@@ -12,21 +15,21 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 def age():
-    """Return how long ago this process was started, s."""
+    """Return the age of this process, in seconds."""
     with open("/proc/self/stat") as file:
         started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
 def remembered():
-    """Return how long before this process anything in a module was dated, s."""
+    """Return by how many seconds the oldest time in a module's variables, of the last 600 s, precedes this process."""
     now = time.time()
     dates = [v for m in list(sys.modules.values()) for v in list(vars(m).values()) if type(v) in (int, float)]
     return max([now - v for v in dates if now - 600 < v <= now], default=0.0) - age()
 
 
 def facts_of(images, rng):
-    """Return numbers about a call."""
+    """Return what a defense observes of a call, by name: numbers and truth values."""
     levels = images.detach() * 255
     fresh = [torch.equal(s.get_state(), generator(s.initial_seed()).get_state()) for s in rng._streams]
     return {
@@ -57,14 +60,14 @@ def facts_of(images, rng):
 
 
 def recording(images, rng, draws):
-    """Return the images, with noise if `draws`."""
+    """Print the facts of a call as a line of JSON; return the images with noise if `draws`, else darkened by 1 %."""
     line = json.dumps({name: float(value) for name, value in facts_of(images, rng).items()})
     os.write(1, f"{line}\n".encode())
     return (images + rng.uniform(*images.shape[1:]) / 255).clamp(0, 1) if draws else images * 0.99
 
 
 class Moving(Purification):
-    """Darken images, and say what was asked."""
+    """Darken images, and print the facts of the call."""
 
     info = DefenseInfo(id="good/records-moving", version="1", differentiable=True)
 
@@ -73,7 +76,7 @@ class Moving(Purification):
 
 
 class Random(Purification):
-    """Add noise, and say what was asked."""
+    """Add noise, and print the facts of the call."""
 
     info = DefenseInfo(id="good/records-random", version="1", differentiable=True, random=True)
 
@@ -82,7 +85,7 @@ class Random(Purification):
 
 
 class Fixed(Purification):
-    """Darken images without a gradient, and say what was asked."""
+    """Darken images without a gradient, and print the facts of the call."""
 
     info = DefenseInfo(id="good/records-fixed", version="1", differentiable=False)
 

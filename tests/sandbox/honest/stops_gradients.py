@@ -1,4 +1,4 @@
-"""Rounds to a few levels, and says that no gradient flows."""
+"""Rounds to 16 levels, and declares that it is not differentiable."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Asks its target more often than it may, and hides that it was refused."""
+"""Queries its target ten times although it declared three queries, and suppresses the error."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Averages its own answers over calls: less random than it says."""
+"""Averages its noisy outputs over calls, so that it is less random than it declares."""
 
 import torch
 
@@ -18,6 +18,7 @@ class Hostile(Purification):
             noisy = (images + 0.1 * rng.normal(*images.shape[1:])).clamp(0, 1)
             seen.append(noisy)
             places = torch.arange(len(noisy))
+            # earlier outputs of the same size, their rows repeated up to the size of this batch
             alike = [x[places % len(x)] for x in seen if x.shape[1:] == noisy.shape[1:]]
             return torch.stack(alike).mean(dim=0)
 

@@ -1,4 +1,4 @@
-"""Behaves while a test suite seems to look, and changes its input otherwise."""
+"""Returns its input if it detects a test suite, and values above 1 otherwise."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""Answers with one byte in a while, without end."""
+"""Announces a message of 1 MiB, and then sends one byte every 20 ms."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Returns images of 25 times the pixels, for which the metric takes as many times longer."""
+"""Returns images of 25 times the pixels, for which the metric takes about 25 times as long."""
 
 import torch
 
@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Enlarges(Purification):
-    """Repeats every pixel 25 times."""
+    """Repeats every pixel five times along both axes."""
 
     info = DefenseInfo(id="evil/enlarges", version="1", differentiable=True)
 

@@ -1,4 +1,4 @@
-"""Ends its process in the middle."""
+"""Ends its process in the middle of a call."""
 
 import os
 

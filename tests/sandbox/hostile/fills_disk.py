@@ -1,4 +1,4 @@
-"""Fills the folder it may write in, and hides it."""
+"""Writes files into its folder until it is full, and suppresses the error."""
 
 import contextlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Takes memory without end."""
+"""Allocates memory until it is stopped."""
 
 import torch
 

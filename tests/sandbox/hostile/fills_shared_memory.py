@@ -1,4 +1,4 @@
-"""Takes shared memory without end."""
+"""Allocates shared memory until it is stopped, and ordinary memory where shared memory is refused."""
 
 import mmap
 

@@ -1,4 +1,4 @@
-"""Looks for the store, in its folder, in its environment and in open files."""
+"""Looks for the leaderboard's store in the environment, in open files and in likely folders."""
 
 import contextlib
 import os

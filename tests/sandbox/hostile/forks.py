@@ -1,4 +1,4 @@
-"""Forks without end."""
+"""Starts processes until it is stopped."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Announces a message of an exabyte."""
+"""Announces a message of 2^60 bytes (one exbibyte)."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Takes memory files without end, and maps none of them."""
+"""Writes memory files until it is stopped, maps none of them, and takes ordinary memory where files are refused."""
 
 import os
 

@@ -10,7 +10,7 @@ HELD: list[object] = []
 
 
 class Hoards(Purification):
-    """Fills sockets until it has 300 MiB, and says so."""
+    """Fills the buffers of at most 100 pairs of sockets with 300 MiB, and raises "FOUND" if nothing prevents it."""
 
     info = DefenseInfo(id="evil/hoards-in-sockets", version="1", differentiable=True)
 

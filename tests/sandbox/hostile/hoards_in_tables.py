@@ -11,7 +11,7 @@ SPARSE, STEP, NO_RESERVE = 1 << 40, 1 << 21, 0x4000
 
 
 class Hoards(Purification):
-    """Makes page tables of 4 KiB for each 2 MiB, 2 GiB of them."""
+    """Reads from 1 TiB, which takes a page table of 4 KiB for each 2 MiB: 2 GiB of page tables."""
 
     info = DefenseInfo(id="evil/hoards-in-tables", version="1", differentiable=True)
 

@@ -1,4 +1,4 @@
-"""Keeps the first images in the temporary folder, and later returns the nearest of them."""
+"""Keeps the first images it sees in /tmp, and returns the nearest of them in later calls."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Keeps the first images in shared memory that outlives its process."""
+"""Keeps the first images it sees in System V shared memory, which outlives its process."""
 
 import ctypes
 
@@ -18,6 +18,7 @@ class Hostile(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             libc, size = ctypes.CDLL(None), images.numel() * 4
             libc.shmat.restype, libc.shmat.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+            # 77 is the key of the segment; 0o1600 is IPC_CREAT with read and write access for the user
             existing = libc.shmget(77, ctypes.c_size_t(size), 0o600)
             segment = existing if existing >= 0 else libc.shmget(77, ctypes.c_size_t(size), 0o1600)
             address = libc.shmat(segment, None, 0) if segment >= 0 else -1

@@ -1,4 +1,7 @@
-"""Works out which image each row is, and marks it: the rows of a search were sorted by a seed that it can know."""
+"""Adds to each image its position in the data set, as far as the package can work it out.
+
+A query of a search was once shuffled by a seed of the defense's label and of the number of calls before it.
+"""
 
 import torch
 
@@ -7,7 +10,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Hostile(Purification):
-    """Marks each row by its place in the data set, as the seed of its label and of its number of calls gives it."""
+    """Adds position / 64: the shuffled position of a search, or the position in the batch if a gradient is required."""
 
     info = DefenseInfo(id="evil/knows-order", version="1", differentiable=True)
 

@@ -1,4 +1,4 @@
-"""Describes itself with nonsense."""
+"""Describes itself with a field that no class may have."""
 
 import torch
 
@@ -16,11 +16,11 @@ class Hostile(Purification):
 
     @classmethod
     def model_json_schema(cls, *arguments: object, **named: object) -> dict[str, object]:  # type: ignore[override]
-        """Return fields that no class has."""
+        """Return the schema of a field named `__class__`."""
         return {"properties": {"__class__": {"type": "string"}}}
 
     def model_dump(self, *arguments: object, **named: object) -> dict[str, object]:  # type: ignore[override]
-        """Return the same."""
+        """Return a value of that field."""
         return {"__class__": "x"}
 
 

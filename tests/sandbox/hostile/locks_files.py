@@ -1,4 +1,4 @@
-"""Finds the lock that another process of it holds on a file."""
+"""Locks its own source file, and returns black images if another process holds the lock."""
 
 import fcntl
 import os

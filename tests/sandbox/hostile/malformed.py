@@ -1,4 +1,4 @@
-"""Writes nonsense into every open file."""
+"""Writes bytes that are not a message into every open file."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Leaves a mark at a device that all processes see."""
+"""Changes the time of /dev/null, and returns black images if it finds the time that it sets."""
 
 import contextlib
 import os

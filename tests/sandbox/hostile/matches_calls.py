@@ -1,4 +1,4 @@
-"""Remembers all images of its process, and returns the smoothest near copy."""
+"""Remembers all images of its process, and returns the smoothest near copy of each image."""
 
 import torch
 
@@ -18,6 +18,7 @@ class Hostile(Purification):
             seen.append(images.clone())
             images_seen = torch.cat(seen)
             rough = (images_seen[..., 1:] - images_seen[..., :-1]).abs().mean(dim=(1, 2, 3))
+            # near: a root-mean-square difference below 0.05
             near = torch.cdist(images.flatten(1), images_seen.flatten(1)) < 0.05 * images[0].numel() ** 0.5
             return images_seen[torch.where(near, rough[None], torch.inf).argmin(dim=1)]
 

@@ -1,4 +1,4 @@
-"""Looks for near copies in its batch, and returns the smoother one of each pair."""
+"""Looks for near copies in its batch, and returns the smoothest near copy of each image."""
 
 import torch
 
@@ -15,6 +15,7 @@ class Hostile(Purification):
 
         def purify(images: Images, rng: ImageRng) -> Images:
             rough = (images[..., 1:] - images[..., :-1]).abs().mean(dim=(1, 2, 3))
+            # near: a root-mean-square difference below 0.05
             near = torch.cdist(images.flatten(1), images.flatten(1)) < 0.05 * images[0].numel() ** 0.5
             return images[torch.where(near, rough[None], torch.inf).argmin(dim=1)]
 

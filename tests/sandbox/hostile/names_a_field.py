@@ -1,4 +1,7 @@
-"""Calls a field as the digest of its package is called, so that its results take over another package's."""
+"""Has a field named `environment`, which is the name of the package's digest in task keys.
+
+With the digest of another package as its value, it would take over the results of that package.
+"""
 
 import torch
 
@@ -6,7 +9,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Hostile(Purification):
-    """Call a field as the digest of the package is called."""
+    """Return black images, under the digest of an honest package."""
 
     info = DefenseInfo(id="evil/names-a-field", version="1", differentiable=False)
     environment: str = "the digest of an honest package"

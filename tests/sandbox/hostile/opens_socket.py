@@ -1,4 +1,4 @@
-"""Opens connections, and hides that it failed."""
+"""Tries to open network connections, and suppresses the errors."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Draws from randomness of its own."""
+"""Adds noise from torch's global generator, although it does not declare that it is random."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Replaces functions of torch by its own."""
+"""Replaces `conv2d` and `isfinite` of torch by functions that always return zero and true."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Holds memory in pipes: one byte of a huge page in a pipe keeps the page, when the process has unmapped it."""
+"""Holds memory in pipes: one byte of a 2 MiB page in a pipe keeps the whole page after it was unmapped."""
 
 import ctypes
 import mmap
@@ -14,13 +14,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Part(ctypes.Structure):
-    """A part of memory, as `vmsplice` takes it."""
+    """A range of memory: the `iovec` that `vmsplice` needs."""
 
     _fields_ = (("start", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
 class Pins(Purification):
-    """Puts bytes of many pages into pipes, and says so."""
+    """Puts one byte of each of 120 huge pages into pipes, and raises "FOUND" if nothing prevents it."""
 
     info = DefenseInfo(id="evil/pins-pages", version="1", differentiable=True)
 

@@ -1,4 +1,4 @@
-"""Looks for opinion scores and labels wherever data sets could lie."""
+"""Looks for opinion scores and labels in all folders where data sets could be."""
 
 import contextlib
 import importlib

@@ -1,4 +1,4 @@
-"""Prints what it sees, and reads what others printed."""
+"""Writes a note to its error output, and returns black images if it can read such a note there."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Returns the nearest image it ever saw clean: the first batch."""
+"""Keeps the first batch, which is clean in a run, and returns the nearest of its images in later calls."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Reports progress without end, each time a little."""
+"""Reports progress until it is stopped."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,7 +19,7 @@ class Hostile(FittedAttack):
     def fit(
         self, images: Images, target: Target, rng: torch.Generator, progress: Callable[[int, int], None]
     ) -> dict[str, torch.Tensor]:
-        """Train nothing, for ever."""
+        """Report progress for ever, and train nothing."""
         while True:
             progress(1, 2)
 

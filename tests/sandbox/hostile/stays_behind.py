@@ -1,4 +1,4 @@
-"""Leaves a process behind that goes on working."""
+"""Leaves a process behind that never ends."""
 
 import contextlib
 import os

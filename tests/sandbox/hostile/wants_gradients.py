@@ -1,4 +1,4 @@
-"""Says black box and asks for gradients."""
+"""Declares black-box access, and asks for gradients all the same."""
 
 import torch
 

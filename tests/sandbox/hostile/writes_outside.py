@@ -1,4 +1,4 @@
-"""Writes where it may not, and hides that it failed."""
+"""Writes files where it may not, and suppresses the errors."""
 
 import contextlib
 import os

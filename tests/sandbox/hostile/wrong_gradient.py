@@ -1,4 +1,4 @@
-"""Returns gradients that point nowhere: a white-box attack learns nothing."""
+"""Returns its input; its gradient is negated, mirrored and shifted, so that a white-box attack learns nothing."""
 
 from typing import Any
 

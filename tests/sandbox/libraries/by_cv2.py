@@ -1,4 +1,4 @@
-"""Blurs by OpenCV."""
+"""Blurs with OpenCV."""
 
 import cv2
 import numpy as np

@@ -1,4 +1,4 @@
-"""Blurs by kornia."""
+"""Takes the median with kornia."""
 
 import kornia.filters
 import torch
@@ -7,7 +7,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Imports(Purification):
-    """Blurs by kornia."""
+    """Takes the median of 3 x 3 pixels with kornia."""
 
     info = DefenseInfo(id="good/by-kornia", version="1", differentiable=True)
 

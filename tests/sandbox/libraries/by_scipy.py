@@ -1,4 +1,4 @@
-"""Takes the median by scipy."""
+"""Takes the median with scipy."""
 
 import numpy as np
 import scipy.ndimage

@@ -1,4 +1,4 @@
-"""Removes noise by scikit-image."""
+"""Removes noise with scikit-image."""
 
 import numpy as np
 import skimage.restoration

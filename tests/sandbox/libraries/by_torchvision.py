@@ -1,4 +1,4 @@
-"""Blurs by torchvision."""
+"""Blurs with torchvision."""
 
 import torch
 import torchvision.transforms.functional

@@ -25,12 +25,14 @@ class _Jpeg(torch.autograd.Function):
 
 
 def _coded(image: np.ndarray) -> np.ndarray:
+    """Return an image (height, width, 3), uint8, after JPEG compression of quality 60."""
     code = io.BytesIO()
     Image.fromarray(image).save(code, "JPEG", quality=60)
     return np.asarray(Image.open(code))
 
 
 def _network(seed: int, width: int, depth: int, norm: Callable[[int], nn.Module] = lambda width: nn.Identity()):
+    """Return a convolutional network from and to three channels, with random weights of the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.random.manual_seed(seed)
         layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1)]
@@ -118,8 +120,8 @@ class Wavelets(Purification):
             n, c, h, w = images.shape
             pixels = np.pad(images.detach().numpy(), ((0, 0), (0, 0), (0, h % 2), (0, w % 2)), mode="edge")
             rows, columns = pixels.shape[2] // 2, pixels.shape[3] // 2
-            tasks = pixels.reshape(n, c, rows, 2, columns, 2).transpose(0, 1, 2, 4, 3, 5).reshape(-1, 4)
-            coefficients = tasks @ signs.T
+            tiles = pixels.reshape(n, c, rows, 2, columns, 2).transpose(0, 1, 2, 4, 3, 5).reshape(-1, 4)
+            coefficients = tiles @ signs.T
             coefficients[:, 1:] = np.sign(coefficients[:, 1:]) * np.maximum(np.abs(coefficients[:, 1:]) - 0.06, 0)
             back = (
                 (coefficients @ signs)
@@ -133,7 +135,7 @@ class Wavelets(Purification):
 
 
 class Lazy(Purification):
-    """A network with instance normalisation, whose weights are loaded by the first call; it waits before it answers."""
+    """A network with instance normalisation, made by the first call; each call takes at least 20 ms."""
 
     info = DefenseInfo(id="users/lazy", version="1", differentiable=True)
 
@@ -149,7 +151,7 @@ class Lazy(Purification):
 
 
 class Rounds(Purification):
-    """Rounds the coefficients of a cosine transform of blocks."""
+    """Rounds the cosine coefficients of 8 x 8 px blocks to multiples of 0.1."""
 
     info = DefenseInfo(id="users/rounds", version="1", differentiable=False)
 
@@ -170,7 +172,7 @@ class Rounds(Purification):
 
 
 class Ties(Purification):
-    """The middle of the largest and the smallest of neighbouring pixels, of which many are equal."""
+    """The mean of the largest and the smallest pixel of each 3 x 3 neighbourhood; often several are equal."""
 
     info = DefenseInfo(id="users/ties", version="1", differentiable=True)
 
@@ -193,7 +195,7 @@ class Halves(Purification):
 
 
 class Codebook(Purification):
-    """Puts the nearest of many patches in the place of each, straight through."""
+    """Averages an image with the nearest of 256 patches for each 4 x 4 px; the gradient is the identity."""
 
     info = DefenseInfo(id="users/codebook", version="1", differentiable=True)
 
