@@ -1,4 +1,4 @@
-"""Wrong names are answered by the nearest right one, in one form."""
+"""`did_you_mean` and `unknown_name`: wrong names are answered by the nearest right one."""
 
 import pytest
 

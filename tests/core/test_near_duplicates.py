@@ -9,6 +9,7 @@ from imharness.data import COPY, by_looks, said_of_pairs, thumbnails
 
 
 def scenes(count: int) -> list[torch.Tensor]:
+    """Return smooth random images ``(1, 3, 48, 48)``."""
     rng = torch.Generator().manual_seed(0)
     small = torch.rand(count, 3, 6, 6, generator=rng)
     return list(torch.nn.functional.interpolate(small, (48, 48), mode="bicubic").clamp(0, 1).split(1))
@@ -45,7 +46,7 @@ def test_too_many_images_are_not_compared_and_said_so(monkeypatch: pytest.Monkey
 
 
 def test_images_that_look_like_another_reference_are_named() -> None:
-    """Two folders that were numbered apart by one gave scores of strangers without a word."""
+    """If references are numbered differently by one, each image is compared with the reference of another."""
     references = thumbnails(scenes(4))
     noise = torch.Generator().manual_seed(1)
     images = thumbnails((x + 0.03 * torch.randn(x.shape, generator=noise)).clamp(0, 1) for x in scenes(4))

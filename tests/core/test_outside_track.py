@@ -1,4 +1,4 @@
-"""A package outside the repository brings a track and its part of a profile; no file inside knows of it."""
+"""An outside package, tests/packages/acme-track, adds a fifth track and its part of a profile."""
 
 import importlib.metadata
 import json
@@ -69,7 +69,7 @@ def test_its_part_joins_the_profile_and_leaves_the_other_tracks_as_they_were(ins
 
 
 def test_run_configurations_of_the_embedded_profile_stay(install_packages) -> None:
-    """They name leaderboards: another package with a track changes none."""
+    """A leaderboard is found by its run configuration; a package with another track does not change it."""
     alone, joined = (
         plan_track("harness/perceptual", load_profile("embedded"), build_registry(load_plugins(_with(points))))
         for points in (install_packages(), install_packages("acme-track"))
@@ -78,7 +78,7 @@ def test_run_configurations_of_the_embedded_profile_stay(install_packages) -> No
 
 
 def test_the_code_of_a_track_is_part_of_its_steps_alone(install_packages) -> None:
-    """A task with components of the harness alone depends on it, and tasks of other tracks do not."""
+    """Tasks of the track depend on its code though their components are the harness's; those of other tracks do not."""
     registry = build_registry(load_plugins(_with(install_packages("acme-track"))))
     profile = load_profile("embedded", _with(install_packages()))
     code = registry.provenance(registry.track("acme/flips")).provenance.code
@@ -133,4 +133,5 @@ def test_a_fifth_track_says_what_an_evaluation_takes(
 
 
 def _with(points):
+    """Return entry points beside those that are installed."""
     return [*importlib.metadata.entry_points(group="imharness"), *points]

@@ -15,6 +15,7 @@ from imharness.results.tasks import TaskRecord
 FACES = ("acme-faces",)
 RUN = ("run", "--track", "acme/faces", "--workers", "0", "--device", "cpu", "--progress", "none")
 PROBES = 48
+"""Pictures on which a recogniser names the person."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,11 @@ def ranking_of(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def test_who_is_recognised_is_what_the_definition_says(finished: Path) -> None:
-    """Black boxes leave what differs in each picture; large squares hide little from who makes them, too."""
+    """Faces behind black boxes are seldom recognised; those behind large squares are, by who knows the defense.
+
+    `worst` is the share of pictures on which the person is recognised, `aware` that of attackers who hide the
+    gallery in the same way.
+    """
     rows = ranking_of(finished)
     assert rows.keys() == {"acme/untouched", "acme/black-box", "acme/mosaic[side=12]"}
     assert rows["acme/untouched"]["worst"] > 0.8

@@ -1,4 +1,4 @@
-"""The list of works that are compared with other libraries."""
+"""benchmarks/peers: the works whose speed is compared with other libraries, and the environment of these libraries."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""No batch can change a random number, and streams of accelerators, which are tried on the CPU, are random."""
+"""Random numbers of an image do not depend on its batch, and numbers of `CounterRng` have their distributions.
+
+`ImageRng` uses generators of torch; on a CUDA device it is a `CounterRng`, which is tested here on the CPU.
+"""
 
 from typing import Any
 
@@ -107,7 +110,7 @@ def test_words_are_those_that_splitmix64_is_published_with() -> None:
 
 
 def test_uniform_and_normal_numbers_have_their_distributions() -> None:
-    """Over all numbers, over each stream, and over each place; seeds that follow each other are the hardest."""
+    """Over all numbers, over each stream, and over each position in the streams; the seeds follow each other."""
     rng = CounterRng(range(200))
     uniform, normal = rng.uniform(5001).double(), rng.normal(5001).double()
     assert float(uniform.min()) >= 0
@@ -119,7 +122,7 @@ def test_uniform_and_normal_numbers_have_their_distributions() -> None:
             spread = law.std() / numbers.shape[1] ** 0.5
             means = (numbers.mean(dim=1) - law.mean()) / spread
             assert stats.kstest(means.numpy(), stats.norm().cdf).pvalue > 0.01
-    moments = [float((normal**power).mean()) for power in (1, 2, 3, 4, 6)]
+    moments = [float((normal**power).mean()) for power in (1, 2, 3, 4, 6)]  # below: expectations and variances
     for moment, expected, variance in zip(moments, (0, 1, 0, 3, 15), (1, 2, 15, 96, 10170), strict=True):
         assert abs(moment - expected) < 4 * (variance / normal.numel()) ** 0.5
     assert float(normal.abs().max()) > 4.5, "there are tails"
@@ -171,7 +174,7 @@ def test_initialisation_leaves_the_global_state_alone() -> None:
 
 
 def test_initialisation_seeds_accelerators_and_asks_none_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After that, copies of this process could not use CUDA, and some audits train in such copies."""
+    """If CUDA was asked, forked copies of this process cannot use it, and some audits train in such copies."""
 
     def refuse(*arguments: Any) -> int:
         raise AssertionError("CUDA was asked")

@@ -1,4 +1,4 @@
-"""One function sorts, marks and names winners: a missing number stands last, whatever the direction."""
+"""Order of rows, in which missing numbers are last; blocks of scores from long rows; rankings from blocks."""
 
 import numpy as np
 import pytest
@@ -36,9 +36,11 @@ def test_ties_are_broken_by_the_next_column() -> None:
 
 @pytest.fixture
 def query(tmp_path) -> ResultQuery:
+    """Return a query over no results, with facts of two components."""
     return ResultQuery(Store(tmp_path), [], [{"kind": "metric", "label": "m", "lower": 0.5}, {"kind": "attack"}])
 
 
+# Entry e, set s, unit u, value v and fact k of a unit.
 LONG = """
 SELECT * FROM (VALUES ('x/b', 'set 2', 'u2', 1.5, 10),
                       ('x/b', 'set 1', 'u10', 2.5, 30), ('x/b', 'set 1', 'u1', 0.5, 20),
@@ -91,7 +93,7 @@ def test_blocks_equal_a_loop_over_rows_whatever_their_order(query: ResultQuery) 
 
 @pytest.mark.parametrize("run", [100, 200, 7])
 def test_blocks_are_the_same_whether_rows_of_one_task_come_together_or_not(query: ResultQuery, run: int) -> None:
-    """Tasks of 200 rows, in runs of equal labels of some length, or in any order."""
+    """Rows come in runs of `run` rows of one task, or in an arbitrary order."""
     rows = "SELECT 'e' || (i // 400) AS e, 'c' || (i // 200 % 2) AS c, 'u' || (i % 200) AS name, i, sin(i) AS score"
     table = f"{rows} FROM range(1600) t(i) WHERE i % 37 <> 0"
     blocks, mixed = (
@@ -125,6 +127,7 @@ def test_facts_of_components_are_a_view(query: ResultQuery) -> None:
 
 
 def scores() -> Blocks:
+    """Return scores of the entries a, b and c on three units in one condition; c has none."""
     numbers = np.array([[3.0, 4.0, 5.0], [1.0, 2.0, 3.0], [np.nan] * 3])
     names = np.array(["u1", "u2", "u3"], dtype=object)
     return Blocks(("a", "b", "c"), ({"set": "s"},), (names,), {"d": (numbers,)}, {"half": (np.array(["x", "y", "y"]),)})

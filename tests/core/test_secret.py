@@ -1,4 +1,4 @@
-"""The secret split keeps what labels depend on, and changes every image as the seed says."""
+"""The secret split: it changes every image by its seed, keeps labels, hides the seed, and exposes tuned entries."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from imharness.running.secret_split import BLOCK, FADED, changed, hidden, seeds_
 from imharness.statistics.splits import loses_advantage
 from imharness.testing.samples import images as samples
 
+# Two secret seeds of 64 hexadecimal digits.
 SEED, OTHER = "5eed" * 16, "0dd5eed0" * 8
 
 
@@ -50,7 +51,7 @@ def test_changes_follow_from_the_seed_and_the_source_alone() -> None:
 
 
 def test_an_image_is_moved_mirrored_and_faded_a_little() -> None:
-    """A ramp tells by how much: each channel is a line, up or down, with other ends."""
+    """Of images that rise from left to right by 4 / 255 a pixel, slope and ends show mirroring, contrast and shift."""
     ramp = (torch.arange(64) * 4 / 255).expand(40, 3, 64, 64)
     images = changed(ramp, SEED, names(40))
     mirrored = images[:, 0, 32, 40] < images[:, 0, 32, 20]
@@ -87,7 +88,7 @@ def test_versions_of_one_image_are_changed_alike_and_labels_stay() -> None:
 
 
 def test_streams_of_one_task_follow_from_the_seed_of_its_split_too() -> None:
-    """Its key, from which they follow otherwise, can be computed by everybody."""
+    """The streams of other tasks follow from their keys, which everybody can compute."""
 
     def drawn(secret: str, shared: bool) -> int:
         options = {OPTION: digest_of(secret)} if secret else {}
@@ -136,7 +137,8 @@ def test_a_profile_holds_the_seed_and_does_not_show_it(tmp_path: Path) -> None:
 
 
 def test_honest_entries_are_seldom_flagged_and_those_that_lose_their_advantage_are() -> None:
-    """Twelve honest entries and a cheat on 40 images of 20 photographs, 60 times: at most one in twenty errs."""
+    """Twelve honest entries and one that loses its advantage, 60 times: 5 % of the times or fewer err in either way."""
+    # 40 images of 20 photographs; `wrong` counts honest entries that are flagged.
     rng, clusters, wrong, flagged = np.random.default_rng(0), np.repeat(np.arange(20), 2), 0, 0
     for _ in range(60):
         size = rng.uniform(0, 2, (13, 1))

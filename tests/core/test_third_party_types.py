@@ -1,4 +1,7 @@
-"""Packages of others are type-checked as they would do it, without settings of ours: what doors offer is not `Any`."""
+"""Packages of others are type-checked with strict settings of their own; no name of a public module is `Any`.
+
+DOORS are the public modules of the core, the files directly in core/imharness.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ USES = {
     "spec.components['metric']": "imharness.results.identity.ComponentRef",
     "leaderboard.tables[0].rows[0].values['score'].value": "float | None",
 }
-"""What a package does with objects that doors offer, and the type that it gets."""
+"""Expression of a package -> the type that it gets from public modules."""
 HEAD = """
 import torch
 from acme_executor import ThreadsOffer
@@ -65,7 +68,7 @@ INSIDE = (
     "torch.distributed", "torch.distributions", "torch.export", "torch.fx", "torch.jit", "torch.masked", "torch.onnx",
     "torch.optim", "torch.package", "torch.profiler", "torch.quantization", "torch.testing", "torch.utils",
 )  # fmt: skip
-"""What torch has inside, which is not read: it is half of all that would be, and a type from it would be `Any`."""
+"""Inner modules of torch, half of what mypy would read; they are skipped, and a type from one of them is `Any`."""
 SETTINGS = f"""[mypy]
 strict = True
 disallow_any_unimported = True
@@ -77,7 +80,7 @@ follow_imports = skip
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the type checker says of the packages, also of new ones, of all names of all doors, and of uses of them."""
+    """Return what mypy prints of the packages, of newly written ones, of all names of public modules, and of `USES`."""
     folder = tmp_path_factory.mktemp("others")
     (folder / "settings.ini").write_text(SETTINGS)
     (folder / "uses.py").write_text(HEAD + "".join(f"    reveal_type({use})\n" for use in USES))

@@ -1,4 +1,7 @@
-"""`harness assets get --profile` and `harness assets import`, from the command line to a data set that loads."""
+"""Tests of `harness assets get` and `harness assets import` with a small Location30 from a server on this machine.
+
+`server.breaks` lists after how many bytes the next connections end; `server.asked` lists the Range headers received.
+"""
 
 import errno
 import fcntl
@@ -33,10 +36,11 @@ defense = ["plain-training"]
 evaluator = ["confidence"]
 """
 ROWS = 60
+"""Number of rows of the small Location30."""
 
 
 def rows(columns: int = 446) -> bytes:
-    """The text of Location30's layout: quoted classes from 1, then bits."""
+    """Return a file in Location30's layout: in each line a quoted class from 1 to 30, then `columns` quoted bits."""
     bits = np.random.default_rng(0).integers(0, 2, (ROWS, columns))
     lines = [
         ",".join([f'"{number % 30 + 1}"', *(f'"{bit}"' for bit in row_bits)]) for number, row_bits in enumerate(bits)
@@ -45,6 +49,7 @@ def rows(columns: int = 446) -> bytes:
 
 
 def archive(content: bytes, name: str = "bangkok") -> bytes:
+    """Return a .tgz archive with one file; Location30's file is called bangkok."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         member = tarfile.TarInfo(name)
@@ -55,7 +60,7 @@ def archive(content: bytes, name: str = "bangkok") -> bytes:
 
 @pytest.fixture
 def server(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """Location30 with sixty rows, from a server on this machine."""
+    """Serve Location30 with ROWS rows; downloads are retried without a pause, and all folders of assets are empty."""
     monkeypatch.setattr(download, "PAUSE_S", 0.0)
     monkeypatch.setattr(location30, "SOURCE", location30.SOURCE.model_copy(update={"units": ROWS}))
     downloads = DataSource.downloads
@@ -74,12 +79,13 @@ def server(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
 
 
 def call(*words: str) -> Result:
+    """Run `harness assets` with these words."""
     return CliRunner().invoke(cli, ["assets", *words])
 
 
 def test_a_profile_is_fetched_unpacked_and_what_is_left_is_told(server: Server, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(PROFILE)
-    server.breaks = [len(server.content) // 2]
+    server.breaks = [len(server.content) // 2]  # the first connection ends after half of the file
     result = call("get", "--profile", str(tmp_path / "small.toml"))
     assert result.exit_code == 0, result.output
     assert str(cache_folder() / "location30") in result.output
@@ -110,7 +116,7 @@ def test_an_archive_that_came_whole_is_not_fetched_again_when_another_broke_off(
     first = location30.SOURCE.archives[0]
     both = (first, first.model_copy(update={"file": "notes.tgz"}))
     monkeypatch.setattr(location30, "SOURCE", location30.SOURCE.model_copy(update={"archives": both}))
-    server.breaks = [len(server.content), 0]
+    server.breaks = [len(server.content), 0]  # the first archive arrives whole, the second without a byte
     assert isinstance(call("get", "location30").exception, HarnessError)
     server.content = archive(b"nothing", name="notes")
     assert call("get", "location30").exit_code == 0
@@ -191,7 +197,7 @@ def test_the_second_that_gets_the_same_waits_for_the_first_and_downloads_nothing
     download_folder, ended = cache_folder() / assets.GETTING / "location30", list[Result]()
     download_folder.mkdir(parents=True)
     second = threading.Thread(target=lambda: ended.append(call("get", "location30")))
-    with (download_folder / ".lock").open("w") as lock:  # as the first one does
+    with (download_folder / ".lock").open("w") as lock:  # the first process locks this file while it downloads
         fcntl.flock(lock, fcntl.LOCK_EX)
         second.start()
         second.join(1.0)

@@ -1,4 +1,4 @@
-"""A run with a budget, from the plan to the pages: every entry has a first number, and what was left out is said."""
+"""A run with a budget: every entry gets a number, and tables, pages and commands say which tasks were left out."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,10 @@ WORDS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
-    """A store and a site after a run that had time for half of its tasks: without learnt times a task is a second."""
+    """Return a folder with a store and a site after a run whose budget left out tasks.
+
+    The store is new, so nothing is known of how long tasks take, and each counts as one second of the budget.
+    """
     working_folder = tmp_path_factory.mktemp("budget")
     result = harness_here(*WORDS, "--budget", BUDGET, cwd=working_folder)
     assert result.returncode == 0, result.stderr
@@ -85,6 +88,10 @@ def test_a_later_run_without_a_budget_leaves_nothing_out(folder: Path, harness_h
 
 @pytest.mark.parametrize("track", ["harness/iqa", "harness/perceptual", "harness/reconstruction"])
 def test_first_tables_do_not_use_up_what_gives_every_entry_a_number(track: str) -> None:
+    """The smallest budget that gives every entry a task does not hold all tasks of the first tables.
+
+    Each task takes one second. `enough` is that budget: it must lie below a fifth of all tasks and 30 more.
+    """
     profile = load_profile("embedded")
     graph = plan_track(track, profile, installed())
     first, took = first_sets([graph], profile)[track], dict.fromkeys(graph.tasks, 1.0)

@@ -1,4 +1,4 @@
-"""What packages that add commands use: a step by hand, results of others in every configuration."""
+"""Functions for commands of plugin packages: run one step by hand, find components, import external results."""
 
 import pytest
 
@@ -11,6 +11,8 @@ ROWS = {
     "source": [4.0, 4.0], "attacked": [7.0, 7.0], "defended": [4.0, 4.0], "mos": [1.0, 2.0],
     "lower": [0.0] * 2, "upper": [10.0] * 2,
 }  # fmt: skip
+"""Two external rows of the evaluation step of iqa. Scores of defended attacked images are 5 and 6, those of clean
+images 4, and the range is 10 wide: the mean deviation is 15 % of it."""
 
 
 def test_a_step_runs_by_hand_with_nothing_stored() -> None:

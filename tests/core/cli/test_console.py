@@ -17,7 +17,7 @@ ROW = [
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:
-    """The lines of a terminal of so many columns."""
+    """Return a table and a sentence with the same words as a terminal of `width` columns shows them, as lines."""
     screen = io.StringIO()
     terminal = Console(file=screen, width=width, force_terminal=True, highlight=False, color_system=None)
     monkeypatch.setattr(console, "out", terminal)
@@ -32,7 +32,7 @@ def test_a_narrow_terminal_gets_whole_words_in_lines_that_fit(width: int, monkey
     assert max(map(len, lines)) <= width
     words = " ".join(lines).split()
     for text in ROW:
-        assert all(words.count(word) >= 2 for word in text.split())
+        assert all(words.count(word) >= 2 for word in text.split())  # in the table and in the sentence
     assert not any(set(line) & set("│┃━") for line in lines)
 
 

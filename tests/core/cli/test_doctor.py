@@ -1,4 +1,4 @@
-"""`harness doctor` shows what packages find out about a machine, and names a check that cannot be used."""
+"""Tests of `harness doctor`: checks of plugin packages, a check that raises, the first line; and of `plugins list`."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_a_check_from_outside_is_shown_and_one_that_raises_is_named(harness_fork
     assert report["acme licence"] == "none"
     assert {"harness", "sandbox", "missing_assets"} <= set(report)
     assert report["left_out"] == {}
-    facts.mkdir()
+    facts.mkdir()  # a second package, whose check raises
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-raising-check\nVersion: 1.0\n")
     (facts / "entry_points.txt").write_text("[imharness]\nraising.doctor = acme_raising_check\n")
     text = "from imharness.tracks import hookimpl\n\n\n@hookimpl\ndef doctor():\n    raise ValueError('no\\nkey')\n"

@@ -1,6 +1,7 @@
-"""An asset is fetched in several goes if need be, and kept only when it is the right file.
+"""A download that breaks off continues where it ended, and only the right file is kept.
 
-The files come from a server on this machine, which breaks connections off and sends half of what it promised.
+The file comes from a server on this machine. `server.breaks` lists after how many bytes the next connections end;
+`server.asked` lists the Range headers that it received.
 """
 
 import threading
@@ -30,7 +31,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def nothing(done: int, total: int) -> None:
-    """Progress that nobody looks at."""
+    """Ignore the progress."""
 
 
 def test_half_bodies_are_gone_on_with_while_more_comes(server: Server) -> None:

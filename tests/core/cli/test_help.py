@@ -1,4 +1,4 @@
-"""What `--help` says, of every group and command: whole sentences, each option with its values, unit and default."""
+"""`--help` of every group and command: lines that fit, whole sentences, named values, defaults; wrong words."""
 
 import re
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from imharness.cli import cli
 from imharness.cli.options import Choice, Group
 
 BARE = {"TEXT", "INTEGER", "FLOAT", "RANGE", "PATH", "FILENAME", "DIRECTORY", "BOOLEAN"}
-"""What click calls a value that has no name of its own."""
+"""Names that click gives to values without a name of their own."""
 OPTIONAL = ("Also write ", "Compare ", "Compute the secret ", "Draw ", "Flag ", "Get ", "Look for ", "Only ", "Write ")
-"""How the text of an option begins that does nothing where it is not given."""
+"""First words of the help of options that do nothing unless they are given: they need no default."""
 
 
 def walk(context: click.Context) -> Iterator[click.Context]:
-    """Yield a context for every command, a group before what is in it, as a person gets it."""
+    """Yield the context of every group and command, each group before its commands."""
     yield context
     if isinstance(context.command, click.Group):
         for name in context.command.list_commands(context):
@@ -36,7 +36,7 @@ OPTIONS = [
 
 
 def record(option: click.Option) -> tuple[str, str]:
-    """Return both columns of an option's line."""
+    """Return the two columns of an option's line: its names with its value, and its text."""
     help_record = option.get_help_record(click.Context(click.Command("x")))
     assert help_record is not None
     return help_record
@@ -46,9 +46,9 @@ def record(option: click.Option) -> tuple[str, str]:
 def test_no_line_is_cut_or_too_long(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     for context in COMMANDS:
-        text = context.get_help().partition("\n\n")[2]  # behind the usage, which has "..." of its own
+        text = context.get_help().partition("\n\n")[2]  # after the usage line, which contains "..."
         assert max(map(len, text.splitlines())) <= min(width, 100), context.command_path
-        assert not re.search(r"(?<!p1, )\.\.\.$", text, re.MULTILINE), context.command_path  # "p0, p1, ..." is meant
+        assert not re.search(r"(?<!p1, )\.\.\.$", text, re.MULTILINE), context.command_path  # "p0, p1, ..." is not cut
 
 
 def test_a_group_lists_its_own_commands_with_their_first_sentences() -> None:

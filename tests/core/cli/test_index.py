@@ -1,4 +1,4 @@
-"""The kept list of components is that of this environment, whatever changed since it was written."""
+"""The cached list of components is that of this environment: it is written anew when packages change."""
 
 import importlib.metadata
 import subprocess
@@ -20,7 +20,10 @@ PACKAGE = "counted_plugins"
 
 @pytest.fixture
 def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A plugin package in a folder of packages, an empty cache, and a count of how often everything was imported."""
+    """Install a plugin package, empty the cache, and return a list with one number: how often plugins were imported.
+
+    The only component of the list that an import makes is labelled with the number so far, such as "[2]".
+    """
     packages, count = tmp_path / "packages", [0]
     (packages / PACKAGE / "data").mkdir(parents=True)
     (packages / PACKAGE / "__init__.py").write_text("")

@@ -1,4 +1,4 @@
-"""The package itself is the command."""
+"""Tests of `python -m imharness`, and of warnings that the command prints."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a person names and this machine lacks ends a run before it begins, with one line and a status that is not 0."""
+"""A run that names missing or unknown components ends before it begins, in one line, with a status that is not 0."""
 
 from pathlib import Path
 
@@ -111,7 +111,11 @@ def test_a_run_without_any_task_says_what_keeps_them_away() -> None:
 def test_a_name_is_missing_if_all_that_it_means_is(
     name: str, gone: set[int], parameters: dict, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of several variants, those that are here are computed, and the others are named as missing."""
+    """Of several variants, those that are here are computed, and the others are named as missing.
+
+    jpeg[*] means the qualities 10, 30, 50, 70 and 90; those in `gone` are not available. The `parameters` of a
+    profile apply to a name without parameters.
+    """
 
     def require(jpeg) -> None:
         if jpeg.quality in gone:

@@ -1,4 +1,4 @@
-"""Mistakes of users: each ends with one line that names what is wrong."""
+"""Mistakes of users in commands and in calls: each ends with one line that names what is wrong."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from imharness.cli import cli
 from imharness.errors import HarnessError
 
 IMAGES = np.random.default_rng(0).random((2, 3, 32, 32), dtype=np.float32)
-COMMANDS = {
+COMMANDS = {  # words of a command -> what its line must contain
     "run --all --budget soon --profile quick": "'soon' is not a time",
     "run --all --profile bad.toml": "bad.toml is not valid TOML",
     "run --profile quick": "say what to run",
@@ -33,7 +33,7 @@ COMMANDS = {
     "reproduce x --store empty": "'x' is neither a submission",
     "score mse text.txt --reference text.txt": "text.txt is not a readable image",
 }
-CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+CALLS: dict[str, tuple[Callable[[], Any], str]] = {  # name -> call, and a pattern of its line
     "metric of None": (lambda: ih.score(None, IMAGES), "metric: None is not a metric"),  # type: ignore[arg-type]
     "metric in a list": (lambda: ih.score(["mse"], IMAGES), "is not a metric"),  # type: ignore[arg-type]
     "five dimensions": (lambda: ih.score("mse", IMAGES[None], IMAGES), "images must have shape"),
@@ -63,6 +63,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change to a folder with an empty folder and three files that are not what commands expect."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.txt").write_text("hello")
     (tmp_path / "bad.toml").write_text("a = [")

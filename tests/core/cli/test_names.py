@@ -1,4 +1,4 @@
-"""`harness results list` and `rank`: names that people use, filters, pages; wrong names name the right ones."""
+"""`harness results list`: short names, filters and pages; wrong names and absent stores are answered in one line."""
 
 from pathlib import Path
 
@@ -55,7 +55,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def listed(harness_here, folder: Path, *words: str) -> list[list[str]]:
-    """Return the lines of the list in words, without title and head."""
+    """Return the words of each line of `harness results list`, without its title and its header.
+
+    The columns are track, step, status, seconds and key; the words after them are the task.
+    """
     ran = harness_here("results", "list", *words, cwd=folder)
     assert ran.returncode == 0, ran.stderr
     return [line.split() for line in ran.stdout.splitlines()[2:]]
@@ -64,7 +67,7 @@ def listed(harness_here, folder: Path, *words: str) -> list[list[str]]:
 def test_tasks_are_listed_by_name_and_filtered(harness_here, folder: Path) -> None:
     lines = listed(harness_here, folder)
     assert len(lines) == 12
-    assert [x[:2] + x[5:] for x in lines] == sorted(x[:2] + x[5:] for x in lines)
+    assert [x[:2] + x[5:] for x in lines] == sorted(x[:2] + x[5:] for x in lines)  # by track, step and task
     assert ["iqa", "attack", "done", "1.00", "metric=mse,", "attack=jpeg[quality=30]"] in [
         [*x[:4], *x[5:]] for x in lines
     ]

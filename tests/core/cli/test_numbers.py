@@ -1,4 +1,4 @@
-"""Numbers on the command line: what is no share is refused in one line."""
+"""Options that take a number with a fraction: what is no share from 0 to 1 is refused in one line."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from imharness.cli import cli
 
 
 def number_options(command: click.Command, name: str = "harness") -> Iterator[tuple[str, click.Parameter]]:
-    """Yield every option of a command and of those below it that takes a number with a fraction, with its name."""
+    """Yield the name and the parameter of every option with a fractional number, of a command and its subcommands."""
     context = click.Context(command, info_name=name)
     for parameter in command.params:
         if isinstance(parameter.type, type(click.FLOAT)):

@@ -1,4 +1,4 @@
-"""What a log sees of long work: a line every now and then, also while nothing new is said."""
+"""Progress in a log: a line every LINE_EVERY_S seconds, also while nothing new is reported; no bar in a pipe."""
 
 import io
 import time

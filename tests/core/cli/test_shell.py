@@ -1,4 +1,4 @@
-"""Completion by shells, fast and without torch, and the manual page."""
+"""Completion by shells: the words that are offered, without loading torch, and a script for each shell."""
 
 import shutil
 import subprocess
@@ -14,11 +14,12 @@ from imharness.cli.index import index
 
 @pytest.fixture(autouse=True)
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use an empty cache: it has no list of components until a test calls `index`."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 def completed(*words: str) -> list[str]:
-    """Return what a shell is offered behind words, for the last one."""
+    """Return what a shell offers to complete the last word."""
     return [
         completion.value
         for completion in ShellComplete(cli, {}, "harness", "X").get_completions(list(words[:-1]), words[-1])
@@ -26,7 +27,7 @@ def completed(*words: str) -> list[str]:
 
 
 def test_names_of_components_are_completed_by_kind_from_the_kept_list() -> None:
-    assert completed("run", "--attack", "ifg") == []  # nothing is kept yet, and nothing is imported for it
+    assert completed("run", "--attack", "ifg") == []  # no list is cached yet, and completion imports nothing
     index()
     assert completed("run", "--attack", "ifg") == ["ifgsm"]
     assert completed("run", "--defense", "jp") == ["jpeg"]

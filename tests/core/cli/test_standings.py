@@ -1,4 +1,4 @@
-"""The last screen of a run: each ranking of each track, in lines that fit, with names that readers know."""
+"""The last screen of a run: the rankings of each track, in lines that fit, with names that readers know."""
 
 import io
 import re
@@ -52,7 +52,7 @@ def test_a_short_form_has_few_eligible_rows_the_best_ineligible_one_and_the_cont
     assert len(rows) == min(eligible, FIRST) + len(barred) + 1
     assert len(barred) == 1
     assert re.search(r"costs too much|flagged|incomplete", barred[0])
-    assert "No defense" in rows[-1] or "undefended" in rows[-1]
+    assert "No defense" in rows[-1] or "undefended" in rows[-1]  # the control
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -61,6 +61,7 @@ def test_two_places_that_the_numbers_do_not_show_are_explained_below_the_rows(wh
     table = leaderboard.tables[0]
     assert "reverse order" not in " ".join(line.text for line in track_lines(leaderboard, WIDE, whole=whole))
     first, second, *rest = table.rows
+    # The second row gets the better, smaller number and keeps the second place.
     values = {**second.values, "worst": Value(value=first.values["worst"].number_or(0) - 0.1, n=9)}
     turned = table.model_copy(update={"rows": (first, second.model_copy(update={"values": values}), *rest)})
     leaderboard = leaderboard.model_copy(update={"tables": (turned, *leaderboard.tables[1:])})

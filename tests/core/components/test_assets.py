@@ -1,4 +1,4 @@
-"""Assets are found and verified."""
+"""Assets are looked for in HARNESS_ASSETS, here `shelf`, then in the cache; damaged and unsafe ones are refused."""
 
 import pytest
 from tests.small_asset import CONTENT, asset

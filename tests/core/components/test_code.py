@@ -19,6 +19,7 @@ from imharness.planning.profile import Profile
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 
+# A module with one metric; {imports} are lines at its top, {lazy} is a line in `build`.
 METRIC = """
 from imharness.images import MetricInfo, NoReferenceMetric, hookimpl
 {imports}
@@ -68,6 +69,7 @@ def editable(site: Path, project: Path, files: dict[str, str], entry: str, top: 
 
 
 def describe(site: Path, entry: str, further: str = "") -> None:
+    """Write the metadata of acme-x; `entry` is the value of its entry point, `further` are more lines of METADATA."""
     facts = site / "acme_x-1.0.dist-info"
     write(facts / "METADATA", f"Metadata-Version: 2.1\nName: acme-x\nVersion: 1.0\n{further}")
     write(facts / "entry_points.txt", f"[imharness]\nacme_x = {entry}\n")
@@ -102,7 +104,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    installed()  # without what is installed in the folder
+    installed()  # is cached now, before packages are written to the folder
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     yield Machine(tmp_path, monkeypatch)
     for name in [name for name in sys.modules if name.startswith("acme")]:
@@ -110,7 +112,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
 
 
 def changed(machine: Machine, path: Path, text: str, *paths: Path) -> bool:
-    """Return whether the version of the metric is another one after a file has another text, and back after it."""
+    """Write a text to a file, return whether that changes the version of the metric, and restore the file.
+
+    `paths` are further folders on the path of Python.
+    """
     before, content = machine.version(*paths), path.read_bytes() if path.exists() else None
     write(path, text)
     after = machine.version(*paths)
@@ -214,6 +219,7 @@ def test_a_package_without_files_that_can_be_read_is_left_out(machine: Machine) 
 
 
 def beside(registry: Registry) -> Registry:
+    """Return the installed components with those of a registry."""
     assert registry.failures == []
     return installed().joined(registry.entries.values())
 

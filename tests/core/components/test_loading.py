@@ -1,4 +1,7 @@
-"""A package that cannot be used is named with the reason and left out; the rest goes on."""
+"""A package that cannot be used is named with the reason and left out; the rest goes on.
+
+The packages acme-... that tests install lie in tests/packages.
+"""
 
 import sys
 import tomllib
@@ -14,6 +17,7 @@ from imharness.tracks import hookimpl
 
 
 def reasons(points: list[EntryPoint]) -> dict[str, str]:
+    """Return the failures of loading these entry points, in their order."""
     registry = build_registry(load_plugins(points))
     return {f"{failure.name} {i}": failure.reason for i, failure in enumerate(registry.failures)}
 

@@ -1,4 +1,4 @@
-"""What the metadata of a package say is heeded, and whatever its code raises leaves out that package alone."""
+"""Metadata of a package decide how it is loaded, and an exception of its code leaves out that package alone."""
 
 import importlib.metadata
 import signal
@@ -33,13 +33,13 @@ class Plugin:
 plugin = Plugin()
 Plugin.again = plugin
 """
-RAISED = {
+RAISED = {  # name of an exception that is no Exception -> expression that makes it
     "SystemExit": "SystemExit(3)",
     "KeyboardInterrupt": "KeyboardInterrupt",
     "GeneratorExit": "GeneratorExit",
     "PanicException": "type('PanicException', (BaseException,), {})('panic')",
 }
-WHERE = {
+WHERE = {  # where the exception is raised -> the code of a module that raises it there
     "import": lambda error: f"raise {error}",
     "components": lambda error: METRIC.replace("return [M()]", f"raise {error}"),
     "label": lambda error: METRIC.replace(
@@ -141,7 +141,7 @@ def test_a_short_name_of_the_harness_stays_its_own(described) -> None:
 
 
 def entry_points(monkeypatch: pytest.MonkeyPatch, name: str, *owners: str) -> None:
-    """Let the packages of these names bring an entry point of one name, in this order."""
+    """Replace all entry points by one for each owner, all of one name, in this order."""
     points = []
     for owner in owners:
         point = EntryPoint(name, f"{canonicalize_name(owner).replace('-', '_')}:offer", "any")

@@ -1,4 +1,4 @@
-"""Names: by id, by label, by parameters; unknown ones get a suggestion."""
+"""Components are found by id, by label and with parameters; an unknown name gets a suggestion."""
 
 import pytest
 

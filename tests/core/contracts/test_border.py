@@ -1,4 +1,4 @@
-"""What plugins return is checked at the border."""
+"""Scores, images and changes of images that plugins return are checked before they are used."""
 
 import pytest
 import torch
@@ -9,6 +9,8 @@ from imharness.errors import ContractError
 
 
 def attack(norm: str, radius: float | None) -> BaseAttack:
+    """Return an attack with a budget, which is never run."""
+
     class Some(BaseAttack):
         """Some attack."""
 
@@ -53,6 +55,10 @@ def test_images(images: torch.Tensor, fragment: str) -> None:
     [("linf", 4.0000002 / 255, 4 / 255, 3.9 / 255), ("l2", 0.1, 0.1 * 48**0.5, 0.5), ("l0", 0.1, 16, 15)],
 )
 def test_a_budget_is_an_error_and_never_a_clip(norm: str, change: float, allowed: float, refused: float) -> None:
+    """An image beyond the budget is an error and is not clipped; rounding may exceed it a little.
+
+    `change` is added to each of the 48 values of an image; `allowed` and `refused` are radii.
+    """
     images = torch.full((1, 3, 4, 4), 0.5)
     check_budget(attack(norm, allowed), images, images + change)
     with pytest.raises(ContractError, match=f"expected {norm} distance at most"):

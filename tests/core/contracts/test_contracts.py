@@ -30,6 +30,7 @@ from imharness_submissions.sandbox.questions import able
 CPU = torch.device("cpu")
 EVERY = sorted(contracts())
 WRONG = torch.full((7, 5), float("nan"))
+"""A result that fits no contract."""
 TRAINED_ONLY = {"TrainingDefense", "WeightTraining"}
 """Run by `harness train`; no input for them can be drawn."""
 CARRIED = {
@@ -45,15 +46,17 @@ CARRIED = {
     "GradientDefense",
     "ImageProtection",
 }
+"""Contracts whose components can run in the sandbox."""
 FACTS = {
     "DefenseInfo": {"differentiable": False},
     "MetricInfo": {"higher_means": "better_quality", "bounds": (0, 1), "differentiable": False},
     "AttackInfo": {"access": "black_box", "norm": "linf", "strengths": {}},
 }
+"""Class of an info -> fields that it requires beside id and version."""
 
 
 def fake(contract: type[Component], result: Any) -> Component:
-    """Return a component of a contract whose functions all return one thing, whatever they are given."""
+    """Return a component of a contract whose functions all return `result`, whatever their arguments are."""
 
     def method(name: str) -> Any:
         call = getattr(contract, "call" if name == "build" else f"{name}_call", None)
@@ -73,6 +76,7 @@ def _methods(contract: type[Component]) -> list[str]:
 
 
 def context(component: Component, folder: Path) -> TaskContext:
+    """Return the context of a task with one component, in the role "role"."""
     registry = Registry([Registered(component, "test", Provenance("test", "1"))])
     spec = TaskSpec(
         track="", step="", version="", components={"role": component.ref()}, options={}, limit=None, seed=0, needs={}
@@ -82,7 +86,7 @@ def context(component: Component, folder: Path) -> TaskContext:
 
 
 def arguments_of(component: Component) -> dict[str, Any]:
-    """Return arguments of the component's function, where the suite can draw them."""
+    """Return the arguments that the conformance suite draws for a component; {} if it draws none or it is SMOOTHED."""
     probe = probe_of(component, 1)
     if probe is None or isinstance(call_of(type(component)), Data) or contract_of(type(component)).__name__ in SMOOTHED:
         return {}
@@ -91,6 +95,7 @@ def arguments_of(component: Component) -> dict[str, Any]:
 
 
 SMOOTHED = {"Certification"}
+"""Contracts for which the suite draws images, though their function is called with scores of smoothed copies."""
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -194,7 +199,7 @@ def test_a_kind_of_value_of_another_package_says_how_it_is_drawn_and_whether_it_
     registry = build_registry(load_plugins(install_packages("acme-contract")))
     darken = registry.one("defense", "acme/darken")
     gains = arguments_of(darken)["gains"]
-    assert torch.allclose(gains, torch.linspace(0.1, 0.9, 3) + gains[0] - 0.1)
+    assert torch.allclose(gains, torch.linspace(0.1, 0.9, 3) + gains[0] - 0.1)  # as `Gains.draw` of acme-contract
     statuses = {o.check: o.status for o in check_component(darken, seed=1)}
     assert set(statuses.values()) <= {"passed", "skipped"}
     assert statuses["treats each row alone, whatever the batch and its order"] == "passed"

@@ -1,4 +1,4 @@
-"""Tests of columns with limits: intervals end there."""
+"""Intervals of a column with limits end at these limits."""
 
 from imharness.documents.tables import ColumnSpec, Row, Table, Value
 

@@ -23,13 +23,14 @@ def invoke(store: Path, *words: str) -> Result:
 
 
 def refused(store: Path, *words: str) -> str:
+    """Run a command that is refused, and return its message."""
     error = invoke(store, *words).exception
     assert isinstance(error, UsageError), error
     return str(error)
 
 
 def ranked(store: Path) -> tuple[set[str], str]:
-    """Return the metrics in the tables, and what the command says."""
+    """Return the ids of metrics in the tables, and what `harness results rank` prints."""
     printed = invoke(store, "results", "rank")
     assert printed.exit_code == 0, printed.output
     leaderboard = read_leaderboard(Store(store), "harness/perceptual")
@@ -38,7 +39,7 @@ def ranked(store: Path) -> tuple[set[str], str]:
 
 
 def in_rows(store: Path, folder: Path) -> set[str]:
-    """Return the metrics in rows that are exported, loaded in a notebook, and given to commands."""
+    """Return the metrics in the exported rows, and check that a notebook and commands read rows of the same metrics."""
     assert invoke(store, "results", "export", "--rows", "--format", "csv", "--to", str(folder)).exit_code == 0
     metrics, result = set[str](), ih.load(store)
     for file in folder.glob("*.csv"):

@@ -1,4 +1,4 @@
-"""Leaderboards for the tests of exports: one with every kind of mark, and one whose texts try to break out."""
+"""Leaderboards for the tests of exports: one with every kind of mark, and one whose texts are markup and formulas."""
 
 from tests.leaderboard import contested
 
@@ -9,6 +9,7 @@ EVIL = (
     '=HYPERLINK("http://evil.test") </table> \\end{table}\\input{/etc/passwd} %$#_^~{}& `x` [a](http://b.test) '
     '| "]) #panic() *x* __y__ $z$ --- @ <script> ::error::'
 )
+"""A text that acts in HTML, LaTeX, Markdown, Typst, spreadsheets and logs unless it is escaped."""
 
 
 def sample_leaderboard(**changes: object) -> Leaderboard:
@@ -36,7 +37,7 @@ def sample_leaderboard(**changes: object) -> Leaderboard:
 
 
 def evil() -> Leaderboard:
-    """Return a leaderboard in which every text is evil."""
+    """Return a leaderboard whose texts are `EVIL`; labels of rows begin with signs that act at the start of a cell."""
     columns = (
         ColumnSpec(key="d", label=EVIL, description=EVIL, better="lower"),
         ColumnSpec(key="e", label="second", description="", better="higher", decimals=2),

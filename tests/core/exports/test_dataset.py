@@ -1,4 +1,4 @@
-"""The leaderboards as a dataset repository: its files, its card, its Croissant metadata, and what happens offline."""
+"""The leaderboards as a dataset repository: its files, its card, its Croissant metadata, and its upload."""
 
 import hashlib
 import io
@@ -20,6 +20,7 @@ REPOSITORY, RELEASE = "acme/leaderboard", "2026-01"
 
 
 def files() -> dict[str, bytes]:
+    """Return the files of the repository, path -> content."""
     entry = Entry(kind="defense", id="acme/x", label="acme/x", version="1", summary=EVIL)
     return dataset_files([sample_leaderboard(entries=(entry,)), evil()], REPOSITORY, RELEASE)
 

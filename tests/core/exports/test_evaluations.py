@@ -1,4 +1,4 @@
-"""Records for collections of results: what they say, and that the packages of these collections accept them."""
+"""Records for Every Eval Ever and for the results of models on the Hugging Face Hub; both packages accept them."""
 
 import json
 import math
@@ -33,20 +33,23 @@ SHAPE = {
     "model_info": dict,
     "evaluation_results": list,
 }
-"""The members of a record of Every Eval Ever, schema 0.3.0, of which no other may be there."""
+"""The members of a record of Every Eval Ever, schema 0.3.0, with their types; a record has no others."""
 
 
 def written(write, *leaderboards: Leaderboard) -> dict[str, bytes]:
+    """Return the files that an export writes of the first table of each leaderboard."""
     sheets = [sheet_of(leaderboard.tables[0], leaderboard) for leaderboard in leaderboards]
     return write(sheets, {leaderboard.track: leaderboard for leaderboard in leaderboards}, REPOSITORY)
 
 
 def records() -> dict[str, dict]:
+    """Return the records of Every Eval Ever of both leaderboards, path -> content."""
     leaderboard, other = LEADERBOARDS[0], LEADERBOARDS[1].model_copy(update={"track": "acme/evil"})
     return {name: json.loads(content) for name, content in written(every_eval_ever, leaderboard, other).items()}
 
 
 def of(label: str) -> dict:
+    """Return the record of one entry."""
     (record,) = [record for record in records().values() if record["model_info"]["name"] == label]
     return record
 

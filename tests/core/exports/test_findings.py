@@ -1,4 +1,4 @@
-"""What a leaderboard found stands in every form in which it leaves the harness, from one source."""
+"""The sentences on findings of a leaderboard are in every export, in notebooks, in the terminal and on cards."""
 
 import csv
 import html

@@ -1,4 +1,4 @@
-"""Pages that are written or printed: what cannot be written is named before anything is computed."""
+"""Pages that are written as HTML or printed as PDF by a browser: paths and browsers that fail are named in one line."""
 
 import os
 import re
@@ -16,7 +16,10 @@ PAGE = "<!doctype html><style>@page { size: A4 }</style><p>Größe <b>1</b>"
 
 
 def browser_that(does: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program called chromium first, whose body is a line of Python; `target` is the file it was asked for."""
+    """Put a program called chromium first on the PATH.
+
+    It runs `does`, a line of Python in which `target` is the file that it is to print.
+    """
     program = folder / "bin" / "chromium"
     program.parent.mkdir()
     lines = [

@@ -1,4 +1,4 @@
-"""Tables for papers and spreadsheets: what they say, what they mark, and that no text in them does anything."""
+"""Tables for papers and spreadsheets: what they contain, what they mark, and that texts in them are escaped."""
 
 import csv
 import io
@@ -26,9 +26,11 @@ from imharness.exports.sheets import Sheet, chosen_tables
 from imharness.reading.text import plain
 
 SPECIAL = re.compile(r"(?<!\\)[%#$_&~^]")
+"""Signs on which LaTeX acts, where no backslash is before them."""
 
 
 def contest(**how: object) -> Sheet:
+    """Return the sheet of the ranked table of `sample_leaderboard`."""
     leaderboard = sample_leaderboard()
     return sheet_of(leaderboard.tables[0], leaderboard, **how)
 
@@ -119,6 +121,7 @@ def test_latex_has_whole_rows_and_balanced_parts(make) -> None:
 
 
 def wide(columns: int, rows: int, name: str = "acme/entry", decimals: int = 3) -> Sheet:
+    """Return a sheet with so many columns and rows of numbers with intervals."""
     specs = tuple(
         ColumnSpec(key=f"k{i}", label=f"a measure, {i}", description="", better="lower", decimals=decimals)
         for i in range(columns)
@@ -195,7 +198,7 @@ def test_latex_compiles_and_fits_the_page(make, tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]
     assert not re.findall(r"^Overfull .*", ran.stdout, re.M)
-    if make is not evil_sheet:  # one of its rows is higher than a page with what stands below it
+    if make is not evil_sheet:  # one of its rows, with the notes below it, is higher than a page
         assert "Float too large" not in ran.stdout
 
 
@@ -315,7 +318,7 @@ def test_a_latex_parser_reads_back_what_was_written(make) -> None:
     read, unknown = LatexNodes2Text(), {"\\textless{}": "<", "\\textgreater{}": ">", "\\textbar{}": "|"}
     for text in (sheet.caption, *(line.name for line in sheet.lines)):
         written = latex_text(text)
-        for macro, sign in unknown.items():  # which the parser takes for nothing
+        for macro, sign in unknown.items():  # the parser does not know these macros
             written = written.replace(macro, sign)
         plain_text = read.latex_to_text(written).replace("”", '"').replace("ˆ", "^")
         wanted = "".join(text.split()).replace("＝", "=")  # pdfLaTeX has no wide signs

@@ -1,4 +1,4 @@
-"""A value of the wrong type is refused in one line that names the argument, whichever it is."""
+"""Every argument of every notebook function: a value of the wrong type is refused in one line that names it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +14,7 @@ from imharness.errors import UsageError
 from imharness.notebook import offers
 
 WRONG = {"None": None, "int": 5, "list": [1], "str": "nowhere at all", "dict": {1: 2}, "object": object()}
+"""Values that are tried for every argument; `FITS` lists where one of them is right."""
 MANY = torch.arange(200)
 OUTPUTS = {"probabilities": np.full((200, 2), 0.5), "labels": MANY % 2, "member": MANY < 100}
 MODEL = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
@@ -52,7 +53,7 @@ def moved(images: torch.Tensor, target: object) -> torch.Tensor:
     return images
 
 
-FINE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+FINE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {  # name of a function -> the function, right arguments
     "metric": (ih.metric, {"obj": score_of, "bounds": (0, 1), "higher_means": "better_quality"}),
     "defense": (ih.defense, {"fn": score_of, "differentiable": True}),
     "attack": (ih.attack, {"fn": moved, "access": "black_box", "norm": "linf", "radius": 0.1}),
@@ -125,10 +126,10 @@ FITS: dict[str, dict[str, str]] = {
     "column": {"key": ""},
     "to_html": {"path": "str", "name": "str"},
 }  # fmt: skip
-"""Function -> argument -> the kinds of `WRONG` that fit it after all."""
+"""Function -> argument -> the keys of `WRONG` whose values are right for it."""
 CALLED = {(function, "name"): "table" for function in ("table", "to_dataframe", "to_latex", "to_markdown", "plot")}
 CALLED |= {("entry", "name"): "entry", ("column", "key"): "column"}
-"""What a message calls an argument that has another name."""
+"""Function and argument -> the name that messages use for it."""
 
 
 @pytest.mark.parametrize(

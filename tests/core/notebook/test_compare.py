@@ -1,4 +1,4 @@
-"""Two entries head to head."""
+"""`imharness.compare`: two entries of one result or of two, by paired tests on the units that both have."""
 
 import dataclasses
 
@@ -27,6 +27,7 @@ TABLE = Table(
 
 
 def result_with(scores: np.ndarray, units: tuple[str, ...], better: str = "lower", **facts: object) -> ih.Result:
+    """Return a result with scores ``(2, 2 n)`` of two entries: those of n units under attack a, then under attack b."""
     comparison = Comparison(
         id="d",
         title="D",
@@ -46,6 +47,7 @@ def result_with(scores: np.ndarray, units: tuple[str, ...], better: str = "lower
 
 @pytest.fixture
 def scores() -> np.ndarray:
+    """Return scores of two entries on 12 units under 2 attacks; the second is .2 higher on average."""
     return np.random.default_rng(0).random((2, 24)) + np.array([[0.0], [0.2]])
 
 

@@ -1,4 +1,4 @@
-"""Each kind of own object, in each track that takes it, does what the contract asks for."""
+"""Each kind of own object becomes a component of a track that takes it, and its results are checked."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from imharness.notebook.objects import UserObject
 CPU = torch.device("cpu")
 IMAGES = torch.rand((2, 3, 8, 8), generator=torch.Generator().manual_seed(0))
 PROBABILITIES = torch.tensor([[0.75, 0.25], [0.5, 0.5]])
-HELD = DefenderOutputs(PROBABILITIES, PROBABILITIES)
+HELD = DefenderOutputs(PROBABILITIES, PROBABILITIES)  # outputs for members and for others that the defender has
 QUERY = MembershipQuery(
     PROBABILITIES, torch.tensor([0, 1]), torch.tensor([True, False]), PROBABILITIES, torch.tensor([0, 1])
 )
@@ -28,6 +28,7 @@ def rng() -> ImageRng:
 
 
 def used(user_object: UserObject, track: str, *arguments: Any) -> Any:
+    """Return what an own object gives as a component of a track of the harness."""
     component = component_of(user_object, f"harness/{track}", "").component
     return checked(component, component.build(CPU))(*arguments)
 

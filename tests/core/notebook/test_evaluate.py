@@ -1,4 +1,4 @@
-"""Own objects evaluated in the quality track, beside entries by name."""
+"""`imharness.evaluate`: own objects beside entries by name, their stored results, data sets, and errors."""
 
 import os
 import re
@@ -25,11 +25,13 @@ from imharness_leaderboard.publishing import publish_site
 
 IMAGES = torch.rand((4, 3, 32, 32), generator=torch.Generator().manual_seed(0))
 PIECE = {"dataset": IMAGES, "progress": False}
+"""Arguments of most evaluations here."""
 CONTROLS = {"harness/none", "harness/squeeze", "harness/crush"}
-"""What no choice of rivals leaves out of the track iqa."""
+"""Defenses that the track iqa always evaluates, whatever `against` names."""
 
 
 def shifted(by: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a defense that moves images by so many columns."""
     return lambda images: images.roll(by, dims=-1)
 
 
@@ -44,7 +46,7 @@ def evaluated_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(evaluated_store: Path) -> ih.Result:
-    """A module, a function, a lambda, a closure and a method that is also a plugin, beside two entries."""
+    """Evaluate a module, a function, a lambda, a closure and the function of a plugin, against two entries."""
     blur = GaussianBlur().build(torch.device("cpu"))
     return ih.evaluate(
         ih.defense(torch.nn.AvgPool2d(3, 1, 1), differentiable=True, name="module"),
@@ -60,7 +62,7 @@ def result(evaluated_store: Path) -> ih.Result:
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tasks that are computed, by step and defense."""
+    """Return a list that grows by the step and the defense of each task that is computed."""
     computed_steps: list[str] = []
     run = Worker.run
 
@@ -129,7 +131,7 @@ def test_what_a_function_reads_may_change_and_old_numbers_never_come_back(tmp_pa
         one, other, again = (worst(by, function) for by in (1, 9, 1))
         assert one == again
         assert one != other
-    assert not any("harness" in task for task in computed)  # what is no object of the user's is kept
+    assert not any("harness" in task for task in computed)  # results without an own object are reused
 
 
 def test_results_with_a_cache_key_are_kept_until_it_changes(tmp_path: Path, computed: list[str]) -> None:
@@ -331,7 +333,7 @@ def test_a_folder_of_images_is_a_data_set(tmp_path: Path) -> None:
         result = ih.evaluate("flip", against=["ifgsm"], dataset=tmp_path / "images", store=store, progress=False)
         assert torch.get_num_threads() == threads + 1
     finally:
-        torch.set_num_threads(threads)  # in the tests that follow, a second one would only wait
+        torch.set_num_threads(threads)  # the tests that follow are slower with one more
     assert result.rows("clean")["name"].tolist() == ["one.png"]
     assert os.environ.get("OPENCV_FOR_THREADS_NUM") == before
 

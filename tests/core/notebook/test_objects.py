@@ -1,4 +1,4 @@
-"""Objects as components: what is wrong with an argument is said by its name."""
+"""Own objects before they are evaluated: their names, their arguments, and errors that name an argument."""
 
 import json
 import subprocess
@@ -115,6 +115,7 @@ def test_a_plugin_cannot_take_the_owner_of_local_objects() -> None:
 
 
 def test_a_function_gets_as_many_arguments_as_it_requires() -> None:
+    # The last argument of `called` is how many values a function gets; it gets more only if it requires them.
     assert called(lambda a: a, (1, 2), 1) == 1
     assert called(lambda a, b: (a, b), (1, 2), 1) == (1, 2)
     assert called(lambda a, b=5: (a, b), (1, 2), 1) == (1, 5)

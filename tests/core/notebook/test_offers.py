@@ -1,4 +1,4 @@
-"""Packages add functions to `import imharness as ih` by entry points; none overrules the core, and two are named."""
+"""Packages add functions to `import imharness as ih` by entry points; none replaces a function of the core."""
 
 from importlib.metadata import EntryPoint, entry_points
 

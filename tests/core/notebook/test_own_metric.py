@@ -21,7 +21,7 @@ def brightness(images: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[ih.Result]:
-    """The same metric with bounds that hold its scores closely and loosely."""
+    """Evaluate one metric twice, with the bounds (0, 1) and (0, 5)."""
     store: Path = tmp_path_factory.mktemp("own") / "store"
     return [
         ih.evaluate(

@@ -20,7 +20,7 @@ from imharness.notebook import published
 from imharness.notebook.load import of_leaderboard
 
 pd = pytest.importorskip("pandas")
-TIERS = {
+TIERS = {  # the tier of each entry of `sample_leaderboard`
     NONE: "control",
     JPEG: "may be best",
     FLIP: "behind",
@@ -66,7 +66,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", self.server.moved[self.path])
             self.end_headers()
-        elif self.path.startswith("/short/"):
+        elif self.path.startswith("/short/"):  # announces 1000 bytes and sends one
             self.send_response(200)
             self.send_header("Content-Length", "1000")
             self.end_headers()
@@ -114,7 +114,7 @@ MINE = "acme/mine"
 
 
 def mine(labels: Sequence[str] = (NONE, JPEG), shift: float = 0.0, **changes: object) -> ih.Result:
-    """Return a result with these rows of the leaderboard, the numbers moved by `shift`, and one of its own."""
+    """Return a result of a user: rows of the leaderboard with numbers moved by `shift`, and a row called `MINE`."""
     whole = sample_leaderboard(**changes)
     table = whole.tables[0]
     rows = [moved(row, shift) for row in table.rows if row.label in labels]
@@ -123,6 +123,7 @@ def mine(labels: Sequence[str] = (NONE, JPEG), shift: float = 0.0, **changes: ob
 
 
 def moved(row: Row, shift: float) -> Row:
+    """Return a row whose numbers are larger by `shift`."""
     measured = {key: value for key, value in row.values.items() if value.value is not None}
     numbers = {key: value.model_copy(update={"value": value.value + shift}) for key, value in measured.items()}
     return row.model_copy(update={"values": {**row.values, **numbers}})

@@ -1,4 +1,4 @@
-"""An own object that draws from global randomness is noticed, and nobody else is blamed for it."""
+"""An own object that draws from a global random generator is named in a warning, and no other object is."""
 
 import random
 import sys
@@ -72,7 +72,7 @@ def test_what_drew_is_computed_again_and_said_again(tmp_path) -> None:
 
     defense = ih.defense(noisy, differentiable=True, cache_key="1")
     facts = {"against": ["none", "ifgsm"], "dataset": IMAGES[:1], "store": tmp_path, "progress": False}
-    for another_process in (False, False, True):
+    for another_process in (False, False, True):  # a new process does not know yet which objects draw
         if another_process:
             sys.modules["imharness.notebook.evaluate"]._drawing.clear()
         drawn.clear()

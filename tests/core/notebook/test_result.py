@@ -1,4 +1,4 @@
-"""What an evaluation hands back, and how it is shown."""
+"""`Result`, what an evaluation returns: its tables and rows, its text, page, picture and data frame."""
 
 from pathlib import Path
 
@@ -150,6 +150,7 @@ def test_a_short_table_has_a_column_of_each_measure_before_a_second_one_of_any()
 
 
 def defenses(id: str, *labels: str) -> Table:
+    """Return a table of defenses with the numbers 1, 2, ... and intervals of 1 to either side."""
     rows = tuple(
         Row(label=label, values={"d": Value(value=i + 1.0, low=i, high=i + 2)}) for i, label in enumerate(labels)
     )
@@ -182,6 +183,7 @@ def test_notes_are_folded_in_a_notebook_and_failures_are_not(result: Result) -> 
 def test_bars_are_on_one_scale_with_the_dot_at_the_number() -> None:
     text = repr(Result("a test", [defenses("main", "harness/a", "harness/b", "harness/c")]))
     bars = [next(cell for cell in line.split("  ") if "●" in cell) for line in text.splitlines()[2:5]]
+    # 20 characters stand for 0 to 4, the ends of all intervals
     assert [bar.index("●") for bar in bars] == [round(i / 4 * 19) for i in (1, 2, 3)]
     assert [len(bar) for bar in bars] == [20, 20, 20]
     assert bars[0].startswith("━")

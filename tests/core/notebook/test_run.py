@@ -1,4 +1,4 @@
-"""A part of a profile from Python: the same tasks, rows and tables as those of the command line."""
+"""`imharness.run`: a part of a profile from Python has the tasks, rows and tables of the same command line."""
 
 import json
 import sys
@@ -17,6 +17,7 @@ from imharness.errors import UsageError
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
+# PART and WORDS select the same tasks.
 PART = {"track": "perceptual", "metric": ["l2", "mae"], "limit": 3, "workers": 0, "device": "cpu"}
 WORDS = (
     "run",
@@ -34,7 +35,7 @@ WORDS = (
     "cpu",
 )
 OF_THE_RUN = {"command": True, "origin": True, "finished": True, "entries": {"__all__": {"seconds"}}}
-"""What tells two runs of the same tasks apart."""
+"""Fields of a leaderboard that differ between two runs of the same tasks."""
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def result(folder: Path) -> ih.Result:
 
 
 def rows_of(store: Store) -> dict[str, dict[str, bytes | list[Any]]]:
-    """All columns of all tasks, numbers to their last bit."""
+    """Return task -> column -> its numbers as bytes, or its texts, of all tasks of a store."""
     rows_by_task = {}
     for key, record in store.records(list(store.all_keys())):
         assert isinstance(record, TaskRecord)
@@ -74,7 +75,7 @@ def leaderboard_of(folder: Path) -> Leaderboard:
 
 
 def timeless(leaderboard: Leaderboard) -> dict[str, Any]:
-    """What a leaderboard says beside the times of its run."""
+    """Return a leaderboard without the times and the command of its run."""
     facts = json.loads(leaderboard.model_dump_json(exclude=OF_THE_RUN))
     for row in (row for table in facts["tables"] for row in table["rows"]):
         row["values"].pop("ms", None)
@@ -114,7 +115,7 @@ def test_the_same_call_again_computes_nothing(folder: Path, result: ih.Result, m
 
 
 def test_a_script_runs_once_however_many_workers_compute(tmp_path: Path, harness_forked: Harness) -> None:
-    """Workers are started as copies of this process; the lines of a script that asks for them are not theirs."""
+    """Workers are copies of the process of a script, but do not run the lines of the script again."""
     script = tmp_path / "script.py"
     script.write_text(
         "import imharness as ih\nprint('once')\n"

@@ -1,4 +1,4 @@
-"""`ih.score`: what `harness score` prints, from arrays; ranges and missing weights are told in one line."""
+"""`imharness.score`: the scores that `harness score` prints, for arrays; errors and suspicious images are named."""
 
 import json
 import warnings
@@ -147,7 +147,7 @@ def test_each_metric_of_ones_own_is_examined_whatever_the_others_declare(pixels:
     mixing = ih.metric(lambda images: images.mean(dim=(1, 2, 3)) * 0.5 + images.mean() * 0.5, **facts)
     with warnings.catch_warnings(action="error"):
         ih.score(honest, pixels)
-    for _ in range(2):  # what was found is said again, though it is found once
+    for _ in range(2):  # the check runs once, and its warning comes with each call
         with pytest.warns(UserWarning, match="fails the check"):
             ih.score(mixing, pixels)
 
@@ -162,7 +162,7 @@ def test_each_metric_of_ones_own_is_examined_whatever_the_others_declare(pixels:
     ],
 )
 def test_black_images_are_said(spoilt: Callable, why: str, pixels: np.ndarray) -> None:
-    """Two images that became bytes too early were 160 dB apart without a word."""
+    """Images that became bytes too early, or were divided twice, are nearly black, and their scores mean nothing."""
     with pytest.warns(UserWarning, match=f"^images: {why}"):
         ih.score("psnr", spoilt(pixels), pixels)
     with pytest.warns(UserWarning, match=f"^reference: {why}"):
@@ -170,7 +170,7 @@ def test_black_images_are_said(spoilt: Callable, why: str, pixels: np.ndarray) -
 
 
 def test_some_black_images_among_others_are_said(pixels: np.ndarray) -> None:
-    """Of a batch with one image that was divided twice, that one had another score without a word."""
+    """One image of a batch that was divided twice is named; one that is all black is not: it may be a black frame."""
     floats, whole = pixels / 255, pixels.copy()
     floats[1] /= 255
     whole[-1] = whole[-1] / 255
@@ -204,7 +204,7 @@ def test_images_in_another_order_or_with_red_and_blue_exchanged_are_named() -> N
 
 
 def test_scores_far_outside_the_declared_range_are_named(pixels: np.ndarray, recwarn: pytest.WarningsRecorder) -> None:
-    """D is a share of the range, and a metric in percent that declared [0, 1] gave its scores without a word."""
+    """The measure D is a share of the declared range, so a metric in percent must not declare [0, 1]."""
     for scale, named in ((1.0, False), (100.0, True)):
         metric = ih.metric(
             lambda images, scale=scale: scale * images.mean((1, 2, 3)),

@@ -1,4 +1,4 @@
-"""`harness papers`: what it lists, shows and compares."""
+"""`harness papers`: show, compare, reproduce published tables; `membership/4` is table 4 of Song and Mittal (2021)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ from imharness.results.store import Store
 
 
 def find_profile(name: str, track: str) -> dict[str, list[str]]:
+    """Return what a profile selects in a track, kind -> names."""
     return {kind: list(names) for kind, names in load_profile(name).tracks[track].select.items()}
 
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print lines of up to 300 characters, so that none is broken."""
     monkeypatch.setattr(console, "out", Console(highlight=False, width=300))
 
 
 def papers(*words: str) -> str:
+    """Run `harness papers`, and return what it prints."""
     result = CliRunner().invoke(cli, ["papers", *words], catch_exceptions=False)
     assert result.exit_code == 0
     return result.output
@@ -38,7 +41,10 @@ def papers(*words: str) -> str:
 
 @pytest.fixture
 def store(tmp_path) -> str:
-    """A store with a leaderboard of Location30 in the setting of table 4, whose confidence attack is off."""
+    """Return a store with numbers of Location30 in the setting of table 4.
+
+    The number of the confidence attack, .70, disagrees with the printed one; the others agree.
+    """
     columns = {
         "e0": "harness/confidence",
         "e1": "harness/correctness",
@@ -124,6 +130,7 @@ def test_compare_of_all_tables_has_a_line_for_each(store):
 
 
 def reproduced(*words: str, code: int) -> str:
+    """Run `harness papers reproduce`, check its exit status, and return what it prints."""
     result = CliRunner().invoke(cli, ["papers", "reproduce", *words], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result.output

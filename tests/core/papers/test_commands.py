@@ -1,4 +1,4 @@
-"""The commands that fill in published tables: they plan what a row needs of the profile, and nothing else."""
+"""The commands that compute the numbers of published tables: each plans what a row needs, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profiles import load_profile
 
 POINTED = [table for table in published_tables() if compare(table, None).series]
+"""Published tables with numbers that the harness can compute."""
 
 
 def options_of(command: str) -> dict[str, list[str]]:
@@ -69,6 +70,7 @@ def test_every_command_is_read_and_plans_cells(table: PublishedTable) -> None:
 
 
 def evaluated(graph: Graph) -> set[str]:
+    """Return the addresses of the evaluation tasks of a plan."""
     return {task.address for task in graph.tasks.values() if task.spec.step == "evaluate"}
 
 

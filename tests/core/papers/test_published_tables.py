@@ -1,4 +1,4 @@
-"""The tables of the four papers as data: they say what the papers print, and a file that is wrong says where."""
+"""The transcribed tables of the four papers equal the texts of the papers, and errors in such files are located."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ TEXTS = {
 PUBLISHED = {"gushchin2025": 21, "song2021": 7, "sun2023": 3, "zhang2018": 5}
 """How many tables each paper has."""
 LINES = {"gushchin2025", "sun2023"}
-"""Papers whose text has a row of a table in one line."""
+"""Papers in whose text each row of a table is one line."""
 APART = {"iqa/4", "iqa/6", "perceptual/1", "perceptual/3"}
-"""Tables whose cells the text has with units, or apart from each other."""
+"""Tables whose cells stand with units, or apart from each other, in the text."""
 TABLES = [table for table in published_tables() if table.rows]
 
 
@@ -45,20 +45,22 @@ def address(table: PublishedTable) -> str:
 
 
 def squeezed(line: str) -> str:
-    """A line without anything that stands between numbers."""
+    """Return a line without blanks and signs between numbers."""
     return re.sub(r"\| *- *(?=\|)|[\s|/±—%]", "", line)
 
 
 def numbers(text: str) -> list[str]:
+    """Return the numbers of a text, as they are written."""
     return re.findall(r"(?<![\d.])-?(?:\d+\.?\d*|\.\d+)", text.replace("%", " "))
 
 
 def runs_through(wanted: list[str], sequence: list[str]) -> bool:
+    """Say whether the wanted numbers follow each other in a sequence."""
     return any(sequence[i : i + len(wanted)] == wanted for i in range(len(sequence) - len(wanted) + 1))
 
 
 def printed(table: PublishedTable) -> list[list[str]]:
-    """The numbers of each row as text, mean and spread one after the other."""
+    """Return the numbers of each row as text; a mean is followed by its spread."""
     return [[n for v in row.values if v.text != "-" for n in v.text.split("±")] for row in table.rows]
 
 
@@ -161,7 +163,7 @@ def test_the_fastest_certified_defense_is_four_times_slower_than_the_slowest_pur
 
 
 def test_the_times_of_densepure_leave_fewer_passes_than_two_runs_of_two_steps():
-    """Its time beyond smoothing without a denoiser, in times of the one pass of DDRS (notes of table 3)."""
+    """(DP - RS) / (DDRS - RS): the time that DensePure adds to smoothing, in passes of the denoiser; DDRS makes one."""
     passes = []
     for name, key in (("iqa/3-certified", "ms"), ("iqa/21", "seconds")):
         table = find_table(name)
@@ -172,7 +174,7 @@ def test_the_times_of_densepure_leave_fewer_passes_than_two_runs_of_two_steps():
 
 
 def test_shares_of_wins_are_multiples_of_the_conditions_that_the_notes_name():
-    """351 and 48 conditions have no place for the data set; a share is printed with two digits."""
+    """A share of wins over n conditions is a multiple of 100 / n %; it is printed with two digits after the point."""
     for name, conditions in (("iqa/10", 351), ("iqa/15", 351), ("iqa/16", 48), ("iqa/17", 48)):
         for row in find_table(name).rows:
             for share in (v.value for v in row.values if v.value is not None):

@@ -1,4 +1,7 @@
-"""The reader's summary says what the files hold: each published number on it stands beside its place."""
+"""docs/papers.md has the numbers of the transcribed tables and of our studies.
+
+A comment behind each number, which readers do not see, names the table or study, the row and the column.
+"""
 
 import json
 import re
@@ -9,21 +12,19 @@ from imharness.papers.published import find_table, published_tables
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 NUMBER = re.compile(r"([\d.]+)(?:\sms)?<!-- ([a-z]+/[\w-]+) · ([^·]+?) · ([^·]+?) -->")
-"""A number, and the table, row and column that it is from, which readers do not see."""
-
-
+"""A published number, and its comment: table, row and column."""
 OURS = re.compile(r"(-?[\d.]+)<!-- ([\w-]+) · ([\w-]+) · ([^·]+?) · ([^·]+?) -->")
-"""A number of ours: the study, its table, the row and the column."""
+"""A number of ours, and its comment: study, table, row and column."""
 DECIMAL = re.compile(r"(?<![\w/.])-?\d*\.\d+")
 
 
 def placed(page: str) -> list[tuple[str, str, str, str]]:
-    """Return each number of a page with its table, row and column."""
+    """Return the published numbers of a page, each with its table, row and column."""
     return NUMBER.findall(page.replace("\\|", "|").replace("\n", " "))
 
 
 def wrong(page: str) -> list[str]:
-    """Return the numbers of a page that the file does not have at the place beside them."""
+    """Return the published numbers of a page that differ from those of their table, row and column."""
     mistakes = []
     for value, name, row, column in placed(page):
         table = find_table(name)
@@ -51,7 +52,7 @@ def prose(page: str) -> str:
 
 
 def stale(page: str) -> list[str]:
-    """Return the numbers of ours that the study does not have at the place beside them."""
+    """Return the numbers of ours on a page that differ from those of their study, table, row and column."""
     mistakes = []
     for value, study, *address in OURS.findall(prose(page)):
         facts = json.loads((DOCS / "studies" / f"{study}.json").read_text())
@@ -61,7 +62,7 @@ def stale(page: str) -> list[str]:
 
 
 def unplaced(page: str) -> list[str]:
-    """Return the decimal numbers of a page's text that have no place beside them."""
+    """Return the decimal numbers of a page's text that have no such comment."""
     return DECIMAL.findall(OURS.sub("", NUMBER.sub("", prose(page))))
 
 

@@ -1,4 +1,4 @@
-"""One component of a stranger never stops a track: it alone is left out and named, and all other tasks are planned."""
+"""A component of an outside package that fails is left out and named; all other tasks of the track are planned."""
 
 import math
 from types import ModuleType
@@ -30,7 +30,10 @@ FACTS = DefenseInfo.model_fields
 
 
 def defense(fields: dict[str, tuple[Any, Any]] | None = None, /, method: str = "bad", **overrides: Any) -> Purification:
-    """Return a defense with fields, name -> (type, default), and with facts or methods of its own."""
+    """Return a defense acme/METHOD with fields, name -> (type, default).
+
+    `overrides` are values of its info, such as a version, or attributes and methods of its class.
+    """
     facts = {
         name: overrides.pop(name)
         for name in list(overrides)
@@ -64,16 +67,18 @@ def offered(*components: Purification, distribution: str = "acme") -> Registry:
 
 
 def plan(registry: Registry, *further: str) -> Graph:
+    """Plan the quality track with further defenses."""
     track_settings = {"select": {**SELECT, "defense": [*SELECT["defense"], *further]}}
     return plan_track(IQA, Profile(name="t", description="", tracks={IQA: track_settings}), registry)
 
 
 @pytest.fixture(scope="module")
 def alone() -> frozenset[str]:
+    """Return the keys of the tasks that are planned with the installed components alone."""
     return frozenset(plan(installed()).tasks)
 
 
-NUMBER, TEXT = {"x": (float, 1.0)}, {"x": (str, "a")}
+NUMBER, TEXT = {"x": (float, 1.0)}, {"x": (str, "a")}  # fields of a defense
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Planning: pure, content-addressed, shared where nothing differs."""
+"""Plans of tasks: equal arguments give equal keys, and tasks that do not differ are planned once."""
 
 from collections import Counter
 
@@ -34,9 +34,9 @@ def plan(**changes) -> Graph:
 def test_one_attack_serves_all_defenses_and_each_gets_its_own() -> None:
     graph = plan()
     counts = graph.by_step()
-    # 2 attacks x 3 strengths, shared by all and again through gaussian-blur and jpeg; none stands in both halves
+    # 2 attacks x 3 strengths: once without a defense, shared by all, and once through each of gaussian-blur and jpeg
     assert counts["attack"] == 2 * 3 * 3
-    assert counts["evaluate"] == 2 * 3 * (3 + 2)
+    assert counts["evaluate"] == 2 * 3 * (3 + 2)  # of 3 defenses, and of 2 of them under attacks through themselves
     assert counts["fit"] == 3  # one training for three strengths, and one through each of the two defenses
     through = [t.spec for t in graph.tasks.values() if t.spec.step == "attack" and "stand_in" in t.spec.components]
     labels = {(s.components["defense"].label, s.components["stand_in"].label) for s in through}

@@ -1,4 +1,4 @@
-"""Profiles that packages bring as a whole, and folders that they find among the assets."""
+"""Profiles of packages: whole ones, their parts and bases; and folders that are looked for among the assets."""
 
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -13,7 +13,7 @@ from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 
 WHOLE = 'name = "study"\ndescription = "A study."\n[tracks."acme/flips"]\nselect = { metric = ["*"] }\n'
-STUDIES = {
+STUDIES = {  # profile of a study on real data -> its track
     "kodak": "harness/iqa",
     "full-reference": "harness/iqa",
     "location30": "harness/membership",
@@ -25,6 +25,7 @@ STUDIES = {
 
 
 def package(folder: Path, name: str, **profiles: str) -> EntryPoint:
+    """Write a package with profiles, name -> TOML, and return its entry point."""
     (folder / name / "profiles").mkdir(parents=True)
     (folder / name / "__init__.py").touch()
     for stem, text in profiles.items():
@@ -34,6 +35,7 @@ def package(folder: Path, name: str, **profiles: str) -> EntryPoint:
 
 @pytest.fixture
 def place_of_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder from which packages are imported."""
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 
@@ -104,7 +106,7 @@ def test_a_base_that_is_not_there_or_has_one_itself_is_refused(place_of_packages
 def test_a_papers_profile_has_the_papers_components_with_the_options_of_the_profile_paper(name: str) -> None:
     ((track, track_profile),) = load_profile(name).tracks.items()
     whole = load_profile("paper").tracks[track]
-    reduced = {"sensitivity_rows": 0, "by_epoch": 0}
+    reduced = {"sensitivity_rows": 0, "by_epoch": 0}  # options of which no published table needs the numbers
     assert {k: v for k, v in track_profile.options.items() if k not in reduced} == {
         k: v for k, v in whole.options.items() if k not in reduced
     }

@@ -1,4 +1,4 @@
-"""Tests of components of another track, and of folders in the place of names: they are refused and named."""
+"""Components that a track does not use, and folders in place of names, are refused; a limit without effect is named."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,7 +59,7 @@ def test_a_folder_in_the_place_of_a_data_set_is_named(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_changes_nothing_is_said(tmp_path: Path) -> None:
-    """Membership has records and no images: a run of 100 was one of all, without a word."""
+    """Membership has records and no images, so that a limit of images does not shorten its run."""
     session = Session(Store(tmp_path), load_profile("embedded"), limit=9)
     line = "the limit of 9 images changes nothing in harness/membership: all records are used there"
     assert session.said_of_limit(graphs := session.plan()) == line

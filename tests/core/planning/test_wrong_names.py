@@ -10,6 +10,7 @@ from imharness.errors import UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 
+# A profile is written from HEAD, TRACK and further lines.
 HEAD = 'name = "p"\ndescription = "d"\n'
 TRACK = '[tracks."harness/iqa"]\n'
 

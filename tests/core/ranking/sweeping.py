@@ -1,4 +1,4 @@
-"""What a leaderboard is made of in tests: a sweep of records, and what is known about entries."""
+"""The two things that tests make a leaderboard from: a sweep of records, and facts about entries."""
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -27,6 +27,7 @@ def catalogue(standing: Mapping[str, Sequence[str]] | None = None) -> SimpleName
 
 
 def sweep_of(track: str, records: Sequence[TaskRecord], waiting: int = 0) -> Sweep:
+    """Return a sweep with these records; `waiting` further tasks are not computed yet."""
     return Sweep(
         track=track,
         title="t",

@@ -1,4 +1,4 @@
-"""Decisions that keep an entry from winning: until when they do, and that tables know them."""
+"""Decisions that flag an entry, the later decisions that remove the flag, and the flags that tables receive."""
 
 import json
 
@@ -13,6 +13,7 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 
 
 def decided(*decisions: str) -> tuple[Standing, ...]:
+    """Return decisions in their order; the reason of number i is "reason i"."""
     return tuple(
         Standing(date="2026-01-01", decision=decision, reason=f"reason {i}") for i, decision in enumerate(decisions)
     )

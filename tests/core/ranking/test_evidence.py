@@ -1,4 +1,4 @@
-"""Evidence in a contest: one entry's worst changes on the units that were handed in, and nothing else does."""
+"""Evidence that people hand in changes the worst of one entry on the units of the evidence, and nothing else."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,10 @@ GROUP = {"dataset": "d"}
 
 
 def settings(*levels: tuple[float, float, float]) -> Contest:
-    """Return a contest in which the k-th attack moves each unit of each entry by the levels, fixed and adaptive."""
+    """Return a contest of 3 entries; the k-th attack, fixed or adaptive, moves all units of entry i by levels[k][i].
+
+    The worst has a negative sign, so that larger is better.
+    """
     conditions = tuple(
         {"dataset": "d", "attack": f"attack-{k}", "attacker": kind}
         for k, _ in enumerate(levels)
@@ -34,6 +37,7 @@ def settings(*levels: tuple[float, float, float]) -> Contest:
 
 
 def handed(values: dict[str, float], *, entry: str = SECOND, sure: float | None = None, group=GROUP) -> Evidence:
+    """Return evidence against an entry, unit -> change; `sure` is the change beyond noise, where it is smaller."""
     units = np.array(sorted(values), dtype=object)
     numbers = np.array([values[unit] for unit in units])
     least = numbers if sure is None else np.full(len(numbers), sure)

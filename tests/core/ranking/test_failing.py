@@ -1,4 +1,4 @@
-"""An entry whose tasks failed stands in each table with its reason, and its place says that nothing was measured."""
+"""An entry whose tasks all failed has a row with the reason in each table of its kind, and cannot win."""
 
 from pathlib import Path
 
@@ -31,6 +31,7 @@ class Tables(Reporting):
 
 
 def leaderboard_of(tmp_path: Path, failed: dict[str, str]):
+    """Return the leaderboard of one finished task and of failed ones, address -> reason."""
     store, done = Store(tmp_path), record("1", "1")
     store.commit(done, {"x": [1.0]}, {})
     sweep = sweep_of("acme/t", [done]).model_copy(update={"failed": failed})

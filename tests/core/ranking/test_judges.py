@@ -1,4 +1,7 @@
-"""Strangers' components are shown, and decide about nobody else before a person accepts them; nobody judges himself."""
+"""A component of an outside package is shown, but changes no rank until a person accepts it; no owner judges itself.
+
+A judge is a component, such as an attack or a metric, that decides how well a ranked entry does.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,13 +27,14 @@ WORDS = Words("holds best", lambda x: f"{x:.1f}", "of D", "takes more than {boun
 
 UNITS = 24
 ENTRIES = {"harness/none": 20.0, "harness/good": 5.0, "acme/friend": 8.0}
+"""Entry -> its mean change under a usual judge, %; less is better."""
 KINDS = ("attack", "metric", "evaluator", "training", "judge")
-"""Kinds that judge, and two that no track has yet."""
+"""Kinds of judges; the last two are kinds that no track of the harness has."""
 PROTECTION = Column("d", "D", "Change, %.", "lower", 2, wins=Wins("wins", "Who", "lower D"), cluster="photograph")
 
 
 class Track:
-    """A fifth track, which knows nothing of owners: its ranking is the worst over attacks, mean over other judges."""
+    """A track that knows nothing of owners: it ranks entries by their worst change over all judges, called attacks."""
 
     info, steps = SimpleNamespace(id="harness/fifth"), ()
     question = ""
@@ -62,6 +66,7 @@ class Track:
 
 
 def done(store: Store, entry: str, judge: str, kind: str, ranked: str, mean: float) -> TaskRecord:
+    """Store changes of an entry of the kind `ranked` under a judge of another kind, around a mean."""
     components = {ranked: (ranked, entry), kind: (kind, judge), "dataset": ("dataset", "acme/photographs")}
     refs = {
         role: ComponentRef(kind=component_kind, id=label, version="1", label=label, parameters={})
@@ -91,7 +96,15 @@ def done(store: Store, entry: str, judge: str, kind: str, ranked: str, mean: flo
 def leaderboard_of(
     root: Path, kind: str, judges: Mapping[str, Mapping[str, float]], standing=(), ranked: str = "defense"
 ) -> Leaderboard:
-    """`judges`: label -> what it measures of each entry, as far as it is not `ENTRIES`."""
+    """Return the leaderboard of all entries under judges.
+
+    Args:
+        root: the folder of the store.
+        kind: the kind of the judges.
+        judges: label of a judge -> entry -> mean change, where it differs from `ENTRIES`.
+        standing: id -> decisions, as pairs or a mapping.
+        ranked: the kind of the entries.
+    """
     store = Store(root)
     records = [
         done(store, entry, judge, kind, ranked, measured.get(entry, mean))
@@ -105,7 +118,7 @@ def leaderboard_of(
 
 OWN = {"harness/own": {}, "harness/other": {}}
 CHEAT = {"harness/none": 21.0, "harness/good": 60.0, "acme/friend": 0.1}
-"""What breaks everybody but its friend, as a shuffle of pixels that a defense undoes."""
+"""Mean changes under a judge that breaks all entries but its friend, which may know how to undo them."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,7 +161,7 @@ def test_what_is_scored_again_flagged_or_withdrawn_has_to_be_accepted_again() ->
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ranked", ["defense", "metric", "attack", "evaluator"])
 def test_nobody_is_judged_by_what_its_owner_brought(tmp_path: Path, kind: str, ranked: str) -> None:
-    """Also where a person accepted it: the entry meets less than others, and has no rank."""
+    """Not even if a person accepted the judge: its owner's entry meets fewer judges than others, and has no rank."""
     if kind == ranked:
         pytest.skip("a kind that is ranked does not judge")
     accepted = {"acme/judge": ("added", "accepted")}

@@ -1,4 +1,7 @@
-"""Numbers of two versions never share a table, and a run that goes on names no winner."""
+"""Which results enter a leaderboard, and what it says of them.
+
+Results of older versions, changed files or withdrawn components are left out and named; unfinished runs have no winner.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,6 +36,7 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 
 
 def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:
+    """Return the record of an evaluation by these versions of a metric, a defense and the step."""
     refs = {
         kind: ComponentRef(kind=kind, id=f"acme/{kind}", version=version, label=f"acme/{kind}", parameters={})
         for kind, version in (("metric", metric), ("defense", defense))
@@ -74,6 +78,7 @@ def test_tasks_of_an_older_version_are_left_out_and_named(old: TaskRecord, new: 
 
 
 def of_files(content: str, defense: str, needs: Sequence[TaskRecord] = ()) -> TaskRecord:
+    """Return a record with a folder whose files have the digest `content`, or without data if it is empty."""
     plain = record("1", defense)
     images = ComponentRef(kind="dataset", id="a/f", version="1", label="a/f[path=x]", parameters={}, content=content)
     components = {**plain.spec.components, "dataset": images} if content else plain.spec.components
@@ -84,7 +89,7 @@ def of_files(content: str, defense: str, needs: Sequence[TaskRecord] = ()) -> Ta
 
 
 def test_numbers_of_files_that_changed_share_no_table() -> None:
-    """Of a folder whose images were replaced, one defense had numbers of new images and the others of old ones."""
+    """If images of a folder were replaced, numbers of the old ones must not stand beside those of the new ones."""
     latest, before, other = of_files("new", "1"), of_files("old", "1"), of_files("old", "2")
     alone = of_files("", "4")
     assert one_content([latest, alone]) == ([latest, alone], [])
@@ -98,6 +103,7 @@ def test_numbers_of_files_that_changed_share_no_table() -> None:
 
 
 def of_step(step: str, version: str = "1", needs: Sequence[TaskRecord] = ()) -> TaskRecord:
+    """Return a record of a version of a step, which was made from the records that it needs."""
     plain = record("1", "1", step=version)
     keys = {str(i): need.key for i, need in enumerate(needs)}
     spec = plain.spec.model_copy(update={"step": step, "needs": keys})
@@ -105,7 +111,7 @@ def of_step(step: str, version: str = "1", needs: Sequence[TaskRecord] = ()) -> 
 
 
 def test_what_needs_a_result_that_was_computed_anew_shares_no_table_with_what_needs_the_new_one(tmp_path: Path) -> None:
-    """A task may not name what changed before it, as the step of an attack: its address and its old number stayed."""
+    """If a step before a task changes, such as an attack, the task keeps its address, but its result is out of date."""
     store, before, now = Store(tmp_path), of_step("attack", "1"), of_step("attack", "2")
     stale, current = of_step("score", needs=[before]), of_step("grade", needs=[now])
     mean = of_step("mean", needs=[stale])
@@ -124,7 +130,7 @@ def test_what_needs_a_result_that_was_computed_anew_shares_no_table_with_what_ne
 
 
 def test_what_was_made_from_another_result_under_the_same_key_is_left_out_and_named(tmp_path: Path) -> None:
-    """Where a run with --fresh, or a copy, put other rows under the key of attacked images, their scores stayed."""
+    """A run with --fresh, or a copy, may store other attacked images under their key, and scores are then out of date."""
     store, attacked = Store(tmp_path), of_step("attack")
     read = store.commit(attacked, {"x": [1.0]}, {}).outcome
     scored = of_step("score", needs=[attacked]).model_copy(update={"read": {"0": read}})
@@ -143,7 +149,7 @@ def test_what_was_made_from_another_result_under_the_same_key_is_left_out_and_na
 
 
 def test_what_needs_a_withdrawn_result_is_left_out_with_it(tmp_path: Path) -> None:
-    """A withdrawn attack left behind the scores of its images, which do not name it."""
+    """Scores of attacked images need not name the attack, but are left out if the attack is withdrawn."""
     store, attacked = Store(tmp_path), of_step("attack")
     scored = of_step("score", needs=[attacked])
     nameless = scored.model_copy(update={"spec": scored.spec.model_copy(update={"components": {}})})
@@ -164,7 +170,7 @@ def test_a_result_stays_where_one_that_it_needs_was_damaged_and_discarded(tmp_pa
 
 
 def test_results_of_several_devices_are_said(tmp_path: Path) -> None:
-    """Of a store that one machine began and another one continued, some entries had other draws without a word."""
+    """Devices draw different random numbers, so a store that two machines computed says so."""
     store, first, second = Store(tmp_path), of_step("score"), of_step("grade")
     store.commit(first.model_copy(update={"versions": {"torch": "2"}}), {"x": [1.0]}, {})
     one = make_leaderboard(store, Reporting(), sweep_of("acme/t", [first]), catalogue())
@@ -314,7 +320,7 @@ def test_training_an_attack_on_public_photographs_makes_those_of_a_season_no_pub
 
 
 class Compared(Reporting):
-    """A track whose best number is of an entry that may not win; of the others, two are alike and one is far worse."""
+    """A track whose best number is that of an entry that cannot win; of the others, two are alike and one is worse."""
 
     def report(self, query: object) -> TrackReport:
         base = np.random.default_rng(0).normal(size=30)

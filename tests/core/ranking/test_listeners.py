@@ -1,4 +1,7 @@
-"""Who is told of new tables, when, and what happens when that fails."""
+"""Listeners, which receive new tables: who is called, with what, and what is said when one fails.
+
+The packages acme-... lie in tests/packages.
+"""
 
 import json
 import subprocess
@@ -21,7 +24,7 @@ from imharness.tracks import Leaderboard, hookimpl
 
 
 class Intervals:
-    """Keeps what it is told; fails if that is wanted."""
+    """A listener that records its calls, and raises after that if its address is "fail" or "exit"."""
 
     def __init__(self, address: str = "") -> None:
         self.address, self.calls = address, list[tuple[str, tuple[str, ...], str | None]]()
@@ -46,7 +49,7 @@ def destination(monkeypatch: pytest.MonkeyPatch, **modules: types.ModuleType) ->
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Intervals]:
-    """Offer `told` as a destination; return those that were opened."""
+    """Offer a destination called told; return the list of its listeners, which grows as they are opened."""
     started_listeners: list[Intervals] = []
 
     def open_listener(address: str) -> Intervals:

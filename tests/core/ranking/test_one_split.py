@@ -1,4 +1,4 @@
-"""Tasks that differ in their split alone never share a table."""
+"""Of tasks that differ in their secret split alone, one split enters a table."""
 
 from imharness.planning.secret import OPTION
 from imharness.ranking.current import one_split
@@ -7,6 +7,7 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 
 
 def record(key: str, evaluator: str, secret: str, started: str) -> TaskRecord:
+    """Return a record on the split of a seed with the digest `secret`, or on the public split if that is empty."""
     ref = ComponentRef(kind="evaluator", id=evaluator, version="1", label=evaluator, parameters={})
     options = {"split": 0, **({OPTION: secret} if secret else {})}
     spec = TaskSpec(

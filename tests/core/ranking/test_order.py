@@ -1,4 +1,4 @@
-"""A table begins with who may win; controls are lines of reference below, however well they do."""
+"""A table begins with the entries that can win, and ends with controls, however good their numbers are."""
 
 from imharness.documents.rankings import Place
 from imharness.documents.tables import ColumnSpec, Row, Value
@@ -6,6 +6,7 @@ from imharness.ranking.order import in_order
 
 
 def position(**changes: object) -> Place:
+    """Return the place of an entry that can win, with changes."""
     return Place.model_validate({"complete": True, "gate": "passes", "front": False, "broken_by": {}} | changes)
 
 

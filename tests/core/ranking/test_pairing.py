@@ -16,7 +16,7 @@ from imharness.statistics.bootstrap import mean_interval, mean_intervals
 
 
 def pair(scores: dict[str, dict[str, list[float]]], better="higher", **facts) -> PairedScores:
-    """entry -> condition -> scores of units u0, u1, ..."""
+    """Return paired scores from entry -> condition -> scores of the units u0, u1, ..."""
     rows = [
         (e, c, f"u{i}", v)
         for e, by_condition in scores.items()
@@ -29,6 +29,7 @@ def pair(scores: dict[str, dict[str, list[float]]], better="higher", **facts) ->
 
 
 def noise(shift: float, seed: int, n: int = 12) -> list[float]:
+    """Return normal numbers around `shift`."""
     return (np.random.default_rng(seed).normal(size=n) + shift).tolist()
 
 
@@ -111,7 +112,7 @@ def test_nothing_to_compare_is_an_empty_table() -> None:
 
 
 def test_conditions_that_differ_in_a_pooled_facet_are_tested_as_one() -> None:
-    """Eight units and four of another data set: apart, the four cannot be tested; together p is that of the twelve."""
+    """One data set has eight units, the other four, too few for a test; pooled, all twelve are tested together."""
     gain = np.array([3, 1, 4, 2, 6, 5, 8, 7, -1.5, 9, 10, 11])
     names = np.array([f"u{i:02d}" for i in range(12)] * 2)
     of = np.array((["big"] * 8 + ["small"] * 4) * 2)
@@ -134,7 +135,7 @@ def test_conditions_that_differ_in_a_pooled_facet_are_tested_as_one() -> None:
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
 def test_pairs_with_gaps_are_compared_on_the_units_that_both_have_in_each_condition(better: str) -> None:
-    """The means of a and b over all that each has say something else than their differences, unit by unit."""
+    """The difference on a unit is the mean over the conditions in which both have a score; these are averaged."""
     gap = np.nan
     scores = {
         "a": {"p": [1, 2, 3, 4, gap, 60], "q": [5, 5, 5, 5, 5, gap]},
@@ -155,7 +156,7 @@ def test_pairs_with_gaps_are_compared_on_the_units_that_both_have_in_each_condit
 
 @pytest.mark.parametrize("coarse", [0, 1])
 def test_one_condition_that_needs_64_bits_is_kept_in_64_bits(coarse: int) -> None:
-    """Scores of 1e9 that differ by .01 are equal in 32 bits; the other condition would do with 32."""
+    """Scores of 1e9 that differ by .01 would be equal in 32 bits; those of the other condition need only 32."""
     paired = pair({label: {name: [float(u) for u in range(8)] for name in "pq"} for label in "ab"})
     assert paired.stored()[1].dtype == np.float32
     values = list(paired.values)

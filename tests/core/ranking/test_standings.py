@@ -1,4 +1,4 @@
-"""Packages that judge entries are asked by a hook; one that cannot be asked ends the making of tables."""
+"""A hook asks packages what was decided about entries; if one does not load, no tables are made."""
 
 import sys
 from importlib.metadata import EntryPoint
@@ -32,7 +32,8 @@ class Apart(Purification):
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    installed()  # is kept for other tests, with all that is installed
+    """Return an empty module, the only one with an entry point; its entry point announces the hook `standings`."""
+    installed()  # cached now, so that other tests see all that is installed
     module_object = ModuleType("acme_judge")
     monkeypatch.setitem(sys.modules, "acme_judge", module_object)
     points = [EntryPoint("acme.standings", "acme_judge", "imharness")]

@@ -1,4 +1,4 @@
-"""Tables are made again where something that they follow from has changed, and nowhere else."""
+"""Tables and pages are made again if something that they depend on has changed, and otherwise not."""
 
 import math
 import os
@@ -32,7 +32,7 @@ def invoke(store: Path, *words: str) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def code() -> Iterator[None]:
-    """Files that change while these tests run are no question of theirs."""
+    """Let no source file count as changed since this process started, though people may edit files meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unchanged, "_STARTED", math.inf)
         yield
@@ -40,6 +40,7 @@ def code() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a store and a site of runs of two tracks; tests work on copies of it."""
     folder = tmp_path_factory.mktemp("finished")
     for words in (PERCEPTUAL, IQA):
         invoke(folder / "store", "run", *words)
@@ -54,7 +55,7 @@ def store(finished: Path, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def remade_tracks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tracks whose tables were made."""
+    """Return a list that grows by the id of each track whose tables are made."""
     tracks, make = list[str](), leaderboard.made_leaderboard
 
     def counted(store, track, *arguments):
@@ -72,7 +73,7 @@ def tables(store: Store) -> dict[str, bytes]:
 def test_a_finished_store_makes_no_tables(
     store: Store, remade_tracks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even where the command is typed in other words."""
+    """Also if the command of the run differs."""
     monkeypatch.setattr("sys.argv", ["harness", "run", "--workers", "7"])
     before = tables(store)
     invoke(store.root, "run", *PERCEPTUAL)
@@ -102,6 +103,7 @@ def test_a_further_task_makes_the_tables_of_its_track_alone(store: Store, remade
 
 
 def pages(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return the content and the time of each file below a folder."""
     return {
         str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in folder.rglob("*")
@@ -148,6 +150,7 @@ def recompute(store: Store) -> None:
 
 
 def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -231,6 +234,7 @@ DAMAGES: dict[str, Callable[[Store], object]] = {
 
 
 def whole(store: Store) -> bool:
+    """Say whether the store has no damaged record and knows its latest run; raises if rows or arrays are damaged."""
     for _, record in store.records():
         if isinstance(record, DamagedError):
             return False

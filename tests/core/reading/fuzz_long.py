@@ -1,4 +1,4 @@
-"""Fuzzing by hand: ``python -m tests.core.reading.fuzz_long 100000`` tries so many files over all formats."""
+"""Long fuzzing by hand: ``python -m tests.core.reading.fuzz_long 100000`` tries 100,000 files of all formats."""
 
 import random
 import sys
@@ -10,7 +10,7 @@ from tests.core.reading.test_fuzz import SEEDS, WORDS, tried
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
-    """Return a file after up to six changes."""
+    """Return a file after up to six changes, of the kinds of `test_fuzz.damaged`."""
     changed = bytearray(content)
     for _ in range(rng.randrange(7)):
         start = rng.randrange(len(changed) + 1)

@@ -1,4 +1,4 @@
-"""Files that are not what they say, each named by what is wrong with it; a large one is a function that makes it."""
+"""Malformed files, each named by what is wrong with it; for a large file, its content is a function that makes it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 Content = bytes | Callable[[], bytes]
+# An audit as npz has these arrays, one as csv these columns and rows; below, the columns and a row of external results.
 ARRAYS = [f"{m}_{s}_{k}" for m in ("shadow", "target") for s in ("member", "nonmember") for k in ("outputs", "labels")]
 AUDIT_HEAD = "model,member,label,p0,p1"
 AUDIT_ROWS = [f"{m},{b},{c},{1 - c},{c}" for m in ("shadow", "target") for b in (0, 1) for c in (0, 1)]
@@ -160,7 +161,7 @@ def external_files() -> Iterator[tuple[str, bytes]]:
 
 
 def toml_files(good: str) -> Iterator[tuple[str, bytes]]:
-    """Yield malformed files from a right one."""
+    """Yield malformed TOML files, from the text of a right one."""
     text = good.encode()
     yield "not UTF-8", text + b"# \xff\n"
     yield "nested 5,000 levels", text + b"further = " + b"[" * 5000 + b"]" * 5000 + b"\n"
@@ -175,7 +176,7 @@ def toml_files(good: str) -> Iterator[tuple[str, bytes]]:
 
 
 def json_files(good: str) -> Iterator[tuple[str, bytes]]:
-    """Yield malformed files from a right one, a list of objects."""
+    """Yield malformed JSON files; some are made from a right one, a list of objects."""
     yield "empty", b""
     yield "not UTF-8", b'["\xff"]'
     yield "nested 100,000 levels", b"[" * 100_000
@@ -188,7 +189,7 @@ def json_files(good: str) -> Iterator[tuple[str, bytes]]:
 
 
 def ledger_lines(good: str) -> Iterator[tuple[str, bytes]]:
-    """Yield damaged ledgers."""
+    """Yield damaged ledgers; some are made from the text of a right one, which has the reason "for a test"."""
     yield "not UTF-8", b"\xff\n"
     yield "not JSON", b"{\n"
     yield "nested 100,000 levels", b"[" * 100_000 + b"\n"

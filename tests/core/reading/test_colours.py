@@ -1,4 +1,4 @@
-"""Tests of what is said about images that are not RGB, or not sRGB."""
+"""Warnings about images that are not RGB, or whose colours are not sRGB."""
 
 import struct
 import zlib
@@ -15,12 +15,13 @@ from imharness.reading.images import said_of_colours, said_of_profiles
 from imharness.reading.profiles import other_colours
 
 SRGB = ((0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7139))
-"""X, Y and Z of red, green and blue under D50."""
+"""X, Y and Z of red, green and blue under D50, in sRGB and below in Display P3, a wider space."""
 P3 = ((0.5151, 0.2412, -0.0011), (0.2919, 0.6922, 0.0419), (0.1572, 0.0666, 0.7841))
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
+    """Write an image of each mode, and return mode -> file."""
     shapes = {"L": (4, 4), "RGB": (4, 4, 3), "RGBA": (4, 4, 4), "LA": (4, 4, 2)}
     for mode, shape in shapes.items():
         Image.fromarray(np.full(shape, 100, dtype=np.uint8)).save(tmp_path / f"{mode}.png")
@@ -40,7 +41,7 @@ def test_nothing_is_said_of_images_alike(files: dict[str, Path]) -> None:
 
 
 def profile(name: str, gamma: float, colours: Sequence[Sequence[float]] = ()) -> bytes:
-    """An ICC profile of these primaries, or of grey without any."""
+    """Return an ICC profile with these primaries, or one of grey if there are none."""
 
     def fixed(values: Sequence[float]) -> bytes:
         return b"".join(struct.pack(">i", round(value * 65536)) for value in values)
@@ -64,7 +65,7 @@ def profile(name: str, gamma: float, colours: Sequence[Sequence[float]] = ()) ->
 
 
 def test_profiles_other_than_srgb_are_said(tmp_path: Path) -> None:
-    """Two files of equal values and other profiles show other colours; their PSNR was 160 dB without a word."""
+    """Equal values with different profiles show different colours, and a metric of the values cannot see that."""
     usual = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     profiles = {
         "none.png": b"",
@@ -103,6 +104,7 @@ def chunked(file: Path, name: bytes, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "numbers", "why"),
     [
+        # gAMA and cHRM hold numbers times 100,000; cICP holds the numbers of primaries and of a curve in H.273
         (b"gAMA", (100_000,), "gamma 1"),
         (b"gAMA", (45_455,), ""),
         (b"cHRM", (31270, 32900, 68000, 32000, 26500, 69000, 15000, 6000), "other primaries"),
@@ -112,7 +114,7 @@ def chunked(file: Path, name: bytes, content: bytes) -> None:
     ],
 )
 def test_headers_that_say_other_colours_are_said(tmp_path: Path, name: bytes, numbers: Sequence[int], why: str) -> None:
-    """Only ICC profiles were named: a PNG of linear light or of a wide screen was read as sRGB without a word."""
+    """A PNG file without an ICC profile may still say that its light is linear or its colours are wide."""
     file = tmp_path / "a.png"
     Image.new("RGB", (64, 64), (200, 100, 50)).save(file)
     chunked(file, name, numbers if isinstance(numbers, bytes) else struct.pack(f">{len(numbers)}I", *numbers))
@@ -124,19 +126,19 @@ def test_headers_that_say_other_colours_are_said(tmp_path: Path, name: bytes, nu
 def test_of_two_statements_that_counts_which_programs_follow(
     tmp_path: Path, numbers: tuple[int, int], why: str
 ) -> None:
-    """An image of a wide screen that held a profile of sRGB for old programs, too, was read as sRGB without a word."""
+    """In PNG files the chunk cICP counts before an ICC profile; in AVIF files a profile counts before the box colr."""
     other = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes() if why else profile("Wide", 2.2, P3)
     file = tmp_path / "a.png"
     Image.new("RGB", (64, 64), (200, 100, 50)).save(file, icc_profile=other)
     chunked(file, b"cICP", bytes([*numbers, 0, 1]))
     assert (f"a.png ({why})" in said_of_profiles([file])) if why else said_of_profiles([file]) == ""
     box = b"colrnclx" + struct.pack(">HHHB", *numbers, 0, 128)
-    late = bytes(9000) + box  # a list of many tiles stands before it
+    late = bytes(9000) + box  # a file with many tiles has a long list before this box
     image = Image.new("RGB", (8, 8))
     assert other_colours(image, late) == why
     image.info["icc_profile"] = other
     assert other_colours(image, late) == ("" if why else "Wide")
-    pixels = tmp_path / "b.png"  # the name of the chunk among the pixels says nothing
+    pixels = tmp_path / "b.png"  # bytes cICP behind the pixels are no statement
     Image.new("RGB", (64, 64)).save(pixels)
     with Image.open(pixels) as opened:
         assert other_colours(opened, pixels.read_bytes() + b"\x00\x00\x00\x04cICP\x0c\x10\x00\x01") == ""

@@ -18,9 +18,10 @@ from imharness.reading.credits import FILE, credits, credits_in, tables
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = ("core/", "plugins/", "leaderboard/", "submissions/")
-"""The folders whose packages the wheel holds without them."""
+"""Folders of packages; a wheel holds the packages without these folders."""
 MADE = {"__pycache__", "_build", "generated"}
-"""Folders that a build makes, and no archive has."""
+"""Folders that a build makes; the repository and archives do not have them."""
+# A table of credits without an error.
 WHOLE = """
 [source.cat]
 title = "Cat"
@@ -60,6 +61,7 @@ def test_every_binary_file_that_ships_is_in_the_table_as_it_is() -> None:
 
 
 def test_files_of_other_packages_are_the_ones_that_the_table_means() -> None:
+    """Credits that are `inside` are of files in installed packages of others."""
     for one in credits():
         for file, digest in one.files if one.inside else ():
             package, _, rest = file.partition("/")

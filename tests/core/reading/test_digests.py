@@ -1,4 +1,4 @@
-"""Digests of files say what they contain."""
+"""Digests of files and of folders follow from contents and names, and files that did not change are not read again."""
 
 import os
 import shutil

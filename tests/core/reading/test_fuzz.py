@@ -1,4 +1,4 @@
-"""Thousands of damaged and invented files of every format: one line, or what the file says; never a traceback."""
+"""Damaged and invented files of every format are read, or refused in one line; never is there a traceback."""
 
 import io
 import json
@@ -25,7 +25,7 @@ from imharness.reading.tensors import read_tensors
 from imharness.reading.wheels import check_wheel
 
 INPUTS = int(os.environ.get("HARNESS_FUZZ", "150"))
-"""Files of each format."""
+"""Files that are tried of each format and right file; the usual 150 are the same in each run."""
 Reader = Callable[[Path], object]
 
 
@@ -61,6 +61,7 @@ def safetensors() -> bytes:
 
 
 def rows(path: Path) -> None:
+    """Read a table row by row, then column by column."""
     table = read_csv(path)
     for _, row in table.rows():
         assert row.keys() == set(table.columns)
@@ -92,7 +93,7 @@ def lines(path: Path) -> None:
         json.dumps(value, allow_nan=False)
 
 
-SEEDS: dict[str, tuple[str, Reader, list[bytes]]] = {
+SEEDS: dict[str, tuple[str, Reader, list[bytes]]] = {  # format -> ending, reader, right files
     "npz": (".npz", arrays, [malformed.npz(), malformed.npz(kind=zipfile.ZIP_STORED)]),
     "npy": (".npy", read_array, [malformed.saved(np.arange(12.0).reshape(3, 4)), malformed.saved(np.ones(3, bool))]),
     "csv": (".csv", rows, ["\n".join([malformed.AUDIT_HEAD, *malformed.AUDIT_ROWS]).encode(), b'a,b\n"x, y",1']),
@@ -124,6 +125,7 @@ WORDS = (
     b".a" * 150,
     b"\0",
 )
+"""Bytes that replace a part of a file: large numbers, brackets, separators, control characters."""
 
 
 @st.composite
@@ -150,7 +152,7 @@ def damaged(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
 
 
 def tried(read: Reader, path: Path, content: bytes) -> bool:
-    """Read a file; say whether it was taken. What a reader raises is one line that names the file."""
+    """Read a file, and return whether it was accepted; a refusal must be one line that names the file."""
     path.write_bytes(content)
     message = ""
     with bounded():
@@ -189,7 +191,7 @@ def test_damaged_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_ledgers_are_refused(tmp_path: Path) -> None:
-    """A ledger that was changed anywhere is refused; one that is taken says what it said."""
+    """A changed ledger is refused; one that is read has the line of the right ledger, or none."""
     from imharness_submissions.ledger import Ledger
 
     good = ledger_text(tmp_path / "good").encode()

@@ -1,4 +1,4 @@
-"""Every image of a folder is used or named: at any depth, under any ending, and never twice."""
+"""Every image below a folder is used once, or is counted and named as left out."""
 
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from imharness.reading import image_folders
 
 
 def put(path: Path, form: str | None = None) -> Path:
+    """Write an image of 9x8 px in a format, or in that of its ending."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(np.random.default_rng(len(str(path))).integers(0, 256, (8, 9, 3), dtype=np.uint8)).save(path, form)
     return path

@@ -1,4 +1,4 @@
-"""Every reader of users' files refuses what is not what it says: in one line, within two seconds, in little memory."""
+"""Every reader of users' files refuses malformed ones in one line, within the bounds of `spent.bounded`."""
 
 import os
 import sys
@@ -49,6 +49,8 @@ def ledger_text(folder: Path) -> str:
 
 
 def audit(suffix: str) -> Callable[[Path, bytes], object]:
+    """Return a function that writes content to a file with this ending, and reads it as an audit; so do those below."""
+
     def read(folder: Path, content: bytes) -> object:
         (folder / f"audit{suffix}").write_bytes(content)
         return read_audit(folder / f"audit{suffix}", False)
@@ -89,6 +91,7 @@ def ledger(folder: Path, content: bytes) -> object:
 
 
 def tampered(good: str, *changes: tuple[str, str, str]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of a right file with one text replaced; a change is name, old text, new text."""
     for name, old, new in changes:
         assert old in good, old
         yield name, good.replace(old, new, 1).encode()
@@ -106,7 +109,7 @@ MANIFESTS = (
     ("two lines in the summary", "A defense for tests.", "A defense\\nfor tests."),
     ("escape in a parameter", 'id = "good/median"', 'id = "good/median"\nparameters = { a = "\\u001b[2J" }'),
     ("escape in the contact", "a@b.example", "a@b.example\\u001b"),
-    ("no-break space in the contact", "a@b.example", "a@b.example\\u2028"),
+    ("line separator in the contact", "a@b.example", "a@b.example\\u2028"),
     ("letters of another script in the version", 'version = "1.0"', 'version = "1.\u0661"'),
 )
 PROFILES = (
@@ -116,6 +119,7 @@ PROFILES = (
     ("escape", 'description = "x"', 'description = "x\\u001b[2J"'),
 )
 LOCKS = [("not UTF-8", b"\xff"), ("NUL", b"a\0==1"), ("a line separator", f"a==1 \u2028 {HASH}".encode())]
+# Reader -> the function that reads, and malformed files, name -> content.
 CASES: dict[str, tuple[Callable[[Path, bytes], object], Sequence[tuple[str, malformed.Content]]]] = {
     "audit npz": (audit(".npz"), list(malformed.npz_files())),
     "audit csv": (audit(".csv"), list(malformed.audit_csv_files())),
@@ -129,7 +133,7 @@ CASES: dict[str, tuple[Callable[[Path, bytes], object], Sequence[tuple[str, malf
 
 
 def refused(read: Callable[[Path, bytes], object], folder: Path, content: bytes) -> str:
-    """Return the line with which a reader refuses a file; fails when it takes long, much memory, or the file."""
+    """Return the line with which a reader refuses a file; fail if it accepts the file, or needs much time or memory."""
     with bounded(), pytest.raises(HarnessError) as caught:
         read(folder, content)
     line = str(caught.value)
@@ -154,7 +158,7 @@ def test_a_damaged_ledger_is_refused_in_one_line(number: int, tmp_path: Path) ->
 
 
 def test_right_files_are_read(tmp_path: Path) -> None:
-    """What the malformed files are made from is taken."""
+    """The right files from which malformed ones are made are accepted."""
     assert set(audit(".npz")(tmp_path, malformed.npz())) == {"shadow", "target"}  # type: ignore[call-overload]
     table = "\n".join([malformed.AUDIT_HEAD, *malformed.AUDIT_ROWS, ""]).encode()
     columns = audit(".csv")(tmp_path, table)
@@ -166,7 +170,7 @@ def test_right_files_are_read(tmp_path: Path) -> None:
 
 
 def test_a_line_separator_in_a_name_leaves_the_ledger_readable(tmp_path: Path) -> None:
-    """Line feeds alone end its lines; other separators never enter, and old ones harm nothing."""
+    """Separators and control characters in reasons and authors are replaced by blanks; each decision stays one line."""
     ledger = Ledger(tmp_path)
     for sign in ("\u2028", "\u0085", "\x1b", "\x0c", "\x1c"):
         ledger.append("x", ("a/x",), "added", f"for{sign}a test", manifest={"authors": [f"A{sign}stranger"]})
@@ -222,11 +226,11 @@ def test_a_pipe_in_a_folder_of_images_is_named(tmp_path: Path) -> None:
 
 
 def test_half_a_photograph_is_no_photograph(tmp_path: Path) -> None:
-    """One decoder takes a PNG file whose pixels announce two GiB for whole, and the other takes half of it."""
+    """The first chunk of pixels announces 2 GiB; one decoder takes such a file for whole, another reads half of it."""
     Image.fromarray(np.arange(16 * 12 * 3, dtype=np.uint8).reshape(16, 12, 3)).save(tmp_path / "a.png")
     content = bytearray((tmp_path / "a.png").read_bytes())
     assert read_pixels(tmp_path / "a.png").shape == (16, 12, 3)
-    content[33] = 0x80
+    content[33] = 0x80  # the length of that chunk is in the bytes 33 to 36
     (tmp_path / "a.png").write_bytes(content)
     with pytest.raises(HarnessError, match=r"a\.png is not a readable image"):
         read_pixels(tmp_path / "a.png")
@@ -234,7 +238,7 @@ def test_half_a_photograph_is_no_photograph(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [0x0800002F, 0x7FFFFFFF, 0xFFFFFFFF])
 def test_a_photograph_that_announces_more_than_it_holds_takes_no_memory(length: int, tmp_path: Path) -> None:
-    """A decoder would take two GiB for a chunk of two GiB in a file of a hundred bytes."""
+    """A decoder would allocate 2 GiB for a chunk of that length, in a file of a hundred bytes."""
     Image.fromarray(np.arange(16 * 12 * 3, dtype=np.uint8).reshape(16, 12, 3)).save(tmp_path / "a.png")
     content = bytearray((tmp_path / "a.png").read_bytes())
     content[33:37] = length.to_bytes(4, "big")

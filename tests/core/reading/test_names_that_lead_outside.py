@@ -1,4 +1,4 @@
-"""Names of files stand in files: what is read from a store, a ledger or a site never leads outside of its folder."""
+"""Names of files that are read from a store, a ledger or a site never lead outside of its folder."""
 
 import json
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def test_what_leads_outside_on_windows_alone(name: str, tmp_path: Path, monkeypa
 
 
 def ledger_with(folder: Path, **changes: Any) -> Path:
-    """Write a ledger of one decision, sealed as its author would."""
+    """Write a ledger of one decision with a right seal, so that only `changes` can be refused; return its file."""
     facts = {
         "number": 1,
         "date": "2026-01-01",
@@ -112,7 +112,10 @@ def test_a_decision_names_a_submission_by_a_plain_word(name: str, tmp_path: Path
 
 
 def test_a_decision_with_a_manifest_that_is_none_writes_nothing(tmp_path: Path) -> None:
-    """Its keys would become lines of a file."""
+    """Keys of a manifest become lines of submission.toml, so an unknown key with line breaks could add lines.
+
+    `MANIFEST` is not whole either: it lacks the summary and other fields.
+    """
     for manifest in (None, {}, MANIFEST, {**MANIFEST, 'x = 1\n[package]\nfile = "/etc/passwd"\n#': 1}):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         ledger_with(folder, manifest=manifest)

@@ -1,4 +1,4 @@
-"""Tables of other programs and countries: semicolons, tabs and decimal commas are named in one line."""
+"""Tables with semicolons, tabs, decimal commas, commas between thousands or a cut end are named in one line."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from imharness.errors import UsageError
 from imharness.files import read_columns, read_csv
 
-CASES = {
+CASES = {  # text of a table -> pattern of the error
     "image;mos\na.png;3,5\n": r"t\.csv, line 1: columns are separated by semicolons; save the table with commas",
     "sep=;\nimage;mos\na.png;3,5\n": r"t\.csv, line 1: columns are separated by semicolons",
     "image\tmos\na.png\t3.5\n": r"t\.csv, line 1: columns are separated by tabs",
@@ -48,7 +48,7 @@ def test_a_decimal_comma_in_quotes_is_named(text: str, point: str, tmp_path: Pat
 def test_a_comma_between_thousands_is_not_taken_for_a_decimal_comma_alone(
     text: str, advice: str, tmp_path: Path
 ) -> None:
-    """The advice for 1,234 was 1.234, a thousandth of what it may mean; 1,234.5 got none."""
+    """1,234 may mean 1.234 or 1234, so both are named."""
     (tmp_path / "t.csv").write_text(f'image,mos\na.png,"{text}"\n')
     with pytest.raises(UsageError, match=rf"'{re.escape(text)}'\. {re.escape(advice)}$"):
         read_columns(tmp_path / "t.csv").numbers("mos")
@@ -84,7 +84,7 @@ def test_columns_without_a_name_are_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\n\n", "\r"])
 def test_a_table_that_ends_within_its_last_row_is_said(ending: str, tmp_path: Path) -> None:
-    """A table that was cut inside its last number had another number there without a word."""
+    """A table that was cut inside its last number has another number there, so a warning names that number."""
     complete = f"image,mos{ending}a.png,3.5{ending}b.png,62.75{ending}"
     for read in (read_csv, read_columns):
         (tmp_path / "t.csv").write_bytes(complete.encode())

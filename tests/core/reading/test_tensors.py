@@ -1,4 +1,4 @@
-"""Files of torch: tensors and plain values come out of them, and nothing is run."""
+"""Files of torch: tensors and plain values are read from them, and no code in them is run."""
 
 from pathlib import Path
 
@@ -24,6 +24,8 @@ def test_numbers_of_numpy_beside_the_weights_are_read(core: bytes, value: np.gen
 
 
 class _Touches:
+    """An object that creates a file if it is unpickled."""
+
     def __init__(self, file: Path) -> None:
         self.file = file
 

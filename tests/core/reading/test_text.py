@@ -1,4 +1,4 @@
-"""What is a number, and what is one line of text."""
+"""Which texts are read as finite numbers, and which are one plain line."""
 
 import math
 

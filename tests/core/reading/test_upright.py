@@ -1,4 +1,4 @@
-"""Photographs are read as they are shown: turned, with all of their bits, and one picture from a file."""
+"""Photographs are read upright, in many formats; those of more than 8 bits, or of several pictures, are named."""
 
 import re
 import sys
@@ -25,16 +25,18 @@ TURNS = {
     7: lambda x: np.rot90(x, 2).transpose(1, 0, 2),
     8: lambda x: np.rot90(x, 3),
 }
-"""Orientation -> how a camera held so stores a picture: showing it undoes this."""
+"""EXIF orientation -> how a camera stores an upright scene; reading undoes it."""
 LOSSLESS = {"png": {}, "webp": {"lossless": True}, "tiff": {}}
 
 
 def scene(height: int = 24, width: int = 40) -> np.ndarray:
+    """Return a picture ``(H, W, 3)``, uint8, that no turn leaves as it is."""
     y, x = np.mgrid[:height, :width]
     return np.stack([y * 6, x * 5, (x + y) * 3], -1).astype(np.uint8)
 
 
 def turned(orientation: int) -> tuple[Image.Image, Image.Exif]:
+    """Return the scene as a camera stores it with this orientation, and the EXIF that says so."""
     exif = Image.Exif()
     exif[0x0112] = orientation
     return Image.fromarray(np.ascontiguousarray(TURNS[orientation](scene()))), exif
@@ -74,7 +76,7 @@ def test_heic_is_read_where_its_package_is_installed(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("bits", [8, 10, 12])
 def test_heic_of_more_than_eight_bits_is_said(bits: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its package gives eight bits of a photograph of a phone that has ten, and says so beside the image."""
+    """pillow-heif reads eight bits of a photograph that has ten, and gives the number of bits beside the image."""
     image = Image.fromarray(scene())
     image.format, image.info["bit_depth"] = "HEIF", bits
     monkeypatch.setattr(images, "_opened", lambda path, content: image)
@@ -83,6 +85,7 @@ def test_heic_of_more_than_eight_bits_is_said(bits: int, monkeypatch: pytest.Mon
 
 
 def grey(path: Path, values: np.ndarray) -> Path:
+    """Write a grey picture."""
     Image.fromarray(values).save(path)
     return path
 

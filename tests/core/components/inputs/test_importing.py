@@ -1,7 +1,8 @@
-"""What a person downloaded is taken when it is in the published layout, and refused in one line when it is not.
+"""Files that a person downloaded are imported if they have the published layout, and refused in one line otherwise.
 
-Every data set, and every file of weights without a published digest, goes through its importer: as a stand-in in the
-published archives, cut off, in another layout, and with other shapes.
+The files are small stand-ins. Every data set is refused cut off, in another layout, and with other shapes;
+tests/plugins/test_data_layouts.py imports each as it is published. Every file of weights without a published digest is
+imported as it should be, and refused cut off, with other content, and with other shapes.
 """
 
 import gzip
@@ -42,8 +43,8 @@ BY_LOADER = [
     and not entry.what.sha256
     and name not in ("mprnet-denoising", "dreamsim-dino-vitb16")
 ]
-"""Files of weights that no digest tells: the loader does. The loader of MPRNet is in an extra package, and DreamSim's
-file is an archive, which needs the backbone beside it."""
+"""Files of weights without a published digest: only their loader can tell whether they are right. Two are left out: the
+loader of MPRNet is in an extra package, and DreamSim's file is an archive that needs the backbone beside it."""
 CPU = torch.device("cpu")
 
 
@@ -77,6 +78,7 @@ def other(name: str, content: bytes, folder: Path) -> None:
 
 
 def no_share(folder: Path) -> None:
+    """Write 7 for a share of votes, which lies between 0 and 1."""
     np.save(next(folder.rglob("val/cnn/judge/*.npy")), np.array([[7.0]]))
 
 
@@ -96,7 +98,7 @@ SPOILT: dict[str, Callable[[Path], None]] = {
     "stanford-dogs": partial(without, "n02105855-Shetland_sheepdog"),
     "texas100": partial(shorter_rows, "feats"),
 }
-"""Name of a data set -> what gives its stand-in other shapes; pictures of another size where none is named."""
+"""Name of a data set -> function that spoils the files of its stand-in; `larger` does it for all others."""
 
 
 def smaller(name: str) -> DataSource:
@@ -107,11 +109,12 @@ def smaller(name: str) -> DataSource:
 
 
 def imported(name: str, source: DataSource, files: list[Path]) -> Path:
+    """Import files as a data set, and return the folder into which they went."""
     return import_data(source, files, lambda: check_data(INPUTS[name].users, source))[0]
 
 
 def refused(name: str, source: DataSource, files: list[Path]) -> str:
-    """Return the one line that is said of wrong files, which leave nothing behind."""
+    """Try to import wrong files, check that they leave nothing behind, and return the one line of the error."""
     with pytest.raises(UsageError) as caught:
         imported(name, source, files)
     message = str(caught.value)
@@ -134,7 +137,7 @@ def test_every_data_set_and_every_file_has_a_way_to_get_it() -> None:
 def test_wrong_files_are_refused_in_one_line(name: str, tmp_path: Path) -> None:
     source, layout = smaller(name), DATA_LAYOUTS[name]
     cut = layout.write(tmp_path / "cut")
-    largest = max(cut, key=lambda file: (file.is_dir(), file.stat().st_size))
+    largest = max(cut, key=lambda file: (file.is_dir(), file.stat().st_size))  # a folder, or else the largest archive
     if largest.is_dir():
         fewer("*.bmp", largest)
     else:
@@ -203,7 +206,7 @@ def test_archives_that_would_do_harm_are_refused(
 def test_a_tar_archive_that_ends_early_is_refused(
     kind: str, packed_by: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
-    whole, third = io.BytesIO(), 2 * (512 + 1024)
+    whole, third = io.BytesIO(), 2 * (512 + 1024)  # where the third file begins: 700 bytes are padded to 1024
     with tarfile.open(fileobj=whole, mode="w") as tar:
         for number in range(5):
             member = tarfile.TarInfo(f"{number}.png")
@@ -214,7 +217,7 @@ def test_a_tar_archive_that_ends_early_is_refused(
     (tmp_path / "whole.tar").write_bytes(packed_by(bytes(content)))
     unpack(tmp_path / "whole.tar", tmp_path / "whole")
     assert len(list((tmp_path / "whole").iterdir())) == 5
-    content[third + 3] ^= 0xFF if kind == "damaged header" else 0
+    content[third + 3] ^= 0xFF if kind == "damaged header" else 0  # in the name of the third file
     (tmp_path / "x.tar").write_bytes(packed_by(bytes(content[: ends[kind]])))
     with pytest.raises(UsageError, match="is cut off"):
         unpack(tmp_path / "x.tar", tmp_path / "x")
@@ -270,7 +273,7 @@ def test_weights_are_told_by_their_loader(
         assert "\n" not in str(caught.value)
         assert not (cache_folder() / asset.file).exists()
     assert take(right) == cache_folder() / asset.file
-    min(entry.users, key=lambda user: len(user.assets())).require()
+    min(entry.users, key=lambda user: len(user.assets())).require()  # the component that needs fewest other files
 
 
 def reshaped(content: object) -> object:

@@ -1,4 +1,8 @@
-"""What a dry run says of a run: rows as the steps then leave them, and what is to be got for it."""
+"""The forecast of a dry run: rows, bytes and operations of each step, hours of a GPU, and the inputs to get.
+
+Operations are those of the GPU of the forecast, which computes 20e12 (`RATE`) in a second. A network of which the time
+was measured counts by that time: milliseconds for an image of 384x512 px, times 20e9 operations.
+"""
 
 import json
 from pathlib import Path
@@ -21,7 +25,7 @@ from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness_iqa.workload import MEASURED, cost_of
 
-SMALL = {
+SMALL = {  # for each track a selection that a test can compute
     "harness/iqa": TrackProfile(
         select={
             "dataset": ["severity-ladder[size=64,severities=[3],per_photograph=1]"],
@@ -86,7 +90,7 @@ def test_rows_are_foretold_as_the_steps_leave_them(track: str, tmp_path: Path) -
 
 def test_what_a_network_was_measured_at_counts_and_rounded_factors_are_faster() -> None:
     counted, measured = cost_of("nobody's", 100.0), cost_of("mprnet", 1.0)
-    assert counted == (100, 300)
+    assert counted == (100, 300)  # 1e9 operations of a pass and of a gradient
     assert measured == pytest.approx((165.2 * 20, 702.5 * 20))
     assert cost_of("nobody's", 100.0, rounded=True) == pytest.approx((100 / 3, 100))
     for name in MEASURED:
@@ -100,7 +104,7 @@ def test_attacked_images_are_counted_in_bytes_and_an_entry_has_its_share() -> No
     )
     forecast = outlook(graph)
     attacks = sum(task.spec.step == "attack" for task in graph.tasks.values())
-    pixels = 1000 * 3 * 384 * 512
+    pixels = 1000 * 3 * 384 * 512  # a byte for each value of 1000 images
     assert forecast.size > attacks * pixels
     entry_forecast = forecast.entries["harness/flip"]
     assert entry_forecast.tasks <= forecast.tasks
@@ -203,7 +207,7 @@ def test_semsim_plans_fourteen_models_on_each_of_five_data_sets() -> None:
         "harness/imagenette": 100,
         "harness/celeba": 100,
         "harness/stanford-dogs": 100,
-    }  # section 4.1
+    }  # the numbers in section 4.1 of SemSim's paper
     assert [c.label for c in graph.components.values() if c.info.id == "harness/fid"] == ["harness/fid"]
     assert {task.spec.options["at_once"] for task in graph.tasks.values() if task.spec.step == "reconstruct"} == {20}
 
@@ -286,6 +290,7 @@ def test_a_dry_run_plans_once_where_no_size_is_known_before_the_data_are_read(
 
 
 def test_a_task_waits_for_what_those_need_that_it_depends_on() -> None:
+    """Attacked images need the attack cadv, and every later step needs attacked images."""
     graph = narrow("harness/iqa", dataset=["nips2017"], metric=["spaq"], attack=["cadv"], defense=["harness/none"])
     cadv = [c for c in graph.components.values() if c.info.id == "harness/cadv"]
     (count,) = waiting_for(graph, [cadv])
@@ -294,7 +299,7 @@ def test_a_task_waits_for_what_those_need_that_it_depends_on() -> None:
 
 
 class Wordy(Attack):
-    """Counts nothing as the harness's own attacks do."""
+    """An attack without the fields from which the harness counts the passes of its own attacks."""
 
     info = AttackInfo(id="stranger/wordy", version="1", access="white_box", norm="linf", strengths={"medium": {}})
 
@@ -306,7 +311,7 @@ class Wordy(Attack):
 
 
 class Endless(Wordy):
-    """Says in words how often it asks."""
+    """An attack whose `queries` is a text and whose `steps` is no whole number."""
 
     info = AttackInfo(id="stranger/endless", version="1", access="black_box", norm="linf", strengths={"medium": {}})
     queries: str = "as many as I like"

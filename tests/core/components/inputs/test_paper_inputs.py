@@ -1,4 +1,4 @@
-"""Each input of the paper profile is tried with a stand-in in the published layout: loaded, or refused if wrong."""
+"""Every input of the paper profile has a stand-in, with which other tests import and load it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from imharness.images import Asset
 from imharness.planning.profiles import load_profile
 
 KEPT_ELSEWHERE = {"harness/maniqa", "harness/clip-iqa-plus", "harness/topiq", "harness/paq2piq"}
-"""Metrics whose weights pyiqa gets itself: they are no input of ours, and have no stand-in."""
+"""Metrics whose weights pyiqa downloads itself: the harness lists them as no input, and there is no stand-in."""
 
 
 def selected() -> list[Component]:
-    """Return what the paper profile selects, track by track, with what its tracks name beside the selection."""
+    """Return the components that the paper profile selects in any track; names with ! in front leave some out."""
     registry, selection = installed(), dict[str, Component]()
     for track_profile in load_profile("paper").tracks.values():
         for kind, names in track_profile.select.items():
@@ -39,7 +39,7 @@ def inputs() -> dict[str, Input]:
 
 
 def test_every_data_set_of_the_paper_profile_is_packed_imported_and_spoilt() -> None:
-    """By tests/plugins/test_data_layouts.py, as it is published, and by `test_importing.py`, where it is wrong."""
+    """tests/plugins/test_data_layouts.py imports each as it is published, `test_importing.py` refuses wrong files."""
     names = {entry.name for entry in inputs().values() if isinstance(entry.what, DataSource)}
     assert len(names) >= 13
     assert names <= set(SETS) == set(DATA_LAYOUTS)
@@ -47,7 +47,7 @@ def test_every_data_set_of_the_paper_profile_is_packed_imported_and_spoilt() -> 
 
 
 def test_all_weights_of_the_paper_profile_have_a_stand_in() -> None:
-    """By tests/core/testing/test_first_party.py: loaded by the product and put to the suite with random weights."""
+    """tests/core/testing/test_first_party.py loads each with random weights and runs the conformance suite on it."""
     names = {entry.name for entry in inputs().values() if isinstance(entry.what, Asset)}
     assert len(names) >= 15
     assert names - set(FILES) == set()
