@@ -1,4 +1,4 @@
-"""Results of a data set are computed again when one of its files changes, however the change looks from outside."""
+"""The digest of a data set changes with the content of its files, even if their sizes and times stay the same."""
 
 import json
 import os

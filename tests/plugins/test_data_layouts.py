@@ -25,7 +25,10 @@ FACTS = {"source", "scores", "labels", "units", "not-confirmed"}
 
 @pytest.fixture
 def imported(empty_places: Path) -> Callable[[str], Path]:
-    """Import a stand-in in the published layout; only the number of its images or rows is that of the stand-in."""
+    """Return a function that imports a stand-in for a data set in the published layout, and returns its folder.
+
+    Stand-ins differ from the published data set in the number of images or rows.
+    """
 
     def take(name: str) -> Path:
         layout, source = DATA_LAYOUTS[name], USERS[name].what
@@ -63,7 +66,7 @@ def test_files_in_the_layout_of_their_publisher_are_imported_and_read(
 
 
 def check(item: Item) -> None:
-    """Hold the columns and the mean colour of an image, or the class and the first values of a row, to the facts."""
+    """Compare columns and mean colour of an image, or class and first values of a row, with the expected ones."""
     data, facts = installed().one("dataset", item.dataset).build(CPU), dict(item.columns)
     if isinstance(data, ImageSet):
         position = data.names.index(item.name)

@@ -40,7 +40,7 @@ LIBRARIES = pytest.mark.filterwarnings("ignore:.*gaussian_filter. from:Deprecati
 
 
 def attacked(name: str, n: int = 2, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
-    """Images, the attacked ones, and the scores that the attack asked for."""
+    """Return images, the attacked images, and for each the number of scores that the attack asked for."""
     component, score = installed().one("attack", name), samples.Quality(0)
     images = samples.images(n, 48, 48, 0)
     target = MetricTarget(
@@ -68,7 +68,7 @@ def test_without_its_library_an_adapter_says_how_to_install_it(
 @LIBRARIES
 @pytest.mark.parametrize("name", ["foolbox[method=LinfBasicIterativeAttack,{}]", "torchattacks[method=BIM,{}]"])
 def test_the_basic_iterative_method_is_i_fgsm(name: str) -> None:
-    """The same steps along the same signs: the two logits change no sign."""
+    """All take the same steps along the gradient's signs; the two logits that libraries need change no sign."""
     radius, steps = 8 / 255, 5
     _, ours, _ = attacked(f"ifgsm[radius={radius},alpha={radius / 4},iterations={steps}]")
     _, other, queries = attacked(name.format(f"radius={radius},step=0.25,steps={steps}"))

@@ -1,7 +1,7 @@
 """ARNIQA, LIQE and QualiCLIP of the profile `recent` run on random weights in the layout of the published files.
 
 CLIP is smaller than the published one, whose code takes the sizes from the file. Random weights know no quality, so the
-direction is told by a symmetry: with the opposite head a score must lie on the other side of the middle of its scale.
+direction is checked by a symmetry: with the opposite head, a score must be mirrored at the middle of its scale.
 """
 
 import hashlib
@@ -140,8 +140,8 @@ def test_they_score_within_their_scale_by_the_direction_that_is_stated_and_with_
         assert metric.bounds == (record.lower, record.upper)
         assert record.lower < record.upper
         if name != "arniqa":  # whose regressor is linear, and may leave the scale
-            half = MIDDLE[name] - (name == "liqe")
-            assert MIDDLE[name] - half <= record.lower < record.upper <= MIDDLE[name] + half
+            half_width = MIDDLE[name] - (name == "liqe")  # scales begin at 0, that of LIQE at 1
+            assert MIDDLE[name] - half_width <= record.lower < record.upper <= MIDDLE[name] + half_width
     turn(weights)
     try:
         for name, scores in first.items():

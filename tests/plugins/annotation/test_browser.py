@@ -67,7 +67,7 @@ def served(file: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def served_here(file: Path) -> Iterator[int]:
-    """Serve a book from a thread, as the command does from a process, which takes a second to start; give the port."""
+    """Serve a book from a thread and yield the port; a process, as the command has, takes a second to start."""
     settings = uvicorn.Config(application(Book(file), ["127.0.0.1"]), port=0, log_level="warning", server_header=False)
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run)

@@ -28,7 +28,7 @@ DEFENSES = ("none", "gaussian-blur", "flip", "jpeg")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the store of a run of one attack on one metric behind four defenses, one of which it never attacks."""
+    """Return the store of a run of one attack on one metric behind four defenses; it has no knowledge of JPEG."""
     root = tmp_path_factory.mktemp("iqa")
     profile = root / "small.toml"
     names = ", ".join(f'"{name}"' for name in DEFENSES)

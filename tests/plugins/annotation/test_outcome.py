@@ -56,7 +56,7 @@ def test_class_questions_hold_the_truth_among_twenty_and_none() -> None:
 
 
 def test_people_who_name_originals_decide_what_is_right() -> None:
-    """Section 4.1 of SemSim: answers about an image and its reconstruction are compared; none is never the same."""
+    """Section 4.1 of SemSim compares answers about an image and its reconstruction; two answers `NONE` do not agree."""
     private, images = image_set(4, 4), np.zeros((4, 3, 8, 8), dtype=np.uint8)
     likely = {"d": {f"n{i}": [f"c{(i + k) % 4:02d}" for k in (1, 0, 2, 3)] for i in range(4)}}
     questions = list(
@@ -66,7 +66,7 @@ def test_people_who_name_originals_decide_what_is_right() -> None:
     assert len(questions) == 4 + 2 * 4
     assert {q.facts["name"] for q in originals} == {"n0", "n1", "n2", "n3"}
     assert all(q.truth == "" for q in originals)
-    named = {"n0": "c00", "n1": "c02", "n2": NONE, "n3": "c03"}  # of n1 people say something else than its label
+    named = {"n0": "c00", "n1": "c02", "n2": NONE, "n3": "c03"}  # for n1 people name another class than its label
     votes = [vote(q.key, p, named[q.facts["name"]], "", **q.facts) for q in originals for p in "abc"]
     rebuilt = [q for q in questions if q.facts["defense"] == "g"]
     votes += [vote(q.key, p, named[q.facts["name"]], q.truth, **q.facts) for q in rebuilt for p in "de"]
@@ -257,7 +257,7 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path, content: bytes) -> None
 
 
 def test_people_replace_the_proxy_in_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight steps rebuild nothing, of which no metric would be judged; the table is looked at all the same."""
+    """Eight steps rebuild nothing, so no metric would be judged; the check for that is replaced."""
     monkeypatch.setattr("imharness_reconstruction.tables.uncontrolled", lambda scores, guesses: "")
     store, site = tmp_path / "store", tmp_path / "site"
     words = ["--dataset", "thumbnails[size=16,per_photograph=1]", "--model", "untrained", "--limit", "4"]

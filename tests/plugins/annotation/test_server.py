@@ -26,7 +26,7 @@ def book(tmp_path: Path) -> Book:
 
 
 def awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Return its result; a thread of its own, as this one may have a running loop."""
+    """Return a coroutine's result, computed in another thread, as this one may have a running event loop."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
 
@@ -132,7 +132,7 @@ def test_a_body_that_is_no_form_is_refused(client: Visitor, path: str, content: 
 
 
 def asked(book: Book, headers: list[tuple[bytes, bytes]], chunks: int = 400) -> tuple[int, int]:
-    """Post 1 MiB at a time to the application; return the status and how many MiB it took."""
+    """Post up to `chunks` MiB, one at a time, to the application; return the status and how many MiB it read."""
     taken, status = 0, 0
 
     async def receive() -> dict[str, Any]:

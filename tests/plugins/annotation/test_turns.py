@@ -1,4 +1,4 @@
-"""What is kept in memory says what the file says, whoever wrote it."""
+"""What a book keeps in memory agrees with its file, also after another connection wrote to it."""
 
 from pathlib import Path
 

@@ -82,7 +82,7 @@ def scores(root: Path) -> dict[tuple, dict[str, dict[str, float]]]:
 
 def test_an_export_comes_back_with_equal_numbers(both: tuple[Path, Path, Path]) -> None:
     first, again = scores(both[0]), scores(both[1])
-    assert len(first) == len(again) == 2 * 4 * 2 * 2
+    assert len(first) == len(again) == 2 * 4 * 2 * 2  # metrics, defenses, attacks, strengths
     assert first.keys() == again.keys()
     for key, numbers in first.items():
         assert numbers.keys() == again[key].keys(), key
@@ -122,7 +122,7 @@ def read(root: Path, **changes):
 
 
 def test_an_attacked_image_of_another_original_is_refused(tmp_path: Path) -> None:
-    """Files whose names were mixed up counted as a strong attack."""
+    """Without the check, files whose names were mixed up counted as a strong attack."""
     scenes = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), dtype=np.uint8)
     for i, scene in enumerate(scenes):
         for file, pixels in (("originals", scene), ("attacked/ifgsm/embedded-cnn", scenes[1 - i] // 2)):
@@ -144,7 +144,7 @@ def test_an_attacked_image_of_another_original_is_refused(tmp_path: Path) -> Non
 
 
 def test_attacked_images_that_are_jpeg_are_said(published: Path) -> None:
-    """JPEG is a defense: numbers of attacked images that were saved so were those of weaker attacks, without a word."""
+    """JPEG is a defense: attacked images that were saved as JPEG count as weaker attacks, so the command says so."""
     read(published)
     attacked, profile = published / "attacked", published / "p.toml"
     assert "JPEG" not in invoked("import-images", str(attacked), "--out", str(profile))
@@ -238,7 +238,7 @@ def test_a_line_that_contradicts_another_is_named(published: Path) -> None:
 
 
 def test_swapped_columns_of_an_index_are_noticed_where_two_attacks_have_one_original(published: Path) -> None:
-    """The images before the attacks counted as attacked ones, and each attacked image as an original of its own."""
+    """Without the check, originals counted as attacked images, and each attacked image as an original of its own."""
     read(published)
     index = published / "attacked" / "index.csv"
     header, rest = index.read_text().split("\n", 1)
@@ -249,7 +249,7 @@ def test_swapped_columns_of_an_index_are_noticed_where_two_attacks_have_one_orig
 
 
 def test_folders_that_were_swapped_are_named(tmp_path: Path) -> None:
-    """With one attack nothing told originals from attacked images, and a defense was ranked on clean ones."""
+    """With one attack only the scores tell originals from attacked images; else defenses are ranked on clean ones."""
     rng = np.random.default_rng(0)
     metric = "embedded-cnn"
     for number in range(6):

@@ -1,4 +1,4 @@
-"""Of images that hold 14 bits in 16, a folder and the command say that they may be read too dark."""
+"""A folder and the command warn that images with 14 bits in 16 may be read too dark."""
 
 from pathlib import Path
 

@@ -118,7 +118,7 @@ def test_names_of_two_spellings_are_named(change, column, tmp_path) -> None:
 
 @pytest.mark.parametrize("span", ["m=0:10", "m=0:1000", "m=1000:0"])
 def test_a_range_of_which_scores_use_hardly_anything_is_named(span, tmp_path, recwarn) -> None:
-    """D is a share of the range: behind 0 to 1000 for scores up to 10 every attack looked weak, without a word."""
+    """D is a share of the range: with 0 to 1000 for scores up to 10, every attack would look weak."""
     worse = span.endswith(":0")
     rows = [
         [f"i{k}", "m", "pgd", "weak", "none", k, abs(k + 1 - 2 * worse), k, abs(k + 1 - 2 * worse), 5 * (-1) ** k]
@@ -138,7 +138,7 @@ def test_a_range_of_which_scores_use_hardly_anything_is_named(span, tmp_path, re
     "change", [("clear", "attacked"), ("bounds", "bounds"), ("defended_clear", "defended_attacked")]
 )
 def test_swapped_columns_and_ranges_are_named(change, tmp_path, recwarn) -> None:
-    """With one attack of each image nothing noticed that clean and attacked scores stood in each other's column."""
+    """With one attack for each image, swapped columns break no other rule of the file."""
     rows = [
         [f"i{k}", "m", "pgd", "weak", "none", k, k + 1 - 2 * (k == 8), k, k + 1 - 2 * (k == 8), k] for k in range(9)
     ]
@@ -203,7 +203,7 @@ def test_a_leaderboard_of_imports_alone_has_a_winner_if_the_undefended_case_is_a
 
 
 def test_an_import_that_uses_the_harness_s_name_decides_no_setting(tmp_path) -> None:
-    """ "harness/cheat" was never met by the attack that knows it, and had taken this one out of the contest."""
+    """No adaptive attack met "harness/cheat"; as an entry of the harness it would take them out of the ranking."""
     rng, rows = np.random.default_rng(0), []
     for defense, shift in (("none", (40.0, 40.0)), ("blur", (0.2, 4.0)), ("harness/cheat", (0.1, None))):
         for i in range(20):
@@ -220,7 +220,7 @@ def test_an_import_that_uses_the_harness_s_name_decides_no_setting(tmp_path) -> 
 
 
 def test_copies_and_other_files_of_one_name_are_refused(tmp_path, harness_here) -> None:
-    """A copy under another name was a second data set, and another file of one name took its place without a word."""
+    """Without the checks a copy under another name counted twice, and another file of one name replaced the first."""
     images = [line(f"i{k}", clear=str(4 + k / 10), mos=str(k)) for k in range(6)]
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

@@ -208,7 +208,7 @@ def test_folders_are_photographs_and_images_that_a_table_lacks_are_named(tmp_pat
 
 
 def test_copies_that_count_as_two_photographs_are_named(tmp_path) -> None:
-    """A photograph beside the folders of its versions, and again in one of them, made intervals narrower."""
+    """A photograph that stands both beside a folder of its versions and in it would make intervals narrower."""
     distorted(tmp_path, photographs=2, versions=2, name="{p}/{v}.png")
     shutil.copy(tmp_path / "0" / "0.png", tmp_path / "0.png")
     dataset = installed().one("dataset", f"folder:{tmp_path}")
@@ -226,7 +226,7 @@ def test_copies_that_count_as_two_photographs_are_named(tmp_path) -> None:
 
 
 def test_a_photograph_saved_again_in_another_format_and_size_is_named(tmp_path) -> None:
-    """A PNG and its JPEG of half the size, each with its line in mos.csv, counted as two independent photographs."""
+    """A PNG and its JPEG of half the size, with a line each in mos.csv, count as two photographs, with a warning."""
     names = ["0.png", "1.png", "2.png"]
     for i, name in enumerate(names):
         Image.fromarray(scene(i, (384, 320))).save(tmp_path / name)

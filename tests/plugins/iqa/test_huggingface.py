@@ -1,4 +1,4 @@
-"""Data sets that the library ``datasets`` saved: folders in its layout, by hand and by itself."""
+"""Data sets that the library ``datasets`` saved: folders in its layout, written by tests and by the library."""
 
 import io
 import json
@@ -35,7 +35,7 @@ def encoded(row: int) -> bytes:
 def saved(
     folder: Path, images: list[bytes | None], *, shards: int = 1, photographs: list[str] | None = None, **state: object
 ) -> Path:
-    """A folder as `Dataset.save_to_disk` writes it."""
+    """Write a folder as `Dataset.save_to_disk` does, and return it; `state` changes its state.json."""
     folder.mkdir(parents=True)
     table = pa.table(
         {

@@ -200,7 +200,7 @@ def test_a_published_architecture_has_its_size_a_gradient_and_a_round_trip(
     monkeypatch.setattr(koncept512, "SIZE", (299, 299))  # the smallest that its last pooling takes
     torch.manual_seed(0)
     first = network().eval()
-    with torch.device("meta"):  # what it starts with is replaced
+    with torch.device("meta"):  # its initial weights are replaced below
         second = network().eval()
     if millions:
         assert sum(p.numel() for p in first.parameters()) / 1e6 == pytest.approx(millions, abs=0.06)

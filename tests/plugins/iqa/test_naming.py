@@ -1,4 +1,4 @@
-"""Names are looked up once for each two arrays, and found as numpy finds them."""
+"""Positions of names among other names, and choices of names: an equal choice is the same array."""
 
 import numpy as np
 

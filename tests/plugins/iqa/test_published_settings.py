@@ -27,6 +27,7 @@ def _gaps(first: dict[str, float], second: dict[str, float]) -> np.ndarray:
 
 
 def _clean(half: str) -> dict[str, float]:
+    """Return the mean clean SROCC over `RATED`, by defense, of the half "fixed" or "adaptive" of table 19."""
     return {
         row: float(np.mean([numbers[f"{d}_srocc_{half}"] for d in RATED]))
         for row, numbers in _numbers("iqa/19").items()
@@ -34,6 +35,7 @@ def _clean(half: str) -> dict[str, float]:
 
 
 def test_clean_correlations_are_means_over_the_three_data_sets_with_opinions() -> None:
+    """Rows are counted whose numbers in two tables differ by at most 0.001; "fixed" of table 2 is another mean."""
     common = {row: numbers["clean_spearman"] for row, numbers in _numbers("iqa/20").items()}
     adaptive = {row: numbers["adaptive_srocc_clean"] for row, numbers in _numbers("iqa/2").items()}
     fixed = {row: numbers["fixed_srocc_clean"] for row, numbers in _numbers("iqa/2").items()}

@@ -1,4 +1,4 @@
-"""Full-reference metrics under attack: closed forms, and every image against its own reference, whatever is asked."""
+"""Full-reference metrics under attack: closed forms, and every image is compared with its own reference."""
 
 from collections.abc import Mapping
 
@@ -120,7 +120,7 @@ def evaluated(step) -> tuple[Output, Output]:
 
 @pytest.mark.parametrize("metric", [Psnr(), Mse()], ids=lambda m: m.label)
 def test_the_best_attack_towards_a_reference_moves_every_value_to_it_as_far_as_the_ball_allows(run, metric) -> None:
-    """PSNR and MSE fall apart into pixels, so that the best image in the ball is known: r - x, clipped to the ball."""
+    """PSNR and MSE depend on a sum over pixels, so the best change in the ball is known: r - x, clipped to the ball."""
     images, reference = grey()
     attack = installed().one("attack", f"ifgsm[alpha={1 / 255},radius={5 / 255},iterations=12]")
     attack_output, rows = evaluated(run(as_set(images, reference), metric, attack))
@@ -239,7 +239,7 @@ def test_noisy_copies_are_compared_with_the_reference_of_their_image(run) -> Non
 
 
 def test_a_certified_interval_holds_the_scores_of_the_images_inside_its_radius(run) -> None:
-    """Median smoothing of a squared distance, whose medians are known but for the noise of 120 copies."""
+    """Median smoothing of a squared distance, whose medians are known up to the noise of 400 copies."""
     noisy, certified, data = smoothed(run, "ms[sigma=0.02,epsilon=0.005,selection=20,samples=400]")
     images, reference = (load(range(4)) for load in (data.load, data.originals))
     worst = images + 0.005 * (images - reference) / (images - reference).flatten(1).norm(dim=1).view(-1, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""The learned purifications: loading of published weights by stand-ins, and their algorithms against slow ones."""
+"""The learned purifications: loading of files in the published layouts, and algorithms beside slow ones."""
 
 import math
 from functools import partial
@@ -138,7 +138,7 @@ def test_the_reverse_step_is_the_posterior_of_the_forward_one() -> None:
 
 
 def test_a_clean_image_that_a_step_implies_ends_at_black_and_white() -> None:
-    """So does its part in the step back, whatever the network answers."""
+    """The implied image is cut to [-1, 1], also inside the step back, whatever noise the network answers."""
     schedule, flat = Schedule(torch.tensor([0.1, 0.2, 0.3])), torch.zeros(1, 1, 1, 3)
     noise = torch.tensor([-5.0, 0.1, 5.0]).view_as(flat)
     implied = schedule.image(flat, 2, noise)

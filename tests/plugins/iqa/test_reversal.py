@@ -1,4 +1,4 @@
-"""The attack on pairs of images: where the most that can be reversed is known, it alone reaches that."""
+"""Attacks that reverse the order of pairs of images reach the largest possible share where that is known."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ LEVELS = {
     "dense below": torch.cat([torch.arange(60, 90), torch.arange(120, 200, 8)]) / 255,
     "dense above": torch.cat([torch.arange(60, 140, 8), torch.arange(160, 190)]) / 255,
 }
-"""Brightness of evenly grey images, of which each is a photograph."""
+"""Brightness of uniformly grey images; each counts as a photograph of its own."""
 RADIUS = 46 / 255
 
 
@@ -76,7 +76,7 @@ def test_queries_reverse_more_pairs_than_those_of_an_attack_that_raises_scores(n
 
 @pytest.mark.parametrize("attack", [Reversal(radius=40 / 255), ReversalSquare(eps=40 / 255, queries=40)])
 def test_a_defense_that_takes_the_change_away_leaves_no_pair_to_reverse(attack: BaseAttack) -> None:
-    """Three groups of greys are 100 levels apart: steps as wide keep their order, and no change of 40 crosses one."""
+    """Three groups of greys lie 100 levels apart. The defense keeps steps of 100, which no change of 40 crosses."""
     images = greys(torch.cat([centre - 6 + torch.arange(13) for centre in (26, 126, 226)]) / 255)
 
     def in_steps(x: Images) -> Scores:

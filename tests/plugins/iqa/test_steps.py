@@ -1,4 +1,4 @@
-"""What an attack is trained on, and that clean images are defended once, whatever their sizes."""
+"""Steps of the IQA track: what attacks are trained on, clean images behind a defense, audits, changes taken back."""
 
 from collections.abc import Mapping
 
@@ -64,7 +64,7 @@ def test_an_attack_is_not_trained_on_photographs_that_it_is_tested_on(monkeypatc
 
 @pytest.mark.parametrize("name", ["random-noise[sigma=0.05]", "crop[size=24]", "real-esrgan[backbone=embedded]"])
 def test_clean_images_are_defended_once_with_the_draws_of_the_attacked_ones(monkeypatch, name: str) -> None:
-    """Images of two sizes: each meets the defense attacked alone, and is compared with what was kept of it clean."""
+    """Images have two sizes; each attacked one passes the defense, and is compared with its stored clean version."""
     registry = installed()
     ladder = registry.one("dataset", LADDER.format(1, "test"))
     whole = ladder.build(torch.device("cpu")).first(5)
@@ -132,7 +132,7 @@ def test_all_audits_are_shown_what_one_attack_on_the_metric_alone_makes() -> Non
 
 
 def evaluated(monkeypatch, defense: Purification, images: torch.Tensor) -> np.ndarray:
-    """Return what the step says of changes elsewhere, for images ``(n, 3, H, W)`` and changes of 2/255."""
+    """Return the column `elsewhere` of the step `evaluate`, for images ``(n, 3, H, W)`` and changes of 2/255."""
     registry = installed()
     ladder = registry.one("dataset", LADDER.format(1, "test"))
     names = [f"i{i}" for i in range(len(images))]

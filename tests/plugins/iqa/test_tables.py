@@ -467,7 +467,9 @@ def test_subsets_are_drawn_of_every_data_set_that_is_large_enough(study, finishe
 
 def test_a_strength_that_misses_its_distortion_is_flagged_in_its_row(tmp_path) -> None:
     finished = Finished(tmp_path)
-    attacks = {  # measure, medium, and what two images came to: target 4/255, 0.8, 30 dB
+    # Measure, its values of two images, the mean that is shown, its distance from the target in %, and the flag.
+    # Targets are 4/255, 0.8 and 30 dB; linf is shown in levels of 255.
+    attacks = {
         "x/near": ("linf", [3.5 / 255, 4.2 / 255], 3.85, 3.75, 0),
         "x/half": ("linf", [2 / 255, 2 / 255], 2, 50, 1),
         "x/warp": ("ssim", [0.9999, 0.9999], 0.9999, 99.95, 1),

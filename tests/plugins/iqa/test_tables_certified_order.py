@@ -60,7 +60,10 @@ def test_the_share_of_pairs_is_that_of_counting_them() -> None:
 
 
 def test_certificates_are_ranked_by_the_pairs_that_they_promise_beside_no_defense_which_promises_none(finished) -> None:
-    """Each pair counts for both images: what an image adds is twice its distance from the mean."""
+    """Each pair counts for both images: the contribution of an image deviates from the mean twice as far as its share.
+
+    The share of an image is that of its pairs that keep their order.
+    """
     scores, radii = [1.0, 1, 2, 2, 3, 3, 4, 4], [0.06, 0.3, 0.06, 0.3, 0.15, 0.3, 0.02, 0.0]
     labels = {"low": scores, "high": scores, "entry": ["x/rs"] * 8}
     write(finished, {"score": scores, "reach": radii, **labels})
@@ -141,7 +144,7 @@ def test_on_a_linear_metric_those_pairs_are_kept_that_differ_by_more_than_a_chan
 
 
 def test_a_broken_certificate_is_seen(finished: Finished) -> None:
-    """Of seven images that are answered two move, by 0.4 and by 1 of a range of 10, and one of them out of its ends."""
+    """Seven images have an answer. Two move, by 0.4 and by 1 on a range of 10, the second beyond its interval."""
     scores = [1.0, 2, 3, 4, 5, 6, 7, 8]
     inside = {
         "score": [1.0, 2, 3, 4, 5, 6.4, 8, 8],

@@ -219,7 +219,7 @@ def test_fixed_and_adaptive_attacks_are_compared_under_the_same_conditions(study
 
 
 def test_the_choice_of_a_parameter_does_not_flatter_what_is_reported(study) -> None:
-    """Forty variants that are all alike: the one chosen has the D of all of them, where nothing was chosen by it."""
+    """Of forty equal variants, the chosen one has the D of all of them on the half that did not choose it."""
     rng, variants, images = np.random.default_rng(3), 40, 60
     names = [f"i{k:02d}" for k in range(images)]
     labels = ["x/jpeg", *(f"x/jpeg[q={k}]" for k in range(1, variants))]
@@ -398,7 +398,10 @@ def test_identical_images_have_no_psnr_and_are_counted(study) -> None:
 
 
 def over_random_scores(seed: int, effect: float) -> dict:
-    """Return the row of a score that no draw moves, over five disjoint draws; clusters differ by `effect`."""
+    """Return the row of random scores over disjoint draws of five images from each cluster; none moves the scores.
+
+    Scores of neighbouring clusters differ by `effect`.
+    """
     rng = np.random.default_rng(seed)
     cluster = rng.integers(0, 10, 300)
     draws = disjoint(cluster, 5, 10)
@@ -407,7 +410,7 @@ def over_random_scores(seed: int, effect: float) -> dict:
 
 @pytest.mark.parametrize("effect", [0.0, 3.0])
 def test_the_test_of_the_draws_rejects_as_often_as_it_says(effect: float) -> None:
-    """Also where clusters differ: draws with equal shares of each resemble each other more than chance allows."""
+    """Where clusters differ, too: draws with equal shares of each cluster are more alike than draws by chance."""
     p = np.array([over_random_scores(seed, effect)["p"].value for seed in range(600)])
     assert 0.03 <= np.mean(p < 0.05) <= 0.07
 

@@ -12,7 +12,7 @@ from imharness_iqa.tables.measured import joined
 NONE = "harness/none"
 IMAGES = 12
 OTHERS = 1000
-"""Images that nobody attacks, with scores from 5 to 15: who moves a score of 5 by 1% of the range passes 1% of them."""
+"""Images that nobody attacks, with scores from 5 to 15. The range is 10: raising a score of 5 by 1% of it passes 1%."""
 
 
 def told(report_result) -> tuple[dict, dict]:
@@ -24,9 +24,12 @@ def told(report_result) -> tuple[dict, dict]:
 def write(
     finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], unmoved: str = "", lost: str = ""
 ) -> None:
-    """Write what attacks did. `defenses`: pairs reversed in % of a distortion, and the distortions that its adaptive
-    attack came to at three strengths; fixed attacks come to those of `none`, and do nothing to `unmoved`. The first
-    image has no score behind `lost`."""
+    """Write what attacks did.
+
+    `defenses` has by label the pairs reversed, in %, as a function of the loss 1 - SSIM, and the losses of adaptive
+    attacks at three strengths. Fixed attacks have the losses of `none`, and do not move scores behind `unmoved`. The
+    first image has no score behind `lost`.
+    """
     columns: dict[str, list] = {}
     for label, (moved, measured_losses) in defenses.items():
         for adaptive, losses in ((False, defenses[NONE][1]), (True, measured_losses)):
@@ -73,7 +76,7 @@ def write(
 
 @pytest.mark.parametrize("lost", ["", "x/half"])
 def test_what_is_a_known_function_of_ssim_comes_out_as_its_curve_and_area(finished: Finished, lost: str) -> None:
-    """Pairs reversed, %, are 40 (1 - SSIM): over SSIM from .75 to 1 that is a mean of 5, and behind the other half."""
+    """Pairs reversed, %, are 40 (1 - SSIM), with a mean of 5 over SSIM from .75 to 1; x/half has half of that."""
     reached = np.array([0.05, 0.15, 0.25])
     write(finished, {NONE: (lambda loss: 40 * loss, reached), "x/half": (lambda loss: 20 * loss, reached)}, lost=lost)
     result = report(finished.query(), 0.05)

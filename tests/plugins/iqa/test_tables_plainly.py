@@ -1,4 +1,4 @@
-"""Every kind of table, made from blocks, equals one that is made plainly from long rows, one row after the other."""
+"""Tables, which are made from blocks, have the numbers that plain loops over long rows give."""
 
 from collections import defaultdict
 
@@ -49,7 +49,11 @@ def stored() -> list[dict]:
 
 @pytest.fixture(scope="module")
 def long() -> list[dict]:
-    """Return the rows as the tables see them: beside fixed and adaptive attacks stand the common ones."""
+    """Return the rows as tables count them, with their measures.
+
+    A row of a fixed attack counts as "common", too, if an adaptive one has the same condition; those without a
+    defense count as fixed, adaptive and common.
+    """
     stored_rows = stored()
     met = {(row["defense"], row["metric"], row["method"], row["strength"]) for row in stored_rows if row["adaptive"]}
     long_rows = []

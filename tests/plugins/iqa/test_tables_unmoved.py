@@ -1,4 +1,7 @@
-"""Who is said to look images up: by scores that no attack moves, of all versions, and by what happens elsewhere."""
+"""A defense is flagged as looking images up if no attack moves any version of three photographs or more.
+
+It is not flagged if it takes the same changes back on other images, too, as a codec does.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +17,7 @@ from imharness_iqa.tables.unmoved import looked_up
 PHOTOGRAPHS, VERSIONS = 6, 2
 ATTACKS = ("a", "b")
 Says = Callable[[int, int, str], tuple[bool, float]]
-"""Photograph, version and attack -> whether the score moves, and what the step says of the change elsewhere."""
+"""Photograph, version and attack -> whether the score moves, and the share of a change elsewhere that gets through."""
 
 
 def told(folder: Path, says: Says, *, column: bool = True) -> str:
@@ -46,7 +49,7 @@ def test_photographs_of_which_no_version_moves_are_counted(tmp_path: Path) -> No
 
 
 def test_one_version_that_moves_under_one_attack_is_enough(tmp_path: Path) -> None:
-    """Every photograph has a version that stays, such as the one that was stored as JPEG leaves it."""
+    """Each photograph may have one version that no attack moves, such as one that was stored as JPEG."""
     assert told(tmp_path, lambda p, v, attack: (v == 1, np.nan)) == ""
     assert told(tmp_path, lambda p, v, attack: (attack == "b", np.nan)) == ""
     some = told(tmp_path, lambda p, v, attack: (p >= 4 and v == 1 and attack == "b", np.nan))
@@ -60,7 +63,7 @@ def test_who_takes_changes_back_elsewhere_is_a_codec(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [0.03, 1.0, np.inf, np.nan])
 def test_who_lets_one_of_them_through_elsewhere_has_looked_the_image_up(tmp_path: Path, share: float) -> None:
-    """A fallback may be a codec, which takes back the changes of weak attacks."""
+    """A look-up may fall back on a codec, which takes back the changes of weak attacks."""
     message = told(tmp_path, lambda p, v, attack: (False, share if v == 1 and attack == "b" else 0.0))
     assert "no version of 6 of 6 photographs" in message
 

@@ -17,8 +17,11 @@ def by_label(table) -> dict[str, dict]:
 
 
 def attacked(scores: dict[tuple[str, str, str, bool], list[float]], clean: dict[str, list[float]], **more) -> dict:
-    """Return rows of one metric. `scores`: (defense, attack, strength, adaptive) -> score of each image behind it;
-    `clean`: defense -> score of each defended image."""
+    """Return rows of one metric.
+
+    `scores`: (defense, attack, strength, adaptive) -> score of each attacked image behind the defense.
+    `clean`: defense -> score of each clean image behind it.
+    """
     n = len(next(iter(scores.values())))
     lines = [(*key, i, number) for key, values in scores.items() for i, number in enumerate(values)]
     columns = {
@@ -58,12 +61,12 @@ def test_of_each_image_the_worst_attack_strength_and_attacker_counts(finished: F
     for label in clean:
         worst_of_each = np.max([shares for key, shares in ways.items() if key[0] == label], axis=0)
         assert values[label]["worst"].value == pytest.approx(np.mean([worst_of_each, raised[label]]))
-        lowest = np.max(
+        largest_change = np.max(
             [np.abs(np.subtract(values, clean[label])) for key, values in scores.items() if key[0] == label], axis=0
         )
-        assert beside[label]["dd_worst"].value == pytest.approx(10 * np.mean([lowest, np.ones(4)]))
+        assert beside[label]["dd_worst"].value == pytest.approx(10 * np.mean([largest_change, np.ones(4)]))
         spread = np.subtract(*np.quantile(clean[label], (0.75, 0.25)))
-        assert beside[label]["shift"].value == pytest.approx(np.mean([lowest, np.ones(4)]) / spread)
+        assert beside[label]["shift"].value == pytest.approx(np.mean([largest_change, np.ones(4)]) / spread)
     unaware, aware = (
         np.mean([shares for key, shares in ways.items() if key[0] == "x/one" and key[3] == knows], axis=0)
         for knows in (False, True)

@@ -1,4 +1,4 @@
-"""The schedule of the random searches, and weights against their card."""
+"""The IQA track: what its profiles plan, options that name components, and shipped metrics beside their cards."""
 
 import functools
 import re
@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 @functools.cache
 def embedded(track: str) -> Graph:
-    """The tasks of a track in the embedded profile."""
+    """Return the tasks of a track in the embedded profile."""
     return plan_track(f"harness/{track}", load_profile("embedded"), installed())
 
 

@@ -91,7 +91,10 @@ def test_the_gradient_penalty_is_the_l1_norm_of_a_linear_metrics_gradient() -> N
 
 
 def test_the_loss_of_linearity_sees_no_scale_and_is_one_for_reversed_labels() -> None:
-    """Two values each half of the time, turned: every difference is 2 / sqrt(N), their sum 2 sqrt(N)."""
+    """If labels have two values equally often and scores reverse them, each difference is 2 / sqrt(N).
+
+    The sum of N of them is 2 sqrt(N), which is the most, and a loss of 1.
+    """
     labels = torch.tensor([1.0, 1, 5, 5])
     assert float(norm_in_norm(labels, labels)) == 0
     assert float(norm_in_norm(10 - 3 * labels, labels)) == pytest.approx(1)
@@ -119,7 +122,7 @@ def test_a_metric_whose_loss_has_no_scale_must_say_how_scores_get_one() -> None:
 
 
 def test_a_loss_without_a_scale_ends_with_the_line_that_fits_the_labels(tmp_path: Path) -> None:
-    """Scores are twice what they should be less 3, and nothing is learnt: the line puts them right."""
+    """Scores are 2 * labels - 3, and nothing is learnt: only the fitted line corrects them."""
     levels = torch.tensor([0.1, 0.3, 0.5, 0.9])
     pixels = levels.view(-1, 1, 1, 1).expand(-1, 3, 4, 4)
     mos = (10 * levels + 1).numpy()

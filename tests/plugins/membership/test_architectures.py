@@ -1,4 +1,4 @@
-"""Networks that Song and Mittal vary: their sizes are those that are published for CIFAR-10."""
+"""Networks of images and vectors: published sizes, numbers of operations, reproducible starts, and fine-tuning."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ CPU, META = torch.device("cpu"), torch.device("meta")
     ],
 )
 def test_the_networks_have_as_many_parameters_as_published(name: str, millions: float) -> None:
-    """The repository that the paper's DenseNet is from prints them, on CIFAR-10 and in millions."""
+    """The numbers, in millions and for CIFAR-10, are in the repository from which the paper has its DenseNet."""
     with META:
         network = installed().one("model", name).build(META)((3, 32, 32), 10, generator(0))
     assert round(sum(weights.numel() for weights in network.parameters()) / 1e6, 2) == millions
@@ -63,7 +63,7 @@ def test_densenets_have_whole_blocks() -> None:
 
 
 def counted(make: NetworkFactory, shape: tuple[int, ...], classes: int) -> int:
-    """Return the operations that torch counts for one row; neither weights nor answers are ever computed."""
+    """Return the operations that torch counts for one row, on the meta device, where nothing is computed."""
     with META:
         network = make(shape, classes, generator(0)).eval()
         with FlopCounterMode(display=False) as counter:
@@ -108,7 +108,10 @@ def test_operations_of_fully_connected_networks_are_those_that_torch_counts(data
 
 
 def test_the_paper_profile_trains_the_architectures_of_figures_4_and_12() -> None:
-    """Three depths, three widths and three activations, with the defense of figure 12; sigmoid not on Texas100."""
+    """They are three depths, three widths and three activations, without sigmoid on Texas100.
+
+    `few` are networks that are trained without a defense and with the one of figure 12 alone.
+    """
     for dataset, defense, others in (("purchase100", "advreg", 6), ("texas100", "memguard", 4)):
         only = {"dataset": [f"harness/{dataset}"], "evaluator": ["harness/confidence"]}
         graph = plan_track("harness/membership", load_profile("paper"), installed(), only=only, whole=True)

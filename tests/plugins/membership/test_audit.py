@@ -1,4 +1,4 @@
-"""The audit of one's own model: what it reads and refuses, its numbers against slow ways, its report."""
+"""The audit of one's own model: what it reads and refuses, its numbers beside slower computations, its report."""
 
 import io
 import json
@@ -71,7 +71,7 @@ def as_table(arrays: dict[str, np.ndarray]) -> pa.Table:
 
 @pytest.mark.parametrize("name", ["q2", "p_2", "p9", "p2a"])
 def test_a_column_between_others_that_has_another_name_is_missed(arrays, name: str, tmp_path: Path) -> None:
-    """Of logits the further columns were left out without a word: p0 and p1 were all classes."""
+    """Without this check, columns after the missing one were ignored: with logits, p0 and p1 were all classes."""
     table = as_table(arrays)
     logits = table.set_column(table.column_names.index("p0"), "p0", pa.array(np.full(len(table), -3.0)))
     labels = logits.set_column(2, "label", pa.array(np.arange(len(table)) % 2))
@@ -225,7 +225,7 @@ def test_auc_and_its_interval_hold() -> None:
     scores = (rng.normal(size=400) + member).round(1)
     assert auc_interval(scores, member).value == pytest.approx(roc_auc_score(member, scores), abs=1e-12)
     assert area_under(scores.astype(np.float32), member) == area_under(scores.astype(np.float32).astype(float), member)
-    true, covered = 0.7602499389065233, 0
+    true, covered = 0.7602499389065233, 0  # Phi(1 / sqrt(2)), the area of unit Gaussians with means 0 and 1
     for _ in range(300):
         scores = np.r_[rng.normal(1, 1, 80), rng.normal(0, 1, 60)]
         interval = auc_interval(scores, np.arange(140) < 80)
@@ -234,7 +234,7 @@ def test_auc_and_its_interval_hold() -> None:
 
 
 def mixed(rng: np.random.Generator, n: int, member: bool) -> np.ndarray:
-    """One in fifty non-members scores higher than every member."""
+    """Return scores of one side; one in fifty non-members scores higher than every member."""
     return np.where(rng.random(n) < 0.02 * (not member), 10, rng.random(n) + 2 * member)
 
 

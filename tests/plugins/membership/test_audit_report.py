@@ -63,7 +63,7 @@ trained_once = functools.cache(reference_models)
 
 @pytest.fixture(autouse=True)
 def _few_reference_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One model of each kind beside the report's own, trained once for all tests that are about something else."""
+    """Reference models of one split are trained once for all tests; tests about them restore the real function."""
     monkeypatch.setitem(EMBEDDED["options"], "splits", 1)
     monkeypatch.setattr(scale, "reference_models", trained_once)
 
@@ -159,7 +159,10 @@ def test_digests_and_the_command_repeat_the_page(tmp_path: Path, monkeypatch: py
 
 
 def test_the_page_says_what_it_answers_of_two_texts() -> None:
-    """A model that leaks is above a guess, one that does not is not, and flags the other way round show nothing."""
+    """The texts are Opinion 28/2024 of the EDPB and the standard AISVS.
+
+    A model that leaks lies above a guess, one that does not leak does not, and reversed flags show nothing.
+    """
     references = ReferenceModels((), "There are none.")
     swapped = {**outputs(0, 2), "member": ~outputs(0, 2)["member"]}
     for target, other, sentence in (
@@ -257,7 +260,7 @@ def test_the_scale_has_models_between_chance_and_certainty_or_says_why_not(
 
 
 def test_the_usual_audit_prints_on_one_sheet(tmp_path: Path) -> None:
-    file = saved(tmp_path, rows=30)  # all attacks are trained, and the page says as much as of many rows
+    file = saved(tmp_path, rows=30)  # with few rows, too, all attacks are trained, and the page is as long as with many
     done = run(file, "--report", tmp_path / "a.pdf", "--fail-above", 0.6, evaluators=())
     if isinstance(done.exception, Unavailable):
         pytest.skip("no browser on this machine")
@@ -273,7 +276,7 @@ def advised(target: dict[str, np.ndarray], other: dict[str, np.ndarray], limit: 
 
 
 def of_labels(seed: int, members: float, others: float, rows: int = 1000) -> dict[str, np.ndarray]:
-    """A model that is right on these shares and equally sure of all answers."""
+    """Return answers that are right on a share `members` of members and `others` of others, and equally sure."""
     rng = np.random.default_rng(seed)
     labels, member = rng.integers(0, CLASSES, 2 * rows), np.arange(2 * rows) < rows
     wrong = rng.random(2 * rows) >= np.where(member, members, others)
@@ -285,7 +288,7 @@ def of_labels(seed: int, members: float, others: float, rows: int = 1000) -> dic
 
 
 def test_advice_follows_from_what_predicted_classes_alone_give_away() -> None:
-    """A model that is right on 95% of its members and 62% of others gives away 0.665 by its predictions."""
+    """Predictions that are right on 95% of members and 62% of others give away (0.95 + 1 - 0.62) / 2 = 0.665."""
     classes = of_labels(0, 0.95, 0.62), of_labels(1, 0.95, 0.62)
     for limit, evaluators in ((0.6, QUICK), (None, QUICK), (0.6, ("confidence[per_class=false]",))):
         text = advised(*classes, limit, evaluators)
@@ -294,7 +297,7 @@ def test_advice_follows_from_what_predicted_classes_alone_give_away() -> None:
         )
         assert "Give out predicted classes" not in text
     sure = outputs(0, 3, 1000), outputs(1, 3, 1000)
-    for answers in sure:  # equally right everywhere, and surer of members
+    for answers in sure:  # all predictions are right, and the model is surer of members
         answers["labels"] = answers["probabilities"].argmax(axis=1)
     text = advised(*sure, 0.6)
     assert "Give out predicted classes without probabilities: they give away 0.500" in text

@@ -1,4 +1,4 @@
-"""Published tables in every layout they come in, and what is said about files that are not."""
+"""Published tables are read in every layout they come in, and missing or damaged files are named."""
 
 import gzip
 

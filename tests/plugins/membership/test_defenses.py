@@ -39,7 +39,7 @@ def data() -> TrainingData:
 
 
 def small(component: Component) -> Component:
-    """Return a component whose own networks are small and short of training, where it has some."""
+    """Return a component whose networks, if it has any, are small and trained for few epochs."""
     wanted = {"width": 64, "epochs": 30, "patience": 20, "noise": 0.5}
     return component.with_parameters(**{name: n for name, n in wanted.items() if name in type(component).model_fields})
 
@@ -134,7 +134,7 @@ def released(data) -> tuple[torch.Tensor, DefenderOutputs]:
 
 @pytest.fixture(scope="module")
 def some(released) -> tuple[torch.Tensor, DefenderOutputs]:
-    """Every third row of what was released; MemGuard searches for each row alone."""
+    """Return every third released row, to save time: MemGuard searches for each row separately."""
     outputs, defender = released
     return outputs[::3], DefenderOutputs(defender.member[::3], defender.reference[::3])
 
@@ -175,7 +175,7 @@ def test_memguard_gives_up_no_row_that_more_steps_would_turn(some) -> None:
     before, one, two = (classifier(sorted_outputs(x)) > 0 for x in (outputs, short, long))
     assert int((one != before).sum()) >= 0.9 * len(outputs)
     assert torch.equal(one, two)
-    # A row may turn at another weight of the distortion, and which one does depends on the processor.
+    # Few rows may change sides at another weight of the distortion; which rows do depends on the processor.
     assert torch.isclose(short, long, atol=1e-4).all(dim=1).float().mean() >= 0.98
     assert (short - outputs).abs().sum() <= 1.03 * (long - outputs).abs().sum()
 

@@ -1,4 +1,4 @@
-"""Steps and stacks of small networks give the bits that torch's own optimisers and single networks give."""
+"""Optimiser steps equal torch's bit by bit, and stacked networks answer as each network does, up to rounding."""
 
 from collections.abc import Callable
 
@@ -85,7 +85,7 @@ def test_networks_that_share_layers_or_flatten_late_answer_as_they_do_alone(
 
 @pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.Tanh, torch.nn.Softplus])
 def test_stacked_answers_are_those_of_each_network(activation: type[torch.nn.Module]) -> None:
-    """The last activation is none that chains are known to have: it takes the way of other networks."""
+    """Softplus is not supported by `is_chain`, so the general computation is tested, too."""
     networks = [chain(seed, activation) for seed in range(3)]
     x = torch.rand(3, 5, 2, 3, generator=generator(0))
     weights = stack_weights(networks)

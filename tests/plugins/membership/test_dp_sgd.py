@@ -36,7 +36,10 @@ def gradient_of(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> lis
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("at_once", [1, 2**25])
 def test_gradients_are_clipped_row_by_row(name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against a loop; the norm is the median one, so that half of the rows are clipped."""
+    """A loop over rows is the reference; the clipping norm is the median of the norms, so half of the rows are clipped.
+
+    `at_once` bounds how much is computed at once: one row, or all rows.
+    """
     monkeypatch.setattr(dp_sgd, "AT_ONCE", at_once)
     model, (x, y) = network(name), rows(9)
     single = [gradient_of(model, *row) for row in zip(x, y, strict=True)]
@@ -72,7 +75,10 @@ def test_frozen_weights_have_no_gradient_and_stay() -> None:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_empty_batch_adds_noise(name: str) -> None:
-    """400 steps with one expected row each, by plain descent: the noise alone has a known size."""
+    """Of 400 steps on batches of one expected row, many are empty; each step adds noise of a known size.
+
+    A step moves each parameter by noise 10, times clipping norm 1, times learning rate 1e-3: a variance of 1e-4.
+    """
     features, labels = torch.rand(400, *SHAPE, generator=generator(0)), torch.zeros(400, dtype=torch.int64)
     data = TrainingData(features, labels, features[:1], labels[:1])
     model = network(name)
@@ -85,7 +91,10 @@ def test_an_empty_batch_adds_noise(name: str) -> None:
 
 
 def test_without_noise_and_clipping_whole_batches_give_plain_descent() -> None:
-    """With noise of a hundredth of a clipping norm of 1e-6, the step is the mean of unit gradients times that norm."""
+    """Every gradient is longer than the clipping norm of 1e-6, and the noise is a hundredth of that norm.
+
+    A step is thus the mean of unit gradients, times 1e-6, times the learning rate 1e3.
+    """
     model, (x, y) = network(NETWORKS[0]), rows(50)
     single = [torch.cat([g.flatten() for g in gradient_of(model, *row)]) for row in zip(x, y, strict=True)]
     wanted = torch.stack([g / g.norm() for g in single]).mean(dim=0)
@@ -229,7 +238,7 @@ def test_the_best_of_several_trainings_has_at_most_the_epsilon_after_choosing(no
     alone, published = (epsilon_of(noise, 1.0, steps, delta) for steps in (1, round(trials)))
     assert alone < promised < published
     lost = np.trapezoid(np.maximum(with_row - np.exp(alone / 2) * without, 0), x)
-    assert lost > delta  # the integral sees what half of the epsilon of one training would hide
+    assert lost > delta  # with half of one training's epsilon the integral is too large: it notices a wrong one
 
 
 def test_one_training_costs_nothing_to_choose() -> None:
@@ -237,7 +246,7 @@ def test_one_training_costs_nothing_to_choose() -> None:
 
 
 def layers(kind: str) -> list[nn.Module]:
-    """A linear layer and an activation before and after what is looked at."""
+    """Return the layers of a network of this kind, for rows of shape (3, 4, 4)."""
     shared, tied = nn.Linear(4, 4), nn.Linear(4, 4)
     tied.weight = shared.weight
     return {

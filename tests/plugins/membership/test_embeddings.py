@@ -1,4 +1,4 @@
-"""Which classes are drawn, and that what is apart stays apart on the plane."""
+"""Which classes an embedding shows, and that classes far apart stay apart on the plane."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from imharness_membership.embeddings import Embedding, draw, embedded, ends
 def test_the_safest_and_the_most_exposed_classes_are_taken_in_order_of_their_members_risk() -> None:
     labels = np.repeat(np.arange(6), 6)
     member = np.tile([True, True, True, True, False, False], 6)
-    risk = np.array([0.9, 0.1, 0.5, 0.7, 0.3, 0.6])[labels] + np.where(member, 0, 5.0)  # of non-members it says nothing
+    risk = np.array([0.9, 0.1, 0.5, 0.7, 0.3, 0.6])[labels] + np.where(member, 0, 5.0)  # non-members must not count
     assert ends(risk, labels, member, 4, classes=2) == [1, 4, 3, 0]
     assert ends(risk, labels, member, 4, classes=5) == [1, 4, 2, 5, 3, 0]
     fewer = member & ~((labels == 1) & (np.arange(36) % 6 == 0))

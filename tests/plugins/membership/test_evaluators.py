@@ -1,4 +1,4 @@
-"""Evaluators against slow ways of their own, and what none of them may depend on."""
+"""Evaluators beside slow loops that compute the same; the order of rows and earlier queries change no score."""
 
 from dataclasses import replace
 
@@ -46,6 +46,7 @@ def leaking(n: int, seed: int, strength: float = 2.0) -> tuple[torch.Tensor, tor
 
 
 def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
+    """Return a query with everything that any evaluator reads, and the target's membership; members are leaked."""
     shadow, target = leaking(n, 0), leaking(n, 1)
     rng = generator(2)
     inside = torch.rand(9, n, generator=rng).argsort(dim=0) < 5
@@ -80,6 +81,7 @@ def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
 
 
 def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
+    """Return the query with the target's rows in this order, in every array that has them."""
     assert q.references is not None
     assert q.robustness is not None
     assert q.gradients is not None
@@ -110,7 +112,7 @@ def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
 
 
 def small(evaluator: MembershipEvaluator, epochs: int) -> MembershipEvaluator:
-    """Return an evaluator whose own network is small and short of training, where it has one."""
+    """Return an evaluator whose network, if it has one, is small and trained for so many epochs."""
     wanted = {"epochs": epochs, "width": 64}
     return evaluator.with_parameters(**{k: n for k, n in wanted.items() if k in type(evaluator).model_fields})
 
@@ -146,7 +148,7 @@ def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatc
     torch.testing.assert_close(first, again, rtol=0, atol=0)
     other = replace(q, shadow_member=~q.shadow_member)
     torch.testing.assert_close(infer(other), evaluator.build(CPU)(other), rtol=0, atol=0)
-    assert learnt == [60] * 3
+    assert learnt == [60] * 3  # once for each shadow, and once by the new evaluator
     assert (infer(q) == first).all()
 
 
@@ -296,7 +298,7 @@ def test_lira_tells_answers_apart_that_lie_close_beside_a_wide_gap() -> None:
 @pytest.mark.parametrize("mode", ["online", "offline-logpdf"])
 def test_lira_is_that_of_double_precision_for_many_rows_and_sides_far_apart(mode: str) -> None:
     rng, count = np.random.default_rng(0), 40
-    rows = AT_ONCE // count + 7
+    rows = AT_ONCE // count + 7  # more than are computed at once
     inside = rng.random((count, rows)) < rng.uniform(0.2, 0.8, rows)
     inside[:, :3], inside[:, 3:6], inside[:, 6:9] = False, True, np.arange(count)[:, None] == 5
     spread = np.where(inside, rng.choice([0.1, 5], rows), rng.choice([0.1, 5], rows))
@@ -395,7 +397,7 @@ def test_online_rmia_divides_by_the_mean_of_references_with_and_without_the_row(
     r = request.references
     assert r is not None
     member = r.member.clone()
-    member[:, 0] = False  # no reference was trained on this row: what the others gain stands for it
+    member[:, 0] = False  # no reference was trained on this row, so its gain is predicted from that of other rows
     r = replace(r, member=member)
     inside = torch.stack([r.log_odds[member[:, i], i].sigmoid().mean() for i in range(40)])
     out = torch.stack([r.log_odds[~member[:, i], i].sigmoid().mean() for i in range(40)])
@@ -519,8 +521,8 @@ def test_the_known_half_of_the_target_never_holds_a_row_that_is_guessed() -> Non
 def test_an_attack_that_knows_rows_of_the_target_finds_a_leak_that_its_shadow_model_has_not() -> None:
     """The shadow model is surer of its members, the target less sure: what the one teaches is wrong of the other.
 
-    Of members as likely as not, the best guess by one Gaussian logit at distance d is right with Phi(d / 2), here about
-    .84 for d = 2; three noisy logits beside it leave somewhat less.
+    With as many members as others, the best guess by one Gaussian logit, whose means are d = 2 apart, is right with
+    probability Phi(d / 2), about .84. Three further logits are noise and lower it somewhat.
     """
     outputs, labels, member = leaking(2000, 5)
     q = MembershipQuery(*leaking(2000, 6), outputs, labels)
@@ -545,7 +547,10 @@ def test_a_star_does_not_select_what_only_a_name_selects() -> None:
 
 
 def test_rounding_hides_what_moves_no_decimal_from_the_attack() -> None:
-    """Outputs that move by less than half a decimal are judged as before, but not by the attack that does not round."""
+    """Outputs that move by less than 0.05 keep their scores from the attack that rounds them to one decimal.
+
+    The attack that does not round gives them other scores.
+    """
     exact, rounded = (
         installed().one("evaluator", f"{name}[epochs=3,width=16]").build(CPU) for name in ("neural", "neural-rounded")
     )
@@ -572,7 +577,7 @@ def test_each_class_has_a_network_that_learns_from_its_own_rows_alone() -> None:
 
 
 def test_robust_training_loses_less_to_perturbed_outputs_than_plain_training() -> None:
-    """Both are shown the target's probabilities moved against them; without room to move, both are the same."""
+    """Both attacks get the target's probabilities moved towards the wrong answer; with epsilon near 0 both agree."""
     q, member = query(600)
     robust = installed().one("evaluator", "neural-robust[epochs=10,width=32]")
     plain = installed().one("evaluator", "neural[epochs=10,width=32]")

@@ -1,4 +1,4 @@
-"""A model passes an audit only if it has earned it: what is mixed up, doubled or too little shows nothing."""
+"""No model passes an audit whose rows are mixed up, doubled or too few: nothing is shown, and the reason is given."""
 
 import csv
 import json
@@ -91,7 +91,7 @@ def renamed(answers: Rows, names: np.ndarray) -> Rows:
 
 
 def doubled(answers: Rows, share: float) -> Rows:
-    """The same, with members in the place of a share of the others."""
+    """Return answers in which copies of members replace a share of the non-members."""
     n = len(answers["labels"]) // 2
     take = np.r_[np.arange(n), np.arange(int(share * n)), np.arange(n + int(share * n), 2 * n)]
     order = np.random.default_rng(9).permutation(n)
@@ -115,13 +115,14 @@ def shuffled_outside(answers: Rows) -> Rows:
 
 
 def several(answers: Rows, times: int, sides: tuple[bool, ...] = (True, False)) -> Rows:
-    """The same, with the rows of these sides so many times."""
+    """Return answers in which each row of these sides (members, non-members) occurs `times` times."""
     rows = np.arange(len(answers["labels"]))
     again = np.isin(answers["member"], sides)
     take = np.concatenate([rows, *[rows[again]] * (times - 1)])
     return {name: values[take] for name, values in answers.items()}
 
 
+# By a mistake: the function of target and shadow that makes it in one or both, and the reason that is given.
 CASES = {
     "the file twice": (lambda t, s: (several(t, 2), s), "800 rows of the target stand again"),
     "the members nine times": (lambda t, s: (several(t, 9, (True,)), s), "3200 rows of the target stand again"),
@@ -162,7 +163,7 @@ CASES = {
     ("name", "leak"),
     [
         (name, leak) for name in CASES for leak in (0.0, 1.5) if leak or "flags" not in name
-    ],  # no leak, no order to reverse
+    ],  # without a leak, reversed flags change nothing
 )
 def test_what_is_mixed_up_or_doubled_never_passes_and_says_why(name: str, leak: float, tmp_path: Path) -> None:
     change, why = CASES[name]
@@ -175,7 +176,7 @@ def test_what_is_mixed_up_or_doubled_never_passes_and_says_why(name: str, leak: 
 
 @pytest.mark.parametrize("both", [False, True])
 def test_labels_of_non_members_that_are_shuffled_show_neither_verdict(both: bool, tmp_path: Path) -> None:
-    """Attacks that read labels find the wrong ones; it failed with .96."""
+    """Attacks that read labels notice the wrong ones: without the doubt, such an audit failed with .96."""
     shadow = shuffled_outside(model(2)) if both else model(2)
     verdict, reasons = verdicts(shuffled_outside(model(1)), shadow, tmp_path)
     assert verdict == {"not shown"}
@@ -183,7 +184,7 @@ def test_labels_of_non_members_that_are_shuffled_show_neither_verdict(both: bool
 
 
 def test_members_and_others_of_other_classes_show_neither_verdict() -> None:
-    """Attacks find the classes; a model that gives nothing away failed with 1.000 without a word."""
+    """Attacks tell the classes apart: without the doubt, a model that gives nothing away failed with 1.000."""
 
     def apart(answers: Rows) -> Rows:
         rows = (answers["labels"] < 5) == answers["member"]
@@ -199,7 +200,7 @@ def test_members_and_others_of_other_classes_show_neither_verdict() -> None:
 
 
 def test_a_model_that_knows_nothing_of_non_members_and_is_unsure_of_them_fails() -> None:
-    """As one that learned random labels by heart: right on members alone, and surer of them."""
+    """Such a model learned random labels by heart: it is right on members alone, and surer of them."""
     target, shadow = (model(seed, leak=6.0, sure=0.0) for seed in (1, 2))
     result = ih.audit(target, shadow, evaluators=QUICK)
     assert result.worst.accuracy.against(LIMIT) == "fails"
@@ -241,7 +242,7 @@ def test_wrong_labels_and_rows_that_attacks_know_leave_no_verdict_and_no_advice_
 
 @pytest.mark.parametrize("side", ["members", "non-members"])
 def test_a_target_that_a_shadow_shows_to_be_mixed_up_does_not_pass(side: str) -> None:
-    """Labels alone of members on both sides, and of others on both sides."""
+    """Answers are labels alone; the rows on both sides of the target are members, or non-members on both."""
     leaking = [model(seed, leak=20.0, sure=1.5) for seed in (1, 2, 3)]
     target, more, shadow = (
         answers | {"probabilities": np.eye(10)[answers["probabilities"].argmax(1)]} for answers in leaking
@@ -274,7 +275,7 @@ def test_a_shadow_on_another_scale_passes_nothing_although_its_threshold_finds_n
 
 @pytest.mark.parametrize(("classes", "sure"), [(2, 6.0), (3, 6.0), (10, 8.0), (100, 12.0)])
 def test_a_softmax_that_was_taken_twice_is_doubted_and_unsure_models_are_not(classes: int, sure: float) -> None:
-    """It hid a leak of 0.78: no attack found more than a coin, and nothing was said."""
+    """Without the doubt, a second softmax hid a leak of 0.78, as every attack stayed at chance."""
     answers = model(0, 200, classes=classes, sure=sure)
     twice = np.exp(answers["probabilities"])
     twice /= twice.sum(axis=1, keepdims=True)
@@ -328,6 +329,7 @@ def side(answers: Rows, rows: np.ndarray) -> Outputs:
     return Outputs(answers["probabilities"][rows].astype(np.float32), answers["labels"][rows], rows >= 0)
 
 
+# Positions of the rows on one side and on the other; a position on both sides is a copy.
 COPIED = {
     "the members twice": (np.tile(np.arange(400), 2), np.arange(400)),
     "both sides twice": (np.tile(np.arange(400), 2), np.tile(np.arange(400)[::-1], 2)),
@@ -433,7 +435,10 @@ def test_what_speaks_against_an_audit_stands_in_the_notebook_and_in_every_file(t
 
 
 def test_rows_of_two_classes_that_stand_again_are_noticed_and_rounded_ones_that_are_equal_are_not() -> None:
-    """Both values of a row say the same, so that a file given twice passed with intervals that were too narrow."""
+    """With two classes, one probability tells the other, so copies are hard to notice.
+
+    Without this check a file given twice passed, with intervals that were too narrow.
+    """
 
     def again(answers: Rows, released: Callable = lambda shares: shares) -> int:
         shares = released(answers["probabilities"]).astype(np.float32)

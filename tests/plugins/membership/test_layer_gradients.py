@@ -54,11 +54,14 @@ def test_norms_are_those_of_the_convolutions_gradients(name: str) -> None:
     norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in maps], dim=1)
     torch.testing.assert_close(factors.norms.sort(dim=1).values, norms.sort(dim=1).values, rtol=1e-3, atol=1e-6)
     assert not factors.given
-    start = stop = 0
+    slope_column = input_column = 0
     for (inputs, units), name in zip(factors.sizes.tolist(), sorted(linear, key=list(wanted).index), strict=True):
-        a, b = factors.slopes[:, start : start + units], factors.inputs[:, stop : stop + inputs]
+        a, b = (
+            factors.slopes[:, slope_column : slope_column + units],
+            factors.inputs[:, input_column : input_column + inputs],
+        )
         torch.testing.assert_close(a[:, :, None] * b[:, None, :], wanted[name], rtol=1e-3, atol=1e-6)
-        start, stop = start + units, stop + inputs
+        slope_column, input_column = slope_column + units, input_column + inputs
 
 
 def test_grouped_and_strided_convolutions_and_activations_in_place_are_no_trouble() -> None:
@@ -95,7 +98,7 @@ def test_kernels_answer_factors_as_the_gradient_laid_out() -> None:
 
 
 def test_the_outputs_that_an_attack_reads_are_the_probabilities() -> None:
-    """They are the slopes of the last layer, plus one for the label."""
+    """Slopes of the last layer are probabilities less the one-hot label; the attack adds the label again."""
     network, x, y = made("mlp[hidden=[9,8],activation=tanh]", (12,)), torch.rand(6, 12), torch.arange(6)
     factors = row_gradients(network, x, y)
     attack, read = AllLayersNet(((12, 9), (9, 8), (8, 7)), norms=0, kernels=2, width=4), []

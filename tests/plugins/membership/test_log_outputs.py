@@ -40,7 +40,10 @@ def test_features_are_logs_with_the_true_class_first() -> None:
 
 
 def guarded(seed: int, rows: int = 200) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Outputs behind MemGuard of a model whose logits are twice as large for members; all rows are right."""
+    """Return outputs after MemGuard, labels and membership, of a model whose logits are twice as large for members.
+
+    Nearly all rows are classified correctly.
+    """
     rng = generator(seed)
     labels = torch.randint(10, (2 * rows,), generator=rng)
     member = torch.arange(2 * rows) < rows

@@ -75,6 +75,7 @@ def test_scores_that_are_equal_by_rounding_are_no_repeated_canaries(leak: float)
     coins = rng.random(1000) < 0.5
     scores = leak * coins + rng.normal(size=1000)
     shares = (1 / (1 + np.exp(-scores - 8))).astype(np.float32).astype(np.float64)
+    # log odds of single-precision probabilities near 1, of which there are few
     surest = np.log(shares) - np.log1p(-np.minimum(shares, 1 - 2**-24))
     for rounded in (scores.round(1), scores.round(2), scores.round(4), scores.astype(np.float16), scores > 1.5, surest):
         assert ih.audit_one_run(rounded, coins).bounds.canaries == 1000

@@ -36,6 +36,7 @@ def of_torch(kind: torch.dtype) -> np.ndarray:
     return torch.from_numpy(EXACT).to(kind).float().numpy()
 
 
+# Outputs as they may be released, and how far from the exact ones the probabilities made of them may lie.
 RELEASED = {
     "as they are": (EXACT, 1e-6),
     "two decimals": (EXACT.round(2), 0.02),

@@ -24,18 +24,18 @@ PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
 CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
 STOPPED = f"harness/early-stopping, stopped nearest to the accuracy of {GUARD}"
 TIMES = 10
-"""How often four rows stand in a data set."""
+"""How often the four rows of `RIGHT`, `HALF` and `WRONG` are repeated in the data set."""
 MEMBER = np.array([True, True, False, False] * TIMES)
 LABEL = np.array([0, 1, 0, 1] * TIMES)
-ROW = np.arange(4 * TIMES) + 8
+ROW = np.arange(4 * TIMES) + 8  # numbers of rows need not begin at 0
 NAMES = np.array([f"x/rows {row}" for row in ROW])
 REPORTED = ~chosen_half(NAMES)
 RIGHT, HALF, WRONG = [0.4, 0.2, -0.1, -0.3], [0.4, -0.2, 0.1, -0.3], [-0.4, -0.2, 0.1, 0.3]
-"""Scores of which all, two and none say the truth about `MEMBER`."""
+"""Scores of four rows, of which all, two and none have the sign that fits `MEMBER`."""
 
 
 class World:
-    """A store that tasks are put into one by one."""
+    """A store into which a test puts tasks one by one, and the report of it."""
 
     def __init__(self, folder: Path) -> None:
         self.store, self.records = Store(folder), list[TaskRecord]()
@@ -108,7 +108,10 @@ class World:
 
 
 def shown(score: Sequence[float]) -> float:
-    """Return the balanced accuracy on the rows on which the strongest evaluator of one or two splits is reported."""
+    """Return the balanced accuracy on `REPORTED`, the rows on which an evaluator is not chosen.
+
+    With one or two splits, the strongest evaluator is chosen on one half of the rows and reported on the other.
+    """
     return balanced_accuracy(np.tile(score, TIMES)[REPORTED], MEMBER[REPORTED])
 
 
@@ -172,7 +175,7 @@ def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) ->
 
 
 def test_an_evaluator_is_chosen_and_reported_on_different_rows(world: World) -> None:
-    """x/one is right where it is reported and nowhere else, x/two where evaluators are chosen."""
+    """x/one is right on the reported rows alone, x/two on the others alone: x/two is chosen and reported with 0."""
     score = np.tile(RIGHT, TIMES)
     world.guess_rows(PLAIN, "x/one", np.where(REPORTED, score, -score))
     world.guess_rows(PLAIN, "x/two", np.where(REPORTED, -score, score))
@@ -182,7 +185,10 @@ def test_an_evaluator_is_chosen_and_reported_on_different_rows(world: World) -> 
 
 
 def test_the_evaluator_of_a_split_is_chosen_on_those_that_follow_it(world: World) -> None:
-    """Of five splits: x/one is right on 0 and 1, x/two on the others; 0 is chosen for on 1 and 2, 4 on 0 and 1."""
+    """Of five splits x/one is right on 0 and 1, and x/two on the others.
+
+    The evaluator of split 0 is chosen on splits 1 and 2, that of split 4 on 0 and 1.
+    """
     for split in range(5):
         for name, right in (("x/one", split < 2), ("x/two", split >= 2)):
             world.guess(PLAIN, name, RIGHT if right else HALF, split=split)
@@ -201,7 +207,7 @@ def test_the_evaluator_of_a_split_is_chosen_on_those_that_follow_it(world: World
 def test_the_rate_at_few_false_positives_ranks_where_splits_have_enough_non_members(
     world: World, fpr: float, columns: list[str], note: str
 ) -> None:
-    """Of the 20 non-members of a split, 16 are accused in expectation at 75 %, and 8 at 40 %."""
+    """A rate ranks where it is at least ten of the non-members and one more: with 20, 15.75 at 75 %, 8.4 at 40 %."""
     assert np.sum(~MEMBER) == 20
     for split in range(3):
         world.guess(PLAIN, "x/one", HALF, split=split)
@@ -319,7 +325,10 @@ def test_risk_is_set_against_what_removal_does(world: World) -> None:
 
 
 def test_members_that_three_evaluators_see_alike_are_those_whose_removal_matters(world: World) -> None:
-    """Each score is the members' exposure and noise of its own: any two correlate by 0.8 ** 2."""
+    """Each score is the members' exposure plus noise of its own; any two correlate by 0.8 ** 2 = 0.64.
+
+    Spearman's correlation of Gaussians that correlate by 0.64 is 6 / pi * arcsin(0.64 / 2).
+    """
     generator, n = np.random.default_rng(0), 2000
     exposure = generator.normal(size=n)
     names = ("harness/lira", "harness/rmia", "harness/privacy-risk")

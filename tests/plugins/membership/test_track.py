@@ -1,4 +1,4 @@
-"""The track from plan to tables, small."""
+"""The membership track on small networks, from the plan to the tables."""
 
 import itertools
 import json
@@ -210,7 +210,7 @@ options = { splits = 3, pools = 2, part = 60, epochs = 3, learning_rate = 0.01, 
 def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_members(
     tmp_path: Path, no_site: None
 ) -> None:
-    """What an evaluator is told of a row is what the pool's networks say of it, wherever a split has the row."""
+    """For every row of a split, an evaluator gets the answers of the pool's networks to that row."""
     (tmp_path / "pooled.toml").write_text(POOLED)
     words = ["run", "--track", "membership", "--profile", str(tmp_path / "pooled.toml"), "--workers", "0"]
     words += ["--store", str(tmp_path / "store"), "--site", str(tmp_path / "site")]

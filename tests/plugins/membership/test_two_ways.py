@@ -1,4 +1,4 @@
-"""Members and others that were asked, written or prepared in two ways tell attacks nothing of the model."""
+"""An audit notices members and non-members that were queried, written or prepared in two ways."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def on_side(answers: Rows, inside: bool, change: Callable[[Array], Array]) -> Ro
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_softmax_that_was_taken_twice_on_one_side_shows_neither_verdict(inside: bool, tmp_path: Path) -> None:
-    """It failed with 1.000 where the model gave nothing away, and nothing was said."""
+    """Without the doubt, a model that gives nothing away failed with 1.000."""
     target, shadow = (on_side(model(seed, sure=6.0), inside, softmax) for seed in (1, 2))
     verdict, reasons = verdicts(target, shadow, tmp_path)
     assert verdict == {"not shown"}
@@ -77,7 +77,7 @@ def test_answers_of_one_form_are_doubted_by_nobody_and_those_of_two_are() -> Non
 
 @pytest.mark.parametrize("ending", ["npz", "csv"])
 def test_two_forms_are_named_all_ways(ending: str, tmp_path: Path) -> None:
-    """Labels alone of non-members: .68 became .84."""
+    """Non-members are released as labels alone, which raises a balanced accuracy of .68 to .84."""
     target = on_side(model(1, leak=3.0, sure=1.0), False, RELEASED["top 1"])
     read = read_audit(file_of(target, model(2), tmp_path, ending), logits=False)
     line = "Answers of the target are rounded on non-members alone"
@@ -129,7 +129,7 @@ def flipped(image: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("side", ["members", "non-members"])
 def test_a_loader_that_alters_its_inputs_at_random_is_refused(side: str) -> None:
-    """Augmented on both sides, .68 became .52 and passed."""
+    """With augmentation on both sides, a balanced accuracy of .68 became .52, which passed."""
     images, labels = pictures()
     plain = DataLoader(TensorDataset(images, labels), 32, shuffle=True)
     altered = DataLoader(Altered(images, labels, flipped), 32)
@@ -168,7 +168,7 @@ def test_loaders_whose_rows_have_no_numbers_are_read() -> None:
 
 @pytest.mark.parametrize("way", ["loaders", "train", "one run"])
 def test_a_model_that_answers_otherwise_when_it_is_asked_again_is_refused(way: str) -> None:
-    """Dropout that stays on in evaluation mode: .68 became .57 and passed."""
+    """Dropout that stays on in evaluation mode turned a balanced accuracy of .68 into .57, which passed."""
     images, labels = pictures()
     loaders = [DataLoader(TensorDataset(images[rows], labels[rows]), 32) for rows in (slice(0, 120), slice(120, 240))]
     asks: dict[str, Callable[[torch.nn.Module], object]] = {
@@ -195,7 +195,7 @@ CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("side", [True, False])
 def test_inputs_that_were_prepared_in_two_ways_show_neither_verdict(change: str, side: bool) -> None:
-    """Non-members in bytes, or blue first: .68 became .82."""
+    """Non-members in bytes, or with blue first, raised a balanced accuracy of .68 to .82."""
     images, labels = pictures()
     member = np.arange(240) < 120
     chosen = torch.as_tensor(member == side)
@@ -243,7 +243,7 @@ def test_reference_models_tell_which_of_them_is_of_other_rows_and_whether_others
 
 
 def test_a_gap_between_members_and_others_that_is_far_smaller_than_a_shadows_is_doubted() -> None:
-    """Flags in another order passed with .493 beside a shadow whose accuracies are .79 and .41, each .19 away."""
+    """Flags in another order passed with .493: accuracies were .60 on both sides, and .79 and .41 of the shadow."""
 
     def accuracies(members: float, others: float) -> list[Likeness]:
         pairs = (("members", members, 0.79), ("non-members", others, 0.41))
@@ -259,7 +259,7 @@ def test_a_gap_between_members_and_others_that_is_far_smaller_than_a_shadows_is_
 
 
 def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
-    """Weights and groups of rows were left out, and intervals counted each row as independent, without a word."""
+    """A note says that weights and groups of rows are ignored, and that intervals count rows as independent."""
     path = file_of(model(1), model(2), tmp_path, "csv")
     table = pd.read_csv(path)
     assert not read_audit(path, logits=False)["target"].notes

@@ -1,4 +1,4 @@
-"""Wide residual networks, how they are trained, and the views of images that attacks ask about."""
+"""Wide residual networks, their training, the views of images that attacks ask about, and data sets of images."""
 
 import math
 from pathlib import Path
@@ -32,7 +32,7 @@ CROPS = TrainingPlan(3, 4, 0.05, "sgd", momentum=0.9, weight_decay=5e-4, schedul
 def test_parameters_and_operations_are_those_of_the_architecture(
     depth: int, width: int, classes: int, parameters: int
 ) -> None:
-    """The authors have 2.7 M for WRN-16-4; WRN-28-2 is known to have 1.5 M. Operations: as torch counts them."""
+    """The authors give 2.7 M parameters for WRN-16-4, and WRN-28-2 has 1.5 M. Operations are those torch counts."""
     network = Wrn(depth=depth, width=width).build(CPU)((3, 32, 32), classes, generator(0)).eval()
     assert sum(weights.numel() for weights in network.parameters()) == parameters
     with FlopCounterMode(display=False) as counted, torch.no_grad():

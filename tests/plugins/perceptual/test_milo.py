@@ -12,7 +12,7 @@ from imharness_perceptual.metrics.milo import ASSET, MiloNetwork
 
 
 def score(shelf: Path, weights: dict[str, torch.Tensor], images: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """Return distances by a network whose other weights are 0."""
+    """Write a file of MILO with these weights of its mask and zeros elsewhere, and return distances by it."""
     state = {name: torch.zeros_like(tensor) for name, tensor in MiloNetwork().state_dict().items()}
     for name, tensor in weights.items():
         state[f"mask_finder_1.netBasic.{name}"] = tensor
@@ -37,7 +37,10 @@ def test_a_constant_answer_of_each_scale_weighs_all_differences_alike(shelf: Pat
 
 
 def test_channels_are_those_of_the_image_the_reference_and_the_mask_below(shelf: Path) -> None:
-    """One path through the centres of all kernels: 2 image + 3 reference + mask of the scale below, in flat images."""
+    """Only one path through the centres of the kernels has weights, and images are flat.
+
+    Each scale adds the sigmoid of 2 image + 3 reference + mask of the coarser scale to that mask.
+    """
     weights = {f"{layer}.weight": torch.zeros(shape) for layer, shape in SHAPES.items()}
     for channel, weight in ((0, 2.0), (3, 3.0), (6, 1.0)):
         weights["0.weight"][0, channel, 1, 1] = weight

@@ -1,4 +1,4 @@
-"""NIGHTS: what people found nearer, and what is said of a table that cannot be read so."""
+"""The data set NIGHTS: which image people found nearer, and errors for tables of another form."""
 
 from pathlib import Path
 

@@ -21,7 +21,10 @@ Weights = dict[str, torch.Tensor]
 
 @pytest.fixture
 def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Weights]:
-    """Put files of a smaller network there, one for each fine-tuning, with a tensor of the encoder of texts."""
+    """Write files of a smaller network, one for each fine-tuning, and return their weights of the image encoder.
+
+    Each file has a tensor of the text encoder, too.
+    """
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
     monkeypatch.setattr(r_clip, "ImageEncoder", SMALL)
     monkeypatch.setattr("imharness.contracts.assets.Asset.fits", lambda asset, digest: True)

@@ -27,7 +27,7 @@ def test_equal_references_are_computed_once_and_others_anew() -> None:
     other[1, 2, 7, 7] += 1e-3
     assert torch.equal(cache(other)[0], other.sum(dim=(1, 2, 3)))
     assert torch.equal(cache(first[:1])[0], first[:1].sum(dim=(1, 2, 3)))
-    cache(first)  # two others were asked for since
+    cache(first)  # two others were computed since, and the cache holds two
     assert compute.asked == 4
 
 

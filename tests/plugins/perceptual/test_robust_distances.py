@@ -73,7 +73,7 @@ def test_r_lpips_without_heads_says_what_is_absent(shelf: Path) -> None:
 
 @pytest.fixture
 def small_lipsim(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
-    """Put a file of a smaller network there, named as data-parallel training names it."""
+    """Write a file of a smaller network, with names as data-parallel training gives them, and return its weights."""
     for name, value in {
         "CHANNELS": 4,
         "INSIDE": 3,
@@ -91,7 +91,7 @@ def small_lipsim(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, torc
 
 
 def embedded(state: dict[str, torch.Tensor], images: torch.Tensor) -> torch.Tensor:
-    """Return embeddings by the equation of the layers, with every matrix as it stands there."""
+    """Return embeddings by the published equations of the layers, with every matrix written out."""
     x = F.pad(images.double(), (0, 0, 0, 0, 0, 1))
     doubled = {name: tensor.double() for name, tensor in state.items()}
     for i in range(2):
@@ -128,7 +128,7 @@ def test_lipsim_reads_images_of_any_size(small_lipsim: dict[str, torch.Tensor]) 
 
 @pytest.fixture
 def small_dreamsim(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
-    """Put a smaller backbone and an archive with updates of its layers there; return the weights with the updates."""
+    """Write a smaller backbone and an archive with updates of its layers; return the weights with the updates."""
     monkeypatch.setattr(dreamsim, "VisionTransformer", functools.partial(VisionTransformer, **SMALL))
     state = drawn(VisionTransformer(**SMALL).state_dict(), 7, 0.2)
     put(shelf, dreamsim.DINO.file, state)

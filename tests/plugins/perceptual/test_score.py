@@ -1,4 +1,4 @@
-"""`harness score`, the tool for every day."""
+"""`harness score`: metrics of images and folders from the command line."""
 
 import json
 import time
@@ -54,7 +54,7 @@ def test_metrics_without_reference_score_images_alone(folder: Path) -> None:
 def test_scores_stand_in_the_order_of_the_images_however_long_each_takes_to_read(
     tmp_path: Path, monkeypatch, threads: int
 ) -> None:
-    """Later images are read first, and more of them than one batch and one read-ahead have."""
+    """Every third image takes longer to read; there are more images than one batch and the read-ahead hold."""
     count = command.BATCH + command.AHEAD + 3
     names = [f"{i:02d}.png" for i in range(count)]
     for i, name in enumerate(names):
@@ -178,7 +178,7 @@ def test_a_folder_with_the_name_of_a_metric_is_refused(folder: Path, monkeypatch
 
 
 def test_files_that_show_the_reference_of_another_one_are_named(tmp_path: Path) -> None:
-    """Names that are apart by one gave the distances of strangers without a word."""
+    """Without the warning, images whose names are shifted by one would be compared with other photographs."""
     for kind in ("references", "same", "other"):
         (tmp_path / kind).mkdir()
     for i in range(3):

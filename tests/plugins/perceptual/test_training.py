@@ -56,7 +56,9 @@ def test_scratch_learns_backbone_and_weights_and_the_metric_takes_them(tmp_path:
 
 
 def test_the_ranking_loss_asks_for_a_margin_in_the_direction_of_the_majority() -> None:
-    """Everybody finds 1 nearer, and it is by .3; nobody does, and 0 is nearer by .05; people are split; 4 of 5 err."""
+    """Of four choices, with a margin of .1: all people find image 1 nearer, and it is, by .3; none does, and image 0 is
+    nearer by .05 only; people are split; 4 of 5 people find image 1 nearer, but image 0 is, by .2.
+    """
     first, second = torch.tensor([0.5, 0.20, 0.5, 0.1]), torch.tensor([0.2, 0.25, 0.1, 0.3])
     loss = ranking_loss(first, second, torch.tensor([1.0, 0.0, 0.5, 0.8]), 0.1)
     assert float(loss) == pytest.approx((0 + 0.05 + 0 + 0.6 * 0.3) / 4)

@@ -71,7 +71,10 @@ def verdict(file: Path, share: float) -> None:
 
 
 def bapps(root: Path) -> Path:
-    """Two families of two forced choices; by MSE alternative 0 is nearer in the first of each."""
+    """Write two families with two forced choices and three JND pairs each, and return the folder.
+
+    By MSE, alternative 0 is nearer in the first choice of a family and alternative 1 in the second.
+    """
     for family, shares in (("blur", (0.2, 1.0)), ("noise", (0.4, 0.0))):
         folder = root / "2afc" / "val" / family
         for number, share in enumerate(shares):
@@ -133,6 +136,7 @@ def test_a_patch_without_a_verdict_is_named(tmp_path: Path) -> None:
 
 
 def tid2013(root: Path) -> Path:
+    """Write two references with five noisy versions each in the published layout, and return the folder."""
     rng, lines = np.random.default_rng(0), []
     for source in (1, 2):
         clean = rng.integers(60, 200, (48, 64, 3), dtype=np.uint8)
@@ -246,7 +250,7 @@ def test_attacks_by_gradient_meet_each_ball_and_those_by_queries_or_of_a_substit
 
 
 def judged_patches(root: Path, share: float = 0.2) -> Path:
-    """Ten photographs, each of which three families of distortions show."""
+    """Write patches of ten photographs in three families with one share of votes; return the folder of the families."""
     for family in ("blur", "noise", "warp"):
         folder = root / "2afc" / "val" / family
         for number in range(10):

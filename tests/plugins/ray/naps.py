@@ -1,4 +1,4 @@
-"""A track whose tasks take as long as they are told, and workers that write down where they are."""
+"""A track of tasks that sleep for a given time, and a function by which workers record where they run."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def nap(context: StepContext) -> StepResult:
 
 
 class Naps(Track):
-    """Naps of given lengths; the one at a place waits for a file, if one is named."""
+    """Naps of these lengths, s; the one with the number `place` waits for the file `until`, if that is named."""
 
     info = Info(id="acme/naps", version="1")
     title = "Naps"
@@ -68,7 +68,7 @@ def prepare(facts: Mapping[str, Any]) -> Preparation:
 
 
 def naps(*lengths: float, until: str = "", position: int = 0) -> Graph:
-    """Return tasks of these lengths, s; the one at a place waits for a file, if one is named."""
+    """Return tasks of these lengths, s; the one with the number `position` waits for the file `until`, if named."""
     profile = Profile(name="naps", description="", tracks={"acme/naps": TrackProfile(select={})})
     registry = installed().joined([Registered(Naps(lengths=lengths, until=until, place=position), "acme", ORIGIN)])
     return plan_track("acme/naps", profile, registry)

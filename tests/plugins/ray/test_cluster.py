@@ -48,7 +48,7 @@ parameters."harness/invgrad" = { steps = 8 }
 NAPS = "tests.plugins.ray.naps:prepare"
 NODE = {"num_cpus": 1, "memory": 2_000_000_000, "object_store_memory": 80_000_000, "include_log_monitor": False}
 STARTS, WAIT_S, BATCH = 5, 900.0, 2
-"""How often a node is started: Ray gives one 30 s. How long at most anything is waited for, s."""
+"""Attempts to start a node, for each of which Ray allows 30 s; the longest wait for anything, s; images in a batch."""
 Rows = dict[str, str]
 
 
@@ -157,7 +157,7 @@ def test_every_track_gives_the_rows_of_a_local_run(cluster: Any, tmp_path: Path)
 
 
 def test_a_killed_worker_and_one_that_takes_too_long_cost_no_row(cluster: Any, tmp_path: Path) -> None:
-    """The last nap waits until its worker was killed, so that this is not over before it happens."""
+    """The last nap waits until a worker has been killed, so that the run cannot end before."""
     killed, store, log = tmp_path / "killed", tmp_path / "ray", tmp_path / "log"
     graph = naps(1000.0, *[0.2] * 8, until=str(killed), position=8)
 

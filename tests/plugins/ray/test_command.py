@@ -46,10 +46,10 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def started(folder: Path, packages: Path, mark: str, hold: int = 0) -> subprocess.Popen[str]:
-    """Start a run as a terminal does: in a group of processes of its own, which heeds an interruption.
+    """Start a run as a terminal does: in a group of processes of its own, with the usual effect of SIGINT.
 
-    What a shell starts in the background ignores one, and so does all that it starts. Once `hold` tasks are finished
-    the run comes to no end, however late that is seen.
+    A process that a shell starts in the background ignores SIGINT, and so do its children. Once `hold` tasks are
+    finished, the defense acme/holding keeps the run from its end.
     """
     environment = {
         "PYTHONPATH": str(packages),
@@ -86,7 +86,7 @@ def reached(folder: Path, tasks: int, process: subprocess.Popen[str]) -> None:
 
 
 def left_behind(mark: str, but: str = "-") -> list[str]:
-    """Return the processes that a run started, but these, after a while for them to end."""
+    """Wait until the processes of a run have ended; return those that stay, but programs with `but` in their names."""
     until = time.monotonic() + 300
     while (
         processes := [words for words in _marked(mark) if but not in words.split(" ")[0]]

@@ -1,4 +1,4 @@
-"""The pool of workers with a cluster that is played: what a node lacks, and what is gone, is taken to no task twice."""
+"""The pool of workers on a simulated cluster: nodes without an asset, workers that end, tasks that take too long."""
 
 import gc
 import socket

@@ -111,7 +111,10 @@ def test_a_panel_has_the_leakage_of_each_model_against_what_was_recognised(
 
 
 def came_back(s: Study, whole: np.ndarray) -> Blocks:
-    """Return blocks with one metric, of which less is closer, one of whole sets, and what was recognised."""
+    """Return blocks of a metric where less is closer, one with a number for a whole set, and what people recognised.
+
+    The set's numbers are `whole`, one for each model.
+    """
     names = np.array([f"n{i:02d}" for i in range(IMAGES)], dtype=object)
     units = (names, np.array([""], dtype=object), names)
     return Blocks(

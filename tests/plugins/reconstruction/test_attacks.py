@@ -149,7 +149,10 @@ def test_batched_lbfgs_is_torchs_row_by_row() -> None:
 
 
 def two_loops(gradient: torch.Tensor, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-    """Return the direction of one row by algorithm 7.4, with the scale of the newest pair."""
+    """Return the direction of one row by algorithm 7.4 of Nocedal and Wright, "Numerical Optimization" (2006).
+
+    The scale is that of the newest pair of a step and a change of the gradient; `sy` is their product.
+    """
     pairs = [(s, y, s @ y) for s, y in pairs]
     usable = [pair for pair in pairs if pair[2] > 0]
     q, alphas = -gradient, []
@@ -165,7 +168,10 @@ def two_loops(gradient: torch.Tensor, pairs: list[tuple[torch.Tensor, torch.Tens
 
 @pytest.mark.parametrize("size", [1, 3, 5, 20])
 def test_the_direction_of_lbfgs_is_that_of_the_two_loops(size: int) -> None:
-    """At every number of pairs, while old ones are replaced, rows leave, and pairs of one row are not used."""
+    """Pairs fill the memory and replace old ones, a row leaves, and pairs of row 1 with negative products are skipped.
+
+    The directions are compared at every number of pairs.
+    """
     rng, memory = generator(0), _Memory(torch.zeros(3, 8, dtype=torch.float64), size)
     pairs, rows = [], [0, 1, 2]
     for number in range(12):
@@ -452,7 +458,7 @@ def test_invgrad_takes_no_steps_that_move_less_than_rounding(setting, monkeypatc
         return attack.build(CPU)(gradients, network, shape, streams, lambda *done: progress.append(done))
 
     short = rebuilt_images()
-    assert progress[-1] == (77, 77)  # 4 * 0.0005 is half a level of 8 bits and a bit
+    assert progress[-1] == (77, 77)  # three steps of 0.0005 are below half a level of 8 bits; four are above
     assert attack.with_parameters(learning_rate=1e-6).worth() == 1
     monkeypatch.setattr(inversion, "HALF_LEVEL", 0.0)
     moved = (short - rebuilt_images()).abs().max()

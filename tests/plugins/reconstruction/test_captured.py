@@ -73,7 +73,7 @@ class Brings(InvGrad):
 
 
 def shared(name: str) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
-    """Return a network and the gradients of images with it, half of them pruned."""
+    """Return a network and its gradients of `COUNT` images; those of every second image are pruned to a fifth."""
     network = installed().one("model", name).build(CPU)(SHAPE, 5, generator(0)).eval().requires_grad_(False)
     gradients = image_gradients(network, torch.rand(COUNT, *SHAPE, generator=generator(1)), torch.arange(COUNT))
     for values in gradients.values():

@@ -49,7 +49,7 @@ def test_originals_come_in_the_order_of_kendalls_tau(store: Path) -> None:
             "SELECT metric, defense, score FROM leakage WHERE metric IN ('harness/psnr', 'harness/semsim') "
             f"AND name = '{disagreement.name}' ORDER BY metric, defense"
         )
-        psnr, semsim = rows["score"][:10], rows["score"][10:]
+        psnr, semsim = rows["score"][:10], rows["score"][10:]  # of ten defenses; a smaller SemSim is closer
         assert disagreement.tau == pytest.approx(scipy.stats.kendalltau(psnr, -semsim).statistic)
     same = disagreements(store_query, "harness/psnr", "harness/mse")
     assert all(d.tau == pytest.approx(1) for d in same)  # PSNR is a function of the squared error

@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 class Net(nn.Module):
-    """Heads of several kinds, declared before the body, and layers behind it that are no output."""
+    """A network whose head, of the given kind, is declared before its body; `norm`, declared last, is no output."""
 
     def __init__(self, kind: str, classes: int = CLASSES) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def test_counts_are_read_from_the_output_layer(kind: str) -> None:
 
 
 class Twofold(nn.Module):
-    """A hidden and an output layer, both linear and declared in the wrong order, with others that no image meets."""
+    """A hidden and an output layer, both linear and declared in the wrong order, and others that no image passes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Twofold(nn.Module):
 
 
 def test_cafe_takes_layers_in_the_order_of_the_pass_and_labels_from_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every layer behind the convolution is as wide as an image, so that only the order tells them from the image."""
+    """Inputs of both linear layers are as large as an image, so only the order of the pass tells them apart."""
     model, images = Twofold(), torch.rand(6, *SHAPE, generator=torch.Generator().manual_seed(4))
     labels = torch.tensor([3, 0, 5, 1, 4, 2])
     attack, calls = Cafe(batch=2, steps=1), []

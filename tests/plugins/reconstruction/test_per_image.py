@@ -1,4 +1,4 @@
-"""Gradients of single images: products with patches, as on a GPU, give those of the CPU's grouped convolutions."""
+"""Gradients of single images: every way to compute them gives those of autograd, on a CPU and as on a GPU."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""No defense is judged where the attack rebuilds nothing without one: the mean image needs no gradient."""
+"""No defense is judged where an attack on the undefended model comes no closer than the mean of other images."""
 
 from pathlib import Path
 
@@ -14,12 +14,13 @@ HIDING = "x/hiding"
 
 
 def spread(seed: int) -> np.ndarray:
-    """Numbers with mean 0, a deviation of about 1 dB."""
+    """Return numbers for the images, with mean 0 and a deviation of about 1 dB."""
     numbers = np.random.default_rng(seed).normal(size=len(NAMES))
     return numbers - numbers.mean()
 
 
 def reached(results: Results, defense: str, mean: float, converged: bool = True) -> None:
+    """Store reconstructions with this mean PSNR in dB, of an attack that converged for all images or for none."""
     score = np.float32(mean + spread(len(defense)))
     rows = {"name": NAMES, "score": score, "closeness": [1] * len(NAMES)}
     results.add("leakage", rows, defense=defense, attack="x/a", metric=PSNR)
@@ -28,6 +29,7 @@ def reached(results: Results, defense: str, mean: float, converged: bool = True)
 
 
 def ranking(folder: Path, plain: float, guess: float | None, converged: bool = True):
+    """Return the ranking if the undefended model has a PSNR of `plain` and the mean image one of `guess`, in dB."""
     results = Results(folder)
     reached(results, PLAIN, plain, converged)
     reached(results, PRUNED, 9)

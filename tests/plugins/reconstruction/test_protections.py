@@ -65,7 +65,7 @@ def test_transformations_do_what_their_names_say(pool: ImagePool) -> None:
     x = pool.images[:2]
     torch.testing.assert_close(operations()["invert"](x, 1.0, 1), 1 - x)
     for published, uncovered, brightness in ((True, 0.0, 0.5), (False, 0.5, 0.1)):
-        moved = operations(published)["translateX"](x, 1 / 0.453 / 4, 1)
+        moved = operations(published)["translateX"](x, 1 / 0.453 / 4, 1)  # by a quarter; strength 1 moves by 150 / 331
         torch.testing.assert_close(moved[..., 4:], x[..., :-4])
         assert float(moved[..., :4].min()) == float(moved[..., :4].max()) == uncovered
         torch.testing.assert_close(operations(published)["brightness"](x, 1.0, -1), brightness * x)

@@ -27,7 +27,10 @@ TRACK = "harness/reconstruction"
 
 
 def annotated(root: Path, datasets: tuple[str, ...] = ("one", "two")) -> Path:
-    """Originals with four reconstructions each: noisy ones are recognised, mirrored ones are not."""
+    """Write six originals with four reconstructions each, and return their folder.
+
+    The 15 noisy ones are recognised, the 9 mirrored ones are not.
+    """
     data = installed().one("dataset", "thumbnails[size=16,per_photograph=1]").build(CPU)
     rng, lines = np.random.default_rng(0), ["file,dataset,attack,model,defense"]
     for number in range(6):
@@ -68,7 +71,7 @@ def test_the_index_is_read_with_capitals_and_one_of_another_name_is_named(tmp_pa
 
 
 def test_lines_of_the_index_that_belong_to_no_image_are_no_silent_loss(tmp_path: Path) -> None:
-    """A name in other capitals lost its photograph and attack without a word, and of two lines the last one counted."""
+    """A name in other capitals loses its photograph and attack, which is said; two lines that differ are refused."""
     index = annotated(tmp_path) / "index.csv"
     text = index.read_text()
     data = installed().one("dataset", f"annotated:{tmp_path}")
@@ -91,7 +94,7 @@ def test_a_folder_without_an_original_is_named(tmp_path: Path) -> None:
 
 
 def test_files_that_say_two_things_or_are_lost_are_named(tmp_path: Path) -> None:
-    """An original among what was not recognised counted as that, and two of twenty pictures were left out unseen."""
+    """Without the checks an original in a folder of unrecognised images was a reconstruction; losses were silent."""
     index = annotated(tmp_path) / "index.csv"
     text = index.read_text()
     index.unlink()
@@ -143,7 +146,10 @@ def test_no_study_trains_on_what_it_tests(tmp_path: Path, name: str) -> None:
 
 
 def crossed(root: Path) -> Path:
-    """Ten originals of five photographs, each rebuilt by three attacks from two models."""
+    """Write ten originals of five photographs, each rebuilt by three attacks from two models; return their folder.
+
+    Reconstructions from the second model are recognised.
+    """
     rng, lines = np.random.default_rng(0), ["file,dataset,attack,model,defense,source"]
     for number in range(10):
         name = f"image-{number}"

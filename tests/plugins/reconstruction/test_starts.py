@@ -114,7 +114,10 @@ def test_an_inversion_keeps_the_best_of_its_starts() -> None:
     ],
 )
 def test_what_an_attack_returns_lies_between_black_and_white(attack: str) -> None:
-    """Without the check of the contract; pictures of black and white lead beyond the range, and so do normal starts."""
+    """The attack is called without the check of its contract, on black and white pixels, which lead beyond the range.
+
+    Normal starts lead beyond it, too.
+    """
     model, images = network(), torch.randint(0, 2, (5, *SHAPE), generator=torch.Generator().manual_seed(2)).float()
     built = installed().one("attack", attack).build(CPU)
     rebuilt = built(shared(model, images), model, SHAPE, ImageRng(range(5)), quiet)
@@ -124,7 +127,7 @@ def test_what_an_attack_returns_lies_between_black_and_white(attack: str) -> Non
 
 @pytest.mark.parametrize("first", [True, False])
 def test_what_cafe_returns_lies_between_black_and_white(first: bool) -> None:
-    """Both where the linear layer takes the image, so that a formula gives it, and where images are searched for."""
+    """If `first`, the linear layer takes the image, so that a formula gives it; else images are searched for."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 5)).eval().requires_grad_(False) if first else network()
     images = torch.randint(0, 2, (4, *SHAPE), generator=torch.Generator().manual_seed(3)).float()
     attack = Cafe(batch=2, steps=5, learning_rate=0.5)

@@ -318,7 +318,7 @@ def test_the_gate_is_the_harness_s_own_undefended_model_whoever_brings_a_better_
 
 
 def test_where_no_setting_is_common_the_harness_s_own_models_say_which_one_counts(results: Results) -> None:
-    """Three of its own met one attack each, two of them "x/a"; ten of a stranger met "x/b"."""
+    """Of five models of the harness two met "x/a", and no other two the same attack; ten of a stranger met "x/b"."""
     baselines = {"harness/a": "x/a", "harness/b": "x/a", "harness/c": "x/b", "harness/d": "x/c", "harness/e": "x/d"}
     for model, attack in {**baselines, **{f"evil/{i}": "x/b" for i in range(10)}}.items():
         rows = {"name": IMAGES, "score": np.float32([20, 30]), "closeness": [1, 1]}

@@ -166,7 +166,10 @@ PAIR = "mean gradient of 2 images"
 
 @pytest.fixture(scope="module")
 def threats(tmp_path_factory: pytest.TempPathFactory) -> ResultQuery:
-    """Return the results of attacks of three threat models on five images, of one or of participants with two."""
+    """Return the results of attacks on five images under four settings of a threat model and what is shared.
+
+    A gradient is of one image, or the mean of a participant's two.
+    """
     narrow = {"harness/federated": ["harness/untrained"], "harness/imprint": ["harness/untrained"]}
     graph = planned(
         {"judge": LENET, "narrow": narrow},
@@ -197,7 +200,7 @@ def test_attacks_on_shared_updates_have_a_threat_model_and_meet_defenses_of_grad
 
 
 def test_images_that_share_an_update_count_once_as_the_photograph_of_the_first(threats: ResultQuery) -> None:
-    """Of five images, the last participant has the one that is left."""
+    """Of five images in pairs, the last participant has the fifth alone."""
     shares = threats(
         f"SELECT attack, name, source FROM reconstruct WHERE defense = '{PLAIN}' AND model = 'harness/untrained'"
     )

@@ -1,4 +1,4 @@
-"""Folders of classes on both ways in: no image is dropped without a word, and hidden folders are no classes."""
+"""Folders of classes, read by two data sets: every image is used or named, and hidden folders are no classes."""
 
 from pathlib import Path
 

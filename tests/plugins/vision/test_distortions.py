@@ -68,7 +68,7 @@ def test_gaussian_blur_is_that_of_scikit_image(images: torch.Tensor) -> None:
 
 
 def test_bilateral_filtering_is_that_of_its_formula_pixel_by_pixel() -> None:
-    """At the corners, and where one band of rows ends and the next begins."""
+    """Pixels are compared at the corners, and where one band of rows ends and the next begins."""
     images, severity = torch.rand((2, 3, 2 * BAND + 5, 40), generator=torch.Generator().manual_seed(0)), [0.3, 0.9]
     results = DISTORTIONS["bilateral"](images, torch.tensor(severity), ImageRng([0, 1])).double().numpy()
     padded = np.pad(images.double().numpy(), [(0, 0), (0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)], mode="reflect")

@@ -1,4 +1,4 @@
-"""Networks for published weights are made without drawing others first."""
+"""In `Undrawn`, networks are made without drawing weights, which are NaN until published ones are loaded."""
 
 from functools import partial
 

@@ -22,11 +22,14 @@ ATTACKS = ["lira", "rmia", "attack-r"]
 
 
 def world(seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Return a target, and probabilities and membership of references."""
+    """Return a target's arrays, and the references' probabilities (COUNT, ROWS, CLASSES) and membership (COUNT, ROWS).
+
+    Each model has half of the rows as members, on which it is surer.
+    """
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, CLASSES, ROWS)
     masks = rng.random((COUNT + 1, ROWS)).argsort(axis=1) < ROWS // 2
-    masks[0] = np.arange(ROWS) < ROWS // 2  # members first, as in files
+    masks[0] = np.arange(ROWS) < ROWS // 2  # the target's members come first, as in npz files
     logits = rng.normal(size=(COUNT + 1, ROWS, CLASSES)) + rng.normal(0, 2, (ROWS, 1)) * np.eye(CLASSES)[labels]
     logits[:, np.arange(ROWS), labels] += 1 + 2 * masks
     shares = np.exp(logits).astype(np.float32)
@@ -232,6 +235,7 @@ def shuffled_rows(count: int) -> np.ndarray:
     return np.random.default_rng(5).permutation(count)
 
 
+# By a mistake: the function of log odds, membership and an order of rows that makes it, and the reason that is given.
 MIXED_UP = {
     "log odds of rows in another order": (
         lambda odds, member, order: {"log_odds": odds[:, order], "member": member},
@@ -291,6 +295,7 @@ def test_references_of_other_rows_pass_nothing_and_say_why(name: str) -> None:
 @pytest.mark.parametrize("leak", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("hardness", [0.0, 2.0])
 def test_references_in_order_are_doubted_by_nobody_whatever_the_target_leaks(leak: float, hardness: float) -> None:
+    """Of nine models the first is the target and the others are references; rows are equally hard for all models."""
     n = 120
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -299,6 +304,7 @@ def test_references_in_order_are_doubted_by_nobody_whatever_the_target_leaks(lea
         trained, outside = (KnownReferences(odds[1:], masks) for masks in (member[1:], np.zeros_like(member[1:])))
         assert not list(doubts_of_references(odds[0], member[0], trained)), seed
         assert not list(doubts_of_references(odds[0], member[0], outside)), seed
+        # another target, which agrees with the mean of the references
         alike = rng.normal(size=n) + 0.4 * hardness * rng.normal(size=n) + 0.6 * odds[1:].mean(axis=0)
         assert not list(doubts_of_references(alike, member[0], outside)), seed
 

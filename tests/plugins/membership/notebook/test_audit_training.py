@@ -13,7 +13,10 @@ ATTACKS = ["lira", "rmia", "attack-r"]
 
 
 def nearest(inputs: np.ndarray, labels: np.ndarray, stop_after: list[int]):
-    """A training function whose model answers by the distance to the training rows; it may be interrupted."""
+    """Return a training function, whose models answer by the distance of a row to their training rows.
+
+    After `stop_after[0]` trainings it raises KeyboardInterrupt.
+    """
 
     def train(indices: np.ndarray, seed: int):
         stop_after[0] -= 1
@@ -37,7 +40,7 @@ def test_an_interrupted_training_goes_on_and_a_repeated_one_trains_nothing(tmp_p
     with pytest.raises(KeyboardInterrupt):
         ih.audit(train=nearest(inputs, labels, remaining), **options)
     assert len(list(tmp_path.iterdir())) == 5
-    result = ih.audit(train=nearest(inputs, labels, [5]), **options)  # five trainings would not do for nine models
+    result = ih.audit(train=nearest(inputs, labels, [5]), **options)  # enough only if stored models are reused
     assert len(list(tmp_path.iterdir())) == 9
     assert result.details.members == 150
     assert result.details.references == 8

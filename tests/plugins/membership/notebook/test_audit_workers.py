@@ -1,4 +1,4 @@
-"""`ih.audit` trains reference models in several processes: the same answers, and none is trained twice."""
+"""`ih.audit` with several processes: the answers are those of one process, and no model is trained twice."""
 
 import os
 import runpy
@@ -116,7 +116,7 @@ def test_models_are_trained_anew_without_a_folder_and_for_other_data(tmp_path: P
 def script(tmp_path: Path, *workers: int) -> int:
     """Return the process of a script: a copy of this one, which has imported what the script needs."""
     (tmp_path / "audit_it.py").write_text(SCRIPT)
-    with warnings.catch_warnings(action="ignore"):  # of other threads, which a copy does not have
+    with warnings.catch_warnings(action="ignore"):  # about other threads, which a copy does not have
         child = os.fork()
     if child == 0:
         with ending():
@@ -137,12 +137,12 @@ def test_an_audit_that_is_killed_goes_on_and_trains_no_kept_model_again(tmp_path
         time.sleep(0.02)
     os.kill(first, signal.SIGKILL)
     os.waitpid(first, 0)
-    time.sleep(1)  # the copies end with it, and train nothing more
+    time.sleep(1)  # workers end with the killed process and train nothing more
     there, before = len(list(tmp_path.glob("kept/*.npz"))), trained(tmp_path)
     time.sleep(1)
     assert trained(tmp_path) == before
     assert 3 <= there < 9
-    assert os.waitpid(script(tmp_path, 2, 1), 0)[1] == 0  # what two workers kept, one finds
+    assert os.waitpid(script(tmp_path, 2, 1), 0)[1] == 0  # one audit with two workers, then one with a single worker
     after = trained(tmp_path)[len(before) :]
     assert len(after) == 9 - there
     assert len(set(after)) == len(after)

@@ -55,7 +55,10 @@ def test_what_does_not_fit_is_named(arguments: tuple, more: dict, message: str) 
 
 
 def by_heart(inputs: np.ndarray, labels: np.ndarray, calls: list[int]):
-    """A training function whose model knows the labels of its rows and guesses the others."""
+    """Return a training function whose models know the labels of their rows and guess those of others.
+
+    Each training appends its number of rows to `calls`.
+    """
 
     def train(indices: np.ndarray, seed: int):
         calls.append(len(indices))

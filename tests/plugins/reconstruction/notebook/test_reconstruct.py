@@ -1,4 +1,4 @@
-"""`ih.reconstruct`: bitwise what the track's steps compute from the same gradients, and what does not fit is named."""
+"""`ih.reconstruct` gives bitwise what the track's steps compute from the same gradients, and names wrong inputs."""
 
 import copy
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_it_gives_what_the_run_computes() -> None:
 
 
 def _generator(run) -> torch.Generator:
-    """The generator from which the step initialises the network."""
+    """Return the generator from which the step initialises the network."""
     from imharness.contracts.randomness import generator
 
     return generator(int(run.rng([run.component("model").label], "initialisation").integers(0, 2**62)[0]))
@@ -192,7 +192,10 @@ def test_what_does_not_fit_is_named(model: torch.nn.Module) -> None:
 
 
 def normed(activation: torch.nn.Module | None = None) -> torch.nn.Module:
-    """A network with batch norm and positive embeddings, in evaluation mode, with weights of a fixed stream."""
+    """Return a network with batch norm in evaluation mode, and weights of a fixed stream.
+
+    With the default sigmoid the inputs of its last layer are positive.
+    """
     bent = torch.nn.Sigmoid() if activation is None else activation
     stream = torch.Generator().manual_seed(0)
     network = torch.nn.Sequential(
@@ -205,7 +208,7 @@ def normed(activation: torch.nn.Module | None = None) -> torch.nn.Module:
 
 
 def update(network: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs: int, rate: float) -> list:
-    """Weights before less weights after steps of torch's SGD, divided by their number and the rate."""
+    """Return the mean gradient of steps of torch's SGD: weights before less weights after, over steps and rate."""
     client = copy.deepcopy(network)
     optimiser = torch.optim.SGD(client.parameters(), lr=rate)
     for _ in range(epochs):

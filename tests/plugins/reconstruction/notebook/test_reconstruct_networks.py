@@ -1,4 +1,4 @@
-"""`ih.reconstruct` takes the networks that people have, where their meaning is clear; else it says so in a line."""
+"""`ih.reconstruct` takes networks of many forms where it is clear which output is the logits; else it refuses them."""
 
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
@@ -37,7 +37,10 @@ class Fields(OrderedDict):
 
 
 class Odd(nn.Module):
-    """Declares its head before its body and an unused head behind it; `form` makes what it returns of logits."""
+    """A network that declares its head before its body, and an unused head, `aux`, last.
+
+    It returns `form(logits, hidden)`.
+    """
 
     def __init__(self, form: Callable[..., Any] = lambda logits, hidden: logits, colours: int = 3, width: int = 10):
         super().__init__()
@@ -63,6 +66,7 @@ def image(colours: int = 3) -> torch.Tensor:
 
 
 def right(result: Reconstruction) -> None:
+    """Check that the label was read, and that the original explains the gradient without doubts."""
     rows = result.rows("reconstruct")
     assert rows["label"].tolist() == [LABEL]
     assert rows["explained"].tolist() == [True], rows

@@ -1,4 +1,4 @@
-"""What `ih.reconstruct` says of gradients and reconstructions holds where it is so, and is not said where it is not."""
+"""`ih.reconstruct` gives verdicts and doubts about gradients and reconstructions where they are true, only there."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def network(activation: type[nn.Module] = nn.Sigmoid) -> nn.Module:
 
 
 def picture(seed: int) -> torch.Tensor:
-    """A picture of few large pixels, of which pictures of other seeds have much in common."""
+    """Return a picture of few large pixels, which has much in common with pictures of other seeds."""
     coarse = torch.rand(1, 3, 4, 4, generator=drawn(99)) + 0.5 * torch.rand(1, 3, 4, 4, generator=drawn(seed))
     return nn.functional.interpolate(coarse / 1.5, (8, 8), mode="nearest")
 
@@ -36,11 +36,12 @@ def gradient(model: nn.Module, images: torch.Tensor, label: int = 3) -> list[tor
 
 
 def rounded(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Gradients of 8 bits, scaled by the largest value of each."""
+    """Return gradients of 8 bits, scaled by the largest value of each tensor."""
     return [(tensor / (step := tensor.abs().max() / 127)).round() * step for tensor in tensors]
 
 
 def verdict(result: Reconstruction) -> tuple[bool, bool]:
+    """Return whether the original explains the gradient, and whether a doubt says that it does not."""
     rows = result.rows("reconstruct")
     return bool(rows["explained"][0]), "does not explain" in " ".join(result.doubts)
 
@@ -183,7 +184,7 @@ def test_labels_that_the_attack_reads_otherwise_are_named(attack: str) -> None:
 
 
 def test_labels_of_a_batch_that_nobody_gave_are_named_where_originals_explain_nothing() -> None:
-    """The gradient tells which labels there are, and not whose; true originals were said to explain nothing."""
+    """The gradient tells which labels occur, and not whose they are, so true originals may explain nothing."""
     model, images, labels = network(), torch.cat([picture(seed) for seed in range(4)]), torch.tensor([1, 5, 7, 2])
     gradients = list(torch.autograd.grad(nn.functional.cross_entropy(model(images), labels), list(model.parameters())))
 
