@@ -19,6 +19,7 @@ def compare(
     conditions: Sequence[int] | None = None,
 ) -> HeadToHead:
     """Return two entries of a stored comparison head to head, over all conditions or those at some positions."""
+    # `where` has the positions of the units of each condition, the names of all units and the cluster of each unit.
     starts, where = comparison.starts(), places(comparison)
     chosen = list(range(len(comparison.conditions)) if conditions is None else conditions)
     rows = [comparison.entries.index(label) for label in (first, second)]

@@ -1,4 +1,4 @@
-"""Where real weights and images lie, when they do; plugin packages and the command line for tests."""
+"""Fixtures and hooks of all tests: threads, seeds, real data, plugin packages, the command line and a browser."""
 
 import atexit
 import contextlib
@@ -30,22 +30,23 @@ if TYPE_CHECKING:
     from tests.standins import StandIns
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # The last that a worker does, as it is registered first: to take down all that tests imported takes 2 CPU seconds.
+    # Registered first, so that it runs last: it ends a worker at once, because to release all imported modules takes
+    # 2 CPU seconds.
     atexit.register(os._exit, 0)
-# One thread for each process: so many are at work at once that more would only wait for each other.
+# One thread for each process: there are more processes than cores, so that more threads would only wait.
 os.environ["OMP_NUM_THREADS"] = "1"
-# Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
-# Libraries that take long to compile are imported below this line for the same reason.
+# Keep compiled modules even where the shell forbids it: many tests start processes, and each would compile every
+# library anew. For the same reason large libraries are imported below this line.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# What was imported above it, and by plugins of pytest, is kept now: a guest, for example, would compile 78 files.
+# Compile what was imported above this line and by plugins of pytest: a guest process would compile 78 files.
 for _module in list(sys.modules.values()):
     _source, _kept = getattr(_module, "__file__", None) or "", getattr(_module, "__cached__", None)
     if _source.endswith(".py") and _kept and not os.path.exists(_kept):
         with contextlib.suppress(OSError, py_compile.PyCompileError):
             py_compile.compile(_source)
-# Where torch is not compiled yet, as in a new environment, each worker begins with other libraries that all of them
-# need, and then finds what the others have compiled.
+# Where torch is not compiled yet, as in a new environment, workers import large libraries in different orders: each
+# compiles another library first, and finds the rest compiled by the others.
 _LARGE = ("torch", "scipy.stats", "sympy", "pandas", "playwright.sync_api")
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 _torch = importlib.util.find_spec("torch") if _worker else None
@@ -59,13 +60,14 @@ PATIENT_MS = 120_000
 """How long a page may take until it shows what a test waits for, ms: a slow machine is no failure."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 NOWHERE_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
-"""Chromium finds this machine alone. Who looks at each request instead lets it keep no file that it has read."""
+"""Lets Chromium reach this machine alone. Intercepting requests would do so, too, but turns off its cache."""
 PACKAGES = Path(__file__).parent / "packages"
 TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
 """The package acme-median-smoothing: what `harness plugins new` writes."""
 MOST_WORKERS = 12
-"""Each takes about 1 GB of memory."""
+"""The most processes that run tests: each takes about 1 GB of memory."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+"""Where real data are, beside the repository, unless HARNESS_TEST_DATA names another folder."""
 
 
 def pytest_configure() -> None:
@@ -77,16 +79,16 @@ def pytest_configure() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes run tests: with half as many more than cores, none is idle while tests wait."""
+    """Return how many processes run tests: half as many again as cores, so that no core is idle while tests wait."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores + (cores + 1) // 2, MOST_WORKERS)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long tests first in the part that each worker begins with: what workers take from each other last is short.
+    """Put long tests first in the share of each worker: what workers take from each other at the end is short.
 
-    The scheduler `worksteal` cuts the list into as many parts as there are workers, and takes from the end of a part.
+    The scheduler `worksteal` cuts the list into one share for each worker, and takes tests from the end of a share.
     """
     workers, remaining = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), list(items)
     items.clear()
@@ -97,14 +99,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Turn the collector on; what was imported is never looked at again, and forks share it."""
+    """Turn the garbage collector on, but not for what was imported: processes that are forked then share its memory."""
     gc.freeze()
-    atexit.register(gc.unfreeze)  # libraries count what is left at the end
+    atexit.register(gc.unfreeze)  # libraries count the objects that remain at the end
     gc.enable()
 
 
 def seed_global_generators() -> None:
-    """Seed the generators that a process begins with: torch draws its first seed from the system."""
+    """Seed the global generators of Python, NumPy and torch, whose first seeds are otherwise drawn from the system."""
     random.seed(0)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(0)
@@ -126,7 +128,7 @@ def pytest_runtest_call() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _as_many_threads() -> Iterator[None]:
-    """Refuse a module that leaves torch with more threads: they wait for a core, and all tests after it with them."""
+    """Fail a module that leaves torch with more than one thread, which would slow all tests after it."""
     yield
     if torch := sys.modules.get("torch"):
         assert torch.get_num_threads() == 1, f"{torch.get_num_threads()} threads of torch are left to other modules"
@@ -134,9 +136,9 @@ def _as_many_threads() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _unflushed() -> Iterator[None]:
-    """Leave files to the system, whose power does not fail here: tests write thousands, and wait for the disk at each.
+    """Turn `os.fsync` off: tests write thousands of files, and would wait for the disk at each.
 
-    That files are flushed, and what happens where that fails, is asked of functions that tests put in this place.
+    Tests of flushing replace `os.fsync` by functions of their own.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
@@ -162,7 +164,7 @@ def assets_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def stand_ins() -> Iterator["StandIns"]:
-    """Published weights and data sets by random ones in the same layout, for the tests of a module."""
+    """Random files in the layout of published weights and data sets, for the tests of a module."""
     from tests.standins import StandIns
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -170,7 +172,7 @@ def stand_ins() -> Iterator["StandIns"]:
 
 
 def install(folder: Path, *names: str) -> Path:
-    """Lay out packages, of tests/packages or at a path, in a folder as an installer would: module and metadata."""
+    """Install packages, names in tests/packages or paths, into a folder as an installer does: modules and metadata."""
     for name in names:
         source = TEMPLATE if name == "acme-median-smoothing" else PACKAGES / name
         project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
@@ -214,7 +216,7 @@ def install_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install
 
 
 def with_packages(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
-    """Install packages of tests/packages below a folder, and return the setting that lets a process find them."""
+    """Install packages below a folder; return the environment variable that lets a process find them."""
     site_packages = folder / "site-packages"
     if names and not site_packages.exists():
         site_packages.mkdir()
@@ -241,7 +243,7 @@ def harness() -> Harness:
 
 @pytest.fixture(scope="session")
 def harness_forked() -> Iterator[Harness]:
-    """Return the function `harness`, without the start: it forks from a process that has imported it. `-c CODE` too."""
+    """Return a function like `harness` that forks a process which has imported the harness; it takes `-c CODE`, too."""
     from tests.forking import Server
 
     server = Server()
@@ -256,7 +258,7 @@ def harness_forked() -> Iterator[Harness]:
 
 @pytest.fixture(scope="session")
 def harness_here() -> Harness:
-    """Return a function that runs the command line in this process, for tests where its own is not the point."""
+    """Return a function that runs the command line in this process, for tests that need no process of their own."""
     from imharness.cli import main
 
     def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -265,7 +267,8 @@ def harness_here() -> Harness:
             pytest.MonkeyPatch.context() as patch,
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(errors),
-            warnings.catch_warnings(action="ignore"),  # pytest makes errors of what a process would only print
+            # A process would only print warnings, which pytest turns into errors.
+            warnings.catch_warnings(action="ignore"),
         ):
             patch.chdir(cwd)
             patch.setattr(sys, "argv", ["harness", *words])
@@ -295,7 +298,7 @@ def browser() -> Iterator["Browser"]:
 
 @contextlib.contextmanager
 def few_resamples() -> Iterator[None]:
-    """Take fewer resamples than a leaderboard does, which is enough in the mean of studies, and between far entries."""
+    """Use 300 resamples, fewer than a leaderboard: enough for means over studies and for entries far apart."""
     from imharness.documents import pairwise
     from imharness.statistics.differences import differences
 
@@ -339,7 +342,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> "list[Figure]":
 
 @pytest.fixture
 def empty_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Places for assets where nothing is kept yet."""
+    """Point the folders of assets and of the cache at new ones; return the folder that both are in."""
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path / "shelf"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path

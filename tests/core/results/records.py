@@ -5,7 +5,7 @@ from imharness.results.tasks import TaskRecord, TaskSpec
 
 
 def record(number: int = 0, started: str = "2026-01-01") -> TaskRecord:
-    """A finished task of one metric."""
+    """Return the record of a finished task of one metric; `number` is its only option."""
     metric = ComponentRef(kind="metric", id="acme/m", version="1", label="acme/m", parameters={})
     options = {"number": number}
     spec = TaskSpec(
@@ -24,5 +24,5 @@ def record(number: int = 0, started: str = "2026-01-01") -> TaskRecord:
 
 
 def bare(number: int) -> TaskRecord:
-    """A finished task without components, whose key is its number."""
+    """Return the record of a finished task whose key is its number in 64 hexadecimal digits."""
     return record(number).model_copy(update={"key": f"{number:064x}"})

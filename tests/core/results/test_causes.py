@@ -1,4 +1,4 @@
-"""Tests of why tasks failed: one cause is said once."""
+"""Causes of failed tasks: each cause is named once, with all its tasks."""
 
 from imharness.results.sweeps import NEEDS, causes_of
 

@@ -1,4 +1,4 @@
-"""Labels are made and taken apart: what is made is read again, and keys are those of the canonical JSON."""
+"""A label that was made can be read again, and the key of a task is the digest of its canonical JSON."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A query over results tells in one line what it lacks."""
+"""Queries over results: an error says where room is lacking, and rows of many files are those of each file."""
 
 import tempfile
 from pathlib import Path
@@ -14,6 +14,7 @@ from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 
 SORTED = "SELECT hash(i)::VARCHAR AS name, i AS score, 'a' AS entry FROM range(2000000) r(i) ORDER BY name"
+"""It sorts two million rows, which takes more than 30 MB of memory and 2 MB of disk."""
 
 
 def test_a_query_says_where_room_is_lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +34,7 @@ def test_a_query_says_where_room_is_lacking(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_rows_of_many_files_are_those_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some tasks have a column more than others, of which the rest have no number."""
+    """Some tasks have a column that the others lack: the rows of the others have no number there."""
     store, records = Store(tmp_path), []
     for number in range(5):
         rows = {"name": [f"{number}-{i}" for i in range(3)], "score": [number + i / 7 for i in range(3)]}

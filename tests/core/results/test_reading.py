@@ -35,9 +35,10 @@ def test_tasks_that_differ_in_options_share_one_view(tmp_path) -> None:
 
 
 def test_rows_of_the_first_table_stream_past_the_others_in_their_order(tmp_path) -> None:
-    """The database's own order of joins holds a table of all rows in memory where facts of tasks meet facts of units.
+    """Rows keep the order of the table that the query names first.
 
-    Here it would let the larger table stream, which is written last.
+    DuckDB's own order of joins would hold the smaller table in memory and stream the larger one, which this query names
+    last.
     """
     store, few = Store(tmp_path), np.array([30, 1, 2000, 7])
     query = ResultQuery(

@@ -64,7 +64,7 @@ def test_what_is_computed_again_takes_its_arrays_along(store: Store) -> None:
 
 
 def test_of_two_files_the_later_counts_and_the_next_run_removes_the_other(store: Store) -> None:
-    """So they are left where a process ends between the two."""
+    """A process that ends after it wrote the second file, and before it removed the first, leaves both."""
     (path,) = files_of(store.root, record().key)
     first = path.read_bytes()
     last = store.commit(record().model_copy(update={"seconds": 9.0}), ROWS, ARRAYS)

@@ -1,4 +1,4 @@
-"""Whatever is read of a store is what was written: one bit is enough to be named, and nothing comes of it."""
+"""What a store returns is what was written: one flipped bit is named, and no result comes of it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ def test_no_bit_of_a_record_can_be_flipped_unnoticed(store: Store) -> None:
 
 
 def test_no_bit_of_the_ledger_takes_a_decision_away_or_changes_one(store: Store) -> None:
-    """Above all not of the last line, which is forgotten where its writing was cut off."""
+    """Also not of the last line: a last line that was cut off is ignored, one that was changed must not be."""
     ledger = Ledger(store.address, key="")
     before = ledger.lines()
     for _ in each_flip(store.root / "ledger.jsonl"):
@@ -154,7 +154,7 @@ def test_a_copy_replaces_what_is_damaged_in_its_target(store: Store, tmp_path: P
 
 
 def test_of_stores_that_were_computed_apart_a_result_counts_before_a_failure_and_stays(tmp_path: Path) -> None:
-    """Files of one number were ordered by their names: a failure took the place of a result, which a run deleted."""
+    """Files of one number were once ordered by name: a failure replaced a result, and a run deleted the result."""
     store, failed, computed, other = (Store(tmp_path / name) for name in ("store", "failed", "computed", "other"))
     store.commit(record(0), ROWS, ARRAYS)
     memory = Failure(who="harness", error="MemoryError", message="no room")
@@ -188,7 +188,7 @@ def test_of_stores_that_were_computed_apart_a_result_counts_before_a_failure_and
 
 
 def test_a_configuration_that_two_stores_ran_has_the_tasks_of_both(tmp_path: Path) -> None:
-    """That of the copied store replaced the other one, whose entries stood in no table any more, without a word."""
+    """Once, the copied configuration silently replaced the target's, and no table had the target's tasks any more."""
     store, target = Store(tmp_path / "store"), Store(tmp_path / "target")
     for each, numbers in ((store, (0, 1)), (target, (1, 2, 3))):
         records = [each.commit(record(number), ROWS, {}) for number in numbers]

@@ -1,4 +1,4 @@
-"""Devices of a run: what a machine with two GPUs, or a Mac, would see, told to one without."""
+"""Devices of a run on machines that are simulated: with two GPUs, or a Mac."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_float64_is_computed_on_the_cpu_where_a_device_has_none() -> None:
 
 
 def mean_colour(images: torch.Tensor) -> torch.Tensor:
-    """Pass on three directions alone, so that the audit asks again at some sizes of squares."""
+    """Return the mean colour: only three directions pass, so that the audit asks again at some sizes of squares."""
     return images.mean(dim=(2, 3), keepdim=True).expand_as(images)
 
 

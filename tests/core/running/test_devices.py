@@ -19,6 +19,7 @@ from imharness.running.devices import GIB, free_bytes, with_room
 from imharness.running.executor import WorkerConfig, open_executor
 
 ROOM = {"cuda:0": 80 * GIB, "cuda:1": 80 * GIB}
+"""Free memory of each simulated GPU, bytes."""
 
 
 @pytest.fixture

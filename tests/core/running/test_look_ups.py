@@ -1,4 +1,4 @@
-"""What repeats itself on any image is told from what looks an image up."""
+"""Defenses that take changes back on any image, such as codecs, are distinguished from those that look images up."""
 
 import cv2
 import numpy as np
@@ -30,6 +30,7 @@ def quantised(images: torch.Tensor, levels: int) -> torch.Tensor:
 
 
 def changed(images: torch.Tensor, levels: int = 4) -> torch.Tensor:
+    """Return images with each value raised or lowered by so many levels of 255, by random signs."""
     signs = torch.randn(images.shape, generator=torch.Generator().manual_seed(3)).sign()
     return storable(images + levels / 255 * signs)
 
@@ -39,7 +40,7 @@ def answer_elsewhere(purify, images: torch.Tensor, fresh=None, levels: int = 4) 
 
 
 def looked_up(stored: torch.Tensor, otherwise):
-    """Return a defense that answers with the stored image that is near, and does something else where none is."""
+    """Return a defense that answers with a stored image within an RMS difference of 0.06, else as `otherwise`."""
 
     def purify(images: torch.Tensor) -> torch.Tensor:
         apart = torch.cdist(images.flatten(1), stored.flatten(1)) / stored[0].numel() ** 0.5

@@ -1,4 +1,4 @@
-"""Metrics of a run for Prometheus: they are what the run says of itself, in the format and with the names it wants."""
+"""Metrics of a run for Prometheus: they have the numbers of the run's state, in the format that Prometheus reads."""
 
 import sys
 import urllib.error

@@ -1,4 +1,4 @@
-"""An attack that reads gradients says which are missing, instead of torch."""
+"""A target without a gradient says what to declare, where torch would only raise an error of its own."""
 
 import pytest
 import torch

@@ -25,7 +25,7 @@ from imharness.running.sweep import execute
 SEEN = "harness/severity-ladder[split=train,per_photograph=1,severities=[2],size=48]"
 TRAINING = ("train", "nt", "--metric", "embedded-cnn", "--train", SEEN, "--test", SEEN, "--epochs", "1", "--json")
 LIKE = [1, 2, 4, "strange"]
-"""Numbers of threads, and four in a process where much else was set."""
+"""What `make` sets: numbers of threads, or "strange": four threads and other unusual settings."""
 
 
 def settings() -> list[object]:
@@ -46,10 +46,11 @@ def settings() -> list[object]:
 
 
 FRESH = [1, torch.float32, 0, "highest", True, False, True, False, SUBNORMAL, *["1"] * len(VARIABLES), {1}]
+"""What `settings` returns in a fresh process."""
 
 
 def make(like: object) -> None:
-    """Set what others might have set before."""
+    """Set so many threads and the usual settings, or, if "strange", four threads and unusual settings."""
     strange = like == "strange"
     torch.set_num_threads(4 if strange else like)  # type: ignore[arg-type]
     torch.set_default_dtype(torch.float64 if strange else torch.float32)
@@ -63,7 +64,7 @@ def make(like: object) -> None:
 
 @pytest.fixture(autouse=True)
 def process() -> Iterator[None]:
-    """The process as it was, after each test."""
+    """Give the process its threads and the usual settings back after each test."""
     threads = torch.get_num_threads()
     yield
     make(threads)
@@ -126,7 +127,8 @@ def run(graphs: Iterable[Graph], folder: Path, **settings: int) -> dict[str, str
 def test_rows_computed_in_this_process_are_those_of_a_worker(
     track: str, rows: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    """Four threads and all else that can be set; other numbers of threads are tried where weights are trained."""
+    """Here with four threads and other unusual settings; other numbers of threads are tried where weights are
+    trained."""
     make("strange")
     assert run([graph_of(track)], tmp_path, workers=0) == rows[track] != {}
     assert torch.get_num_threads() == 4

@@ -1,4 +1,4 @@
-"""Where ``--device auto`` computes each track: on a list of devices that is made up, with workers that are real."""
+"""Where ``--device auto`` computes each track: the devices are simulated, the workers are real."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -30,6 +30,7 @@ from imharness.running.views import Nothing
 
 SMALL, LARGE = "acme/small", "acme/large"
 SHARING = {SMALL: 0, LARGE: 8}
+"""Track -> how many workers share a GPU; 0 means that the CPU computes the track."""
 GPU = "ACME GPU (streams: SplitMix64)"
 
 
@@ -82,7 +83,7 @@ def test_workers_share_a_gpu_only_as_far_as_there_are_cores(gpus) -> None:
 
 
 def test_profiles_of_small_networks_leave_the_gpu_to_quality_metrics() -> None:
-    """Placing has no part in what is computed, so that a store is continued whatever the profile says of it."""
+    """Where tracks are computed does not change their identity: a store is continued when the profile moves them."""
     demo = load_profile("embedded")
     assert {track for track, profile in demo.tracks.items() if profile.workers_per_gpu} == {"harness/iqa"}
     assert not any(profile.workers_per_gpu for profile in load_profile("quick").tracks.values())
@@ -137,7 +138,7 @@ def prepare(facts: Mapping[str, Any]) -> Preparation:
 
 @pytest.fixture
 def acted(gpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with a GPU of 80 GiB, which computes nothing: the tasks have no tensors."""
+    """A machine with a simulated GPU of 80 GiB: no task of these tracks puts a tensor on it."""
     gpus(1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "ACME GPU")
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
@@ -220,7 +221,7 @@ def test_a_long_queue_for_one_kind_of_device_keeps_nothing_from_the_other(tmp_pa
 
 
 def test_a_gpu_without_room_stops_the_run_and_leaves_nothing_to_the_cpu(acted: None, monkeypatch, tmp_path) -> None:
-    """Tasks go nowhere by chance: what the CPU computes here, it computes on every run."""
+    """Chance does not decide where a task runs: a track that the CPU computes is computed by the CPU in every run."""
     full = local.with_room.__kwdefaults__ | {"free": lambda devices: dict.fromkeys(devices, GIB)}
     monkeypatch.setattr(local.with_room, "__kwdefaults__", full)
     run, graphs = session(tmp_path, 3)

@@ -1,4 +1,4 @@
-"""Gradients that lie are told from honest ones at random projections, and look-ups from what cleans images."""
+"""False gradients are distinguished from honest ones at random projections, and look-ups from what cleans images."""
 
 import hashlib
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 
 def with_gradient(forward: Function, back: Function) -> Function:
-    """Return a function that claims another gradient than its own."""
+    """Return `forward` with `back` as its gradient."""
 
     class Claimed(torch.autograd.Function):
         @staticmethod
@@ -117,7 +117,7 @@ def test_an_exact_gradient_is_found_to_be_exact_whatever_the_defense_does() -> N
 
 
 def test_a_look_up_that_is_honest_about_changes_of_eight_levels_is_found() -> None:
-    """Trials change each value by a size that is drawn, so that none is that of trials alone."""
+    """Trials draw the size of each change, so that no size tells a trial from another query."""
     images = (0.95 - 0.9 * sample_images(ROWS, SIDE, SIDE, 3)).mul(255).round() / 255
 
     def looked_up(x: torch.Tensor) -> torch.Tensor:
@@ -167,7 +167,7 @@ def test_a_gradient_that_mixes_up_the_colours_of_tiles_is_found() -> None:
 
 
 def by_what_comes_back(honest: Function) -> Function:
-    """Return a mirror whose gradient is right where `honest` says so of a direction, and turned round elsewhere."""
+    """Return a mirror whose gradient is right for the directions that `honest` accepts, and negated for all others."""
 
     def back(upstream: torch.Tensor) -> torch.Tensor:
         right = honest(upstream.abs().flatten(1))[:, None, None, None]
@@ -187,6 +187,7 @@ BY_DIRECTION: dict[str, Function] = {
     "all but those of scores": lambda a: (a.mean(dim=1) > 0.01) & (a.mean(dim=1) < 1.01),
     "what is no gradient of a score": lambda a: a.amax(dim=1) > 1e-3,
 }
+"""Name -> which directions are accepted: from the absolute values of a gradient, one row for each image."""
 
 
 @pytest.mark.parametrize("directions", BY_DIRECTION)
@@ -228,7 +229,7 @@ def test_a_picture_of_a_defense_s_own_with_a_share_of_the_image_is_looked_up(sha
 
 @pytest.mark.parametrize("share", [0.12, 0.5, 0.9])
 def test_what_takes_contrast_away_is_no_look_up(share: float) -> None:
-    """The level of the check: it answers by as much as it shows."""
+    """It answers changes by the same share by which it shows the image."""
     assert not followed(lambda x: 0.5 + share * (x - 0.5), own_gradient=False).looked_up.any()
 
 
@@ -241,7 +242,7 @@ def test_a_border_of_one_colour_is_no_picture_of_a_defense_s_own() -> None:
 
 @pytest.mark.parametrize("defense", LOW_RANK)
 def test_a_mean_is_no_look_up(defense: Function) -> None:
-    """It answers changes that cancel out by little, and shows as little."""
+    """It answers changes that cancel out only a little, and shows as little of the image."""
     assert not followed(defense, own_gradient=True).looked_up.any()
 
 
@@ -286,7 +287,7 @@ def noisy() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def claimed(score: Function, lent: Function) -> Function:
-    """Return scores with the gradient of others."""
+    """Return the scores of `score` with the gradient of `lent`."""
 
     def both(images: torch.Tensor) -> torch.Tensor:
         if not torch.is_grad_enabled():
@@ -298,7 +299,10 @@ def claimed(score: Function, lent: Function) -> Function:
 
 
 def remembered(score: Function) -> Function:
-    """Return the same scores, computed once where no gradient is wanted: whatever the gradient, queries are equal."""
+    """Return the same scores, computed once for each image where no gradient is wanted.
+
+    So all claims about the gradient of one distance share its queries.
+    """
     cached_scores: dict[bytes, torch.Tensor] = {}
 
     def once(images: torch.Tensor) -> torch.Tensor:

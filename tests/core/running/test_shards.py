@@ -58,6 +58,7 @@ def test_tasks_in_shards_are_those_without_to_the_bit(
 ) -> None:
     monkeypatch.setattr("imharness_membership.steps.TOGETHER", 1)
     registry, graph = installed(), graph_of(track)
+    # In the folder w tasks are computed whole, in the folder p in shards.
     whole, sharded = (BuildCache(registry, Store(tmp_path / name), torch.device("cpu"), BATCH) for name in "wp")
     shared, several = set(), set()
     for key, task in graph.tasks.items():
@@ -71,8 +72,8 @@ def test_tasks_in_shards_are_those_without_to_the_bit(
         for shard in reversed(keys_of_shards(key, 4)):  # in whatever order
             assert run_task(sharded, shard, task.spec, quiet) is None
         assert sharded.store.record(key) is None
-        lie = list((tmp_path / "p" / FOLDER).rglob("*.safetensors"))
-        several |= {task.spec.step} if len(lie) > 1 else set()
+        shard_files = list((tmp_path / "p" / FOLDER).rglob("*.safetensors"))
+        several |= {task.spec.step} if len(shard_files) > 1 else set()
         joined = run_task(sharded, key_of_join(key, 4), task.spec, quiet)
         assert joined is not None
         assert joined.key == key
@@ -84,6 +85,7 @@ def test_tasks_in_shards_are_those_without_to_the_bit(
 
 
 def example(folder: Path, key: str, of: int = 3) -> tuple[Shards, list[list[int]], Callable[..., Any]]:
+    """Return the shards of a key, the pieces that are computed so far, and the function that computes pieces."""
     computed: list[list[int]] = []
 
     def compute(pieces: list[int]) -> list[dict[str, np.ndarray]]:
@@ -111,7 +113,7 @@ def test_a_task_joins_what_is_there_and_computes_what_is_not(tmp_path: Path) -> 
     assert columns["n"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
     assert columns["odd"].tolist() == [1, 3, 5]
     assert list(columns) == ["n", "odd"]
-    second_call = join.joined([8, 9, 10], compute)  # it is none of the shards'
+    second_call = join.joined([8, 9, 10], compute)  # a second call is not computed by shards
     assert second_call["n"].tolist() == [8, 8, 9, 9, 10, 10]
     join.forget()
     assert not list(tmp_path.rglob("*.safetensors"))

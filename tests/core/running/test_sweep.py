@@ -13,7 +13,7 @@ from imharness.running.sweep import execute
 
 
 class Scripted:
-    """An executor that says what it is told to say."""
+    """An executor whose tasks end as `answers` says: step -> (status, line) of each try; all others are done."""
 
     def __init__(self, store: Store, answers: dict[str, list[tuple[str, str]]]) -> None:
         self.answers, self.order, self.pending = answers, [], []

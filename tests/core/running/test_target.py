@@ -170,7 +170,7 @@ def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(
 def test_a_processor_without_instructions_for_bfloat16_computes_in_float32(
     flags: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It took several times as long as float32."""
+    """There bfloat16 would take several times as long as float32."""
     facts = tmp_path / "cpuinfo"
     if flags:
         facts.write_text(f"processor : 0\nflags : {flags}\n")
@@ -185,7 +185,7 @@ def test_a_processor_without_instructions_for_bfloat16_computes_in_float32(
 
 
 class Seen(torch.autograd.Function):
-    """Notes whether factors may be rounded, forward and back."""
+    """Records whether factors may be rounded (TF32), in the forward and in the backward pass."""
 
     notes: ClassVar[list[bool]] = []
 
@@ -258,7 +258,7 @@ def test_a_gradient_reaches_through_a_change_of_size() -> None:
 
 
 def test_halving_for_want_of_memory_changes_no_score() -> None:
-    """A chunk that did not fit has drawn from its streams; its halves draw the same numbers."""
+    """The streams of a chunk that did not fit have been drawn from already; its halves draw the same numbers again."""
     images = storable(torch.rand(4, 3, 6, 6, generator=generator(1)))
 
     def scores(most: int) -> torch.Tensor:
@@ -277,7 +277,7 @@ def test_halving_for_want_of_memory_changes_no_score() -> None:
 
 
 def test_a_search_looks_like_results_that_are_kept() -> None:
-    """Images of 8 bits, each once in a call, streams from which nothing was drawn, whatever the attack asks for."""
+    """The defense sees 8-bit images, each once in a call, and fresh streams, whatever images the attack asks about."""
     seen: list[torch.Tensor] = []
 
     def looking(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
@@ -296,6 +296,7 @@ def test_a_search_looks_like_results_that_are_kept() -> None:
 
 
 def distance(images: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Return the sum of the squared differences of the 108 values (3 x 6 x 6) of each image."""
     assert images.shape == reference.shape
     assert ((images - reference).abs() <= 3.5 / 255).all(), "an image meets the reference of another one"
     return (images - reference).square().sum(dim=(1, 2, 3))

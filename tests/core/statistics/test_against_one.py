@@ -14,10 +14,11 @@ from imharness.statistics.against_one import BETTER, WORSE, against_one, best_al
 from imharness.statistics.differences import alpha_of
 
 REACH = 10.0
+"""The largest possible difference of two numbers of a unit."""
 
 
 def dunnett(entries: int, level: float) -> float:
-    """The one-sided level of a single difference at which those of so many against one hold at once."""
+    """Return the one-sided level of one difference at which those of so many entries against one hold at once."""
 
     def missed(bound: float) -> float:
         probability = quad(lambda x: norm.pdf(x) * norm.cdf(np.sqrt(2) * bound + x) ** entries, -8, 8)[0]
@@ -56,7 +57,7 @@ def standardised(units: int, seed: int) -> np.ndarray:
 
 
 def test_once_some_are_shown_to_be_better_the_others_are_asked_among_themselves() -> None:
-    """A difference of t = 2.4 is shown alone (it takes 1.9 of 12 units), and not among ten (3 or more)."""
+    """With 12 units a difference of t = 2.4 is shown alone (it takes 1.9), and not among ten (3 or more)."""
     edge = standardised(12, 0) + 2.4 / np.sqrt(12)
     nothing = np.stack([standardised(12, seed) for seed in range(1, 10)])
     among_clear = against_one(np.vstack([nothing + 10, edge]), REACH)

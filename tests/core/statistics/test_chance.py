@@ -1,4 +1,4 @@
-"""The test of a task that holds no information: rarely significant by chance, always for who knows."""
+"""The test whether guesses tell members from others: seldom significant by chance, always for who knows."""
 
 import numpy as np
 import pytest

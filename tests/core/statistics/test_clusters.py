@@ -84,7 +84,7 @@ def test_clusters_of_one_unit_are_drawn_as_units_are() -> None:
 
 @pytest.mark.parametrize("units", [5, 8, 24])
 def test_the_interval_of_few_independent_units_covers_their_mean(units: int) -> None:
-    """Plain percentiles cover .84, .88 and .93."""
+    """Plain percentiles would cover .84, .88 and .93."""
     draws = np.random.default_rng(units).normal(size=(1000, units))
     covered = [one.low <= 0 <= one.high for one in mean_intervals(draws) if one is not None]
     assert np.mean(covered) > {5: 0.9, 8: 0.91, 24: 0.935}[units]
@@ -229,7 +229,8 @@ def test_halves_are_fixed_by_names_and_equal_as_can_be() -> None:
     np.testing.assert_array_equal(chosen_half(names[::-1]), chosen[::-1])
     assert chosen_half(["one"]).tolist() == [False]
     assert chosen_half([]).shape == (0,)
-    assert chosen_half(["a", "b", "c", "d"]).tolist() == [False, False, True, True]  # 18ac... of "d" is the smallest
+    # Of the four SHA-256 digests that of "d", 18ac..., is the smallest.
+    assert chosen_half(["a", "b", "c", "d"]).tolist() == [False, False, True, True]
 
 
 @pytest.mark.parametrize("k", [2, 20, 700])

@@ -15,7 +15,10 @@ RESAMPLES = 400
 @pytest.mark.parametrize("units", [5, 6, 8, 9, 12, 20, 40])
 @pytest.mark.parametrize("kind", ["normal", "lognormal", "discrete"])
 def test_all_intervals_cover_at_once_as_often_as_they_say(kind: str, units: int) -> None:
-    """Nominal 95 %, within 93 and 97 % but for what 250 studies leave to chance, two and a half standard errors."""
+    """Nominal 95 %: between 93 and 97 %, give or take 2.5 standard errors of 250 studies.
+
+    Few discrete units may cover more: twice as many standard errors.
+    """
     share, chance = covered(kind, ENTRIES, units, studies=250, resamples=RESAMPLES), 2.5 * np.sqrt(0.05 * 0.95 / 250)
     assert 0.93 - chance <= share
     assert share <= 0.97 + chance * (1 + (kind == "discrete" and units < 9))
@@ -40,7 +43,7 @@ def test_the_number_of_units_that_is_said_to_be_needed_has_the_power_that_is_sai
 
 
 def test_at_the_number_that_a_study_says_others_tell_the_difference_as_often() -> None:
-    """Six entries, the first ahead by 0.9 standard deviations of a difference: power of the intervals among all six."""
+    """Six entries, the first ahead by 0.9 standard deviations of a difference: 1.27 where one entry has deviation 1."""
     rng = np.random.default_rng(4)
     pilot = [differences(study("normal", 6, 30, rng)[0] + 1.27 * np.eye(6)[0][:, None]) for _ in range(5)]
     nearest = pilot[int(np.argsort([abs(trial.value[0, 1] - 1.27) for trial in pilot])[0])]

@@ -16,7 +16,10 @@ def correlated(line: np.ndarray, labels: np.ndarray, unknown: float) -> float:
 
 
 def plainly(scores: np.ndarray, labels: np.ndarray, positions: np.ndarray, unknown: float = np.nan) -> np.ndarray:
-    """Rank each line in each resample by itself, and take the mean; `unknown` is what has no correlation there."""
+    """Rank each line in each resample by itself, and take the mean.
+
+    `unknown`: the number of a line that has no correlation in a resample.
+    """
     lines = [line for line in scores if np.isfinite(correlated(line, labels, np.nan))]
     return np.array([np.mean([correlated(line[at], labels[at], unknown) for line in lines]) for at in positions])
 

@@ -11,6 +11,7 @@ from imharness.statistics.shares import likely, score_interval, score_needed
 
 
 def bound(level: float, studies: int) -> float:
+    """Return a level less 2.5 standard errors of its share among so many studies."""
     return level - 2.5 * np.sqrt(level * (1 - level) / studies)
 
 

@@ -19,6 +19,7 @@ from imharness.statistics.wilcoxon import (
 
 
 def scipy_p(row: np.ndarray) -> float:
+    """Return scipy's p of a row; by all patterns of signs where 13 to 50 differences have ties."""
     row = row[row != 0]
     if not len(row):
         return np.nan
@@ -28,7 +29,7 @@ def scipy_p(row: np.ndarray) -> float:
 
 
 def over_all_signs(row: np.ndarray) -> float:
-    """Return scipy's test of few differences with ties, and what it would be of some more, without its loop."""
+    """Return the exact p of few differences with ties: the permutation test of scipy, vectorised."""
 
     def positive(d: np.ndarray, axis: int) -> np.ndarray:
         return (ranks * (d > 0)).sum(axis=axis)

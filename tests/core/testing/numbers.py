@@ -1,9 +1,9 @@
 """What each first-party component gives on small inputs, kept by its version: ``python -m tests.core.testing.numbers``.
 
-The table `numbers.json` has, for one component of each class, its version, a few numbers that stand for its output, and
-how far they may be away on another machine. That is measured: the same is computed for inputs with a noise of 1e-6, as
+The table `numbers.json` has, for one component of each class, its version, a few numbers that summarise its output, and
+the tolerance for other machines. The tolerance is measured: the same is computed for inputs with a noise of 1e-6, as
 other processors and libraries make, and twenty times the largest change is allowed. Components that need files which
-are not here, or more than `MOST_S`, are listed without numbers; they are compared by nothing but their own tests.
+are not here, or more than `MOST_S`, are listed without numbers; only their own tests compare them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ TABLE = Path(__file__).with_name("numbers.json")
 COMMAND = "python -m tests.core.testing.numbers"
 ROWS, SIDE, PROJECTIONS = 3, 48, 5
 LARGER = {"harness/ms-ssim": 176}
-"""The side of images, px, for what takes no small ones."""
+"""Component -> the side of its images, px, where `SIDE` is too small for it."""
 MOST_S = 0.12
-"""A component that takes more seconds for one answer is left out, because all of them are asked in each test run."""
+"""Seconds: a component that takes more for one answer is left out, because all are computed in each test run."""
 NOISE, TRIALS, MARGIN = 1e-6, 2, 20.0
+"""The size of the noise, how many noisy inputs are tried, and how many times the largest change is allowed."""
 LEAST = 1e-4
 """The least difference that counts, relative to the root mean square of the output."""
 LEAST_OF_ATTACKS = 1e-3

@@ -35,7 +35,7 @@ from imharness.testing.probes import probe_of
 
 CHECK = "keeps every tensor on its device"
 HOST = torch.full((1,), 0.5)
-"""What a component forgot to move."""
+"""A tensor of the host: what a component forgot to move."""
 DEFENSE = DefenseInfo(id="acme/made", version="1", differentiable=True)
 ATTACK = AttackInfo(id="acme/made", version="1", access="white_box", norm="unrestricted", strengths={})
 METRIC = MetricInfo(id="acme/made", version="1", higher_means="better_quality", bounds=(0, 1))

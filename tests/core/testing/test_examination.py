@@ -1,4 +1,4 @@
-"""What quick checks find before anything is ranked: lies of notebooks end flagged, honest objects do not."""
+"""Quick checks before a ranking flag objects of notebooks that break their contract, and no honest object."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def images() -> torch.Tensor:
 
 @pytest.fixture(autouse=True)
 def fresh_warnings() -> Iterator[None]:
-    """Say of the objects of each test alone that they drew from global randomness."""
+    """Forget after each test which objects drew from global randomness: each test is warned of its own alone."""
     yield
     with warnings.catch_warnings(action="ignore"):
         say_who_drew()
@@ -48,7 +48,7 @@ def local(user_object: UserObject) -> Component:
 
 
 class Straight(torch.autograd.Function):
-    """Rounds, and returns the gradient of something else."""
+    """Rounds, and returns a gradient that points the other way."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -94,7 +94,7 @@ def contrast(x: torch.Tensor) -> torch.Tensor:
 
 
 def sharpness(x: torch.Tensor) -> torch.Tensor:
-    """A quality in (0, 1) that blur and noise lower: how near the mean step between neighbours is to a usual one."""
+    """A quality in (0, 1) that blur and noise lower: how near the mean step between neighbours is to 0.05."""
     step = (x[..., 1:] - x[..., :-1]).abs().flatten(1).mean(dim=1)
     return torch.exp(-(((step.clamp(min=1e-6) / 0.05).log()) ** 2))
 
@@ -187,6 +187,7 @@ LIES = {
     ),
     "evaluator by order": lambda: ih.evaluator(lambda q: torch.arange(len(q.target_labels)).float(), name="it"),
 }
+"""Name -> an object that breaks its contract: a check fails."""
 FORGOTTEN = {
     "constant": lambda: defense(lambda x: (x * torch.full((3, 1, 1), 0.5)).clamp(0, 1)),
     "network held": lambda: defense(Holding()),
@@ -210,6 +211,7 @@ FORGOTTEN = {
     ),
     "evaluator": lambda: ih.evaluator(lambda q: q.target_outputs.amax(1) * torch.ones(len(q.target_labels)), name="it"),
 }
+"""Name -> an object that forgets to move a tensor to its device: only the check of devices fails."""
 HONEST = {
     "identity": lambda: defense(lambda x: x),
     "flip": lambda: defense(lambda x: x.flip(-1)),
@@ -235,6 +237,7 @@ HONEST = {
     ),
     "confidence": lambda: ih.evaluator(lambda q: q.target_outputs.amax(dim=1) - math.sqrt(0.5), name="it"),
 }
+"""Name -> an object that keeps its contract: no check fails."""
 
 
 @pytest.mark.parametrize("name", LIES)

@@ -33,19 +33,19 @@ from imharness_reconstruction.metrics import fid
 ROOT = Path(__file__).resolve().parents[3]
 INTERRUPTED = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 AT_BOUND_S = 0.08
-"""An error at the end of a parameter's bounds comes early; `harness plugins check` waits longer for it."""
+"""Seconds for a check at the end of a parameter's bounds: errors come early. `harness plugins check` waits longer."""
 PATIENCE_S = 600.0
-"""A busy machine is no failure; `harness plugins check` waits a tenth of it."""
+"""Seconds for other checks: a busy machine is no failure. `harness plugins check` waits a tenth of it."""
 IMPORTED_LATE = ("kornia", "lpips", "statsmodels.stats.proportion")
-"""What components import when they are first called."""
+"""Libraries that components import when they are first called."""
 ACCELERATOR, DEVICE = "runs on the accelerator too", "keeps every tensor on its device"
 FEW_QUERIES = 24
-"""Enough for every line of a search to run: on an acted accelerator an operation takes 0.2 ms."""
+"""Queries of a search on a simulated accelerator, where an operation takes 0.2 ms: enough to run each of its lines."""
 FEW = {
     "queries": 200, "steps": 10, "iterations": 10, "population": 12, "generations": 2, "pairs": 2, "epochs": 2,
     "starts": 1, "width": 8, "depth": 3, "tile": 64, "samples": 300, "selection": 20, "copies": 2, "budget": 60,
 }  # fmt: skip
-"""Enough to see a method at work."""
+"""Parameter -> its largest value here: enough to see a method at work."""
 FEWER = {
     "parsimonious": {"queries": 60},
     "memguard": {"patience": 10},
@@ -61,6 +61,7 @@ FEWER = {
     "crossed-pairs": {"size": 48},
     "densenet-bc": {"depth": 22, "growth": 12},
 }
+"""Component -> parameters whose largest values are others than those of `FEW`."""
 LARGE = {
     "koncept512": 64, "linearity": 48, "spaq": 64, "fid": 64, "dists": 32, "zhang-dists": 32, "zhang-lpips": 32,
     "cadv": 32, "fpr": 32, "ddrs": 8, "dms": 8, "dp": 8, "drs": 8, "diffpure": 16, "disco": 16, "mprnet": 32,
@@ -190,8 +191,9 @@ def with_few_queries(component: Component) -> Component:
 def interrupted(trial: Trial) -> CheckResult:
     """Run a check until its limit; a file that is open then is closed in its test, which ignores that.
 
-    What the check leaves is in the youngest generation, so that no other has to be looked through. A library whose
-    import was interrupted could not be imported again.
+    Libraries that components import late are imported before: one whose import is interrupted could not be imported
+    again. The collector is off meanwhile: what the check leaves stays in the youngest generation, which alone is
+    collected after it.
     """
     for name in IMPORTED_LATE:
         importlib.import_module(name)
@@ -213,8 +215,8 @@ def passes(component: Component, check: str) -> None:
 def passes_on_simulated_ones(component: Component, patch: pytest.MonkeyPatch) -> None:
     """See that a component keeps its tensors on ``cuda:0``, and on the GPU of a Mac, which has no float64.
 
-    No plugin tells one GPU from another, as `test_no_plugin_asks_which_gpu_it_has` sees, so that one which puts no
-    float64 on ``cuda:0`` puts none on ``mps:0`` either. The others are tried there.
+    `test_no_plugin_asks_which_gpu_it_has` shows that plugins treat all GPUs alike. So a component that puts no float64
+    on ``cuda:0`` puts none on ``mps:0``, and only the others are tried on ``mps:0``.
     """
     types, placed = set[torch.dtype](), placement._Operations._placed
 

@@ -1,6 +1,6 @@
 """`harness plugins new`: every kind comes out as a package that keeps its contract.
 
-That it has no type error is asked with the other packages of others, in `tests/core/test_third_party_types.py`.
+Whether such a package has type errors is tested in `tests/core/test_third_party_types.py`.
 """
 
 import json

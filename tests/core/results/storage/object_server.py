@@ -1,4 +1,4 @@
-"""An object server on this machine, and a connection to it that is as bad as a test wants."""
+"""An object server on this machine, and a proxy before it whose connections fail as a test asks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ BUCKET = "bucket"
 SLOW_DOWN = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Reduce your rate.</Message></Error>'
 FAILED = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>We failed.</Message></Error>'
 FAULTS = ("late", "failed", "slow down", "reset before", "reset after", "half a request", "half an answer")
+"""What can happen to a request: it is answered 0.2 s late; it is answered with an error 500 or 503; the connection
+is reset before or after the server gets it; half of its body is read, or half of the answer is sent, before a reset."""
 
 
 class BadConnection(ThreadingHTTPServer):
-    """Passes requests on to a server; each `every`-th of them meets one of `faults`, one after the other."""
+    """A proxy of the server at port `behind`; requests whose number is a multiple of `every` meet the next of `faults`.
+
+    With `every` 0 no request meets a fault. `met` counts how often each fault happened, and `requests` has the lines of
+    all requests.
+    """
 
     daemon_threads = True
 
@@ -31,9 +37,10 @@ class BadConnection(ThreadingHTTPServer):
         self._count, self._lock = itertools.count(1), threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: connections that break are what this is for."""
+        """Print nothing: connections break on purpose here."""
 
     def fault(self, line: str) -> str:
+        """Count a request and return the fault that it meets, "" for none."""
         with self._lock:
             self.requests.append(line)
             number = next(self._count)
@@ -115,7 +122,7 @@ class _Passing(BaseHTTPRequestHandler):
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
+    """Return a port at which no server listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -123,7 +130,7 @@ def free_port() -> int:
 
 @contextmanager
 def object_server() -> Iterator[BadConnection]:
-    """Yield a connection, without faults yet, to a server that has one empty bucket."""
+    """Yield a proxy, without faults yet, of a moto server that has one empty bucket, `BUCKET`."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

@@ -1,4 +1,4 @@
-"""Stores on an emulator of Google Cloud Storage: what holds in a folder holds there."""
+"""Stores on an emulator of Google Cloud Storage: they keep and verify what a store in a folder does."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stores on an object server whose connection fails in every way: nothing is lost, nothing half-written is read."""
+"""Stores on an object server whose connection fails in each way of `FAULTS`: no result is lost or read in part."""
 
 import json
 import sys
@@ -66,7 +66,7 @@ def assert_whole(store: Store, count: int) -> None:
 
 
 def test_whatever_happens_to_the_connection_nothing_is_lost(connection: BadConnection, tmp_path: Path) -> None:
-    """Every fifth request fails, each time in another way."""
+    """Every fifth request meets a fault, each time the next one of `FAULTS`."""
     connection.every = 5
     store = Store(f"s3://{BUCKET}/faults")
     store.prepare()
@@ -119,7 +119,7 @@ def test_an_upload_in_parts_that_breaks_off_publishes_nothing(
 def test_a_run_into_an_object_store_gives_the_rows_of_a_run_into_a_folder(
     connection: BadConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run in a worker, check, rank, compute again, build the site, run again; by the command line alone."""
+    """By commands alone: run in a worker, verify, rank, reproduce, build the site, run again and copy the store."""
     monkeypatch.chdir(tmp_path)
 
     def harness(*words: str) -> str:

@@ -1,4 +1,4 @@
-"""Objects keep what files keep: whole states, every line, nothing torn; here over a folder that acts as a cloud."""
+"""Stores of objects keep whole documents and every line of the ledger; here a folder replaces the cloud."""
 
 from pathlib import Path
 
@@ -19,7 +19,10 @@ from imharness_submissions.ledger import Ledger
 
 
 class Cloud:
-    """A client of a cloud in a folder. `before` is called with the name of each request and may raise or write."""
+    """Replaces the client of a cloud: objects are files of a folder.
+
+    `before` is called before each request with its kind (put, get, delete or list) and its path; it may raise or write.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._files = folder, pyarrow.fs.LocalFileSystem()
@@ -43,7 +46,8 @@ class Cloud:
         if isinstance(wanted, str):
             return pyarrow.fs.FileInfo(wanted, **self._facts(self._folder / wanted))
         root = self._folder / wanted.base_dir
-        files = sorted((path for path in root.rglob("*") if path.is_file()), reverse=True)  # in no order to rely on
+        # Reversed, because no caller may rely on an order.
+        files = sorted((path for path in root.rglob("*") if path.is_file()), reverse=True)
         return [pyarrow.fs.FileInfo(str(path.relative_to(self._folder)), **self._facts(path)) for path in files]
 
     @staticmethod
@@ -231,7 +235,7 @@ def test_a_place_that_cannot_be_reached_removes_no_record(cloud: Cloud) -> None:
 
 
 def test_a_listing_says_what_is_done_and_a_second_reader_fetches_nothing(cloud: Cloud) -> None:
-    """On an object store each request takes some hundredths of a second."""
+    """Requests are counted, because each takes some hundredths of a second on an object store."""
     store, requests = Store(ADDRESS), list[str]()
     records = tasks(store, 5)
     cloud.before = lambda request, path: requests.append(request)

@@ -1,7 +1,7 @@
-"""What several processes do to a store at once: whoever reads or computes meanwhile loses nothing.
+"""Several processes use one store at once: no reader misses a task, and no computed result is lost.
 
-A fault between two requests is tried at every request: `interrupted` lets another process act right before one, and
-the caller goes through all of them.
+Most tests simulate the second process by an act in this process. `interrupted` calls the act right before the request
+with a given number; `at_every_request` and `anew_meanwhile` try every number.
 """
 
 import os
@@ -52,7 +52,7 @@ def expected(numbers: range) -> dict[str, list[float]]:
 
 @contextmanager
 def interrupted(moment: int, act: Callable[[], object]) -> Iterator[list[int]]:
-    """Let something else happen right before one request to a folder, once; yield how many requests there were."""
+    """Call `act` right before request number `moment`; yield a list with the number of requests so far."""
     requests, acting = [0], threading.local()
 
     def wrapped(function: Callable) -> Callable:
@@ -76,9 +76,9 @@ def interrupted(moment: int, act: Callable[[], object]) -> Iterator[list[int]]:
 
 
 def at_every_request(make: Callable[[], tuple[Callable[[], object], Callable[[], object]]]) -> Iterator[object]:
-    """Yield what work returns when something else happens before its first request, its second, and so on.
+    """Yield what a job returns when another act happens before its first request, then before its second, and so on.
 
-    `make` prepares a store and returns the work and what happens meanwhile.
+    `make` prepares a store and returns the job and the act.
     """
     moment = 0
     while True:
@@ -92,13 +92,13 @@ def at_every_request(make: Callable[[], tuple[Callable[[], object], Callable[[],
 
 
 class Case:
-    """Stores with tasks, each of which another process computes again, with equal rows."""
+    """Makes stores with four tasks, and computes the tasks of a store again with equal rows."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
 
     def store(self) -> Store:
-        """Return a store of its own: a copy of the files of one that was computed once."""
+        """Return a new store: a copy of the files that the first call computes."""
         if not self._count:
             compute(Store(self._folder / "0"), range(4))
         self._count += 1
@@ -211,7 +211,10 @@ def test_a_copy_is_whole_while_its_source_is_computed_again(case: Case, tmp_path
 
 
 def anew_meanwhile(folder: Path, spoil: Callable[[Store], object], job: Callable[[Store], object]) -> None:
-    """Let a task be computed anew, with other rows, at every request of some work; its new rows must be there then."""
+    """Let a task be computed again, with other rows, at every request of a job: its new rows must be there afterwards.
+
+    `spoil` damages the store before the job begins.
+    """
     moment = 0
     while True:
         moment += 1

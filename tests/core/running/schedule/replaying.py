@@ -1,8 +1,8 @@
 """Recorded runs, replayed by simulated workers in the order that the scheduler gives them.
 
-A recording holds the tasks of a run in the order of the plan: step, components, which tasks it needs, seconds by its
-record, and when it told which share of it was computed. `python -m tests.core.running.schedule.replaying PROFILE FILE`
-runs a profile and makes one.
+A recording has the tasks of a run in the order of the plan: step, components, the tasks that it needs, seconds by its
+record, and when it reported which share of it was computed. `python -m tests.core.running.schedule.replaying PROFILE
+FILE` runs a profile and records it.
 """
 
 import heapq
@@ -23,14 +23,14 @@ from imharness.running.schedule.order import expected, priorities, samples
 
 FOLDER = Path(__file__).parent / "recorded"
 BESIDE_S = 0.03
-"""What a task takes a worker beyond the seconds in its record."""
+"""Seconds that a task takes a worker beyond those in its record."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Tasks in the order of the plan, the seconds that each took, and the tasks of the first tables.
+    """Tasks in the order of the plan, the seconds that each took, and the tasks of each first table.
 
-    `shares`: key -> the seconds after which a task told its share, and the share; an old recording has none.
+    `shares`: key -> the seconds after which a task reported a share, and the share; an old recording has none.
     """
 
     tasks: Mapping[str, Task]
@@ -48,7 +48,7 @@ class Recording:
 
 @cache
 def recording(name: str) -> Recording:
-    """Return a recorded run, which nobody changes."""
+    """Return a recorded run; callers must not change it."""
     content = json.loads((FOLDER / f"{name}.json").read_text())
     tasks, seconds, refs = dict[str, Task](), dict[str, float](), [_ref(label) for label in content["labels"]]
     marks = dict[str, list[tuple[float, float]]]()
@@ -76,7 +76,10 @@ def _ref(label: str) -> ComponentRef:
 
 @dataclass(frozen=True)
 class Point:
-    """What was said at a time of a run, and what was really left, s; None where nothing was said."""
+    """The estimate `said_s` at a time of a run, None where there was none, and the seconds that were really left.
+
+    `at_least`: the estimate was only a lower bound.
+    """
 
     at_s: float
     left_s: float
@@ -84,7 +87,7 @@ class Point:
     at_least: bool
 
     def right(self, factor: float, beside_s: float) -> bool:
-        """Return whether what was said is within a factor, or within a few seconds; a lower bound need not be near."""
+        """Return whether the estimate is near the truth, by a factor or `beside_s`; a lower bound may be far below."""
         if self.said_s is None:
             return False
         low, high = self.left_s / factor - beside_s, self.left_s * factor + beside_s
@@ -92,7 +95,7 @@ class Point:
 
 
 def replay(run: Recording, workers: int, times: Times, looks: int = 100) -> list[Point]:
-    """Return what an estimate says in the course of a run, at times that are as far from each other."""
+    """Return the estimates of a simulated run at `looks - 1` times that are equally far from each other."""
     numbers = priorities(
         run.tasks, expected(run.tasks, times), run.first, samples(run.tasks, times, frozenset().union(*run.first))
     )
@@ -118,6 +121,7 @@ def replay(run: Recording, workers: int, times: Times, looks: int = 100) -> list
 def _look(
     run: Recording, estimate: Estimate, times: Times, running: dict[str, tuple[float, float]], now: float, wall: float
 ) -> Point:
+    """Tell the estimate of all tasks that ended by `now`; return what it says then."""
     for key in sorted(
         (task_key for task_key in running if running[task_key][1] <= now),
         key=lambda finished_key: running[finished_key][1],

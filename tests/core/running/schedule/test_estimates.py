@@ -1,4 +1,4 @@
-"""Estimates of what is left of first runs, against recorded runs: nothing is known of any task when they start."""
+"""Estimates of the time that is left, against recorded first runs: no task is known when they start."""
 
 from pathlib import Path
 
@@ -9,13 +9,14 @@ from imharness.results.store import Store
 from imharness.running.schedule.estimates import Times, learnt_times
 
 FROM = 0.1
-"""Of a run: from here on what is said should be right."""
+"""The share of a run after which estimates are judged."""
 FACTOR, BESIDE_S = 2.0, 5.0
+"""An estimate is right within this factor of the truth, or within so many seconds of it."""
 PARTS = {"whole": 1.0, "harness/iqa": 1.0, "harness/membership": 1.0, "harness/reconstruction": 1.0}
-"""Of the embedded profile: the share of points that must be right."""
+"""Track of the embedded profile, or "whole" -> the share of points that must be right."""
 PERCEPTUAL = {1: 0.6, 2: 0.9, 8: 0.75}
-"""Of the perceptual track alone, by workers: one step has nearly all of the work, in eleven tasks, and the first of
-them prepares photographs for a sixth of the run."""
+"""Workers -> the share of points that must be right in the perceptual track alone: one step has nearly all of the
+work, in eleven tasks, and the first of them prepares photographs for a sixth of the run."""
 
 
 def replayed(name: str, workers: int, portion: str = "whole", times: Times | None = None) -> list[Point]:
@@ -25,12 +26,12 @@ def replayed(name: str, workers: int, portion: str = "whole", times: Times | Non
 
 
 def right(points: list[Point], beside_s: float = BESIDE_S) -> float:
-    """Return the share of points at which what was said is right, or "not known yet"."""
+    """Return the share of points whose estimate is right or not known yet."""
     return sum(point.said_s is None or point.right(FACTOR, beside_s) for point in points) / len(points)
 
 
 def share_with_time(points: list[Point]) -> float:
-    """Return the share of points at which a time was said, and no bound."""
+    """Return the share of points that have an estimate which is not only a bound."""
     return sum(point.said_s is not None and not point.at_least for point in points) / len(points)
 
 

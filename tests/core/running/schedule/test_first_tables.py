@@ -14,6 +14,7 @@ STEPS = {
     "harness/perceptual": {"distance", "attack"},
     "harness/reconstruction": {"train", "reconstruct", "leakage"},
 }
+"""Track -> the steps of the tasks that its first table needs."""
 
 
 @pytest.mark.parametrize("track", STEPS)

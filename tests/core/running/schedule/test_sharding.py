@@ -47,6 +47,7 @@ class Slots:
 
 
 def sharded(folder: Path, slots: int, of: int = 4, fresh: bool = False) -> tuple[Sharded, Slots]:
+    """Return an executor that cuts `TASK` into `of` shards and no other task, and the executor below it."""
     inner = Slots(slots)
     return Sharded(inner, lambda key: of if key == TASK else 1, Store(folder), fresh=fresh), inner
 

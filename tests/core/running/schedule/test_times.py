@@ -15,7 +15,7 @@ from imharness.running.schedule.order import chains, first_tasks, priorities, sa
 
 
 def spec(step: str, *names: str, limit: int | None = None, needs: tuple[str, ...] = (), split: int = 0) -> TaskSpec:
-    """A task of a step; components are named "kind:label"."""
+    """Return the specification of a task of a step; components are named "kind:label"."""
     components = {}
     for name in names:
         kind, _, label = name.partition(":")
@@ -155,7 +155,7 @@ def test_the_tasks_of_a_first_table_bring_what_they_need() -> None:
 
 
 def test_what_is_known_of_nothing_is_run_first_as_a_sample() -> None:
-    """A task of each step, then one of each component in a step that has not been seen, and what these need."""
+    """A task of each step, then one of each component in a step that has not run yet, and what these need."""
     fit = task("fit", "metric:a/m")
     attacks = [task("attack", f"metric:a/{name}", needs=(fit.key,)) for name in "mno"]
     clean = [task("clean", f"metric:a/{name}", split=split) for name in "mn" for split in range(2)]

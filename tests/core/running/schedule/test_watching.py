@@ -1,4 +1,4 @@
-"""A run that is watched: its lines, what it tells its store, what `harness status` makes of that."""
+"""A run that is watched: its lines, its states in the store, `harness status`, and tables that are made meanwhile."""
 
 import json
 import math
@@ -103,7 +103,7 @@ def test_a_run_tells_how_far_it_is_and_what_failed(tmp_path: Path, monkeypatch: 
 def test_a_run_of_very_many_tasks_is_not_held_up_by_saying_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where saying it takes long, it is said seldom: all of it, at the start and at the end."""
+    """Where showing the state takes long, it is shown only at the start and at the end."""
     monkeypatch.setattr(views, "NOTICED_S", 0.0)
     monkeypatch.setattr(views, "SHARE", 1e-9)
     _, view = watched(Store(tmp_path), graph())
@@ -217,7 +217,7 @@ def test_status_knows_of_a_run_of_this_machine_whose_process_is_gone(tmp_path: P
     assert "no word for" not in status(store)
     after = (now + timedelta(hours=1)).isoformat()
     state(id="2", state="finished", started=after, updated=after, pid=4, running=()).save(store)
-    assert "finished" in status(store)  # a later run, though the first is taken to go on
+    assert "finished" in status(store)  # it started later than the first, which seems to go on
 
 
 def test_a_line_names_a_few_tasks() -> None:
@@ -263,7 +263,7 @@ def sample_leaderboard(waiting: int, rows: int = 1) -> SimpleNamespace:
 
 
 class Publishing:
-    """What is asked of a publisher, and when."""
+    """A publisher, and what it did: for how many finished tasks it made tables, and what it noted and warned of."""
 
     def __init__(self, tmp_path: Path, run_graph: Graph, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(publishing, "LOOK_S", 0.0)
@@ -310,7 +310,7 @@ def test_the_first_tables_are_made_when_their_tasks_are_done_and_later_ones_cost
     assert publisher.leaderboards == [3]  # neither a minute later nor 10 % more
     publisher.tables.spent_s = 100.0
     publisher.offer(20, left_s=100.0)
-    assert publisher.leaderboards == [3]  # 100 s of 100 s
+    assert publisher.leaderboards == [3]  # tables took 100 s already, and 100 s are left
     publisher.offer(20, left_s=1e6)
     assert publisher.leaderboards == [3, 20]
     assert len(publisher.noted) == 1
