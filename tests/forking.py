@@ -1,8 +1,8 @@
-"""`harness WORDS` in processes forked from one that has imported the harness, which saves seconds of every start.
+"""`harness WORDS` in processes that are forked from one that has imported the harness, which saves seconds each.
 
-The server has imported what a run needs, also what torch imports for the first optimiser of a process, and done
-nothing with it, so that a child is as good as a process of its own. The server that the workers of a command are forked
-from is such a child, too: `tests/acceptance/test_whole_way.py` starts both as users do.
+The server has imported what a run needs, also what torch imports for the first optimiser of a process, and has used
+none of it, so that a child is as good as a new process. The workers of a command are forked from such a child, too.
+`tests/acceptance/test_whole_way.py` starts commands and workers as users do.
 """
 
 import gc
@@ -35,7 +35,7 @@ pages.build_site = lambda address, site: pages.Built(0, ())
 from imharness.cli import main
 main()
 """
-"""As `-c CODE` before the words of a command: it leaves out the site, where tests read the store alone."""
+"""Code for `-c`, before the words of a command: it leaves out the site, for tests that read the store alone."""
 
 
 class Server:
@@ -62,13 +62,13 @@ class Server:
         return subprocess.CompletedProcess(words, code, printed, errors)
 
     def close(self) -> None:
-        """Say that it was the last command: processes that tests have forked since then hold the pipe open, too."""
+        """End the server by an empty line; processes that tests have forked may hold the pipe open."""
         self._process.communicate("\n")
 
 
 def serve() -> None:
     """Answer each line of the standard input, a command, with its exit code; an empty line ends it."""
-    with ending():  # at once: to take down all that was imported takes as long as half of the imports
+    with ending():  # at once: to release all imported modules takes as long as half of the imports
         import_all()
         for line in iter(sys.stdin.readline, ""):
             if line == "\n":
@@ -85,7 +85,7 @@ def serve() -> None:
 def import_all() -> None:
     """Import what commands need."""
     interrupted = signal.getsignal(signal.SIGINT)
-    gc.disable()  # looks for garbage a hundred times while this is imported, and finds none
+    gc.disable()  # it would look for garbage a hundred times during the imports, and find none
     for name in IMPORTED:
         __import__(name)
     gc.freeze()
@@ -96,8 +96,8 @@ def import_all() -> None:
 def offer_server_of_workers() -> None:
     """Let workers of this process be forked from a fork of it as it is now, instead of from a new Python.
 
-    The fork waits for the files that multiprocessing gives its server, and ends with this process. Where that server is
-    killed, the next is a new Python.
+    The fork waits for the files that multiprocessing gives its server of workers, and ends with this process. If that
+    server is killed, the next one is a new Python.
     """
     receiving, asking = socket.socketpair()
     pid = os.fork()
@@ -149,7 +149,7 @@ def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], p
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """End this process after the block, with the code that a command exits with, or 70; nothing is taken down."""
+    """End this process after the block with the exit code of a command, or 70, and release no module."""
     code = 70
     try:
         yield

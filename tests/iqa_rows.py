@@ -1,4 +1,4 @@
-"""Finished tasks of the image-quality track, written by hand: rows of every step that its tables are made from."""
+"""Finished tasks of the image-quality track, written by hand: rows of all steps that its tables are made of."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ OPTIONS = ("method", "strength", "adaptive", "attacked")
 
 
 class Finished:
-    """A store into which rows are written step by step; a task has the rows with the same roles and options."""
+    """A store to which rows are added step by step; rows with the same roles and options make one task."""
 
     def __init__(self, folder) -> None:
         self.store, self.records = Store(folder), []
@@ -56,7 +56,7 @@ class Finished:
 
 
 def rows(score: list[float], source: list[float], **more) -> dict[str, list]:
-    """Return scores of defended attacked images and of clean ones, and every other column that tables need."""
+    """Return rows with the scores of defended attacked and of clean images, and every other column that tables need."""
     n = len(score)
     names = more.get("name", [f"i{k}" for k in range(n)])
     return {
@@ -94,7 +94,7 @@ def rows(score: list[float], source: list[float], **more) -> dict[str, list]:
 
 
 def once(table: dict[str, list], by: tuple[str, ...], **columns: str) -> dict[str, list]:
-    """Return some columns under new names, one row for each combination of others."""
+    """Return columns under new names, one row for each combination of the columns `by`."""
     first: dict[tuple, int] = {}
     for i, combination in enumerate(zip(*(table[name] for name in by), strict=True)):
         first.setdefault(combination, i)
@@ -105,7 +105,7 @@ def once(table: dict[str, list], by: tuple[str, ...], **columns: str) -> dict[st
 def written(
     finished: Finished, table: dict, *, entries=None, groups=None, times=None, trained: frozenset[str] = frozenset()
 ) -> Study:
-    """Write the steps that rows of defended attacked images come from, and return what the tables are made of."""
+    """Write the steps that give such rows of defended attacked images; return the study that tables are made of."""
     image, pair = ("dataset", "metric", "name"), ("dataset", "metric")
     columns = ("dataset", "metric", "defense", "method", "strength", "adaptive", "name")
     names = {name: name for name in ("score", "psnr", "ssim", "mse", "linf", "elsewhere") if name in table}
@@ -128,7 +128,7 @@ def written(
 
 
 def reversed_shares(clean: list[float], attacked: list[float]) -> list[float]:
-    """Return for each image the share of the others, %, whose order with it an attack on it changes, by counting."""
+    """Return for each image in what share of the others, %, an attack on it changes their order, by counting."""
     sign = np.sign
     return [
         100 * float(np.mean([sign(clean[i] - c) != sign(attacked[i] - c) for j, c in enumerate(clean) if j != i]))

@@ -1,13 +1,13 @@
-"""The layouts of published files, and stand-ins in them.
+"""The layouts of published files, and stand-ins: files in such a layout whose numbers are ones.
 
 A text in the folder `layouts` lists what a file holds: names, shapes and kinds of numbers, from the code of its authors
 or from the file itself, never from the loader here. After lines of facts (`# source: ...`) there is a line for each
 tensor, ``NAME SHAPE [TYPE]``: 128x3x3x3 is a shape, - that of a single number, and float32 is not written out. As in a
-shell, {0..3} and {a,b} stand for one of several.
+shell, {0..3} and {a,b} mean several names.
 
-Facts: `source`, which code or file; `assets`, the assets with this layout, if it is not the one that names the text;
-`under`, keys that lead to the tensors; `beside`, what stands beside the first of these keys, as JSON; `format`, if it
-is not torch's; `not-confirmed`, what the source leaves open.
+Facts: `source`, which code or file; `assets`, the assets with this layout, unless the text has the name of its only
+one; `under`, keys that lead to the tensors; `beside`, what is stored beside the first of these keys, as JSON; `format`,
+if it is not that of torch; `not-confirmed`, what the source leaves open.
 """
 
 import itertools
@@ -89,7 +89,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def _nested(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Return maps in maps, by the parts of the names; the name 0 stands for a list of one."""
+    """Return nested maps by the components of the names; the name 0 means a list of one."""
     tree: dict[str, Any] = {}
     for name, tensor in tensors.items():
         *path, last = name.split(".")

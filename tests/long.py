@@ -1,4 +1,4 @@
-"""Which tests take long: pytest begins with them, and `.ci/quick.py` leaves them out."""
+"""Tests that take long: each test process begins with them, and `.ci/quick.py` leaves them out."""
 
 LONG = tuple(
     f"tests/{name}"
@@ -37,4 +37,4 @@ LONG = tuple(
         "truth/",
     )
 )
-"""Where tests take more than ten seconds when four processes share two cores."""
+"""Files and folders whose tests take more than ten seconds when four processes share two cores."""

@@ -1,4 +1,4 @@
-"""Comparisons from long rows, one for each entry, condition and unit: what tests write by hand."""
+"""Comparisons from long rows, one for each entry, condition and unit, as tests write them by hand."""
 
 import itertools
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def paired_scores(
     clusters: Mapping[str, str] | None = None,
     cluster_unit: str = "",
 ) -> PairedScores:
-    """Arrange long rows by entry, condition and unit. A condition is a combination of `facets`.
+    """Arrange long rows by entry, condition and unit. A condition is a combination of the values of `facets`.
 
     `clusters`: the cluster of each unit.
     """
@@ -80,7 +80,7 @@ def paired_scores(
 
 
 def _codes(values: npt.NDArray[np.generic]) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Return the sorted labels and, for every value, its place among them."""
+    """Return the sorted distinct labels and, for every value, the position of its label."""
     encoded = pa.array(values.astype(object) if values.dtype.kind == "U" else values).dictionary_encode()
     labels = [str(label) for label in encoded.dictionary.to_pylist()]
     order = sorted(range(len(labels)), key=labels.__getitem__)

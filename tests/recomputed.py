@@ -1,7 +1,7 @@
 """Recomputes what a ranking states from the files that readers download, with loops, numpy and scipy alone.
 
-Taken as given are scores (``.f32`` files with their index), what each unit adds to gates, moves and breaks (in
-``results.json``), and the frozen levels of the simultaneous intervals, which 10,000 resamples made.
+These are not recomputed: scores (``.f32`` files with their index), the contributions of units to gates, moves and
+breaks (in ``results.json``), and the levels of the simultaneous intervals, which come from 10,000 resamples.
 """
 
 import json
@@ -24,7 +24,7 @@ Facts = Mapping[str, Any]
 
 @dataclass
 class Mean:
-    """A mean of what each unit adds, with its interval, and how many units it takes to tell it from 0."""
+    """A mean of what each unit adds, its interval, and the number of units that would show it to differ from 0."""
 
     value: float
     low: float
@@ -36,7 +36,11 @@ class Mean:
 def of_parts(
     components: Sequence[float], alpha: float, value_range: float, values: Sequence[float] = (), *, skewed: bool
 ) -> Mean:
-    """`skewed`: means of one entry by itself; differences of two have plain t intervals."""
+    """Return the mean of contributions with its interval.
+
+    `values`: all values that an answer may have, for score intervals. `skewed`: for means of one entry, whose intervals
+    allow for skewness; differences of two entries have plain t intervals.
+    """
     x, k = np.array(components, dtype=float), len(components)
     mean = float(x.mean())
     if k < FEWEST:
@@ -56,7 +60,10 @@ def of_parts(
 
 
 def hall(x: np.ndarray, bound: float, *, sure: bool = False) -> float:
-    """The mean at which Hall's transformed t is `bound`, by bisection of his cubic; `sure`: see `alone`."""
+    """Return the mean at which Hall's transformed t is `bound`, by bisection of his cubic.
+
+    `sure`: only the skewness beyond its standard error counts, as in `alone`.
+    """
     k, skew = len(x), scipy.stats.skew(x)
     if sure:
         skew = np.sign(skew) * max(0.0, abs(skew) - np.sqrt(6 * (k - 2) / ((k + 1) * (k + 3))))
@@ -70,7 +77,7 @@ def hall(x: np.ndarray, bound: float, *, sure: bool = False) -> float:
 
 
 def alone(components: Sequence[float], value_range: float) -> bool:
-    """Whether a mean is shown to be above 0 by itself: by t and by Hall's t, of skewness beyond its standard error."""
+    """Return whether a mean is shown to be above 0 by itself: by t, and by Hall's t with `sure`."""
     mean = of_parts(components, 0.05, value_range, skewed=False)
     x = np.array(components, dtype=float)
     if not mean.low > 0 or np.ptp(x) <= 1e-8 * np.abs(x).max(initial=0):
@@ -79,9 +86,9 @@ def alone(components: Sequence[float], value_range: float) -> bool:
 
 
 def signed_rank(x: np.ndarray, near: float) -> float:
-    """The exact p that the signed ranks of x are as positive as they are, by the counts of all sign patterns.
+    """Return the exact p of the signed ranks of x being as positive as they are, from the counts of all sign patterns.
 
-    `near`: differences from each other and from 0 that may be rounding.
+    `near`: smaller differences, from each other and from 0, may be rounding and count as none.
     """
     nonzero = sorted(x[np.abs(x) > near], key=abs)
     if not nonzero:
@@ -100,7 +107,7 @@ def signed_rank(x: np.ndarray, near: float) -> float:
 
 
 def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, float]:
-    """The means at which the score statistic is t; the likeliest shares by minimisation."""
+    """Return the means at which the score statistic is t; the likeliest shares are found numerically."""
     support = np.unique(values)
 
     def statistic(end: float) -> float:
@@ -116,7 +123,10 @@ def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, floa
 
 
 def score_needed(x: np.ndarray, values: Sequence[float], alpha: float) -> int | None:
-    """By the normal distribution: the spread around 0 at the bound, and the sample's for the power."""
+    """Return the number of units for a power of 0.8, by the normal distribution; None above 1000.
+
+    The bound uses the spread around 0, and the power that of the sample.
+    """
     around, counts = spread_around(x, np.unique(values), 0.0), np.arange(FEWEST, 1001)
     reached = scipy.stats.norm.isf(alpha / 2) * around + scipy.stats.norm.isf(0.2) * x.std()
     enough = abs(x.mean()) * np.sqrt(counts) >= reached
@@ -124,7 +134,7 @@ def score_needed(x: np.ndarray, values: Sequence[float], alpha: float) -> int | 
 
 
 def spread_around(x: np.ndarray, support: np.ndarray, end: float) -> float:
-    """The spread of the likeliest shares of values whose mean is `end`."""
+    """Return the spread around `end` of the likeliest shares of values whose mean is `end`."""
     counts = np.array([(np.abs(x - v) < 1e-6).sum() for v in support])
     off = support - end
     a, b, seen = -len(x) / off.max(), -len(x) / off.min(), counts > 0
@@ -143,12 +153,15 @@ def spread_around(x: np.ndarray, support: np.ndarray, end: float) -> float:
 
 
 def range_of(every: Sequence[Sequence[float]]) -> float:
-    """The largest number of any unit and entry: an unmeasured unit may have it."""
+    """Return the largest absolute number of any unit and entry: a unit that was not measured may have it."""
     return max((abs(x) for values in every for x in values), default=0.0)
 
 
 def needed(size: float, spread: float, alpha: float, value_range: float, skew: float = 0.0) -> int | None:
-    """`skew`: of the side on which the mean lies; the larger one of Student's t and Hall's has to be reached."""
+    """Return the number of units for a power of 0.8; None above 1000.
+
+    `skew`: of the side on which the mean lies; the larger one of Student's t and Hall's has to be reached.
+    """
     counts = np.arange(FEWEST, 1001)
     if not size > 0:
         return None
@@ -199,14 +212,14 @@ class Scores:
         self.weight = {name: 1 / count[family] for name, family in self.family.items()}
 
     def means(self, unit_gains: Mapping[tuple, float]) -> dict[str, float]:
-        """The mean of each unit over its groups."""
+        """Return the mean of each unit over its groups."""
         gains_by_entry: dict[str, list[float]] = {}
         for (name, _), gain in unit_gains.items():
             gains_by_entry.setdefault(name, []).append(gain)
         return {name: float(np.mean(gains)) for name, gains in gains_by_entry.items()}
 
     def parts(self, units: Mapping[str, float]) -> list[float]:
-        """What each cluster adds to the weighted mean."""
+        """Return what each cluster adds to the weighted mean."""
         total = sum(self.weight[name] for name in units)
         mean = sum(self.weight[name] * x for name, x in units.items()) / total
         off: dict[str, float] = {}
@@ -218,7 +231,7 @@ class Scores:
         return self.sign * float(np.mean(self.parts(self.means(self.worst[entry]))))
 
     def against(self, ranking: Facts, entry: str, numbers: np.ndarray, *, aware: bool) -> dict[str, float]:
-        """The mean score of each unit under one kind of attacker, over the attacks that were run both ways."""
+        """Return the mean score of each unit under one kind of attacker, over the attacks that both kinds ran."""
         seen: dict[tuple[str, int], dict[bool, list[float]]] = {}
         row, start = numbers[self.index["entries"].index(entry)], 0
         kinds = {
@@ -238,7 +251,7 @@ class Scores:
         return {name: float(np.mean(values)) for name, values in means.items()}
 
     def gaps(self, entry: str, other: str) -> dict[str, float]:
-        """The advantage of an entry over another one on each unit that both have."""
+        """Return the advantage of an entry over another one on each unit that both have."""
         both = self.worst[entry].keys() & self.worst[other].keys()
         return self.means({key: self.worst[entry][key] - self.worst[other][key] for key in both})
 
@@ -271,7 +284,7 @@ def same(facts: Facts, wanted: Mean) -> None:
 
 
 def of_report(report: TrackReport) -> set[str]:
-    """Check every ranking of a report, from its JSON, see `check`, and that no ranking of it contradicts itself."""
+    """Check every ranking of a report by `check`, from its JSON, and that no ranking contradicts itself."""
     assert contradictions_in(report) == []
     stored = [comparison.stored() for comparison in report.comparisons]
     comparisons = [(json.loads(index.model_dump_json()), numbers) for index, numbers in stored]
@@ -283,7 +296,7 @@ def of_report(report: TrackReport) -> set[str]:
 
 
 def read(file: Path) -> np.ndarray:
-    """The scores in a file, whose name ends in the bits of each."""
+    """Return the scores in a file, whose name ends in the bits of each score."""
     return np.fromfile(file, f"<f{int(file.suffix[2:]) // 8}")
 
 
@@ -369,7 +382,7 @@ def eligible(position: Facts) -> bool:
 def _standing(
     ranking: Facts, judges: Sequence[Scores], complete: Sequence[str], able: Sequence[str]
 ) -> tuple[set[str], str, set[str]]:
-    """Who may be best, who wins, and whom the one that is ahead is not shown to be better than."""
+    """Return who may be best, who wins, and whom the first is not shown to be better than."""
     if not able:
         return set(), "", set()
     main, places, baseline = judges[0], ranking["places"], ranking["baseline"]
@@ -411,7 +424,7 @@ def _worse(ranking: Facts, main: Scores, entry: str) -> bool:
 
 
 def _against(ranking: Facts, main: Scores, complete: Sequence[str], rows: Facts) -> None:
-    """Check how each entry compares with no defense: value, ends, verdict, and the p of Wilcoxon's test with Holm's."""
+    """Check how entries compare with the baseline: value, ends, verdict, and Wilcoxon's p with Holm's correction."""
     plain, places = ranking["baseline"], ranking["places"]
     candidates = [e for e in complete if not places[e]["control"] and e != plain] if plain in complete else []
     assert [e for e in places if places[e]["against"]] == [e for e in places if e in candidates]
@@ -471,7 +484,8 @@ def _places(places: Facts) -> None:
 def _sentences(
     ranking: Facts, judges: Sequence[Scores], ahead: Mapping[tuple[str, str], Mean], complete: Sequence[str]
 ) -> list[tuple]:
-    """Return tier, kind, entry and others of each sentence that follows from the numbers, and check its own numbers."""
+    """Return tier, kind, entry and others of each sentence that follows from the numbers, and check the numbers of
+    each."""
     places, plain, matched = ranking["places"], ranking["baseline"], ranking["matched"]
     controls = [e for e in complete if places[e]["control"] and e not in {*ranking["references"], plain}]
     candidates = [e for e in complete if not places[e]["control"]]

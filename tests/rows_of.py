@@ -1,4 +1,4 @@
-"""The rows that runs left, to compare them: the files of tasks also hold moments and durations."""
+"""The rows that runs have written, to compare them: the files of tasks also have times, which differ."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from imharness.results.store import Store
 
 
 def rows_of(folder: Path) -> dict[str, str]:
-    """Return key -> a digest of the rows of each task that left some; raises `DamagedError`."""
+    """Return key -> a digest of the rows, for each task that has rows; raises `DamagedError`."""
     store, digests = Store(folder), dict[str, str]()
     for key, files in task_files(store.backend.sizes(TASKS)).items():
         table = rows_in(store.verified(files[-1].name, files[-1].sha256))

@@ -1,4 +1,4 @@
-"""At the end of a run: how many tests were skipped for each reason, in a line a reason."""
+"""A plugin of pytest: at the end of a run, one line for each reason with the number of tests that it skipped."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""A small file that stands for weights."""
+"""A small file in place of weights."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""A server of files on this machine, which breaks connections off and sends half of what it promised."""
+"""A file server on this machine, which can break connections off in the middle of a file."""
 
 import http.server
 
@@ -8,7 +8,10 @@ from imharness.contracts.assets import Asset
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves `content` at every address; the next connections end after so many bytes as `breaks` says."""
+    """Serves `content` at every address; each number in `breaks` ends one connection after so many bytes.
+
+    `ranges`: whether it answers requests for a range of bytes; `asked`: the ranges of all requests.
+    """
 
     daemon_threads = True
 
@@ -44,4 +47,4 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content[: self.server.breaks.pop(0)] if self.server.breaks else content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Print nothing."""

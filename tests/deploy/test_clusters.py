@@ -1,4 +1,4 @@
-"""Scripts for clusters are run with stand-ins for the cluster's commands; all calls of `harness` are right."""
+"""Scripts for clusters are run with fake commands of the cluster, and all calls of `harness` are valid."""
 
 import os
 import re
@@ -15,6 +15,7 @@ from tests.typed_commands import ROOT, blocks, commands, read
 SLURM = ROOT / "deploy" / "slurm" / "run.sbatch"
 PAGE = "docs/howto/machines.md"
 PORT = 20000 + 1234567 % 5000 * 2
+"""The port that the script derives from the number of the job, 1234567."""
 STAND_INS = {
     "scontrol": "printf 'node1\\nnode2\\nnode3\\n'",
     "srun": 'echo "srun $*" >> log; while [[ $1 == --* ]]; do shift; done; "$@"',
@@ -28,6 +29,7 @@ trap 'echo "stopped, and everything finished is there" >> log; exit 130' INT
 [[ -z ${UNTIL_STOPPED:-} ]] || { echo waits >> log; for n in {1..6000}; do sleep 0.05; done; }
 exit ${HARNESS_EXIT:-0}""",
 }
+"""Name of a command -> a script in its place, which writes its call into the file log."""
 
 
 @pytest.mark.parametrize("page", [PAGE, "docs/stores.md"])
@@ -52,7 +54,7 @@ def test_every_cluster_file_that_the_page_names_exists() -> None:
 
 
 def prepared(folder: Path, **environment: str) -> tuple[Path, dict[str, str]]:
-    """Write stand-ins of the cluster's commands; return the script of Slurm and the environment of a job."""
+    """Write the scripts of `STAND_INS`; return the script of Slurm and the environment of a job."""
     tools = folder / "bin"
     tools.mkdir()
     for name, line in STAND_INS.items():
@@ -71,7 +73,7 @@ def prepared(folder: Path, **environment: str) -> tuple[Path, dict[str, str]]:
 
 
 def dry_run(folder: Path, *words: str, **environment: str) -> tuple[int, list[str]]:
-    """Run the script of Slurm with stand-ins; return its exit code and the calls it made, sorted."""
+    """Run the script of Slurm with the fake commands; return its exit code and the calls it made, sorted."""
     script, settings = prepared(folder, **environment)
     done = subprocess.run(["bash", str(script), *words], cwd=folder, env=settings, timeout=400, check=False)
     return done.returncode, sorted((folder / "log").read_text(encoding="utf-8").splitlines())
@@ -133,7 +135,7 @@ def test_the_signal_before_the_time_limit_reaches_the_run_and_the_script_waits_f
 
 
 def test_two_jobs_on_one_node_take_other_ports(tmp_path: Path) -> None:
-    """Where gRPC is installed, the head opens a second port; without, it may not be named, as the calls above show."""
+    """With gRPC the head opens a second port; without it the script must not name one, as the calls above show."""
     ports = []
     for job in ("7", "8"):
         (tmp_path / job).mkdir()

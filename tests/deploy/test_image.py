@@ -1,4 +1,4 @@
-"""The image that clusters use: its steps are run with stand-ins for the system's commands, in both variants."""
+"""The image that clusters use: its steps are run with fake commands of the system, in both variants."""
 
 import json
 import os
@@ -21,6 +21,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 STAND_IN = """#!/bin/bash
 printf '%s\\t%s\\t%s\\n' "$(basename "$0")" "${UV_TORCH_BACKEND:-}" "$*" >> "$LOG"
 """
+"""Writes its name, the kind of torch and its arguments into the file LOG, and does nothing else."""
 
 
 def arguments() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The page on conventions of LPIPS: its numbers are those of the script, and each convention can be told by them."""
+"""The page on conventions of LPIPS: its numbers are those of the script, and they tell each convention apart."""
 
 import re
 import runpy
@@ -13,7 +13,7 @@ SCRIPT = runpy.run_path(str(ROOT / "docs" / "lpips_conventions.py"))
 
 
 def printed() -> dict[str, list[float]]:
-    """The table of the page, convention by convention."""
+    """Return the numbers of the table on the page by convention."""
     heads, *lines = re.findall(r"^\| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     rows = [[float(number) for number in line.split(" | ")[1:]] for line in lines]
     return dict(zip(heads.split(" | ")[1:], map(list, zip(*rows, strict=True)), strict=True))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`conf.py` puts this folder on the path, too."""
+    """Put docs/ on the path, as `conf.py` does."""
     monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
 
 

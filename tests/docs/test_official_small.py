@@ -17,7 +17,7 @@ SAME = {
     "harness/perceptual": (),
     "harness/reconstruction": (),
 }
-"""The options that make the protocol, apart from counts."""
+"""Track -> the options that make its protocol, apart from counts."""
 ROW = re.compile(r"^\| (\w+) \| (\w+) `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.M)
 REASON = re.compile(r"needs (data set|asset|weights of|the package) \S|a (pass takes|policy more is) \S")
 
@@ -65,7 +65,7 @@ def test_every_contest_is_planned(track: str, both: tuple[Profile, Profile]) -> 
 
 
 def test_contests_have_units_enough_for_a_test(both: tuple[Profile, Profile]) -> None:
-    """A contest of some ten entries needs as many units as the demo has, at least."""
+    """Contests here need at least as many units as those of the demo."""
     small, demo = both[0], load_profile("embedded")
     for track, option in (("harness/membership", "splits"), ("harness/reconstruction", "attacked")):
         assert small.tracks[track].options[option] >= demo.tracks[track].options[option] >= 12

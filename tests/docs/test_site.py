@@ -15,14 +15,16 @@ pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "embed": "src", "object": "data"}
+"""Element -> its attribute whose address a browser fetches for a page."""
 ABROAD = re.compile(r"^\s*(\w+:)?//")
+"""Addresses that name a host."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site; HARNESS_DOCS names the folder to build it into, so that it is kept."""
+    """The built site; HARNESS_DOCS names a folder to build it into, which is then kept."""
     folder = Path(os.environ.get("HARNESS_DOCS") or tmp_path_factory.mktemp("docs"))
-    # Sphinx gives neighbours to one process, so that it takes many for the tutorials to run side by side.
+    # Sphinx gives neighbouring pages to one process: with 16 processes the tutorials run side by side.
     command = [
         sys.executable,
         "-m",

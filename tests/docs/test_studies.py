@@ -1,4 +1,4 @@
-"""The pages of the studies say what their files hold: each number of ours stands beside its place."""
+"""The pages of studies: each number of ours is the one that the file of the study has at the place beside it."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from tests.core.papers.test_summary import placed, tables, wrong
 
 STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
 OURS = re.compile(r"(-?[\d.]+)<!-- ([\w-]+) · ([^·]+?) · ([^·]+?) -->")
-"""A number, and the table, row and column that it is from, which readers do not see."""
+"""A number, and the table, row and column that it comes from, in a comment that readers do not see."""
 LONGEST = 20
-"""The most words of the sentence that a page begins with."""
+"""The most words of the first sentence of a page."""
 FILES = sorted(STUDIES.glob("*.json"))
 
 
@@ -51,9 +51,9 @@ def psnr_of(lines: list[str]) -> dict[str, re.Match[str]]:
 
 
 def controlled(facts: dict) -> bool:
-    """Whether an attack on an undefended model comes nearer than the mean image, by the least of its interval.
+    """Whether an attack on an undefended model is shown to come nearer than the mean image, in any table of the study.
 
-    The attack may be that of any table of the study.
+    Shown: the lower end of the interval of its PSNR is above the PSNR of the mean image.
     """
     by_table = [psnr_of(lines) for lines in facts["reconstruction"]["tables"].values()]
     (guess,) = (float(reached[GUESS][1]) for reached in by_table if GUESS in reached)

@@ -28,12 +28,12 @@ window.setTimeout = (act, wait, ...given) => {
   return later(() => { try { act(...given); } finally { ended(); } });
 };
 """
-"""Counts the files that a page is reading, and the work that it has put off, until what it does with them is done: the
-silence of half a second by which a browser tells that would be most of the time that a test takes."""
+"""Counts the files that a page is reading, and its postponed work, until both are done. A browser's own sign, half a
+second of silence, would take most of the time of a test."""
 READ = "() => document.readyState === 'complete' && window.reading === 0"
 LEFT = "localStorage.clear(); sessionStorage.clear(); history.replaceState(null, '', '/left');"
-"""Makes a page forget what a test did. At an address that no page has, the next test loads what it goes to anew, even
-where only the part behind # is another; to load an empty page in between would take Chromium a third as long again."""
+"""Makes a page forget what a test did. The address becomes one that no page has, so that the next test loads its
+page anew, even where only the part behind # differs; to load an empty page in between would take a third longer."""
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
@@ -55,6 +55,7 @@ def served(site: Path) -> Iterator[str]:
 
 
 def opened(browser: Browser, address: str) -> Iterator[Page]:
+    """Yield a page of a new context, whose scripts count what they read; close the context afterwards."""
     context = browser.new_context(base_url=address)
     context.set_default_timeout(PATIENT_MS)
     context.add_init_script(f"(() => {{{READING}}})()")
@@ -64,6 +65,7 @@ def opened(browser: Browser, address: str) -> Iterator[Page]:
 
 
 def watched(page: Page, address: str) -> Iterator[Page]:
+    """Yield a page in the usual size and theme; afterwards clean it, and fail on errors and requests elsewhere."""
     elsewhere, errors = [], []
     listeners = {
         "request": lambda request: elsewhere.append(request.url) if not request.url.startswith(address) else None,
@@ -88,7 +90,7 @@ def watched(page: Page, address: str) -> Iterator[Page]:
 
 
 def words_of(page: str) -> str:
-    """Return the text of a page without its elements: the first use of a term is a link to the glossary."""
+    """Return the text of a page without its elements, such as links of terms to the glossary."""
     return unescape(re.sub("<[^>]+>", "", page))
 
 

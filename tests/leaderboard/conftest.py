@@ -29,11 +29,12 @@ from .browsing import opened, served, watched
 from .contested import contested
 
 EVIL = "<script>alert('x')</script>"
+"""A text that would run a script where a page does not escape it."""
 ENTRIES = ("acme/blur", "acme/blur[radius=2]", "acme/none", EVIL)
 
 
 def long_rows(entries: int = 4, images: int = 15) -> tuple[np.ndarray, ...]:
-    """Scores of entries on images in four conditions; the last entry lacks one of them."""
+    """Return scores of entries on images in four conditions, as columns; the entry `EVIL` lacks the metric n."""
     rng, rows = np.random.default_rng(0), []
     labels = [*ENTRIES, *(f"acme/more-{i}" for i in range(entries - 4))]
     for e, label in enumerate(labels):
@@ -46,6 +47,7 @@ def long_rows(entries: int = 4, images: int = 15) -> tuple[np.ndarray, ...]:
 
 
 PHOTOGRAPHS = {f"image {i}": f"photograph {i % 7}" for i in range(15)}
+"""Image -> the photograph that it comes from."""
 
 
 def paired(entries: int = 4, *, clusters: dict[str, str] | None = None):
@@ -173,7 +175,7 @@ def sample_leaderboard(store: Store | None = None, **changes) -> Leaderboard:
 
 
 def many(rows: int) -> Table:
-    """A table of many rows."""
+    """Return a table of many rows."""
     column = ColumnSpec(key="v", label="value", description="A number.", better="higher")
     table_rows = tuple(
         Row(
@@ -187,7 +189,7 @@ def many(rows: int) -> Table:
 
 
 def by_photograph() -> Table:
-    """The main table with numbers of images that come from photographs."""
+    """Return the main table, with numbers of images that come from photographs."""
     main = sample_leaderboard().tables[0]
     words = {"unit": "image", "cluster_unit": "photograph"}
     rows = [
@@ -204,14 +206,14 @@ def save(store: Store, leaderboard: Leaderboard, scores: PairedScores | None = N
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Return a folder that the first of all workers makes, and that all of them only read."""
+    """Return a folder that one of all test processes makes, and that all of them only read."""
     shared = factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
     folder, done = shared / name, shared / f"{name}.done"
     with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)  # of one that failed
+            shutil.rmtree(folder, ignore_errors=True)  # of a process that failed to make it
             folder.mkdir()
             make(folder)
             done.touch()
@@ -243,7 +245,7 @@ def _build(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
-    """The folder of a real run of two metrics, with its store and site; to read only."""
+    """The folder of a real run of two metrics, with its store and site; tests only read it."""
     words = ("run", "--track", "perceptual", "--metric", "psnr", "--metric", "mae", "--limit", "12", "--workers", "0")
 
     def run(folder: Path) -> None:

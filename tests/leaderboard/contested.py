@@ -27,11 +27,12 @@ from imharness_leaderboard import pages
 NONE, JPEG, FLIP = "harness/none", "harness/jpeg[quality=50,subsampling=4:2:0]", "harness/flip[axis=horizontal]"
 MEDIAN, NOISE, PURIFIER = "acme/median[size=5]", "acme/noise[sigma=0.1]", "acme/a-purifier-with-a-long-name[steps=50]"
 LEVELS = {NONE: (19, 19), JPEG: (6, 9), FLIP: (2, 18), MEDIAN: (6, 9), NOISE: (1, 1), PURIFIER: (7, 10)}
-"""Mean D against attacks that do not know the entry, and against those that do."""
+"""Entry -> its mean D against attacks that do not know it, and against those that do."""
 UTILITY = {NONE: 0.91, JPEG: 0.89, FLIP: 0.88, MEDIAN: 0.62, NOISE: 0.87, PURIFIER: 0.9}
+"""Entry -> its utility, Spearman's rho with the labels on clean images."""
 ATTACKS, ATTACKERS = ("harness/ifgsm[steps=10]", "harness/square"), ("fixed", "adaptive")
 STRENGTHS = ("harness/ifgsm[steps=20]", "harness/square")
-"""The attacks as components; the first one has another strength than the one that the tables name."""
+"""The attacks as components; the first has another strength than `ATTACKS`, by which the tables name it."""
 METRICS, DATASETS = ("harness/embedded", "harness/sharpness"), ("koniq", "tid")
 CAPTION = "Under the attack that moves it most."
 PROXIES = ("labels by a formula",)
@@ -63,7 +64,7 @@ def blocks(seed: int = 5) -> Blocks:
 
 
 def near(mean: float) -> np.ndarray:
-    """Return what each of 12 photographs adds to a mean."""
+    """Return what each of 12 photographs adds to a mean: almost the mean itself."""
     return mean + 0.005 * np.where(np.arange(12) % 2, 1, -1)
 
 
@@ -143,7 +144,7 @@ def without_pictures() -> Iterator[None]:
 
 
 def crowd_report(scores: Blocks) -> TrackReport:
-    """Return the ranking of such scores; a copy is as useful as what it copies."""
+    """Return the ranking of scores of `crowd`; a copy is as useful as the entry that it copies."""
     utility = {label: UTILITY.get(label, UTILITY[JPEG]) for label in scores.entries}
     column = replace(rules(blocks()).utility, value=lambda label: Value(value=utility[label], low=0.5, high=0.99, n=24))
     gate = share_of("SROCC clean", NONE, 0.05, lambda label: (near(utility[label]), near(UTILITY[NONE])))

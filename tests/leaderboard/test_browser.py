@@ -31,8 +31,8 @@ AXE_RUN = {
         )
     },
 }
-"""The dark theme changes colours alone, and a narrow page changes none: contrasts, which take axe most of its time, are
-looked at on the wide one, in both themes."""
+"""Size -> theme -> a call of axe. Contrasts take axe most of its time, and are looked at on the wide page alone, in
+both themes: a narrow page changes no colour, and the dark theme changes colours alone."""
 ALIKE = """() => {
   const seen = {};
   for (const row of document.querySelectorAll("main table tbody tr, main dl > div")) {
@@ -44,15 +44,17 @@ ALIKE = """() => {
     if (seen[shape] > 4) { row.remove(); }
   }
 }"""
-"""Leaves four rows of each kind in a table or a list of facts, which are the same elements with the same classes and
-styles: contrasts of thousands of words take axe most of its time."""
+"""Leaves four of all rows in a table or a list of facts that have the same elements, classes and styles: contrasts
+of thousands of words take axe most of its time."""
 OPENED = "() => [...document.querySelectorAll('.more-row')].every((row) => row.textContent !== 'Loading …')"
+"""True when no row of details is loading any more."""
 KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html",
          "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html",
          "entries/defense-harness--none.html", "contest/contest.html", "methods.html",
          "changes.html", "data.html", "compare.html", "contest.html", "contest.html?attacker=aware", "cite.html",
          "submit.html", "guide-audit.html", "claims.html", "study-orl.html", "contest/findings.html",
          "contest/studies.html", "contest/details/contest-harness--none.html")  # fmt: skip
+"""One page of each kind."""
 
 
 def test_a_narrow_page_hides_nothing_and_changes_no_colour() -> None:
@@ -65,7 +67,7 @@ def test_a_narrow_page_hides_nothing_and_changes_no_colour() -> None:
 
 
 def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page) -> None:
-    """A page is loaded once, on the narrow screen: no script looks at the width but that of tables of many rows."""
+    """Each page is loaded once, on the narrow screen: only scripts of tables with many rows look at the width."""
     problems = []
     for name in KINDS:
         page.set_viewport_size(SIZES["phone"])
@@ -73,7 +75,7 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page) -> None:
         if page.evaluate("document.documentElement.scrollWidth") > SIZES["phone"]["width"]:
             problems.append(f"{name}, phone, with details closed, is too wide")
         page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
-        if "?" not in name:  # else the details were looked at before
+        if "?" not in name:  # with it, the details are those of a page that was looked at before
             page.evaluate("document.querySelectorAll('a.open').forEach((link) => link.click())")
         read(page)
         page.wait_for_function(OPENED)
@@ -333,7 +335,7 @@ def test_the_page_s_test_by_cluster_equals_python_s(page: Page, size: int) -> No
 
 @pytest.mark.parametrize("clusters", [0, 12])
 def test_the_page_finds_the_ties_of_stored_shares_that_python_finds(page: Page, clusters: int) -> None:
-    """Shares of 70 pairs under two conditions, 40 images: means of differences have many ties, parted by 32 bits."""
+    """Shares of 70 pairs under two conditions, 40 images: mean differences have many ties, which 32 bits tell apart."""
     rng, units = np.random.default_rng(clusters), 40
     counts = np.clip(rng.integers(10, 60, (1, 2 * units)) + rng.integers(-6, 8, (2, 2 * units)), 0, 70)
     stored, names = (counts / 70 * 100).astype(np.float32), rng.permutation(np.arange(units) % (clusters or units))

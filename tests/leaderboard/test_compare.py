@@ -39,7 +39,7 @@ def means(page: Page) -> dict[str, float]:
 
 
 def wanted(labels: tuple[str, ...], selected: list[int] | None = None) -> tuple[dict[str, float], int]:
-    """Means over the units that all have, each unit once, and how many conditions these come from."""
+    """Return means over the units that all entries have, each unit once, and from how many conditions these come."""
     comparison, numbers = paired().stored()
     starts, rows = comparison.starts(), [comparison.entries.index(label) for label in labels]
     sums: dict[str, list[np.ndarray]] = {}
@@ -64,10 +64,10 @@ def test_the_filter_hides_entries_that_are_not_ticked(page: Page) -> None:
 
 
 def test_the_page_says_of_a_pair_what_the_ranking_says_of_it(page: Page) -> None:
-    """It said that nothing separates an entry from no defense, or from the winner, where the ranking says the opposite.
+    """The page once said that nothing separates two entries where the ranking says the opposite.
 
-    The ranking's questions are narrower than who is better among all pairs, and show more. Where a part of the
-    conditions is chosen, nobody has asked them.
+    The ranking asks narrower questions than who is better among all pairs, and shows more. Nobody has asked them of a
+    part of the conditions, so there the comparison of all pairs decides.
     """
     settled(page, "compare.html")
     script = (

@@ -13,7 +13,7 @@ from imharness_leaderboard.tables import facets_of
 
 
 def paired(scores: dict[str, dict[str, list[float]]], **facts) -> PairedScores:
-    """entry -> condition -> scores of units u0, u1, ..."""
+    """Return a comparison from entry -> condition -> scores of units u0, u1, ..."""
     rows = [
         (e, c, f"u{i}", v)
         for e, by_condition in scores.items()

@@ -1,4 +1,4 @@
-"""What a reader picks on the page of a track, the browser ranks as Python does; and the questions readers come with."""
+"""What a reader picks on the page of a track is ranked by the browser as by Python; questions that readers bring."""
 
 import json
 import re
@@ -76,14 +76,14 @@ AGREE = {"rel": 1e-9, "abs": 1e-12}
 
 
 def chosen(scores: Blocks, picks: dict[str, str], unaware: str = "fixed") -> list[int]:
-    """Return the settings that a choice leaves."""
+    """Return the positions of the conditions that a choice leaves."""
     aware = {"": (True, False), "aware": (True,), "unaware": (False,)}[picks.get("attacker", "")]
     others = {key: value for key, value in picks.items() if key != "attacker"}
     return [c for c in scores.where(**others) if (scores.conditions[c]["attacker"] != unaware) in aware]
 
 
 def fewer(scores: Blocks) -> Blocks:
-    """Return the same images, said to be of four photographs."""
+    """Return the same images, as if they came from four photographs."""
     photographs = np.array([f"photograph {i % 4}" for i in range(12)], dtype=object)
     return replace(scores, about={"photograph": (photographs,) * len(scores.conditions)})
 
@@ -146,7 +146,7 @@ def test_what_a_reader_picks_is_ranked_as_python_ranks_it(page: Page, picks: dic
 
 
 def frozen(subset: TrackReport, whole: TrackReport | None = None) -> Differences:
-    """Return the differences of a part with the tail of the whole, as a browser has it."""
+    """Return the differences of a part with the level and range of the whole, as a browser has them."""
     comparison, numbers = subset.comparisons[0].stored()
     whole_comparison, _ = (whole or report()).comparisons[0].stored()
     frozen = {name: getattr(whole_comparison, name) for name in ("pairwise_alpha", "value_range")}
@@ -209,7 +209,7 @@ def test_the_interval_of_units_in_groups_equals_python_s(
 
 
 def in_browser(page: Page, scores: dict[str, np.ndarray], controls: list[str], **rules: object) -> dict:
-    """Rank scores ``(settings, units)``, more is better, by the script of the pages; controls do not pass the gate."""
+    """Rank scores ``(conditions, units)``, more is better, by the script of the pages; controls may not win."""
     on_site(page)
     count, units = next(iter(scores.values())).shape
     index = {
@@ -344,7 +344,7 @@ def test_what_rounding_parts_has_no_spread_in_the_browser_either(page: Page) -> 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_all_yardsticks_and_what_says_nothing_count_in_the_browser_as_in_python(page: Page, seed: int) -> None:
-    """A secondary measure takes the crown away in some studies; an attack that failed withholds nothing."""
+    """In some studies a secondary measure contradicts, so that nobody wins; an attack that failed withholds nothing."""
     rng = np.random.default_rng(seed)
     entries = ("harness/none", "a", "b", "c")
     conditions = tuple({"attack": f"t{i}", "attacker": ("fixed", "adaptive")[i % 2], "metric": "m"} for i in range(4))
@@ -401,7 +401,7 @@ def iqa_report(seed: int, folder: Path) -> TrackReport:
 
 
 def membership_report(seed: int, folder: Path) -> TrackReport:
-    """Attacks are chosen on other rows; in one study a defense was not met by one of them."""
+    """Return a report in which attacks are chosen on other rows; with seed 1 a defense lacks one attack."""
     query = Guesses(4, seed, splits=8, spread=0.1, evaluators=4, gap=(1.0, 0.0, 0.5, 0.4))
     if seed == 1:
         query.remove("defense = 'x/03' AND evaluator = 'x/02'")
@@ -409,7 +409,7 @@ def membership_report(seed: int, folder: Path) -> TrackReport:
 
 
 def reconstruction_report(seed: int, folder: Path) -> TrackReport:
-    """Attacks that do not converge on some private images say nothing; one secondary measure contradicts another."""
+    """Return a report in which some attacks do not converge, and a secondary measure contradicts another one."""
     rng = np.random.default_rng(seed)
     psnr = np.array([[24.0], [9.0], [18.0 - 8 * seed]]) + rng.normal(0, 1, (3, 30))
     votes = rng.random((3, 30)) < np.array([[1.0], [0.5 * seed], [0.1]])
@@ -417,7 +417,7 @@ def reconstruction_report(seed: int, folder: Path) -> TrackReport:
 
 
 def perceptual_report(seed: int, folder: Path) -> TrackReport:
-    """Choices of families of unequal size, some of which an attack turns; one metric met no attack."""
+    """Return a report of choices from families of unequal size; an attack turns some, and one metric met no attack."""
     rng = np.random.default_rng(seed)
     right = {f"harness/m{i}": rng.random(90) < 1 - 0.1 * i for i in range(5)}
     attacked = {label: answers & (rng.random(90) < 0.8) for label, answers in right.items() if label != "harness/m1"}
@@ -425,7 +425,7 @@ def perceptual_report(seed: int, folder: Path) -> TrackReport:
 
 
 def pooled_report(seed: int, folder: Path) -> TrackReport:
-    """Splits share pools of rows, in two data sets; one defense was not met on some of them."""
+    """Return a report of splits that share pools of rows, in two data sets; one defense lacks some of them."""
     pooled_scores = strongest(pools({"x/one": 0.53, "x/other": 0.62}, 0.3), "accuracy", EITHER).scores
     rows = slice(4 * seed, 4 * seed + 4)
     accuracy = [block[rows].copy() for block in pooled_scores.values["accuracy"]]
@@ -447,7 +447,7 @@ def pooled_report(seed: int, folder: Path) -> TrackReport:
 
 @pytest.fixture
 def contests(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[list[int]], TrackReport]]:
-    """For each ranking that a test makes, by its table, a function that ranks by some of its settings alone."""
+    """Table of a ranking -> a function that ranks by some of its conditions; filled while a test makes rankings."""
     rankers = {}
 
     def seen(of: Contest, **about: str) -> TrackReport:
@@ -467,7 +467,8 @@ def contests(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[list[int]],
 def test_reports_of_all_tracks_are_ranked_by_the_browser_as_by_python(
     page: Page, tmp_path: Path, contests: dict, make_report: Callable[[int, Path], TrackReport], seed: int
 ) -> None:
-    """By all rankings and choices: the same means and intervals; without a choice the same places and winner, too."""
+    """By all rankings and choices the means and intervals are equal; without a choice also the places and the
+    winner."""
     report = make_report(seed, tmp_path)
     for index, ranking in enumerate(report.rankings):
         again = contests[ranking.table]
@@ -570,7 +571,7 @@ def test_without_scripts_the_ranking_and_its_details_stand(browser: Browser, add
 
 
 class TestAtMostTwoClicks:
-    """Questions that readers come with, each answered from the home page by at most two clicks."""
+    """Questions that readers bring, each answered from the home page by at most two clicks."""
 
     def test_which_defense_if_the_attacker_knows_it(self, page: Page) -> None:
         settled(page, "index.html")
@@ -715,7 +716,7 @@ def test_the_chart_says_its_measure_and_unit(page: Page) -> None:
 
 
 class Downloaded:
-    """A comparison as a reader has it: an index and a file of float32 for each entry."""
+    """A comparison as a reader has downloaded it: an index, and a file of float32 for each entry."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.index = json.loads((folder / name).read_text())
@@ -725,7 +726,7 @@ class Downloaded:
         self.rows = dict(zip(self.index["entries"], rows, strict=True))
 
     def worst(self, label: str) -> dict[int, float]:
-        """Return of each unit the largest D, the mean over metrics; written anew, one number after the other."""
+        """Return for each unit the largest D of each metric and data set, averaged: computed anew, number by number."""
         by_unit: dict[int, dict[tuple, float]] = {}
         for c, condition in enumerate(self.index["conditions"]):
             group = (condition["facets"]["metric"], condition["facets"]["dataset"])

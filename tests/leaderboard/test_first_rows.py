@@ -1,4 +1,4 @@
-"""Tiles of the home page, the definition under a title, the pair that Compare opens with, and the bars that stay."""
+"""Rows of tiles on the home page, the definition under a title, the pair that Compare opens with, and fixed bars."""
 
 import json
 import re
@@ -29,7 +29,7 @@ COVERED = """() => {
   }
   return seen;
 }"""
-"""Places above the lower edge of the bars that stay where something else is on top."""
+"""Points above the lower edge of the fixed bars at which something else is on top."""
 
 
 def view_of(**changes: object) -> RankingView:

@@ -1,4 +1,4 @@
-"""What a first glance at the home page and at a track's page tells, and that it comes from the leaderboards."""
+"""What the first screen of the home page and of a track says, and that it comes from the leaderboards."""
 
 import random
 import re
@@ -47,7 +47,7 @@ WIDTHS = (1440, 1280, 768, 390)
 
 
 def weak(scores: Blocks) -> Blocks:
-    """Return the same scores, but attackers who know JPEG and the median move them as far as no defense."""
+    """Return the same scores, but attackers who know JPEG or the median move them by as much as without a defense."""
     blocks, plain = [], scores.entries.index(NONE)
     for facets, block in zip(scores.conditions, scores.values["d"], strict=True):
         weakened = block.copy()
@@ -63,7 +63,7 @@ def names_of(contest_report) -> dict[str, str]:
 
 
 def means(scores: Blocks, attacker: str) -> dict[str, float]:
-    """Return the mean of each entry over all settings with an attacker, one number after the other."""
+    """Return the mean of each entry over all conditions with an attacker, computed number by number."""
     blocks = [b for c, b in zip(scores.conditions, scores.values["d"], strict=True) if c["attacker"] == attacker]
     return {label: float(np.mean([b[i] for b in blocks])) for i, label in enumerate(scores.entries)}
 
@@ -163,7 +163,7 @@ class TestTheDrawing:
         assert heat.title == "I-FGSM that knows the entry does most, on average over all rows"
 
     def test_the_map_says_who_knows_the_entry_only_where_an_attack_is_seen_with_and_without_that(self) -> None:
-        """Where no attack stands for the attacker who does not know the entry, all attacks follow what they know."""
+        """Where no attacker attacks without knowing the entry, all attacks know it, and the map need not say so."""
         scores = blocks()
         conditions = tuple(
             {**condition, "attack": condition["attack"] if condition["attacker"] == "adaptive" else "none"}

@@ -1,4 +1,4 @@
-"""The guides of the site: six lines each, what they gave, and how readers come to them."""
+"""The guides of the site: six lines each, what these gave, and how readers come to them."""
 
 import re
 import runpy
@@ -30,7 +30,7 @@ def test_a_guide_has_six_lines_which_were_run_as_they_stand(guide: Guide) -> Non
 
 
 def test_gradients_are_rebuilt_as_the_guide_shows(tmp_path: Path) -> None:
-    """Of the three this one is the fastest; its numbers may differ in a digit on another processor."""
+    """Of the three guides this one is the fastest; its numbers may differ in a digit on another processor."""
     guide = next(guide for guide in GUIDES if guide.name == "reconstruct")
     text = SCRIPT["ran"]("reconstruct", tmp_path)["text"]
     assert re.sub(r"[\d.]+", "#", text.splitlines()[0]) == re.sub(r"[\d.]+", "#", guide.ran.text.splitlines()[0])

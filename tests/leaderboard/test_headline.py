@@ -8,7 +8,7 @@ from imharness_leaderboard.headline import Lead, lead_of
 
 NONE = "x/none"
 SEEMS = 8.0
-"""By how much each entry that looks strong is better than none while nobody knows it."""
+"""By how much entries that look strong are better than no defense while no attacker knows them."""
 
 
 def measured(value: float, low: float = 1.0) -> Measured:
@@ -16,7 +16,7 @@ def measured(value: float, low: float = 1.0) -> Measured:
 
 
 def entry(*, strong: bool = True) -> Place:
-    """Return the place of an entry that moves; of one that looks strong, or not."""
+    """Return the place of an entry that attackers who know it move; `strong`: it looks strong before."""
     return Place(
         complete=True,
         gate="passes",
@@ -42,7 +42,7 @@ def finding(kind: str, tier: str, label: str, against: tuple[str, ...] = ()) -> 
 
 
 def lead(places: dict[str, Place], *findings: Finding, winner: str = "") -> Lead:
-    """Return what leads."""
+    """Return the finding that leads a ranking with these places and findings."""
     control = Place(control="no defense", complete=True, gate="passes", front=False, broken_by={})
     ranking = Ranking(
         table="t",
@@ -76,7 +76,7 @@ def broken(*labels: str) -> list[Finding]:
 def test_two_and_half_of_those_that_look_strong_have_to_be_shown_to_keep_less_than_half(
     strong: int, failed: int, count: int
 ) -> None:
-    """Two more do not look strong, and are not counted, whatever is said of them."""
+    """Two further entries do not look strong, and are not counted, whatever their findings say."""
     places = {f"x/{i}": entry(strong=i < strong) for i in range(strong + 2)}
     weak = [f"x/{strong + i}" for i in range(2)]
     headline = lead(places, *moving(*places), *broken(*[*places][:failed], *weak), winner="x/0")

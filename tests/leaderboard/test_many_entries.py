@@ -19,7 +19,7 @@ from .conftest import sample_leaderboard
 from .contested import JPEG, report
 
 ENTRIES, BYTES, NODES = 2000, 2_000_000, 6000
-"""How many entries are ranked, and the most that their page may weigh before its first table and hold of elements."""
+"""How many entries are ranked, and the most bytes and elements that their page may have."""
 
 
 def moved(value: Value, step: float) -> Value:
@@ -29,7 +29,7 @@ def moved(value: Value, step: float) -> Value:
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a site with one ranking of 2,000 entries, without their pages: only those of rows are looked at."""
+    """The folder of a site with one ranking of 2,000 entries, without the pages of details and of entries."""
     folder, original = tmp_path_factory.mktemp("many"), report()
     table, ranking = original.tables[0], original.rankings[0]
     jpeg = next(row for row in table.rows if row.label == JPEG)

@@ -1,4 +1,4 @@
-"""A ranking whose rows are not all in its page, with the scores behind it: picks, Compare, and a page that answers."""
+"""A ranking whose page has not all of its rows: picks, Compare, and a page that answers while it computes."""
 
 import json
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ from .test_contest_page import AGREE, chosen, frozen, pick, result
 
 COPIES = 110
 ANSWERS = 500
-"""How long the page need not answer while a choice is computed, ms."""
+"""The longest time that the page may not answer while a choice is computed, ms."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_resamples() -> Iterator[None]:
-    """A level is resampled once, on the Python side, and both sides take that one."""
+    """Few resamples are enough: Python computes the level of intervals once, and both sides use it."""
     with few_resamples():
         yield
 
@@ -120,7 +120,7 @@ def test_entries_of_different_pages_are_compared_on_their_scores(page: Page, bui
 
 
 def test_ranking_hundreds_of_entries_again_lets_the_page_answer(page: Page) -> None:
-    """The longest time between two turns of the page, while 600 entries are ranked; and the ranks by their means."""
+    """The longest time between two turns of the page while 600 entries are ranked; and the ranks by their means."""
     entries, few = 600, blocks()
     rng = np.random.default_rng(1)
     vectors = rng.normal(0, 1, (entries, 4 * 60)) + np.arange(entries)[:, None] / 50

@@ -1,4 +1,4 @@
-"""Texts of strangers in pictures: a dollar sign begins no formula, and a picture that fails takes no other with it."""
+"""Texts of strangers in pictures: a dollar sign begins no formula, and a picture that fails spoils no other."""
 
 import html
 import re
@@ -20,7 +20,7 @@ from imharness_leaderboard.picture import Picture
 from .conftest import paired, sample_leaderboard, save
 
 MARKUP = ["$\\input{/etc/passwd}$", "$\\frac{1}$", "$", "$x^{$", "\\href{file:///etc/passwd}{x}", "x_1^2"]
-"""What a parameter value may hold."""
+"""Values that a parameter in a label may have."""
 
 
 def label(markup: str) -> str:
@@ -28,7 +28,7 @@ def label(markup: str) -> str:
 
 
 def written(picture: bytes | str) -> set[str]:
-    """The texts of a picture, as they are shown."""
+    """Return the texts of a picture as they are shown."""
     text = picture if isinstance(picture, str) else picture.decode()
     return {html.unescape(text_content) for text_content in re.findall(r"<text[^>]*>([^<]*)</text>", text)}
 
@@ -55,7 +55,7 @@ def marked() -> Leaderboard:
 
 @pytest.mark.parametrize("tex", [False, True], ids=["plain", "tex"])
 def test_markup_is_drawn_as_it_stands(tex: bool, marked: Leaderboard, tmp_path: Path) -> None:
-    """Also where a person has told matplotlib to run TeX, which would read files."""
+    """Also where a user has told matplotlib to run TeX, which would read files."""
     store = Store(tmp_path / "store")
     save(store, marked)
     with mpl.rc_context({"text.usetex": tex}):

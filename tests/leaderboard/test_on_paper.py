@@ -1,4 +1,4 @@
-"""On paper and in the hand: printed pages cut nothing, LaTeX fits a paper, names break between their parts."""
+"""Pages on paper and on phones: printed pages cut nothing, LaTeX fits a paper, and names break between their pieces."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ LABELS = [f"harness/a-defense-of-usual-length[strength={i},mode=fast]" for i in 
 
 
 def wide(columns: int) -> Table:
-    """A table of 30 rows and as many columns as wanted; a matrix where they are as many."""
+    """Return a table of 30 rows and so many columns; with 30 columns it is a matrix of the rows."""
     specs = tuple(
         ColumnSpec(key=f"c{j}", label=LABELS[j] if columns == 30 else f"SROCC, measure {j}", description="A number.")
         for j in range(columns)
@@ -57,7 +57,7 @@ def paper(browser: Browser, printed: Path) -> Iterator[Page]:
 
 
 A4 = {"narrow-print": (703, 595), "broad-print": (1047, 842), "vast-print": (1047, 842)}
-"""Width between the margins, px, and of the sheet, pt."""
+"""Form -> the width between the margins, px, and the width of the sheet, pt."""
 
 
 @pytest.mark.parametrize(

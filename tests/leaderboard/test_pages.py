@@ -1,4 +1,4 @@
-"""The pages show what the leaderboards hold, escaped, valid, and with nothing from elsewhere."""
+"""The pages show what the leaderboards hold, escaped, as valid HTML, and load nothing from elsewhere."""
 
 import json
 import re
@@ -134,7 +134,7 @@ def test_the_first_page_names_winners_with_a_sentence() -> None:
 
 
 def test_the_first_page_names_the_rows_that_the_table_marks() -> None:
-    """A comparison may hold entries that stand in no row of the table, as the variants that were not chosen."""
+    """A comparison may have entries without a row in the table, such as variants that were not chosen."""
     main = sample_leaderboard().tables[0].model_copy(update={"not_worse": {"d": ("acme/gone", *ENTRIES[1:3])}})
     marks = marks_of(sample_leaderboard(tables=(main,)), main)
     marked = [row.label for row in main.rows if marks.of(row, main.columns[0])]

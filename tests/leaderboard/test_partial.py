@@ -1,4 +1,4 @@
-"""The pages of a run that goes on: they say how much they show, crown nobody, and take their places together."""
+"""The pages of a run that goes on: they say how much they show, name no winner, and replace older pages all at once."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What pictures show: labels beside points and on none, intervals without a false zero, titles that hold."""
+"""What pictures show: labels beside points and on none, intervals without a false zero, and titles that are true."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ def screen(browser: Browser) -> Iterator[Page]:
 
 
 def boxes(screen: Page, svg: bytes) -> dict[str, list[dict[str, float]]]:
-    """The boxes on the screen of all labels of points, and of all markers."""
+    """Return the boxes on the screen of all labels of points, and of all markers."""
     screen.set_content(svg.decode())
     return screen.evaluate(
         """() => {
@@ -61,7 +61,7 @@ def apart(a: dict[str, float], b: dict[str, float], slack: float = 0.5) -> bool:
 
 CROWD = [(float(x), float(y)) for x, y in np.random.default_rng(3).normal(0.5, 0.12, (24, 2)).round(3)]
 RIDGE = [(1 - 0.004 * i, 0.5 + 0.004 * i) for i in range(9)]
-"""Nine points on the front, closer to each other than their labels are long."""
+"""Nine points on the front, nearer to each other than their labels are long."""
 
 
 @pytest.mark.parametrize("points", [CROWD, RIDGE, [*CROWD, *RIDGE]], ids=["crowd", "ridge", "both"])
@@ -90,7 +90,7 @@ def test_the_front_of_a_picture_is_the_one_a_sort_finds() -> None:
 
 
 def ticks(svg: bytes) -> list[float]:
-    """The numbers of the x axis."""
+    """Return the numbers of the x axis."""
     axis = svg.decode().split('id="matplotlib.axis_1"')[1].split('id="matplotlib.axis_2"')[0]
     return [float(text.replace("−", "-")) for text in re.findall(r">([−\d.]+)</text>", axis)]
 
@@ -124,7 +124,7 @@ def test_curves_on_log_axes_leave_out_what_is_zero() -> None:
 
 
 def unnamed(svg: bytes) -> bytes:
-    """A picture with its markers and clip paths numbered: their names are digests of their colours, too."""
+    """Return a picture with its markers and clip paths numbered: their names are digests that depend on colours."""
     numbers: dict[bytes, bytes] = {}
     return re.sub(
         rb'(?<=[#"])[mpC][0-9a-f_]{10,}(?=[")])', lambda m: numbers.setdefault(m[0], b"%d" % len(numbers)), svg
@@ -151,7 +151,7 @@ def test_a_picture_of_the_same_numbers_is_drawn_once_and_one_of_others_anew(monk
     monkeypatch.setattr("imharness_leaderboard.picture._DRAWN", {})
     first = scatter(RIDGE).svg("light")
     assert scatter(RIDGE).svg("light") == first == scatter(RIDGE).drawn("light")
-    assert len(drawn) == 2  # the second when asked to
+    assert len(drawn) == 2  # the first call of `svg`, and that of `drawn`
     assert scatter(RIDGE[1:]).svg("light") != first
     assert scatter(RIDGE).svg("dark") != first
     assert len(drawn) == 4
@@ -168,7 +168,7 @@ def test_few_pictures_are_kept_and_those_asked_for_last(monkeypatch: pytest.Monk
 
 
 class TestTitlesSayWhatIsSeen:
-    """Each title is held to points whose order is known."""
+    """Each title is compared with points whose order is known."""
 
     def test_the_front_is_named_with_at_most_four_entries(self) -> None:
         few = scatter([(1.0, 3.0), (2.0, 2.0), (0.5, 1.0)], label="harness/jpeg[quality={}]")

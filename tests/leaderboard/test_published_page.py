@@ -1,4 +1,4 @@
-"""The page "Published and ours": what it says of a leaderboard, and that nothing of a table breaks out of it."""
+"""The page "Published and ours": what it says of a leaderboard, and that it escapes all texts of a table."""
 
 from __future__ import annotations
 

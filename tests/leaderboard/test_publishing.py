@@ -18,7 +18,7 @@ from .contested import contested
 
 
 def moved(values: tuple[float, ...], **facts):
-    """The leaderboard with other numbers in its main table, sorted."""
+    """Return the leaderboard with other numbers in its main table, sorted."""
     main = sample_leaderboard().tables[0]
     rows = [row.model_copy(update={"values": {"d": Value(value=v)}}) for row, v in zip(main.rows, values, strict=False)]
     rows.sort(key=lambda row: row.values["d"].value)

@@ -1,4 +1,4 @@
-"""Where rows of a ranking stand, what they say beside their numbers, and several rankings as tabs."""
+"""Groups of the rows of a ranking, what rows say beside their numbers, and several rankings as tabs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ from .contested import FLIP, JPEG, NONE, report, without_pictures
 
 
 def ranked(verdicts: dict[str, str], near: tuple[str, ...] = ()) -> tuple[Table, Ranking]:
-    """Return a ranking with a verdict of each entry: better, undecided, worse, barred or control."""
+    """Return a ranking of entry -> verdict: better, undecided, worse, barred or control."""
     places = {
         label: Place(
             control="no defense" if verdict == "control" else "",

@@ -1,4 +1,4 @@
-"""Tables that are gone, or of other code, are made again from the raw rows of a real run, without computing a task."""
+"""Tables that are gone, or made by other code, are made again from the rows of a real run; no task is computed."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What readers of the site stumbled over once, each in a browser: words, links, Back, filters, exports and search."""
+"""Faults that readers of the site once met, each tested in a browser: words, links, Back, filters, exports, search."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ def entry_of(page: Page, label: str) -> Page:
 
 
 def search(page: Page, text: str) -> list[str]:
-    """Return what is found for a text from the home page, the nearest first."""
+    """Return the results of a search from the home page, the nearest first."""
     settled(page, "index.html")
     page.locator("[data-search]").click()
     page.locator("#find-all").fill(text)
@@ -42,7 +42,7 @@ def search(page: Page, text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["contest/gallery.html", "glossary.html"])
 def test_no_page_is_wider_than_a_phone(page: Page, name: str) -> None:
-    """Of other pages `test_axe_finds_nothing_and_nothing_runs_off_the_page` says so."""
+    """`test_axe_finds_nothing_and_nothing_runs_off_the_page` tests the widths of other pages."""
     page.set_viewport_size(SIZES["phone"])
     settled(page, name)
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES["phone"]["width"]
@@ -207,7 +207,7 @@ def test_the_two_best_are_compared_over_all_settings(page: Page) -> None:
 
 
 def test_a_choice_that_nobody_ran_says_so_and_blames_no_utility(page: Page, built: Path) -> None:
-    """In the file that the page is given here, one attack was never run by attackers who know the defense."""
+    """In the file that this page is given, no attacker who knows the defense has run one of the attacks."""
     index = json.loads((built / COMPARED).read_text())
     for condition in index["conditions"]:
         if condition["facets"]["attack"] == ATTACKS[1]:

@@ -1,4 +1,4 @@
-"""A small network that stands in for a published one is named so wherever its row is."""
+"""A small network in place of a published one is called a stand-in in every file of a table."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""How a submitted entry stands, in the words of the tables."""
+"""How pages describe the standing of an entry: the last decision that matters, and whether it may be the best."""
 
 from types import SimpleNamespace
 

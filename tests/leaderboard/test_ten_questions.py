@@ -16,7 +16,7 @@ MOST = 2
 
 
 class Reader:
-    """Somebody on the home page, whose clicks are counted; typing is none."""
+    """A reader who begins on the home page, and whose clicks are counted; typing does not count."""
 
     def __init__(self, page: Page) -> None:
         self.page, self.clicks = settled(page, START), 0
@@ -32,7 +32,7 @@ class Reader:
         self.click(self.page.get_by_role("link", name=re.compile(f"See ranking.*{leaderboard}")))
 
     def search(self, text: str) -> None:
-        """Open what is found first for a text."""
+        """Open the first result of a search."""
         self.click(self.page.get_by_role("button", name="Search"))
         self.page.get_by_role("searchbox").first.fill(text)
         self.click(self.page.locator(".found a"))

@@ -1,7 +1,7 @@
-"""Takes from every process what Windows lacks; Python imports this as it starts, with this folder in its path.
+"""Takes from every process what Windows lacks; Python imports this module when it starts with this folder on its path.
 
-Locks are those of `msvcrt`, here by the locks of ranges that POSIX has. In the harness a text file that is opened
-without its encoding is an error, because Windows has another one by default. What libraries ask for on Linux stays.
+Locks of `msvcrt` are replaced by the locks of ranges that POSIX has. In the harness, a text file that is opened without
+an encoding is an error, because Windows has another default. What libraries ask of Linux stays.
 """
 
 import fcntl
@@ -23,6 +23,7 @@ GONE = {
         *("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_DIRECTORY"),
     ),
 }
+"""Module -> the names that Windows lacks."""
 KILL = signal.SIGKILL
 
 
@@ -40,7 +41,7 @@ subprocess.Popen.kill = lambda process: process.send_signal(KILL)
 multiprocessing.context._concrete_contexts = {"spawn": StartedAnew()}
 multiprocessing.context._default_context._actual_context = multiprocessing.context._concrete_contexts["spawn"]
 multiprocessing.get_all_start_methods = lambda: ["spawn"]
-shutil._use_fd_functions = False  # what it asked `os` before this ran
+shutil._use_fd_functions = False  # `shutil` looked at `os` before this line
 sys.modules["msvcrt"] = types.SimpleNamespace(locking=locking, LK_NBLCK=2)
 sys.modules.update(dict.fromkeys(("fcntl", "resource", "multiprocessing.forkserver")))
 for module, names in GONE.items():

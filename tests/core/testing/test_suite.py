@@ -103,7 +103,7 @@ def writing(images: Images, rng: ImageRng) -> Images:
 
 
 def smoother_twin(images: Images, rng: ImageRng) -> Images:
-    """Return the smoothest of the images that look like each one: the clean one, where it stands beside."""
+    """Return for each image the smoothest one of those that look like it: the clean image, if the batch has it."""
     rough = (images[..., 1:] - images[..., :-1]).abs().mean(dim=(1, 2, 3))
     near = torch.cdist(images.flatten(1), images.flatten(1)) < 0.05 * images[0].numel() ** 0.5
     return images[torch.where(near, rough[None], torch.inf).argmin(dim=1)]
@@ -156,7 +156,7 @@ def test_what_is_wrong_is_found(component, check: str, text: str) -> None:
     ("draw", "name"), [(np.random.rand, "numpy"), (random.random, "Python"), (lambda: torch.rand(()), "torch")]
 )
 def test_a_single_draw_from_a_global_generator_is_noticed(draw: Callable[[], object], name: str) -> None:
-    """Generators make hundreds of numbers ahead, so nearly every draw moves a counter alone."""
+    """Generators draw hundreds of numbers in advance, so that most draws move only a counter in their state."""
     draw()
     with pytest.raises(ContractError, match=f"global random state of {name} changed"), undisturbed():
         draw()
@@ -184,7 +184,7 @@ class Likeness(FullReferenceMetric):
 
 
 class Brighter(Attack):
-    """A step that is largest where the image is brightest."""
+    """Brightens pixels in proportion: the brightest one by 4 levels of 255."""
 
     info = AttackInfo(id="acme/brighter", version="1", access="black_box", norm="linf", strengths={"weak": {}})
 
@@ -200,7 +200,7 @@ class Brighter(Attack):
 
 
 class Sharpened(MembershipRelease):
-    """Take the odds for what is released."""
+    """Releases the odds of each class, divided by their sum."""
 
     info = MembershipDefenseInfo(id="acme/sharpened", version="1")
 
@@ -213,7 +213,7 @@ class Sharpened(MembershipRelease):
 
 
 class Confidence(MembershipEvaluator):
-    """Take the log odds of the label for an answer."""
+    """Scores a row by the log odds of its label."""
 
     info = Info(id="acme/confidence", version="1")
 
@@ -222,7 +222,7 @@ class Confidence(MembershipEvaluator):
 
 
 class Scaled(GradientDefense):
-    """Share each layer with a norm of one."""
+    """Shares each layer with the norm of its rows scaled to one."""
 
     info = Info(id="acme/scaled", version="1")
 
@@ -233,7 +233,7 @@ class Scaled(GradientDefense):
 
 
 class Direct(ReconstructionAttack):
-    """Show the gradient of the first layer as an image, stretched by its own size."""
+    """Shows the gradient of the first layer as an image, divided by its largest value."""
 
     info = Info(id="acme/direct", version="1")
 
@@ -264,14 +264,14 @@ class Direct(ReconstructionAttack):
     ids=lambda value: getattr(value, "label", None),
 )
 def test_what_fails_where_little_is_shown_is_named(component, text: str) -> None:
-    """It passes every other check: usual images have contrast, and usual outputs are never sure."""
+    """The component passes the check of its contract: usual images have contrast, and usual outputs are never sure."""
     passed, failed = (t.run() for t in trials(component, 1) if t.check in (CONTRACT, BARE))
     assert (passed.status, failed.status) == ("passed", "failed"), (passed, failed)
     assert text in failed.message
 
 
 class Greedy(Attack):
-    """Go beyond the budget."""
+    """Goes beyond its budget."""
 
     info = AttackInfo(id="acme/greedy", version="1", access="black_box", norm="linf", strengths={"weak": {}})
 
@@ -288,7 +288,7 @@ class Greedy(Attack):
 
 
 class Peeking(MembershipEvaluator):
-    """Take the order of rows for an answer."""
+    """Scores a row by its position."""
 
     info = Info(id="acme/peeking", version="1")
     scale: int = Field(default=1, ge=0, description="Of the scores.")
@@ -347,10 +347,11 @@ AT_IMPORT = {
     "import sys\nprint('{')\nsys.path_of_another = 1\n": "",
     "import sys\nassert not hasattr(sys, 'path_of_another')\n": "",
 }
+"""Code of a module -> what the check of its import says; "" means that it passes."""
 
 
 def test_work_at_import_is_found(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each module alone: what one did is gone when the next is imported."""
+    """Each module is imported alone: what one module did is undone when the next is imported."""
     monkeypatch.setattr(importing, "SLOW_S", 0.5)
     monkeypatch.setattr(importing, "PATIENCE_S", 200.0)
     modules = [f"a_plugin_{i}" for i in range(len(AT_IMPORT))]
@@ -368,7 +369,7 @@ def test_a_module_that_never_ends_its_import_is_given_up(tmp_path, monkeypatch: 
 
 
 def test_an_interruption_that_is_turned_into_another_error_is_no_failure() -> None:
-    """Torch does that while it loads weights."""
+    """Torch turns an interruption into another error while it loads weights."""
 
     def wrapping() -> str:
         try:
@@ -384,7 +385,7 @@ def test_an_interruption_that_is_turned_into_another_error_is_no_failure() -> No
 
 
 def test_an_interruption_that_falls_into_a_destructor_comes_again() -> None:
-    """Python drops what is raised there, and in the callback of a weak reference."""
+    """Python drops an error that is raised in a destructor, or in the callback of a weak reference."""
 
     class Slow:
         def __del__(self) -> None:
@@ -400,7 +401,7 @@ def test_an_interruption_that_falls_into_a_destructor_comes_again() -> None:
 
 
 def test_a_check_that_is_broken_off_leaves_gradients_as_they_were() -> None:
-    """The interruption may fall into the lines with which a block without gradients ends."""
+    """The interruption may come in the lines that end a block without gradients."""
 
     def slow() -> str:
         torch.set_grad_enabled(False)
@@ -412,7 +413,7 @@ def test_a_check_that_is_broken_off_leaves_gradients_as_they_were() -> None:
 
 
 class Ghost(torch.autograd.Function):
-    """A mirror, with the gradient of doing nothing and a ghost of its own."""
+    """A mirror whose gradient is that of the identity, with 1.3 % of the right one added."""
 
     @staticmethod
     def forward(ctx, x: torch.Tensor) -> torch.Tensor:
@@ -449,7 +450,7 @@ def test_a_mirror_that_says_that_it_has_no_gradient_needs_a_stand_in_that_moves_
 
 
 def test_a_metric_whose_gradient_is_another_one_s_fails() -> None:
-    """Both rise with the mean grey, which is all that a look at three smooth directions tells."""
+    """Both metrics rise with the mean grey, which is all that changes in three smooth directions show."""
 
     def grey(x: Images) -> torch.Tensor:
         return x.flatten(1).mean(dim=1)
@@ -465,7 +466,7 @@ def test_a_metric_whose_gradient_is_another_one_s_fails() -> None:
 
 
 def test_a_check_that_is_late_leaves_no_half_of_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An import that is cut off stays broken: its second try lacks the parts that were imported in the first."""
+    """An import that is cut off stays broken: a second try lacks what the first try had imported."""
     package = tmp_path / "dawdling"
     package.mkdir()
     (package / "part.py").write_text("number = 1\n")

@@ -25,6 +25,7 @@ class Killed(Exception):
 def train(
     file: Path, identity: str = "a", killed_at: int | None = None, steps: int = STEPS
 ) -> tuple[torch.Tensor, list[int]]:
+    """Train a small network with a checkpoint after every `EVERY` steps; return its weights and the progress."""
     rng, progress = generator(0), []
     network = torch.nn.Linear(3, 1)
     torch.nn.init.zeros_(network.weight)

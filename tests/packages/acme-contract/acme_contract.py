@@ -1,4 +1,4 @@
-"""Two contracts of this package, and components of them; one has a kind of value of its own."""
+"""Two contracts of this package, and components of them; one contract has a kind of value of its own."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Overshoot(Blend):
 
 
 class Gains(ValueKind):
-    """A factor for each image; conformance tests draw it as it says."""
+    """A factor for each image; conformance tests draw the factors by `draw`."""
 
     rows = True
 

@@ -1,4 +1,4 @@
-"""An executor from outside, as help texts read it: its settings, and where it is."""
+"""An executor from outside, as help texts read it: its settings, and how it is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ThreadSettings(BaseModel):
 
 
 class ThreadsOffer:
-    """What the entry point names."""
+    """The object that the entry point names."""
 
     settings = ThreadSettings
 

@@ -1,4 +1,4 @@
-"""A defense that changes nothing, and waits from a number of finished tasks on: no run with it is over too soon."""
+"""A defense that changes nothing, and waits once so many tasks are finished: no run with it ends too soon."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Holding(Purification):
-    """Give images back as they are; wait where ``HARNESS_TEST_HOLD`` says ``TASKS:STORE`` and so many are finished."""
+    """Returns images as they are; waits if ``HARNESS_TEST_HOLD`` is ``TASKS:STORE`` and so many tasks are finished."""
 
     info = DefenseInfo(id="acme/holding", version="1", differentiable=True)
 

@@ -32,7 +32,7 @@ class Contrast(NoReferenceMetric):
 
 
 class Minkowski(FullReferenceMetric):
-    """The mean over pixels of the absolute difference to a power, and the root of it."""
+    """The root of the mean over pixels of a power of the absolute difference."""
 
     info = MetricInfo(id="acme/minkowski", version="1", higher_means="worse_quality", bounds=(0.0, 1.0))
     power: int = Field(default=2, ge=1, le=8, description="Exponent of differences.")

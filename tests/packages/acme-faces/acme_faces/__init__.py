@@ -1,8 +1,8 @@
 """Face de-identification: a track, its data and two contracts of its own.
 
-Of each person, the first picture is in the gallery, with a name; a recogniser names the person on each other picture,
-whose face was hidden, by the nearest features in the gallery. An attacker who knows the defense hides the faces of the
-gallery in the same way (Newton, Sweeney and Malin, 2005, call it parrot recognition).
+The first picture of each person is in the gallery, with a name. The face on each other picture is hidden, and a
+recogniser names its person by the nearest features in the gallery. An attacker who knows the defense hides the faces of
+the gallery in the same way (Newton, Sweeney and Malin, 2005, call it parrot recognition).
 """
 
 from abc import abstractmethod
@@ -21,7 +21,7 @@ from imharness.leaderboard import Column, Contest, Wins, Words, contest, control
 from imharness.tracks import Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
 SIDE = 48
-"""Of a drawn picture, px."""
+"""The side of a drawn picture, px."""
 SIDES = ("left", "top", "right", "bottom")
 BOXES = Rows(dimensions=2, unit=True, draw=lambda n, seed: torch.tensor([[0.2, 0.2, 0.7, 0.8]]).repeat(n, 1))
 """``(N, 4)``: where faces are, as shares of width and height, in the order of `SIDES`."""
@@ -30,7 +30,7 @@ Features = Callable[[Images], torch.Tensor]
 
 
 class Deidentifier(Component):
-    """Hides faces; it is told where they are."""
+    """Hides faces, at positions that it is given."""
 
     kind: ClassVar[str] = "defense"
     call = Call(images=IMAGES, boxes=BOXES, returns=SAME_IMAGES, by_row=True)
@@ -118,7 +118,7 @@ class Colours(Recogniser):
 
 
 class DrawnFaces(ImageDataset):
-    """Faces that a few numbers draw: those of a person stay, place and light differ from picture to picture."""
+    """Faces that are drawn from a few numbers: face and hair of a person stay, position and light differ by picture."""
 
     info = Info(id="acme/drawn-faces", version="1")
     people: int = Field(default=24, ge=2, le=1000, description="People.")

@@ -1,4 +1,4 @@
-"""A fifth track, from a package of its own."""
+"""A track beside the four of the harness, from a package of its own."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Images, metrics and defenses of which everybody knows how they must rank."""
+"""Images, metrics, attacks and defenses whose ranking is known beforehand."""
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from imharness.images import (
 )
 
 LEVELS, SIDE, FEW = 16, 8, 32
+"""Grey levels of the trapdoor, the side of images, px, and grey levels of the quantiser."""
 
 
 class Greys(ImageDataset):
@@ -106,9 +107,9 @@ class Darkness(NoReferenceMetric):
 
 
 class Lopsided(NoReferenceMetric):
-    """The label again, of evenly grey images; its columns weigh 2, 2, -2, 2, by quarters.
+    """The label again, of evenly grey images: the columns of the image weigh 2, 2, -2, 2, by quarters.
 
-    The sign of its gradient, turned over, does not move it at all: who attacks without knowing of a mirror misses.
+    Mirrored, the sign of its gradient does not move it: an attacker who does not know of a mirror has no effect.
     """
 
     info = MetricInfo(id="light/lopsided", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
@@ -172,7 +173,7 @@ class Averaging(Purification):
 
 
 class Picture(Purification):
-    """One picture for all, chequered, whose brightness says in a hundredth what the image's own would have said."""
+    """One chequered picture for all images; their brightness changes its own by a hundredth."""
 
     info = DefenseInfo(id="acme/picture", version="1", group="broken", differentiable=True)
 
@@ -187,7 +188,7 @@ class Picture(Purification):
 
 
 class Bent(Purification):
-    """Moves each image to a brightness that is steep where untouched images are, and flat where attacks lead."""
+    """Changes the brightness of each image: steeply where clean images are, and hardly where attacks lead."""
 
     info = DefenseInfo(id="acme/bent", version="1", group="broken", differentiable=True)
 
@@ -201,7 +202,7 @@ class Bent(Purification):
 
 
 class Inflated(Purification):
-    """Brightens or darkens each image by what no attack of a few grey levels moves, so that clean scores lie apart."""
+    """Brightens or darkens each image by its coarse pattern, which no small attack changes: clean scores spread."""
 
     info = DefenseInfo(id="acme/inflated", version="1", group="broken", differentiable=True)
 
@@ -230,7 +231,7 @@ class Idle(Purification):
 
 
 class Recogniser(Purification):
-    """Holds the public patterns, and answers with the one that an image differs from by an attack at most."""
+    """Holds the public patterns, and answers with the one that differs from the image by at most an attack."""
 
     info = DefenseInfo(id="acme/recogniser", version="1", group="broken", differentiable=False)
 
@@ -245,7 +246,7 @@ class Recogniser(Purification):
 
 
 class Trapdoor(Purification):
-    """Undoes every even change, and lets those in who know of the chequered pattern."""
+    """Undoes every even change, but follows changes in a chequered pattern, for attackers who know of it."""
 
     info = DefenseInfo(id="acme/trapdoor", version="1", group="broken", differentiable=True)
 
@@ -272,7 +273,7 @@ class Quantized(Purification):
 
 
 class Gated(Purification):
-    """Lets through what has the chequered pattern, in steps; only the stand-in's gradient tells of the pattern."""
+    """Follows the chequered pattern in steps; only the gradient of its stand-in shows the pattern."""
 
     info = DefenseInfo(id="acme/gated", version="1", group="broken", differentiable=False, stand_in="acme/trapdoor")
 
