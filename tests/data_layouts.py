@@ -1,10 +1,10 @@
-"""The layouts of published data sets, and stand-ins in them.
+"""The layouts of published data sets, and stand-ins: files in such a layout with other content.
 
 A text in the folder `layouts/data` lists the files of a data set as they are published: names, archives, columns,
 shapes, and what one entry says. Its facts come from the publisher or from code that reads the files, never from the
 loader here. After lines of facts (`# source: ...`) there is a line for each file, ``PATH KIND ...``. As in `layouts`,
-{1..3} and {a,b} stand for one of several. A folder in a path that is named like an archive is one. Kinds, with the
-content in lines that begin with |:
+{1..3} and {a,b} mean several paths. A folder in a path whose name ends like that of an archive means an archive. Lines
+that begin with | are the content of the file before them. The kinds are:
 
 - ``image WIDTHxHEIGHT [MODE [FORMAT]]``, of a colour that depends on the path;
 - ``text``, where ``<...>*3`` repeats what it encloses and counts in {n}, and ``|*3`` repeats the line and counts in

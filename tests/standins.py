@@ -51,7 +51,7 @@ SMALL_DNCNN = partial(DnCnn, layers=5, width=16)
 SMALL_FPR = partial(fpr.FprNet, width=16)
 """The published network has eight times as many channels."""
 SMALL_SIDE = 64
-"""The published diffusion model sees images of 256 px, whatever the size of those that it is given."""
+"""The side of images in the diffusion model, px; the published one has 256, whatever the size of the images it gets."""
 COLORIZER_WIDTH = 8
 """The published colourisation network has 64 channels at the size of the image."""
 
@@ -60,12 +60,12 @@ SMALL_LIPSIM = {"CHANNELS": 4, "INSIDE": 3, "CONVOLUTIONS": 2, "FEATURES": 8, "L
 SMALL_VIT = partial(VisionTransformer, width=24, depth=2, heads=2, patch=56)
 """The published network of DINO has 86 million parameters."""
 SMALL_ENCODER = partial(r_clip.ImageEncoder, width=24, depth=2, heads=2, patch=56, embedded=16)
-"""So has CLIP's encoder of images."""
+"""CLIP's encoder of images has 86 million parameters, too."""
 
 SMALL = "shufflenet_v2_x0_5"
-"""The network that stands for the backbones of torchvision and timm."""
+"""The network in place of the backbones of torchvision and timm."""
 BACKBONES = {"backbone-quality": 1, "deep-features": 1000}
-"""Metrics that take a backbone -> the outputs of its network."""
+"""Metric that takes a backbone -> the number of outputs of its network."""
 
 
 def shallow_resnext(weights: None = None) -> nn.Module:
@@ -95,7 +95,7 @@ class StandIns:
             patch.setattr(lipsim, constant, value)
 
     def provide(self, component: Component) -> Component:
-        """Write what a component needs; return it, with the path of what was written where it takes one."""
+        """Write what a component needs; return the component, with the path of the file if a parameter takes one."""
         for asset in component.assets():
             self._write(asset)
         name = component.info.id.partition("/")[2]
@@ -148,8 +148,9 @@ Wrap = Callable[[dict[str, torch.Tensor]], object]
 def saved(network: Callable[[], nn.Module], wrap: Wrap = lambda tensors: tensors, seen: tuple[int, ...] = ()) -> Any:
     """Return a function that writes a network's random weights to a path.
 
-    `wrap`: how the file holds the tensors. `seen`: shape of the random inputs that set the statistics of batch norms of
-    maps, without which the answers of a deep network are all but constant. Halves of floats save room.
+    `wrap`: returns what the file contains besides or around the tensors. `seen`: the shape of the random inputs that
+    set the statistics of two-dimensional batch norms, without which a deep network gives almost constant answers.
+    Floats are saved with 16 bits to save room.
     """
 
     def write(path: Path) -> None:
@@ -167,7 +168,7 @@ def saved(network: Callable[[], nn.Module], wrap: Wrap = lambda tensors: tensors
 
 
 def features_only(network: Callable[..., nn.Module], prefix: str = "features.") -> Callable[[], nn.Module]:
-    """Return the convolutions of a network of torchvision, named with `prefix`; nobody reads its classifier."""
+    """Return the convolutions of a network of torchvision, named with `prefix`; its classifier is never read."""
 
     def make() -> nn.Module:
         features: nn.Module = network(weights=None).features
@@ -304,6 +305,7 @@ def dreamsim_archive(path: Path) -> None:
 
 
 PHOTOS = (4, 3, 96, 128)
+"""The shape of random inputs for metrics of photographs."""
 FILES: Mapping[str, Callable[[Path], None]] = (
     {
         "squeezenet1-1-features": saved(lambda: features_only(vision("squeezenet1_1"), "")()),
@@ -361,7 +363,7 @@ def linear(tensors: dict[str, torch.Tensor]) -> object:
 
 
 def pictures(folder: Path, names: list[str], size: tuple[int, int] = (40, 32)) -> None:
-    """Write random images, (width, height)."""
+    """Write random images of the size (width, height), px."""
     rng = np.random.default_rng(0)
     for name in names:
         file = folder / name

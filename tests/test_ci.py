@@ -33,7 +33,7 @@ COMMANDS = ("python3", "chromium", "bwrap", "harness", "ruff", "mypy", "pip", "p
 def ran(
     folder: Path, failing: str, path: str = os.environ["PATH"], commands: tuple[str, ...] = COMMANDS
 ) -> subprocess.CompletedProcess[str]:
-    """Run the script in a copy of what it reads, with commands that do nothing, one of which fails."""
+    """Run the script in a copy of the files that it reads, with fake commands; those that match `failing` fail."""
     bin = folder / "bin"
     for needed_folder in (bin, folder / ".ci", folder / "submissions" / "_template"):
         needed_folder.mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_a_failing_step_fails_the_run_and_shows_its_output(failing: str, step: s
 def test_only_what_is_missing_is_installed_and_without_root_it_is_named(
     missing: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Only root can go on; what else the script calls is a stand-in, and so is `apt-get`."""
+    """Only root can install it and go on; all other commands are fakes, `apt-get` as well."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("bash", "basename", "cat", "cp", "dirname", "env", "mkdir", "mktemp", "rm", "touch"):

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (".ci", "benchmarks", "core", "docs", "leaderboard", "plugins", "submissions", "tests")
 MARK = "# fmt: " + "skip"
 MOST = 40
-"""So many tables of data may keep the layout of their author."""
+"""The most tables of data that may keep the layout of their author."""
 DATA = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.Constant, ast.UnaryOp, ast.USub, ast.BinOp, ast.operator, ast.Load)
 
 

@@ -1,6 +1,9 @@
-"""Who may import whom. The rules are read off the tree: doors are files, rooms are folders, packages stand beside.
+"""Who may import whom. The rules are derived from the folders and packages of the project.
 
-Imports for type checking count, too. Every rule is put to the test by imports that are planted in every module.
+A door is a file directly in core/imharness: plugins import these. A room is a folder there, whose modules other
+packages do not import, with the exceptions below. All other packages are beside the core. Imports for type checking
+count, too. Each rule is also tested on pairs of modules that do not import each other: `refused` must refuse the wrong
+pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ PARTS = ("core", "plugins", "leaderboard", "submissions")
 PACKAGES = sorted(file.parent.name for root in PARTS for file in (ROOT / root).glob("*/__init__.py"))
 DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__", "__main__"}
 MOST = {"leaderboard": 70, "extending": 60}
-"""A door of methods lists at most 30 names; those of tables and of further kinds of extensions, so many."""
+"""Door -> the most names that it may list; any other door may list 30."""
 ROOMS = {file.parent.name for file in CORE.glob("*/__init__.py")}
 STORIES = (
     ("notebook", "training_runs"),
@@ -36,22 +39,24 @@ STORIES = (
     ("results",),
     ("statistics", "reading"),
 )
-"""The rooms of the core: each imports those of the stories below, and `imharness.errors`."""
+"""The rooms of the core in layers: each room imports rooms of the layers after its own, and `imharness.errors`."""
 HEIGHT = {room: -story for story, rooms in enumerate(STORIES) for room in rooms}
+"""Room -> a number that is larger for rooms that may import more."""
 APPLICATIONS = {"imharness_leaderboard", "imharness_submissions"}
-"""They are parts of the harness in packages of their own, and use its rooms; everything else uses the doors."""
+"""Packages that are parts of the harness, and may import its rooms; the leaderboard only those in `SHOWN`."""
 SHARED = {"imharness_vision"}
-"""What several first-party plugins share."""
+"""Packages that several first-party plugins import."""
 SHOWN = {"results", "documents", "ranking", "statistics", "reading", "exports", "papers", "errors", "commands", "cli"}
-"""What the leaderboard reads: nothing that computes."""
+"""Rooms and doors that the leaderboard may import: they compute nothing."""
 LIGHT = ("results", "documents", "ranking", "planning", "statistics", "papers")
-"""Rooms that can be imported without torch, as the leaderboard can."""
+"""Rooms that can be imported without torch, like the leaderboard."""
 Edge = tuple[str, str]
+"""A module, and a module that it imports."""
 
 
 @cache
 def graph_of(*, types: bool) -> grimp.ImportGraph:
-    """Return all imports; with `types` those for type checking, too."""
+    """Return all imports of all packages; with `types` also those for type checking."""
     return grimp.build_graph(
         *PACKAGES, include_external_packages=True, exclude_type_checking_imports=not types, cache_dir=None
     )
@@ -86,7 +91,7 @@ def refused(importer: str, imported: str) -> str:
 
 def _inside(room: str, other: str) -> str:
     if room in ("", "__main__", other) or other == "errors" or (room in DOORS and room != "errors" and other in ROOMS):
-        return ""  # the package itself is the door of notebooks, and the command
+        return ""  # the package itself is what notebooks import, and the command
     below = HEIGHT.get(other, 0) < HEIGHT.get(room, -len(STORIES))
     return "" if room in ROOMS and other in ROOMS and below else "data flows one way through the core"
 
@@ -105,13 +110,17 @@ def test_every_import_keeps_the_rules() -> None:
 
 
 def test_every_room_has_a_story_and_there_are_twelve_packages() -> None:
+    """There are at most twelve packages, among them the applications and the shared ones."""
     assert set(HEIGHT) == ROOMS
     assert len(PACKAGES) <= 12
     assert set(PACKAGES) >= APPLICATIONS | SHARED
 
 
 def circles(edges: Iterable[Edge]) -> list[str]:
-    """Return a module of each circle of imports: what is left when modules that import none of the rest are removed."""
+    """Return the modules that remain when modules which import none of the remaining ones are removed repeatedly.
+
+    They are the modules in circles of imports, and those that import them; without a circle none remains.
+    """
     needs: dict[str, set[str]] = {}
     for importer, imported in edges:
         if imported.startswith("imharness") and not importer.startswith(f"{imported}."):

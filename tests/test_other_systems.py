@@ -1,6 +1,6 @@
-"""What Windows lacks is asked for where it is used: without it everything but the sandbox is imported, runs and ranks.
+"""Without what Windows lacks, every module but those of the sandbox is imported, and a small run ends with tables.
 
-`other_system/sitecustomize.py` takes it from the interpreter and from every process that it starts.
+`other_system/sitecustomize.py` removes these features from the interpreter and from every process that it starts.
 """
 
 import ast
@@ -101,7 +101,7 @@ except StoreError as error:
 
 
 def elsewhere(*arguments: str, folder: Path | None = None) -> str:
-    """Return what Python prints without what Windows lacks; the process must end well."""
+    """Return what a Python without the features that Windows lacks prints; the process must end well."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "tests" / "other_system"), "PYTHONWARNDEFAULTENCODING": "1"}
     ran = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, timeout=500, cwd=folder, env=environment
@@ -132,7 +132,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 
 def test_every_module_but_the_sandboxs_is_imported(done: Done) -> None:
-    """Neither a module that could not be imported nor the memory that a process took at most is named."""
+    """No module is named as one that cannot be imported; the peak of memory, which Windows does not tell, is None."""
     assert done.imported == "None"
 
 

@@ -78,7 +78,7 @@ def test_notebooks_are_those_of_the_tutorials_and_install_in_their_first_cell() 
 
 
 def changed(folder: Path, *words: str) -> str:
-    """Return what `.ci/release.py` prints and says, with a $ before what it says when it fails."""
+    """Return what `.ci/release.py` prints; if it fails, a $ and its error message."""
     command = [sys.executable, str(ROOT / ".ci" / "release.py"), *words]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return f"$ {ran.stderr}" if ran.returncode else ran.stdout
@@ -214,7 +214,10 @@ def test_classifiers_say_which_versions_of_python_it_takes() -> None:
 
 
 def contents(folder: Path, *packed: str, metadata: str = "", **environment: str) -> str:
-    """Return what is message of a wheel with these files, of a repository that has two, beside a whole source."""
+    """Return what `.ci/contents.py` says of a wheel with the files `packed`, and of a source archive with all files.
+
+    Of the repository, the wheel should have two files of core/ and docs/r.md, which is included as a/r.md.
+    """
     for name in ("core/a/x.py", "core/a/x.json", "LICENSE", "README.md", "CITATION.cff"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()

@@ -24,7 +24,7 @@ def steps(workflow: str, job: str) -> list[dict[str, Any]]:
 
 
 def script(workflow: str, job: str, word: str) -> str:
-    """The one step of a job that runs something with this word."""
+    """Return the script of the only step of a job that runs something with this word."""
     (only,) = [step["run"] for step in steps(workflow, job) if word in step.get("run", "")]
     return str(only)
 
@@ -124,7 +124,7 @@ def test_a_tag_that_is_light_or_of_another_version_is_not_built(
 
 
 def test_pages_are_added_to_what_was_published_and_an_unreachable_home_stops_them(tmp_path: Path) -> None:
-    """Two releases with stand-ins for what computes: the branch keeps both, and nothing goes on where it is unknown."""
+    """Two releases with empty pages: the branch keeps both, and no step goes on where the branch cannot be read."""
     home, environment = tmp_path / "home.git", {"TOKEN": "x", "GIT_CONFIG_GLOBAL": str(tmp_path / "none")}
     run(f"git init -q -b main --bare {home} && git init -q -b main {tmp_path}/seed", tmp_path)
     assert (
@@ -158,7 +158,7 @@ def test_pages_are_added_to_what_was_published_and_an_unreachable_home_stops_the
 
 
 def test_the_action_of_an_audit_fails_unless_the_threshold_is_passed(tmp_path: Path) -> None:
-    """The step of the audit as a host runs it: with the harness of here, and with one that prints its arguments."""
+    """The step of the audit as a host runs it: with the installed harness, then with one that prints its arguments."""
     action = yaml.safe_load((ROOT / ".github/actions/membership-audit/action.yml").read_text(encoding="utf-8"))
     (step,) = [step for step in action["runs"]["steps"] if "membership audit" in step.get("run", "")]
     assert action["runs"]["using"] == "composite"

@@ -13,10 +13,11 @@ from imharness.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 _END = {"|", "&", "&&", ";", ">", "2>", "2>&1"}
+"""Words of a shell that end a command."""
 
 
 def blocks(page: str) -> list[str]:
-    """The indented blocks of a page, without their indentation."""
+    """Return the indented blocks of a page, without their indentation."""
     matches = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", (ROOT / page).read_text(), re.M)
     return [re.sub(r"^    ", "", block, flags=re.M) for block in matches]
 

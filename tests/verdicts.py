@@ -26,13 +26,13 @@ LONGEST = 20
 
 
 def of_report(report: TrackReport) -> list[str]:
-    """The contradictions of all rankings of a report, each with the table that it is in."""
+    """Return the contradictions in all rankings of a report, each with the table of its ranking."""
     stored = {paired.id: paired.stored() for paired in report.comparisons}
     return list(_of(report.rankings, report.tables, stored))
 
 
 def of_leaderboard(store: Store, track: str) -> list[str]:
-    """The same of the leaderboard of a track that a store has."""
+    """Return the contradictions in all rankings of the leaderboard that a store has of a track."""
     leaderboard = read_leaderboard(store, track)
     assert leaderboard is not None
     numbers = read_numbers(store, leaderboard)
@@ -68,7 +68,7 @@ def contradictions(ranking: Ranking, table: Table, pairs: Differences, entries: 
 
 
 def _of_best(ranking: Ranking, label: str, position: Place, row: Row) -> Iterator[str]:
-    """May be best, ranks, the distance to the first, and the winner."""
+    """Yield contradictions about who may be best, ranks, the distance to the first, and the winner."""
     rank, behind = row.values["rank"], row.values["behind"]
     if (label in ranking.may_be_best or label == ranking.first) and not position.eligible:
         yield "may be best, and cannot win"
@@ -95,7 +95,7 @@ def _of_best(ranking: Ranking, label: str, position: Place, row: Row) -> Iterato
 
 
 def _of_none(ranking: Ranking, label: str, position: Place, row: Row) -> Iterator[str]:
-    """The verdict against no defense, its interval, the columns, the export and the tests beside it."""
+    """Yield contradictions about the verdict against no defense: its interval, the column and the comparison."""
     against = position.against
     if against is None:
         return
@@ -115,7 +115,7 @@ def _of_none(ranking: Ranking, label: str, position: Place, row: Row) -> Iterato
 
 
 def _of_pairs(ranking: Ranking, label: str, position: Place, pairs: Differences, at: dict[str, int]) -> Iterator[str]:
-    """What all pairs at once show, as a reader who compares two entries sees it."""
+    """Yield contradictions between a verdict and the differences of all pairs, which a reader of two entries sees."""
     for other in at:
         stated = ranking.stated(label, other)
         if label not in at or other == label or stated is None:
@@ -127,6 +127,7 @@ def _of_pairs(ranking: Ranking, label: str, position: Place, pairs: Differences,
 
 
 def _of_sentences(ranking: Ranking, label: str, position: Place) -> Iterator[str]:
+    """Yield contradictions between the sentences about an entry and its verdict and intervals."""
     kinds = {
         finding.kind: finding
         for finding in ranking.findings
@@ -149,7 +150,7 @@ def _of_sentences(ranking: Ranking, label: str, position: Place) -> Iterator[str
 
 
 def _of_entry(ranking: Ranking, label: str, position: Place, row: Row) -> Iterator[str]:
-    """The headline of an entry: what it says of the verdict and of the cost, its number, its length."""
+    """Yield contradictions in the headline of an entry: its verdict, its costs, its number and its length."""
     if bool(position.control) == bool(position.headline):
         yield f"its headline is {position.headline}"
     if position.control:
@@ -176,6 +177,7 @@ def _of_entry(ranking: Ranking, label: str, position: Place, row: Row) -> Iterat
 
 
 def _of_headline(ranking: Ranking, table: Table) -> Iterator[str]:
+    """Yield contradictions in the headline of a ranking: its outcome, bound, numbers and length."""
     able = [position for position in ranking.places.values() if position.eligible]
     if (ranking.outcome == "winner") != bool(ranking.winner):
         yield f"the headline says {ranking.outcome}, the winner is {ranking.winner!r}"
@@ -213,7 +215,7 @@ def _of_headline(ranking: Ranking, table: Table) -> Iterator[str]:
 
 
 def in_words(leaderboard: Leaderboard, ranking: Ranking, texts: list[str]) -> list[str]:
-    """What exports and the terminal say otherwise than the ranking. `texts`: what a terminal prints."""
+    """Return what exports and the terminal say otherwise than the ranking. `texts`: what the terminal prints."""
     table = next(table for table in leaderboard.tables if table.id == ranking.table)
     claim, screen = in_names(ranking.claim, names_in(table)), " ".join(" ".join(texts).split())
     lines = [] if claim in screen else [f"no {claim!r} in the terminal"]

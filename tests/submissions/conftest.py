@@ -82,7 +82,7 @@ def zipped(wheel: Path, contents: Mapping[str, str]) -> Path:
 
 
 def wheel_of(module: Path, folder: Path, *further: Path) -> Path:
-    """Pack a module of tests/sandbox, and perhaps further ones, as a wheel that has the name of the first."""
+    """Pack a module of tests/sandbox, and further ones, as a wheel that has the name of the first."""
     name, modules = module.stem, (module, *further)
     path = folder / f"{name}-1.0-py3-none-any.whl"
     facts = f"{name}-1.0.dist-info"
@@ -99,7 +99,7 @@ def wheel_of(module: Path, folder: Path, *further: Path) -> Path:
 
 @pytest.fixture
 def store(listed: Path, tmp_path: Path) -> Path:
-    """Return a copy of the store that a module lists entries in, in which something can be accepted."""
+    """Return a copy of the store that the fixture `listed` of a test module makes, so that a test may change it."""
     return Path(shutil.copytree(listed, tmp_path / "store"))
 
 
@@ -126,7 +126,7 @@ def submission_in(root: Path, module: str, entries: str, *further: str, claims: 
 
 @pytest.fixture(scope="module")
 def module_folder(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a folder for what several tests of a module read, and keep unpacked packages there meanwhile."""
+    """Return a folder that tests of a module share; unpacked packages are kept there meanwhile."""
     folder = tmp_path_factory.mktemp("shared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
@@ -135,14 +135,15 @@ def module_folder(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="session")
 def descriptions() -> dict[str, PackageDescription]:
+    """Digest of the files of a package -> what the package registers."""
     return {}
 
 
 @pytest.fixture
 def described_once(descriptions: dict[str, PackageDescription], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask each package once what it registers, whichever test has it; no other guest is started for that.
+    """Ask each package once what it registers, in whichever test, and start no other guest for that.
 
-    What it needs changes nothing of that.
+    The file METADATA is left out of the digest, because what a package requires does not change what it registers.
     """
 
     def offer(guest: Guest) -> PackageDescription:

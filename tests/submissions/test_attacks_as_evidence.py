@@ -57,7 +57,7 @@ def test_images_are_refused_in_one_line_that_says_how_an_attack_is_handed_in(tra
 def test_an_evaluator_lowers_values_once_it_is_accepted(
     submission: MakeSubmission, tmp_path: Path, no_site: None
 ) -> None:
-    """In a season, where the whole leaderboard is of one secret split; only the right answers are public."""
+    """As in a season, the whole leaderboard is of one secret split. Its only evaluator before is `correctness`."""
     (tmp_path / "seed").write_text("5a" * 32 + "\n")
     profile, store = profile_of(tmp_path, MEMBERSHIP), tmp_path / "store"
     where = ("--store", store, "--site", tmp_path / "site")

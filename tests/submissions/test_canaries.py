@@ -1,4 +1,4 @@
-"""Tasks whose numbers are known tell whether this machine computes them; a release computes them first."""
+"""Canaries, tasks whose numbers are known, tell whether this machine computes them; new numbers can be kept."""
 
 import json
 

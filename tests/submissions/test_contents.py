@@ -1,4 +1,4 @@
-"""What a package's folder may hold, and that the digest stands for all of it."""
+"""What a package's folder may hold, and that its digest covers all of it."""
 
 import os
 from pathlib import Path

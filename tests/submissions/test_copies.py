@@ -1,4 +1,4 @@
-"""Many entries of one author: near copies are named, and neither a manifest nor a contact has room for a crowd."""
+"""Many entries of one author: near copies are named, and the entries of a manifest and of a contact are limited."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def tools() -> None:
 
 
 def lines(rows: dict[str, np.ndarray], *ids: str) -> list[str]:
-    """Return what is said of entries with these ids; the first row is a control."""
+    """Return the warnings about entries with these ids; the first row is a control."""
     control, *_ = rows
     places = {
         label: Place(complete=True, gate="passes", front=True, broken_by={}, control="control" * (label == control))

@@ -1,4 +1,4 @@
-"""Evaluators that know a public split: they are right there, and learn nothing on the split of the store's secret."""
+"""Evaluators that know the public split: they are right there, and know nothing of the split of a store's secret."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +33,10 @@ parameters."harness/mlp" = { hidden = [16] }
 
 
 def package(name: str, tmp_path: Path, profile: Path) -> Path:
-    """Return the module of a package; one that remembers outputs gets those of a run of its own."""
+    """Write the module of a package; return its path without the ending.
+
+    The module `remembers_outputs` gets the outputs of the public target, which are computed here.
+    """
     source = HOSTILE.parent / "submissions" / "hostile" / f"{name}.py"
     text = source.read_text()
     if name == "remembers_outputs":
@@ -54,7 +57,7 @@ def package(name: str, tmp_path: Path, profile: Path) -> Path:
 
 
 def computed(run: Run) -> tuple[dict[str, str], list[ChanceLevel]]:
-    """Compute the tasks of a run, without its checks before and its tables after them; address -> key, and its test."""
+    """Compute the tasks of a run, without checks and tables; return address -> key, and the tests against chance."""
     try:
         graphs = run.plan()
         outcome = run.compute(graphs)
@@ -140,11 +143,13 @@ def test_the_split_of_an_evaluator_is_that_of_the_store_and_first_party_numbers_
             "stranger", store, sample=2, tolerance=1e-6, seed=0, device="cpu", trusted=False, advance=lambda a, b: None
         )
     )
+    # Another store has another secret, so that every task has another key there.
     elsewhere = Run(folder, Store(tmp_path / "other"), chosen)
     planned = {key for graph in elsewhere.plan() for key in graph.tasks}
     elsewhere.opened.guest.kill()
     assert planned
     assert not keys & planned
+    # A third store with the secret of the first one has the same keys, and its rows are the same.
     third = Store(tmp_path / "third")
     third.prepare()
     (tmp_path / "third" / FILE).write_bytes((root / FILE).read_bytes())

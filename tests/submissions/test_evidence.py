@@ -90,7 +90,7 @@ def started(listed: Path, tmp_path: Path) -> Break:
 
 
 def attacked(folder: Path, by: int = 7, *, through: str = "flip") -> Path:
-    """Attack each image of a folder by sign gradients through the mirror, within `by` of 255, and write it."""
+    """Attack each image of a folder by sign gradients, through the mirror or not, within `by` of 255, and write it."""
     metric = installed().one("metric", "harness/embedded-cnn").build(torch.device("cpu"))
     for file in sorted((folder / "images").glob("*.png")):
         clean = torch.from_numpy(np.asarray(Image.open(file)).copy()).permute(2, 0, 1)[None].float() / 255
@@ -169,7 +169,7 @@ def test_draws_of_a_random_entry_are_not_taken_for_evidence(store: Path, started
 
 
 def test_draws_that_change_nothing_seldom_prove_that_an_image_is_worse() -> None:
-    """Of evidence that changes nothing some image counts in at most 5 % of cases, though one draw of each is known."""
+    """Evidence that changes nothing has an image that counts in at most about 5 % of cases, by its one draw."""
     rng, cases, images = np.random.default_rng(0), 2000, 12
     proven = sum(bool((rng.normal(size=images) < least(rng.normal(size=(16, images)))).any()) for _ in range(cases))
     assert 0.02 * cases < proven < 0.065 * cases
@@ -286,7 +286,7 @@ def test_arrays_hold_eight_bits_and_no_nan(started: Break) -> None:
 
 
 def bomb(folder: Path) -> None:
-    """Name an array of 900 MB that takes four on the disk."""
+    """Name an array of 900 MB that takes 4 MB on the disk."""
     facts = b"{'descr': '|u1', 'fortran_order': False, 'shape': (30000, 10000, 3), }\n"
     with (
         zipfile.ZipFile(folder / "images.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,

@@ -1,4 +1,4 @@
-"""What a folder of evidence costs whoever reads it: no more than the images that it says it holds."""
+"""What reading a folder of evidence costs: no more than the images that it says it has."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""What judges and a defense that it favours, of two owners: nobody's number moves before a person accepts the judge."""
+"""A judge, a metric or an attack, and a defense of its owner: no other's number moves until a person accepts it."""
 
 from pathlib import Path
 
@@ -39,9 +39,10 @@ def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
     kind: str,
     friend: str,
 ) -> None:
-    """Accepted, as if it decided at once, the judge changes others' numbers.
+    """Once the judge is accepted, although nobody read it, it changes numbers of others.
 
-    An attack that spares its owner's entry helps it against no defense; a metric judges no entry of its owner.
+    The attack spares the defense of its owner, which gains on no defense by that. A metric judges no entry of its
+    owner, so that the defense gains nothing by it.
     """
     profile, judge = listed.parent / "tiny.toml", f"blind/{package.replace('_', '-')}"
     options = ("--store", store, "--site", tmp_path / "site")

@@ -27,7 +27,7 @@ options = { epochs = 1, batch_size = 64, learning_rate = 0.05, judge = "harness/
 gradients_only = ["harness/idlg"] }
 parameters."harness/idlg" = { iterations = 120 }
 """
-"""A network whose gradients are inverted within seconds: a model is ranked where the attack converged."""
+"""Settings in which gradients are inverted within seconds: a model is ranked only where an attack converged."""
 
 
 def harness(*words: str | Path) -> None:
@@ -53,7 +53,7 @@ def template_wheel(folder: Path) -> Path:
 
 
 def computed(folder: Path, profile: Path, store: Path, limit: int) -> SubmissionReport:
-    """Run a submission on a store that nobody has used, and then what it is compared with."""
+    """Run a submission on a new store, and then the baselines; return the report of the submission."""
     where = ("--store", store, "--site", store.parent / "site", "--profile", profile)
     where = (*where, "--device", "cpu", "--limit", str(limit), "--workers", "0")
     with without_site():
@@ -100,7 +100,7 @@ def numbers(leaderboard: Leaderboard, table: str, name: str) -> set[str]:
 
 
 PLACED = {"rank", "behind", "gain", "p"}
-"""What a control, such as no defense, has not, or only what is best has not."""
+"""Columns that a control, such as no defense, does not have, or that the best entry does not have."""
 
 
 BESIDE = {
@@ -109,7 +109,7 @@ BESIDE = {
     "good/noisy-gradients": ("defense", "reconstruction", "ranking", "worst", "harness/plain-gradient"),
     "good/bounded": ("metric", "perceptual", "attacked", "moved-4", "harness/psnr"),
 }
-"""An entry for each track: its kind, and a table and column in which it stands beside a baseline."""
+"""Entry -> its kind and track, and a table and column in which both it and a baseline have a number."""
 
 
 def test_honest_entries_of_other_kinds_stand_beside_the_baselines(submission: MakeSubmission, tmp_path: Path) -> None:

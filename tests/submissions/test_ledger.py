@@ -1,4 +1,4 @@
-"""What a line of the ledger may be named: a submission, or an installed component that was computed again."""
+"""A line of the ledger names a submission or an installed component; a store that is missing has no empty ledger."""
 
 from pathlib import Path
 

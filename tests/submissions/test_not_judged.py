@@ -1,4 +1,4 @@
-"""What takes too long may be the machine's doing: it is tried again, and then not judged yet, which is no flag."""
+"""An examination that is late may be the fault of the machine: it is tried again, then not judged, and not flagged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ def tools() -> None:
 
 
 class Running:
-    """A run of which only the clock matters; `patience` lists how long each try may take, in limits of a task."""
+    """Replaces a run of which only the time matters; `patience` lists the limit of each try, in limits of a task."""
 
     def __init__(self) -> None:
         self.unjudged: list[str] = []

@@ -30,7 +30,8 @@ from imharness_submissions.run import Run
 from imharness_submissions.running import run_submission
 
 CHOICES, NEARER, FARTHER, RADIUS = 8, 20, 23, 4
-"""The choices of each family; how far the alternatives are from a reference, in 1/255; and the ball of attacks."""
+"""Choices of each family; distances of the nearer and the farther alternative from a reference, and the radius of
+attacks, in 1/255."""
 FAMILIES = ("blur", "noise")
 PROFILE = """
 name = "tiny"
@@ -86,7 +87,7 @@ def started(listed: Path, tmp_path: Path) -> Start:
 
 
 def pushed(folder: Path, by: int = RADIUS, *, many: int = 2 * CHOICES) -> Path:
-    """Push the first images of a folder away from the reference that lies beside them."""
+    """Push the first `many` images of a folder away from the reference that lies beside them, by `by` of 255."""
     text = (folder / FILE).read_text()
     for block in text.split("[[images]]")[1:][:many]:
         file = block.split('file = "')[1].split('"')[0]
@@ -103,7 +104,7 @@ def sample_leaderboard(store: Path) -> Leaderboard:
 
 
 BESIDE_IT = ("rank", "behind", "gain", "p")
-"""The columns in which an entry is held against others, of which one was broken."""
+"""Columns in which an entry is compared with others, of which one was broken."""
 
 
 def test_what_is_lost_is_the_share_of_the_choices_that_were_broken_and_the_entry_alone_loses_it(
@@ -200,7 +201,7 @@ def linked(folder: Path) -> None:
 
 
 def with_alpha(folder: Path) -> None:
-    """Write the attacked image with an alpha channel that lets nothing be seen."""
+    """Write the attacked image with an alpha channel of 0, so that it is invisible."""
     pixels = np.asarray(Image.open(first(folder)))
     Image.fromarray(np.dstack([pixels, np.zeros_like(pixels[:, :, 0])]), "RGBA").save(first(folder))
 

@@ -1,4 +1,4 @@
-"""Of a track's graph, a submission is given what its own tables need."""
+"""A submission gets the part of a track's graph that its own tables need, in the tracks that fit its entry."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From a manifest to the site: a run, its report, the ledger, and the same again."""
+"""From a manifest to the site: a run, its report and its ledger, and the same tasks computed again."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def entry(id: str, kind: str = "defense") -> str:
 
 
 class Seen:
-    """What the last run of a submission was shown of its tasks."""
+    """A view that keeps each state that the last run of a submission has shown."""
 
     every_s = 0.0
     states: ClassVar[list[RunState]] = []
@@ -61,7 +61,7 @@ def run(folder: Path, root: Path, profile: Path, limit: int = 12) -> SubmissionR
 
 
 class Honest(NamedTuple):
-    """A folder with `submissions/median`, the `store` of its run and nothing else, and what was seen of that run."""
+    """An honest run: the folder of its submission and store, its report, and the states that it has shown."""
 
     folder: Path
     report: SubmissionReport

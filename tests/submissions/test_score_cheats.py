@@ -1,4 +1,4 @@
-"""Cheats on scores as packages: what is flagged where it is submitted does not win before a person says so."""
+"""Cheats on scores as packages: an entry that is flagged does not win until a person takes the flag away."""
 
 from collections.abc import Callable
 from pathlib import Path

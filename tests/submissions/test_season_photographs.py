@@ -60,7 +60,7 @@ def tools() -> None:
 
 @pytest.fixture(autouse=True)
 def _places(empty_places: Path) -> None:
-    """Copies go among the assets of a test."""
+    """Keep the copies of photographs among the assets of the test."""
 
 
 def invoke(*words: object) -> Result:
@@ -286,7 +286,7 @@ def test_a_season_from_its_opening_to_anyones_recomputation(tmp_path: Path, monk
 
 
 def test_two_seasons_on_the_same_photographs_have_a_copy_each(tmp_path: Path) -> None:
-    """As a rehearsal and the season have, or one season for each of two tracks, on one machine."""
+    """For example a rehearsal and the season itself, or the seasons of two tracks, on one machine."""
     folder = photographs(tmp_path / "lake", NAMES)
     seasons_of_both = [(season_on(folder, seed), seed) for seed in (SEED, "5eee" * 16)]
     for season, seed in seasons_of_both:
@@ -314,7 +314,7 @@ def test_tracks_that_have_no_such_labels_are_left_out_and_the_protocol_covers_th
 def test_a_look_up_of_public_photographs_protects_none_of_these(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the moves of a secret split: it is the photographs alone that end it."""
+    """No secret split moves images here: that the photographs are unpublished is enough to defeat the look-up."""
     (tmp_path / "packages").mkdir()
     packages = install(tmp_path / "packages", "acme-truth")
     monkeypatch.syspath_prepend(str(packages))

@@ -1,4 +1,4 @@
-"""A season from the maintainer's chair: open, status, close, archive; and what a new entry has to compute."""
+"""A season by the commands of a maintainer: open, status, close, archive; and what a new entry has to compute."""
 
 import hashlib
 import json

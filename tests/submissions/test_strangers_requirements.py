@@ -69,7 +69,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Print nothing."""
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def pinned(folder: Path) -> Package:
 
 
 def test_a_package_is_a_file_that_is_named_as_a_wheel(tmp_path: Path, index: Index, mark: Path) -> None:
-    """uv decides by the name what to do with a file: an archive of that kind it would build."""
+    """uv decides by the name of a file what to do with it: it would build an archive of sources."""
     wheel = asking(tmp_path)
     for name in ("median-1.0.tar.gz", "median-1.0.zip", "median"):
         wheel = wheel.rename(tmp_path / name)

@@ -108,7 +108,7 @@ def results(store: Store, key: str) -> dict[str, np.ndarray]:
 def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_process(
     submission: MakeSubmission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_site: None
 ) -> None:
-    """Without a secret: with one, what they draw and what evaluators see is the package's own."""
+    """Without a secret: with one, random draws and the splits that evaluators see differ by package."""
     monkeypatch.setattr("imharness_submissions.run.secret_of", lambda store: "")
     by_references = MEMBERSHIP.replace('["confidence"]', '["confidence", "rmia"]')
     profile = profile_of(tmp_path, by_references, RECONSTRUCTION, PERCEPTUAL)

@@ -1,4 +1,4 @@
-"""Wheels that harm whoever unpacks or shows them are refused before anything of them is written."""
+"""Wheels that harm whoever unpacks or shows them are refused before any of their files is written."""
 
 import hashlib
 import os
@@ -77,7 +77,7 @@ def test_an_honest_wheel_is_unpacked(tmp_path: Path) -> None:
 
 
 def test_what_hardly_packs_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wheel unpacks to so many times its size, if that is more than what every wheel may have."""
+    """A wheel may unpack to `RATIO` times its size, or to `FREE` bytes if that is more."""
     monkeypatch.setattr(wheels, "FREE", 1000)
     wheel = packed(tmp_path, ("weights.bin", bytes(range(256)) * 100))
     check_wheel(wheel)
@@ -121,7 +121,7 @@ def test_a_wheel_from_an_address_is_checked_before_it_is_unpacked(
 
 
 def test_an_installer_that_writes_too_much_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an index gives cannot be seen before: it is counted meanwhile."""
+    """What an index sends cannot be seen before: its bytes are counted while it is written."""
     monkeypatch.setattr(installer, "UNPACKED", 1 << 20)
     code = "import time; open('bomb', 'wb').write(bytes(4 << 20)); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as process:

@@ -1,4 +1,4 @@
-"""A defense that changes nothing, and waits once so many tasks are finished: no run with it ends too soon."""
+"""A defense that changes nothing, and can be told to wait: a run with it then comes to no end."""
 
 import os
 import time
@@ -10,7 +10,10 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Holding(Purification):
-    """Returns images as they are; waits if ``HARNESS_TEST_HOLD`` is ``TASKS:STORE`` and so many tasks are finished."""
+    """Returns images as they are; ``HARNESS_TEST_HOLD`` may hold it.
+
+    If that is ``NUMBER:STORE``, it waits while the folder ``rows`` of the store has so many Parquet files.
+    """
 
     info = DefenseInfo(id="acme/holding", version="1", differentiable=True)
 

@@ -1,4 +1,4 @@
-"""Trains honestly, one gradient at a time, and shares the gradient of one image for all where there are several."""
+"""With one image it shares the right gradient; with several, the gradient of the first image for all of them."""
 
 import torch
 

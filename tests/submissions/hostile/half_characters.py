@@ -1,4 +1,4 @@
-"""Raises an error of half a character and an escape: neither JSON nor a terminal takes it."""
+"""Raises an error with half of a surrogate pair and an escape: neither JSON nor a terminal takes it."""
 
 from imharness.images import DefenseInfo, Images, Purification, Purifier, hookimpl
 

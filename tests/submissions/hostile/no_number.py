@@ -1,4 +1,4 @@
-"""Has a parameter that is no number."""
+"""Has a parameter that is NaN, so that its parameters have no digest."""
 
 from imharness.images import DefenseInfo, Purification, Purifier, hookimpl
 

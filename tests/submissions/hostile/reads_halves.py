@@ -1,4 +1,4 @@
-"""Finds each row's place in the public split by the halves on which the reference models were trained."""
+"""Recomputes the public split: rows are recognised by the halves on which the reference models were trained."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Knows the public networks: it was trained at home with the same seed, and looks up their outputs."""
+"""Looks up the outputs of the public networks, which its author trained with the same public seed."""
 
 import torch
 
@@ -9,7 +9,7 @@ MEMBERS, OTHERS = [], []
 
 
 class Remembering(MembershipEvaluator):
-    """Says "member" where the closest remembered output is that of one."""
+    """Says "member" where the closest remembered output is that of a member."""
 
     info = Info(id="evil/remembers-outputs", version="1")
 

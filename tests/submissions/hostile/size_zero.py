@@ -1,4 +1,4 @@
-"""Gives images of size zero to whoever tries to attack it."""
+"""Returns images of size zero, so that attacks on it fail."""
 
 from imharness.images import DefenseInfo, Purification, Purifier, hookimpl
 

@@ -1,4 +1,4 @@
-"""A distance whose gradient points nowhere: attacks that follow it do not move it, and it looks robust."""
+"""A distance with a false gradient: attacks that follow it do not move the distance, which looks robust."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class _Masked(torch.autograd.Function):
 
 
 class Hostile(FullReferenceMetric):
-    """The mean squared difference, with the gradient of another."""
+    """The mean squared difference, with its gradient negated and turned by 180 degrees."""
 
     info = MetricInfo(id="evil/steep-nowhere", version="1", higher_means="worse_quality", differentiable=True)
 
