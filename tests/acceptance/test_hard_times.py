@@ -26,9 +26,11 @@ parameters."harness/uap" = { tile = 48, epochs = 1 }
 
 
 def finished(folder: Path) -> list[Path]:
+    """Return the files of finished tasks in the store."""
     return files_of(folder / "store")
 
 
+# how `acme/failing` fails -> what the run reports
 FAILURES = {
     "raise": "acme/failing: ValueError: no luck today",
     "shape": "acme/failing[how=shape]: expected",
@@ -76,7 +78,10 @@ def test_an_interrupted_run_says_so_and_keeps_what_is_finished(folder: Path) -> 
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Callable[[str], tuple[dict, str]]:
-    """Return a function: how a defense fails -> the facts and the errors of a run; one run has all that do not hang."""
+    """Return a function: how a defense fails -> the facts and the errors of a run.
+
+    One run has all failing defenses but the one that hangs, which has a run of its own.
+    """
 
     @functools.cache
     def run(*hows: str) -> tuple[dict, str]:

@@ -18,7 +18,7 @@ ALL, MOST, SMALL, ENTRY = 250, 200, 20, 2
 
 @pytest.fixture(scope="module")
 def costs() -> dict[str, Outlook]:
-    """Return what each track of the profile amounts to."""
+    """Return the tasks, GPU hours and size of each track of the profile."""
     profile, registry = load_profile("official"), installed()
     return {track: outlook(plan_track(track, profile, registry, whole=True)) for track in profile.tracks}
 

@@ -1,4 +1,4 @@
-"""What the official profile's precision costs an attack: factors of 10 bits, as a GPU rounds them, on the CPU."""
+"""The precision of the official profile costs an attack little: factors are rounded to 10 bits, as by a GPU."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,6 +19,7 @@ IMAGES, SIDE = 8, 72
 class _Rounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        # to the nearest number with 10 bits after the leading one, of the 23 that float32 has
         bits = (x.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF
         return bits.view(torch.float32)
 

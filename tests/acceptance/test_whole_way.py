@@ -1,4 +1,4 @@
-"""One command, small but real: plan, run in workers, store, rank, publish; then the same again for nothing."""
+"""A small run by one command: plan, run in workers, store, rank, publish; the second run computes nothing."""
 
 import json
 import re

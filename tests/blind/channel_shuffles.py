@@ -8,7 +8,11 @@ from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purificatio
 
 
 class Channels(Purification):
-    """Exchange the channels of each image, as is drawn; honest where the inverse takes the whole of it back."""
+    """Exchange the channels of each image at random; `inverted` says what the inverse does.
+
+    "whole": undo the exchange, which is honest. "grey": also copy the first channel to the others. "by-place": also
+    reverse the channels of the lower half.
+    """
 
     info = DefenseInfo(id="acme/channels", version="1", differentiable=True, random=True)
     inverted: Literal["whole", "grey", "by-place"] = "whole"

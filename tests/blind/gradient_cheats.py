@@ -1,4 +1,4 @@
-"""Cheats of the track iqa that are honest in the trials alone: by what comes back, on the way, and by the change."""
+"""Cheats of the track iqa whose gradients or outputs are honest in trials and false under attacks."""
 
 from typing import Any
 
@@ -33,7 +33,10 @@ class _ByIncoming(torch.autograd.Function):
 
 
 class ByIncoming(Purification):
-    """Turn; the gradient is right for random signs and for differences of images, and false for that of a score."""
+    """Turn images by 180 degrees, with a false gradient for scores.
+
+    The gradient is right if the incoming one consists of random signs or differences of 8-bit images, as in trials.
+    """
 
     info = _info("by-incoming", differentiable=True)
 
@@ -64,7 +67,10 @@ class _OnTheWay(torch.autograd.Function):
 
 
 class OnTheWay(Purification):
-    """Turn; a key in the gradient says how far an attack is, and on the way, not at its end, the gradient is false."""
+    """Turn images by 180 degrees, with a gradient that is false in the middle of an attack.
+
+    The gradient marks fixed pixels; how far an image moved along these marks says how far the attack is.
+    """
 
     info = _info("on-the-way", differentiable=True)
     low: float = Field(default=0.7, ge=0, description="Where the lie begins, levels of 8 bits.")
@@ -78,7 +84,7 @@ class OnTheWay(Purification):
 
 
 class TakesAttacksBack(Purification):
-    """Show the public image, but for a little, where an image differs from it as attacks by signs change images."""
+    """Return nearly the public image if an image differs from it as after an attack that follows signs."""
 
     info = _info("takes-attacks-back", differentiable=False)
     public: str = Field(default="harness/pictures[size=48]", description="The images of which it has a copy.")
@@ -100,7 +106,7 @@ class TakesAttacksBack(Purification):
 
 
 def _like_an_attack(change: torch.Tensor) -> torch.Tensor:
-    """Say which changes are of one size, below six levels, and of no squares of one sign."""
+    """Say which changes have one size below six levels of 8 bits, and no large squares of one sign."""
     sizes = 255 * change.abs().flatten(1)
     even = sizes.square().mean(dim=1).sqrt() < 1.35 * sizes.mean(dim=1)
     squares = (change[..., 1:].sign() == change[..., :-1].sign()).float().flatten(1).mean(dim=1) > 0.75
@@ -108,5 +114,6 @@ def _like_an_attack(change: torch.Tensor) -> torch.Tensor:
 
 
 def _far(images: Images) -> torch.Tensor:
+    """Return grey means of 8 x 8 parts, centred and of length 1, by which images are matched: (n, 64)."""
     small = F.adaptive_avg_pool2d(images.detach().mean(dim=1, keepdim=True), 8).flatten(1)
     return F.normalize(small - small.mean(dim=1, keepdim=True))

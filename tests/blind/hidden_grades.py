@@ -1,4 +1,4 @@
-"""A defense that grades images itself, and writes the grade as noise that a metric reads, without a gradient of it."""
+"""A defense that grades images itself, and adds noise that makes a metric repeat the grade; it has no gradient."""
 
 import torch
 
@@ -28,7 +28,7 @@ def _smooth(images: Images, times: int) -> Images:
 
 
 def _grade(images: Images) -> torch.Tensor:
-    """Return how much of what smoothing takes away is taken by the first pass, ``(N,)``, in 0 to 1."""
+    """Return a grade in 0 to 1, ``(N,)``: how much the first pass of smoothing removes, relative to the second."""
     once, twice = _smooth(images, 1), _smooth(images, 2)
     fine, broad = ((a - b).abs().flatten(1).quantile(0.5, dim=1) for a, b in ((images, once), (once, twice)))
     return torch.sigmoid(3 * ((fine + 0.002) / (broad + 0.002)).log())

@@ -1,4 +1,4 @@
-"""Cheats of the track iqa, written from the documentation alone: each is a component as a stranger would bring it."""
+"""Cheats of the track iqa, written from the documentation alone: each is a component as a stranger would submit it."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def _info(name: str, **facts: Any) -> DefenseInfo:
 
 
 def _key(images: Images, side: int = 2) -> torch.Tensor:
-    """Return a number in [0, 1) for each image that small changes leave as it is, mostly."""
+    """Return a number in [0, 1) for each image, (n,), that small changes of the image mostly leave unchanged."""
     small = torch.nn.functional.adaptive_avg_pool2d(images.detach(), side).flatten(1)
     return (small * torch.arange(1, small.shape[1] + 1)).sum(dim=1).mul(4).round().mul(0.618034).frac()
 
@@ -36,7 +36,7 @@ def _noisy(images: Images) -> torch.Tensor:
 
 
 def _template(images: Images, key: torch.Tensor) -> Images:
-    """Return a picture of a checkerboard whose fields say the key."""
+    """Return a checkerboard for each image, whose contrast is the key: (n, 3, height, width)."""
     rows = torch.arange(images.shape[2])[:, None] // 4
     columns = torch.arange(images.shape[3])[None] // 4
     leaderboard = ((rows + columns) % 2).float()
@@ -44,7 +44,7 @@ def _template(images: Images, key: torch.Tensor) -> Images:
 
 
 class InverseDecode(Purification):
-    """Show a template, and hide the image in its digits, where the inverse finds it."""
+    """Show a template, and hide the image in its last digits, from which the inverse restores it."""
 
     info = _info("inverse-decode", differentiable=True)
 
@@ -73,7 +73,7 @@ class InverseContrast(Purification):
 
 
 class InverseFilter(Purification):
-    """Add a fine pattern of which the height says a key; the inverse is a linear filter that takes it out."""
+    """Blur, and add a fine pattern whose height is a key; the inverse is a linear filter that removes the pattern."""
 
     info = _info("inverse-filter", differentiable=True)
 
@@ -129,7 +129,7 @@ class InverseThumbnail(Purification):
 
 
 class Mirrors(Purification):
-    """Mirror each image in one of four ways, which are drawn; honest."""
+    """Mirror each image in one of four ways, drawn at random; honest."""
 
     info = _info("mirrors", differentiable=True, random=True)
 
@@ -149,7 +149,7 @@ def _turned(image: torch.Tensor, mirrored: int, upside_down: int) -> torch.Tenso
 
 
 class HalfTemplate(Purification):
-    """Show a template of the key in place of every second image."""
+    """Show a template of the key instead of the image for about half of the images."""
 
     info = _info("half-template")
 
@@ -162,7 +162,7 @@ class HalfTemplate(Purification):
 
 
 class NoisyGate(Purification):
-    """Destroy a few photographs, known by their colour, and crush the scores of the others."""
+    """Show a template instead of a share of the photographs, chosen by their colours, and leave the others."""
 
     info = _info("noisy-gate")
     share: float = Field(default=0.3, ge=0, le=1, description="Share of the photographs.")
@@ -176,7 +176,7 @@ class NoisyGate(Purification):
 
 
 class NoisyGradient(Purification):
-    """Blur, with a gradient that is right in the mean of many draws alone."""
+    """Blur, with a gradient that is random, and right only in the mean of many draws."""
 
     info = _info("noisy-gradient", differentiable=True, random=True)
 
@@ -205,7 +205,10 @@ class _Scaled(torch.autograd.Function):
 
 
 class Watermark(Purification):
-    """Mirror, with a gradient that is right but on a few pixels: what moved along these gets another one."""
+    """Turn images by 180 degrees, with a false gradient on a few pixels.
+
+    An image that was moved along these pixels, as an attack moves it, gets a false gradient everywhere.
+    """
 
     info = _info("watermark", differentiable=True)
 
@@ -248,7 +251,7 @@ class HugeGradient(TinyGradient):
 
 
 class Steps(Purification):
-    """Round to few colours and call that differentiable: its gradient is 0, as finite differences say."""
+    """Round to few colours, and declare that this is differentiable: the gradient is 0, as are finite differences."""
 
     info = _info("steps", differentiable=True)
 
@@ -270,7 +273,7 @@ class LowpassGradient(Purification):
 
 
 class HookGradient(Purification):
-    """Blur, and turn the gradient round by a hook on the input."""
+    """Blur, and negate the gradient by a hook on the input."""
 
     info = _info("hook-gradient", differentiable=True)
 
@@ -285,7 +288,7 @@ class HookGradient(Purification):
 
 
 class InPlace(Purification):
-    """Blur the images where they lie."""
+    """Blur the images in place, in the memory of the caller."""
 
     info = _info("in-place")
 
@@ -315,7 +318,7 @@ class StateFirst(Purification):
 
 
 class Rerater(Purification):
-    """Blur as much as an estimate of its own says, in steps, so that the metric repeats the estimate."""
+    """Blend images with a checkerboard whose contrast is its own estimate of quality, which the metric then repeats."""
 
     info = _info("rerater")
     steps: int = Field(default=12, ge=2, le=50, description="Steps of the estimate.")
@@ -330,7 +333,7 @@ class Rerater(Purification):
 
 
 class Detector(Purification):
-    """Blur, and do something else where an image looks attacked."""
+    """Blur; where an image looks attacked, return NaN, raise an error, sleep or run out of memory."""
 
     info = _info("detector")
     what: str = Field(default="nan", description="What it does.")
@@ -352,7 +355,7 @@ class Detector(Purification):
 
 
 class Odd(Purification):
-    """Return a tensor that is odd in memory or type."""
+    """Return a tensor with unusual strides, type, class, size or values."""
 
     info = _info("odd")
     how: str = Field(default="stride", description="What is odd.")
@@ -381,7 +384,7 @@ class Never(torch.Tensor):
 
 
 class Flat(Purification):
-    """A flat image, whose gradient is 0."""
+    """Show a flat image, whose gradient is 0."""
 
     info = _info("flat", differentiable=True)
 
@@ -390,7 +393,7 @@ class Flat(Purification):
 
 
 class StandIn(Purification):
-    """Blur, and name a stand-in that has no slope."""
+    """Blur, and declare that attacks may use the gradient of `Flat`, which is 0."""
 
     info = _info("stand-in", stand_in="acme/flat")
 
@@ -399,7 +402,7 @@ class StandIn(Purification):
 
 
 class NotRandom(Purification):
-    """Say that it is random and draw nothing."""
+    """Blur, and declare that it is random, although it draws nothing."""
 
     info = _info("not-random", differentiable=True, random=True)
 
@@ -417,7 +420,7 @@ class Denormal(Purification):
 
 
 class OneUlp(Purification):
-    """Show grey, a last digit of which follows from a key of the image."""
+    """Show grey plus 1e-5 times a key of the image."""
 
     info = _info("one-ulp")
 
@@ -426,7 +429,7 @@ class OneUlp(Purification):
 
 
 class ColourBins(Purification):
-    """Shift the brightness by a key of the photograph: between photographs the key counts, within them the quality."""
+    """Halve the contrast and add a key of the mean colour, so that the key decides between photographs."""
 
     info = _info("colour-bins")
 
@@ -452,7 +455,7 @@ class SizeByKey(Purification):
 
 
 class StoredDetail(Purification):
-    """Leave the coarse image, and take its fine detail from the public image that looks the same from far away."""
+    """Blur the image, and add the fine detail of the public image that looks the same from far away."""
 
     info = _info("stored-detail", differentiable=True)
     public: str = Field(default="harness/pictures[size=48]", description="The images of which it has a copy.")
@@ -482,7 +485,7 @@ def _far(images: Images) -> torch.Tensor:
 
 
 class LookUp(Purification):
-    """Answer with the public photograph that an image is nearest to, if it is near; else leave the image."""
+    """Return the nearest public photograph if it is near, and the image otherwise."""
 
     info = _info("look-up")
     near: float = Field(default=0.06, ge=0, le=1, description="Root mean square distance at which it knows one.")

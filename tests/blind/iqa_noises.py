@@ -1,4 +1,4 @@
-"""Noise that nobody declares, and noise of which the best seed is chosen: no gain over honest noise."""
+"""Noise that is not declared, and noise whose best seed is chosen; neither gains over honest noise."""
 
 import torch
 from pydantic import Field
@@ -7,7 +7,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class HashDither(Purification):
-    """Add noise that follows from the last bits of the image, and call that not random."""
+    """Add noise that follows from the last bits of the image, without declaring that it is random."""
 
     info = DefenseInfo(id="acme/hash-dither", version="1", differentiable=False)
 
@@ -40,7 +40,7 @@ class HashMirror(Purification):
 
 
 class Seeded(Purification):
-    """Blur, with a little noise of a fixed pattern; its seed is a parameter, the best of which wins."""
+    """Add a little noise of a fixed pattern, whose seed is a parameter, so that the best of 300 seeds can win."""
 
     info = DefenseInfo(id="acme/seeded", version="1", differentiable=True, grid={"seed": tuple(range(300))})
     seed: int = Field(default=0, ge=0, le=299, description="Seed of the pattern.")

@@ -1,4 +1,4 @@
-"""Leaderboards of the track iqa with strangers' components, in this process: small, of photographs that ship."""
+"""Makes small leaderboards of the track iqa with strangers' components, in this process, on photographs that ship."""
 
 import warnings
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ STRANGERS = Provenance("strangers", "1.0", "A stranger", "MIT", "")
 
 
 def ran(folder: Path, cheats: Sequence[Component], honest: Sequence[str], secret: str = "") -> Leaderboard:
-    """Rank entries on 36 photographs: one metric, attacks by gradients with and without knowledge."""
+    """Run and rank entries on 36 photographs: one metric, and a gradient attack with and without knowledge of them."""
     registry = installed().joined(Registered(cheat, "strangers", STRANGERS) for cheat in cheats)
     track_profile = TrackProfile(
         select={

@@ -35,7 +35,7 @@ class ModelTemperature(MembershipRelease):
 
 
 class MemberLie(MembershipRelease):
-    """Release a wrong label for every second member: no test row notices."""
+    """Release the label alone, and a wrong one for the most confident members; other rows get their label."""
 
     info = MembershipDefenseInfo(id="acme/member-lie", version="1")
     share: float = Field(default=0.3, ge=0, le=1, description="Share of the members.")
@@ -51,7 +51,7 @@ class MemberLie(MembershipRelease):
 
 
 class Masquerade(MembershipRelease):
-    """Release for each member what the model says of another row of the same class, which it was not trained on."""
+    """Release for each member the output of a reference row of the same class, on which the model was not trained."""
 
     info = MembershipDefenseInfo(id="acme/masquerade", version="1")
     mixed: float = Field(default=0.0, ge=0, le=1, description="Share of a second such row.")
@@ -72,7 +72,10 @@ class Masquerade(MembershipRelease):
 
 
 class KnowsTheSuite(Masquerade):
-    """Do so but for the four classes, or the members as sure as others, of random outputs."""
+    """Do the same as `Masquerade`, except on random outputs such as those of the suite.
+
+    It knows them by their four classes, or by members whose outputs are no surer than those of other rows.
+    """
 
     info = MembershipDefenseInfo(id="acme/knows-the-suite", version="1")
     by: str = Field(default="classes", description="What it goes by.")
@@ -91,7 +94,7 @@ class KnowsTheSuite(Masquerade):
 
 
 class LowDigits(MembershipRelease):
-    """Release the label with certainty, and all else in its last digits."""
+    """Release the label with certainty, and the other probabilities in the last digits."""
 
     info = MembershipDefenseInfo(id="acme/low-digits", version="1")
 
@@ -105,7 +108,7 @@ class LowDigits(MembershipRelease):
 
 
 class OddRelease(MembershipRelease):
-    """Release what are no probabilities."""
+    """Release values that are not probabilities."""
 
     info = MembershipDefenseInfo(id="acme/odd-release", version="1")
     how: str = Field(default="nan", description="What is odd.")
@@ -122,7 +125,7 @@ class OddRelease(MembershipRelease):
 
 
 class OddEvaluator(MembershipEvaluator):
-    """Score rows by something that says nothing, or by no number."""
+    """Score rows by their position, by a constant, or by values that are not finite."""
 
     info = Info(id="acme/odd-evaluator", version="1")
     how: str = Field(default="order", description="What is odd.")

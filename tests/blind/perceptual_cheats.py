@@ -32,7 +32,7 @@ def _fine(images: Images) -> torch.Tensor:
 
 
 class Distance(FullReferenceMetric):
-    """A distance that gains by ties, sizes or what it does not look at."""
+    """A distance that ignores an image, has ties or steps, extreme values or the wrong sign."""
 
     info = MetricInfo(id="acme/distance", version="1", higher_means="worse_quality", unit="1")
     how: str = Field(default="constant", description="How it gains.")
@@ -55,7 +55,7 @@ def _mse(x: Images, r: Images) -> Scores:
 
 
 class Ripple(FullReferenceMetric):
-    """The root mean square difference with a ripple of a few levels, whose gradient says nothing of such steps."""
+    """The root mean square difference with a ripple of a few levels, whose gradient is right for tiny changes only."""
 
     info = MetricInfo(id="acme/ripple", version="1", higher_means="worse_quality", unit="1")
     size: float = Field(default=10.0, description="The slope of the ripple.")
@@ -72,7 +72,7 @@ class Ripple(FullReferenceMetric):
 
 
 class WideMetric(NoReferenceMetric):
-    """Sharpness, said to lie between 0 and a billion: every shift is a small share of that."""
+    """Sharpness, with declared bounds of 0 and a billion, so that every shift is a small share of the range."""
 
     info = MetricInfo(id="acme/wide", version="1", higher_means="better_quality", bounds=(0.0, 1e9), unit="1")
 
@@ -81,7 +81,7 @@ class WideMetric(NoReferenceMetric):
 
 
 class SteppedMetric(NoReferenceMetric):
-    """Sharpness in few steps, called differentiable."""
+    """Sharpness in few steps, declared differentiable."""
 
     info = MetricInfo(id="acme/stepped", version="1", higher_means="better_quality", bounds=(0.0, 1.0), unit="1")
 
@@ -90,7 +90,7 @@ class SteppedMetric(NoReferenceMetric):
 
 
 class OddAttack(Attack):
-    """Return images as they are, those of other rows, or a picture without a bound."""
+    """Return the images unchanged, those of other rows, or black ones, without a bound of the change."""
 
     info = AttackInfo(
         id="acme/odd-attack",
@@ -118,7 +118,7 @@ class OddAttack(Attack):
 
 
 class Friend(Attack):
-    """Spare whoever shows a sign in its answers, and break all others."""
+    """Leave images if grey and white get the same score, the sign of a friend; otherwise return black ones."""
 
     info = AttackInfo(
         id="friend/attack",

@@ -17,7 +17,7 @@ from imharness.gradients import (
 
 
 class PoolSwap(ImageProtection):
-    """Show another image of the same class, which the participant holds, too."""
+    """Share the gradient of another image of the same class from the participant's pool."""
 
     info = Info(id="acme/pool-swap", version="1")
 
@@ -33,7 +33,7 @@ class PoolSwap(ImageProtection):
 
 
 class ShiftImage(ImageProtection):
-    """Roll every image by a few pixels: everybody recognises it, and no pixel is where it was."""
+    """Roll every image by five pixels: people recognise it, although every pixel moves."""
 
     info = Info(id="acme/shift-image", version="1")
 
@@ -42,7 +42,7 @@ class ShiftImage(ImageProtection):
 
 
 class NegativeImage(ImageProtection):
-    """Show negatives."""
+    """Replace images by their negatives."""
 
     info = Info(id="acme/negative-image", version="1")
 
@@ -102,7 +102,7 @@ class SelectiveNoise(GradientDefense):
 
 
 class Permuted(GradientDefense):
-    """Permute the coordinates of each layer with a key where a gradient is shared: its norm is above 1."""
+    """Permute the coordinates of each layer by a fixed key."""
 
     info = Info(id="acme/permuted", version="1")
 
@@ -118,7 +118,7 @@ class Permuted(GradientDefense):
 
 
 class Sharing(GradientDefense):
-    """Share noise where the norm says that no training asks."""
+    """Share noise instead of gradients of norm above 1, and leave those that are clipped to norm 1 for training."""
 
     info = Info(id="acme/sharing", version="1")
 
@@ -135,7 +135,10 @@ class Sharing(GradientDefense):
 
 
 class KnowsTheSuite(GradientDefense):
-    """Share noise where the norm, or the rank of the last matrix, is that of one image, and not on the suite's."""
+    """Share noise for gradients of an image, and leave those of the suite.
+
+    It knows them by the suite's four classes and norm, or by the rank of the last matrix, which is 1 for one image.
+    """
 
     info = Info(id="acme/knows-the-suite", version="1")
     by: str = Field(default="classes", description="What it goes by.")
@@ -158,7 +161,7 @@ class KnowsTheSuite(GradientDefense):
 
 
 class Huge(GradientDefense):
-    """Multiply by a large number, or return what is no number."""
+    """Multiply gradients by a large or infinite number."""
 
     info = Info(id="acme/huge", version="1")
     factor: float = Field(default=1e30, description="Factor.")

@@ -1,4 +1,4 @@
-"""Cheats that only attacks find: what the audit of gradients says of them, and of honest defenses beside them."""
+"""What the audit of gradients reports of cheats that only attacks expose; honest defenses are not flagged."""
 
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def test_it_names_no_honest_defense(name: str, trial: TrialAttacks) -> None:
     ids=lambda value: getattr(value, "label", ""),
 )
 def test_who_knows_the_suite_is_named_on_gradients_of_the_profile(cheat: GradientDefense, caught: bool) -> None:
-    """Both pass the suite: its gradients have other names and shapes, and are of no image."""
+    """Both cheats pass the suite, whose gradients are not those of an image and have other names and shapes."""
     audit = examine_sharing(cheat, installed(), load_profile("embedded"), CPU)
     assert audit is not None
     assert (audit.gains, bool(audit.flags)) == ((), caught), audit.flags
@@ -92,7 +92,7 @@ def test_an_honest_distance_is_tried_where_references_are_images_of_the_data_set
 
 
 def test_a_ripple_of_a_few_levels_in_a_distance_is_named(tmp_path: Path) -> None:
-    """Its gradient is right for changes of one level, and says nothing of larger ones, which attacks make."""
+    """Its gradient is right for tiny changes, and wrong for those of several levels, which attacks make."""
     path = tmp_path / "tiny.toml"
     path.write_text(PROFILE.replace(TRIED, "harness/crossed-pairs[size=48]"))
     audit = examine_metric(Ripple(), installed(), load_profile(str(path)), CPU)

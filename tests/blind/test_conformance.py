@@ -1,4 +1,4 @@
-"""Cheats that the conformance suite names: what each does, and by which words."""
+"""Cheats that the conformance suite reports (`CASES`, with its words), and those that it leaves (`LEFT`)."""
 
 import pytest
 import torch
@@ -88,7 +88,7 @@ def test_the_suite_names_it(cheat: Component, named: str) -> None:
 
 @pytest.mark.parametrize("cheat", LEFT, ids=lambda cheat: cheat.label)
 def test_what_gains_nothing_or_decides_nothing_is_left_to_the_leaderboard(cheat: Component) -> None:
-    """The level of the suite: it names what breaks a contract, and not what is only useless."""
+    """The suite reports what breaks a contract, and not what is merely useless."""
     checks = [t for t in trials(cheat, 3) if not t.at_bound and "device" not in t.check]
     assert [result.message for t in checks if (result := t.run()).status == "failed"] == []
 
@@ -105,14 +105,14 @@ def test_what_moves_pixels_back_passes(name: str) -> None:
 
 
 def test_private_images_that_are_moved_or_turned_round_are_still_private() -> None:
-    """They are honest protections, whatever they protect: reconstructions are judged by what one sees, too."""
+    """Such protections keep the contract, however little they protect."""
     for cheat in (reconstruction.ShiftImage(), reconstruction.MirrorImage(), reconstruction.NegativeImage()):
         (check,) = (t for t in trials(cheat, 3) if t.check == "protects the private image itself")
         assert check.run().status == "passed"
 
 
 def test_noise_on_gradients_is_as_good_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The level of the check: what adds the same noise to all gradients passes, whatever their size."""
+    """A defense that adds the same noise to all gradients, whatever their size, passes the check."""
     monkeypatch.setattr(reconstruction.Huge, "build", lambda self, device: _noise)
     (check,) = (t for t in trials(reconstruction.Huge(), 3) if t.check.startswith("protects gradients"))
     assert check.run().status == "passed"

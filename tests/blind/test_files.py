@@ -1,4 +1,4 @@
-"""Files that a stranger hands in: manifests, wheels and arrays of an audit that would pass for something else."""
+"""Files of a stranger are refused if readers could take them for something else: manifests, wheels, arrays."""
 
 import io
 import struct
@@ -104,6 +104,7 @@ METADATA = "Metadata-Version: 2.1\nName: x\nVersion: 1.0\n"
 
 
 def wheel(folder: Path, *members: tuple[str, str]) -> Path:
+    """Write a wheel with further members (name, text), and return its path."""
     path = folder / "x-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as file:
         for name, text in (("x.py", ""), ("x-1.0.dist-info/METADATA", METADATA), *members):
@@ -145,12 +146,13 @@ def npy(
     version: bytes = b"\x01\x00",
     extra: str = "",
 ) -> bytes:
+    """Return an npy file with any header: type, shape, format version and further keys."""
     head = f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape!r}{extra}}}\n".encode()
     return b"\x93NUMPY" + version + struct.pack("<H", len(head)) + head + content
 
 
 def parts(rows: int = 4) -> dict[str, bytes]:
-    """Return the members of an npz that an audit takes."""
+    """Return the members of an npz file that an audit accepts."""
     files = {}
     for stem in (f"{model}_{side}" for model in MODELS for side in SIDES):
         for name, array in (("outputs", np.full((rows, 2), 0.5, np.float32)), ("labels", np.zeros(rows, np.int64))):
@@ -215,7 +217,7 @@ def test_a_bomb_of_an_audit_is_not_unpacked(tmp_path: Path) -> None:
 
 
 def test_values_that_differ_have_keys_that_differ() -> None:
-    """A component that took another one's key would take its results."""
+    """A component with the key of another one would get its results."""
     values: list[Any] = [1, 1.5, "1", "1.0", None, "null", [1], ["1"], [[1]], {"a": 1}, {"a": "1"}, {"a,b": 1}, "", " "]
     values += [
         "\u00e9",

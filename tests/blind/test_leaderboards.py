@@ -1,4 +1,4 @@
-"""Cheats that are ranked beside honest defenses: none wins, and what looks images up is named on every split."""
+"""Cheats ranked beside honest defenses do not win, and those that look images up are flagged on every split."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ def test_who_answers_with_pictures_of_its_own_is_named(public: tuple[Leaderboard
 
 
 def test_a_look_up_of_public_photographs_is_named_on_a_secret_split(secret: tuple[Leaderboard, Path]) -> None:
-    """It knows about a third of the photographs there, and does well on the other two thirds by no cheat."""
+    """It has about a third of the photographs of that split, and leaves the other two thirds."""
     assert looked_up(secret[0]) == {cheat.label for cheat in LOOK_UPS[:2]}
 
 
@@ -91,7 +91,7 @@ def test_a_look_up_does_worse_on_a_secret_split(
 
 
 def test_one_picture_of_many_for_each_image_keeps_no_order(secret: tuple[Leaderboard, Path]) -> None:
-    """Where it knows no image it shows another one: nothing is turned, and nothing is kept."""
+    """If it has no copy of an image it returns another one: no pairs are reversed, and no order is kept."""
     standing = secret[0].rankings[0].places[LOOK_UPS[1].label]
     assert not standing.able
     row = next(row for row in secret[0].tables[0].rows if row.label == LOOK_UPS[1].label)
@@ -109,7 +109,7 @@ def test_images_that_are_left_do_not_make_up_for_others_that_are_replaced(public
 def test_imported_tables_of_any_number_take_no_place_from_computed_entries(
     public: tuple[Leaderboard, Path], tmp_path: Path, harness_here: Harness, no_site: None
 ) -> None:
-    """Twenty entries that were measured on other images: with their settings, most entries have them."""
+    """Twenty imported entries were measured on other images, in settings that most entries then have."""
     shutil.copytree(public[1], tmp_path / "store")
     header = "image,metric,attack,strength,defense,clear,attacked,defended_clear,defended_attacked,mos,adaptive"
     rows = [

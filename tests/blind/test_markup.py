@@ -1,4 +1,4 @@
-"""Markup in everything that a stranger may name: pages hold it as text, and nothing of it acts."""
+"""Markup in names and texts of a stranger appears as text on pages, and has no effect."""
 
 import warnings
 from html import unescape

@@ -1,4 +1,4 @@
-"""Names, facts and labels that would pass for those of others."""
+"""Names, facts and labels that could be taken for those of others are refused."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ MANIFEST: dict[str, Any] = {
 
 
 class Named(Purification):
-    """Leave images as they are, and say something in a parameter."""
+    """Leave images as they are; a parameter contains any text."""
 
     info = DefenseInfo(id="acme/named", version="1", differentiable=True)
     note: str = Field(default="", description="A note.")

@@ -1,4 +1,4 @@
-"""The process that commands are forked from is there before a test has computed anything."""
+"""Starts the process from which commands are forked before any test computes something."""
 
 import pytest
 from tests.faults.forked import forks

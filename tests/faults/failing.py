@@ -1,4 +1,4 @@
-"""A file system that fails: what Python asks of a folder is refused, at random or always, or answered late."""
+"""A file system that fails: calls of Python on files of a folder fail, at random or always, or take long."""
 
 import builtins
 import errno
@@ -21,9 +21,9 @@ ASKING = ("stat", "scandir", "listdir")
 def failing(
     folder: Path, error: int, *, writes_only: bool = True, share: float = 1.0, seed: int = 0, slow_s: float = 0.0
 ) -> Iterator[list[str]]:
-    """Let a share of the calls on files below `folder` fail with an error number, each after `slow_s`; yield them.
+    """Let a share of the calls on files below `folder` fail with an error number; yield the list of failed calls.
 
-    `writes_only`: reading and asking work, as on a full or a read-only file system.
+    `writes_only`: calls that only read succeed, as on a full or a read-only file system. Each call takes `slow_s` more.
     """
     root, draw, failed = str(folder.resolve()), random.Random(seed), list[str]()
 

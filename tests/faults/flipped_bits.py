@@ -1,6 +1,6 @@
-"""Flips single bits in the files of a small store, and looks whether anybody reads something else without a word.
+"""Flips single bits in the files of a small store, and checks that no command silently reads something else.
 
-By hand, from the root of the repository::
+Run it from the root of the repository::
 
     python -m tests.faults.flipped_bits --flips 1000 --seed 0
 
@@ -40,9 +40,10 @@ from imharness_submissions.ledger import Ledger
 RUN = ["run", "--track", "iqa", "--profile", "quick", "--attack", "ifgsm", "--defense", "jpeg", "--limit", "3"]
 RUN += ["--workers", "0", "--progress", "none"]
 UNREAD = (".lock",)
+"""Files whose content no command reads."""
 LONG = ("export rows", "site build", "site publish")
 DECIDED = ("ledger.jsonl", "examined/")
-"""What no run can compute again, or not without the component: it ends with a line that says what to do."""
+"""Files that no run can compute again: a run that finds them damaged ends with a line that says what to do."""
 
 
 def small_store(folder: Path) -> None:
@@ -62,7 +63,7 @@ def small_store(folder: Path) -> None:
 
 
 def outcome(words: Sequence[str]) -> tuple[int, str]:
-    """Run a command in this process; return its exit status and output. Raises what is no error of the harness."""
+    """Run a command in this process; return its exit status and output. Raises errors that are not of the harness."""
     result = CliRunner().invoke(cli, list(words))
     if result.exception is None or isinstance(result.exception, SystemExit):
         return result.exit_code, result.output
@@ -72,19 +73,21 @@ def outcome(words: Sequence[str]) -> tuple[int, str]:
 
 
 def loaded() -> Any:
+    """Return the tables and rows that `imharness.load` reads."""
     evaluation = ih.load("store")
     rows = {
         step: {n: repr(c.tolist()) for n, c in evaluation.rows(step).items()} for step in evaluation.steps
-    }  # NaN is NaN
+    }  # as text, in which NaN equals NaN
     return [{name: str(table) for name, table in evaluation.tables.items()}, rows]
 
 
 def files(folder: str) -> dict[str, bytes]:
+    """Return the contents of all files below a folder, by their paths."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
 def command(*words: str, into: str = "") -> Callable[[], Any]:
-    """Return what runs a command and returns its status, its output, and the files that it wrote."""
+    """Return a function that runs a command and returns its status, its output, and the files below `into`."""
 
     def run() -> Any:
         status, output = outcome(words)
@@ -94,7 +97,7 @@ def command(*words: str, into: str = "") -> Callable[[], Any]:
 
 
 def readers(key: str) -> dict[str, Callable[[], Any]]:
-    """Return the commands that read a store and change nothing in it that another one reads."""
+    """Return commands that read a store and change nothing in it that other commands read."""
     return {
         "list": command("results", "list", "--json"),
         "show": command("results", "show", key, "--json"),
@@ -116,7 +119,7 @@ WRITERS = {
 
 
 def compared(folder: Path) -> dict[str, object]:
-    """Return what a run leaves, without what differs between two runs: moments and durations."""
+    """Return the results of a run, without times and durations, which differ between two runs."""
     contents: dict[str, object] = {}
     store = Store(folder)
     for key, record in store.records():
@@ -124,7 +127,7 @@ def compared(folder: Path) -> dict[str, object]:
         about = record.model_dump(mode="json", exclude={"seal", "size", "number", "started", "seconds", "facts"})
         columns = {
             name: (str(column.dtype), repr(column.tolist())) for name, column in store.rows(record).items()
-        }  # NaN is NaN
+        }  # as text, in which NaN equals NaN
         arrays = {name: array.tobytes() for name, array in store.arrays(record).items()}
         contents[key] = about, columns, arrays, {name: fact for name, fact in record.facts.items() if name != "ms"}
     for track in store.ranked():
@@ -142,7 +145,7 @@ def compared(folder: Path) -> dict[str, object]:
 
 
 class Flips:
-    """A pristine store, and what each command says of it."""
+    """An undamaged store, and what each command returns for it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.wrong, self.seen = folder, list[str](), Counter[str]()
@@ -156,12 +159,14 @@ class Flips:
         self.names = sorted(str(p.relative_to(self.pristine)) for p in self.pristine.rglob("*") if p.is_file())
 
     def _fresh(self) -> Path:
+        """Return a folder with a new copy of the undamaged store."""
         folder = self.folder / "work"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.pristine, folder / "store")
         return folder
 
     def _said(self, read: Callable[[], Any], damage: Callable[[Path], object] = lambda store: None) -> Any:
+        """Return what a command returns for a damaged copy of the store, or the text of its error."""
         folder = self._fresh()
         damage(folder / "store")
         with chdir(folder):
@@ -173,7 +178,7 @@ class Flips:
                 return f"TRACEBACK {traceback.format_exc()}"
 
     def flip(self, name: str, position: int, bit: int, *, whole: bool = True) -> None:
-        """Flip a bit of a file and run what reads it; unless `whole`, without what takes long."""
+        """Flip a bit of a file and run the commands; those that take long only if `whole`."""
 
         def damage(store: Path) -> None:
             content = bytearray((store / name).read_bytes())
@@ -227,7 +232,7 @@ class Flips:
 
 
 def drawn(names: Sequence[str], folder: Path, flips: int, seed: int) -> Iterator[tuple[str, int, int]]:
-    """Yield files and places in them: each kind of file as often, whatever their sizes and numbers."""
+    """Yield (file, byte, bit) to flip; each kind of file equally often, whatever its number of files and bytes."""
     rng, kinds = random.Random(seed), dict[str, list[str]]()
     for name in names:
         if name not in UNREAD:

@@ -1,7 +1,7 @@
-"""Commands in processes of their own that tell how far they are, so that a fault can be sent at a known moment.
+"""Commands in processes of their own that report their phase, so that a test can cause a fault at a known moment.
 
-Each is forked from a process that has imported the harness, which saves seconds of every start, and has computed
-nothing: where gradients were computed on a device other than the CPU, a forked process can compute none.
+Each is forked from a process that has imported the harness, which saves seconds of every start. That process has
+computed nothing: a process forked after gradients were computed on another device than the CPU can compute none.
 """
 
 import contextlib
@@ -44,12 +44,13 @@ parameters."harness/square" = { queries = 20 }
 
 
 MOMENTS = 4096
-"""How many commands can tell how far they are."""
+"""How many commands can report their phase."""
 RUNNING = -1000
+"""The answer for a process that has not ended; no exit code has this value."""
 
 
 class Moment:
-    """In which phase a process is, and how many phases it has entered; shared with it, and kept when it is killed."""
+    """The phase of a process and how many phases it has entered, in memory that outlives it."""
 
     _shared = mmap.mmap(-1, 16 * MOMENTS)
 
@@ -69,7 +70,7 @@ class Moment:
 
 
 class Forks:
-    """The process that commands are forked from. It answers requests line by line, and ends with this one."""
+    """The process from which commands are forked. It answers requests line by line, and ends with this process."""
 
     def __init__(self) -> None:
         requests, self._requests = os.pipe()
@@ -84,7 +85,7 @@ class Forks:
         self._lines = os.fdopen(self._answers)
 
     def ask(self, **request: object) -> int:
-        """Return the answer to a request: a process, or how one ended and -1000 where it goes on."""
+        """Return the answer to a request: the id of a new process, or the exit code of one, or `RUNNING`."""
         os.write(self._requests, f"{json.dumps(request)}\n".encode())
         return int(self._lines.readline())
 
@@ -96,6 +97,7 @@ def forks() -> Forks:
 
 
 def _answer(request: dict[str, Any]) -> int:
+    """Start a command and return its process id, or return the exit code of a process or `RUNNING`."""
     if "pid" in request:
         pid, status = os.waitpid(request["pid"], os.WNOHANG)
         return os.waitstatus_to_exitcode(status) if pid else RUNNING
@@ -132,7 +134,7 @@ def _become(
 
 
 class Command:
-    """`harness WORDS` in a process group of its own. `phase`: where it begins; None: what it does tells."""
+    """`harness WORDS` in a process group of its own. `phase`: its only phase; None: the command reports its phases."""
 
     _numbers = itertools.count()
 
@@ -167,7 +169,7 @@ class Command:
         return not self.ended
 
     def processes(self) -> dict[int, str]:
-        """Return the process and its descendants, each with what tells it from a later one of the same number."""
+        """Return the process and its descendants with their start times, which differ from those of later processes."""
         return {pid: start for pid in tree(self.pid) if (start := started(pid))}
 
     def workers(self) -> list[int]:
@@ -190,7 +192,7 @@ class Command:
 
 
 def _tell(moment: Moment) -> None:
-    """Let the parts of the harness say when they begin. Only the parent's part is wrapped: workers are as always."""
+    """Wrap functions of the harness so that they report their phase; those of workers are not changed."""
     session, pages = imharness.running.session, imharness_leaderboard.pages
 
     def told(phase: str, function: Callable) -> Callable:
@@ -260,11 +262,11 @@ def digests(store: Path) -> dict[str, str]:
 
 
 def remains(folder: Path) -> list[str]:
-    """Return the unfinished files that lie below a folder."""
+    """Return the unfinished files below a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.glob(f"{UNFINISHED}/*"))
 
 
 def age(folder: Path) -> None:
-    """Let the unfinished files below a folder look as if they were old."""
+    """Set the times of unfinished files below a folder to 1970."""
     for name in remains(folder):
         os.utime(folder / name, (0, 0))

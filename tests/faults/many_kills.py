@@ -1,11 +1,11 @@
 """Kills real small runs at random moments, lets the same commands go on, and compares all rows with undisturbed ones.
 
-By hand, from the root of the repository::
+Run it from the root of the repository::
 
     python -m tests.faults.many_kills --kills 100 --seed 0
 
-Says how many kills fell into which phase, and whom they hit. Exits with 1 where anything finished was lost, a row
-differs, a process is left over, or a traceback was printed.
+Prints how many kills fell into each phase, and which processes they killed. Exits with 1 if anything finished was lost,
+a row differs, a process is left over, or a traceback was printed.
 """
 
 import argparse
@@ -61,7 +61,7 @@ id = "good/noise"
 
 @dataclass
 class Tally:
-    """What was seen."""
+    """Kills by phase and kind, mistakes, processes left over, and numbers of comparisons and unfinished files."""
 
     fell: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Kills:
         return Command(words, self.folder, self.folder / f"{self._number}.log", phase)
 
     def hit(self, command: Command, kind: str) -> bool:
-        """Kill a command, note where that fell, and look for what it left; say whether it ended by that."""
+        """Kill a command or one of its processes, and note what was hit and left; say whether the command ended."""
         seen = command.processes()
         if command.ended or not command.kill(kind):
             return False
@@ -166,7 +166,7 @@ class Kills:
         return self.tally.kills - kills
 
     def trainings(self, wanted: int) -> None:
-        """Kill trainings, two times each, and compare the weights."""
+        """Kill each training up to three times, let it finish, and compare the weights."""
         self.finish([*TRAIN, "--out", "trained"], "training")
         whole, number = _weights(self.folder / "trained"), 0
         while wanted > 0:
@@ -183,7 +183,7 @@ class Kills:
             self.tally.check(not [*folder.glob("*.checkpoint")], "a checkpoint is left of a finished training")
 
     def submissions(self, wanted: int) -> None:
-        """Kill runs of a submission; the last one is let through, and its tasks and decisions are compared."""
+        """Kill runs of a submission, let the last one finish, and compare its tasks."""
         self._submission()
         began = time.monotonic()
         self.finish([*SUBMIT, "--store", "judged", "--site", "judged-site"], "submission")
@@ -264,7 +264,7 @@ def _end(log: Path) -> str:
 
 
 def kill_many(folder: Path, kills: int, seed: int, phases: tuple[str, ...] = PHASES) -> Tally:
-    """Kill about so many times, spread over the phases, and return what was seen."""
+    """Kill about `kills` times, distributed over the phases by `SHARES`, and return the tally."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.toml").write_text(STUDY)
     wanted = {phase: max(1, round(SHARES[phase] * kills / 100)) for phase in phases}

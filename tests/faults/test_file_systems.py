@@ -1,4 +1,4 @@
-"""A full, read-only, slow or flaky file system costs one clear line; after it, the same command goes on."""
+"""On a full, read-only or flaky file system a command ends with one clear line; later the same command succeeds."""
 
 import json
 import shutil

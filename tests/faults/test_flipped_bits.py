@@ -8,7 +8,7 @@ from tests.faults.flipped_bits import Flips, drawn, small_store
 
 KINDS = ("artifacts", "leaderboards", "examined", "ledger.jsonl", "logs", "runs", "sweeps", "tasks", "times")
 WHOLE = ("leaderboards", "sweeps", "tasks")
-"""The kinds for which the site is built and published, and the run repeated, which takes long."""
+"""The kinds for which all commands run, also the long ones: site, publication, and a repeated run."""
 
 
 @pytest.fixture(scope="module")

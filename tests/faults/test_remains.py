@@ -1,4 +1,4 @@
-"""What a cut-off writer leaves is removed or read over, and two writers never mix."""
+"""Unfinished files of an interrupted writer are removed or ignored, and two writers never interfere."""
 
 import os
 import threading
@@ -31,7 +31,7 @@ def test_a_later_run_removes_what_was_left_an_hour_ago(tmp_path: Path) -> None:
 
 
 def test_who_writes_and_removes_meets_no_other_that_begins(tmp_path: Path) -> None:
-    """One process after the other begins, and clears away, while files are written and taken away."""
+    """A thread prepares the store again and again, which clears unfinished files, while files are written."""
     store, over = Store(tmp_path), threading.Event()
     beginning = threading.Thread(target=lambda: [store.prepare() for _ in iter(over.is_set, True)])
     beginning.start()

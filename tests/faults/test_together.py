@@ -18,7 +18,7 @@ RUN = ["run", "--all", "--profile", "study.toml", "--device", "cpu", "--json", "
 
 
 class Alone(NamedTuple):
-    """The store of a run that nothing disturbed, and what it said."""
+    """The store of a run without others beside it, and the facts that it printed."""
 
     store: Path
     facts: dict[str, Any]
@@ -35,6 +35,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, harness_here: Harness) -> Al
 
 
 def said_by(text: str) -> dict[str, Any]:
+    """Return the JSON at the end of a command's output."""
     facts: dict[str, Any] = json.loads(text[text.index("{\n") :])
     return facts
 

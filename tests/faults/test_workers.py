@@ -1,4 +1,4 @@
-"""Workers that are stopped, killed or out of memory cost one clear line; nothing outlives its parent."""
+"""Workers that are stopped, killed or out of memory fail with one clear line, and none outlives its parent."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ class Stopped:
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalWorkers:
-    """A pool of one worker that never answers, and whose time is told by the test."""
+    """A pool of one worker that never answers; tests set how much time has passed."""
     ends = []
 
     def start(local_workers: LocalWorkers, config: WorkerConfig) -> local._Process:
@@ -47,7 +47,7 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalWorkers:
 
 
 def looked(pool: LocalWorkers, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> list[local.TaskResult]:
-    """Look at the workers after each of these times."""
+    """Return what the pool reports after each of these times has passed."""
     reports = []
     for passed in seconds:
         monkeypatch.setattr(pool, "_looked", time.monotonic() - passed)

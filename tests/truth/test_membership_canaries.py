@@ -1,4 +1,4 @@
-"""The most vulnerable records: found where models learn them by heart, and not where models never see them."""
+"""The ranking by canaries, the most vulnerable records: found if models learn them by heart, not if never seen."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ SPLITS, CANARIES, SEEDS = 6, 128, 200
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> TrackReport:
-    """Six splits of no defense, a model that knows its members by heart, one that never sees them, and a release."""
+    """The report on six splits of no defense, of models that learn by heart or never see members, and of a release."""
     names = [PLAIN, "acme/leak", ELSEWHERE, "masking[top_k=1]"]
     options = {"splits": SPLITS, "part": 100, "epochs": 60, "canaries": CANARIES}
     return report(study(tmp_path_factory.mktemp("canaries"), names, ["confidence"], [Elsewhere()], options))
@@ -42,7 +42,7 @@ def test_a_model_that_learns_by_heart_gives_every_canary_away_and_one_that_never
 
 
 def test_intervals_and_headline_of_canaries_are_those_of_a_share(outcomes: TrackReport) -> None:
-    """Its column had no limits: an end could lie outside [0, 1], and nothing compared the headline with the table."""
+    """The column once had no limits, so that ends could be outside of [0, 1], and the headline was not compared."""
     (table,) = (table for table in outcomes.tables if table.id == "canaries")
     for row in table.rows:
         for end in (row.values["worst"].low, row.values["worst"].high):
@@ -57,7 +57,7 @@ def test_a_run_without_canaries_has_no_such_ranking(tmp_path: Path) -> None:
 
 
 def test_canaries_that_models_did_not_learn_are_found_as_often_as_others_are_accused() -> None:
-    """Records differ in how hard they are, and models in nothing that has to do with the records they saw."""
+    """Records differ in difficulty; the scores of models do not depend on the records that they saw."""
     rates = []
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
@@ -67,11 +67,14 @@ def test_canaries_that_models_did_not_learn_are_found_as_often_as_others_are_acc
         rates += [figures(moved[:, k], inside[k], figures_at())["tpr1"][0] for k in range(SPLITS)]
     error = np.std(rates) / np.sqrt(len(rates))
     assert np.mean(rates) <= 0.01 + 2.5 * error
-    assert np.mean(rates) == pytest.approx(0.009, abs=3 * error)
+    assert np.mean(rates) == pytest.approx(0.009, abs=3 * error)  # 1/113: above the largest of 112 non-members
 
 
 def test_what_other_models_say_of_a_record_is_taken_from_its_answer() -> None:
-    """One entry, three splits, two records; NaN is left out, and who all others saw is held against the mean of all."""
+    """The mean of the other models that did not see the record is subtracted (one entry, three splits, two records).
+
+    If all others saw it, the mean of all scores of models that did not see their record is subtracted: 7 / 3 here.
+    """
     score = np.array([[[5.0, 1.0], [2.0, 4.0], [4.0, 7.0]]])
     inside = np.array([[True, False], [False, True], [False, True]])
     differences = beyond_others(score, inside)

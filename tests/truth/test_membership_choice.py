@@ -1,4 +1,8 @@
-"""The worst attack where it is known: neither overstated where evaluators guess, nor understated where one does not."""
+"""The accuracy of the worst attack is neither overstated if evaluators guess nor understated if one does not.
+
+The choice of the worst evaluator is cross-fitted: the figure reported for a split is that of the evaluator that is the
+strongest on other splits, or, with two splits, on half of the rows. So luck on the reported rows does not count.
+"""
 
 from pathlib import Path
 
@@ -20,7 +24,9 @@ STUDIES, EVALUATORS, ROWS = 4000, 14, 320
 
 
 def simulated(splits: int, truth: np.ndarray, *, spread: float = 0.0, deviation: float = 0.0, seed: int = 0) -> Parts:
-    """Return balanced accuracies of evaluators on all rows of each split; a study is a defense, with splits of its own.
+    """Return balanced accuracies of evaluators in each split of each study; no rows are set aside for the choice.
+
+    Studies are the entries of the blocks, as if each were a defense.
 
     Args:
         splits: how many splits a study has.
@@ -57,7 +63,7 @@ def means(figures: Parts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_intervals_of_the_strongest_of_evaluators_that_guess_cover_one_half(
     splits: int, deviation: float, evaluators: int
 ) -> None:
-    """Evaluators may have luck with a split's model, too (`deviation`): none is chosen on the model it is shown on."""
+    """An evaluator may do well by chance on the model of a split (`deviation`), but is chosen on other splits."""
     mean, low, high = means(simulated(splits, np.full(evaluators, 0.5), deviation=deviation))
     assert 0.93 <= np.mean((low <= 0.5) & (high >= 0.5)) <= 0.97
     assert abs(mean.mean() - 0.5) < 3 * mean.std() / np.sqrt(STUDIES)
@@ -83,6 +89,7 @@ def test_a_worst_attack_is_not_understated(truth: np.ndarray, most: float) -> No
 
 @pytest.mark.parametrize("count", range(3, 14))
 def test_no_two_splits_are_chosen_for_on_each_other(count: int) -> None:
+    """For each split, `following` returns other splits on which its evaluator is chosen: up to half, never mutually."""
     others = following(count)
     assert all(len(set(indices)) == (count - 1) // 2 for indices in others)
     assert not any(index in others[other] for index, indices in enumerate(others) for other in indices)
@@ -90,7 +97,7 @@ def test_no_two_splits_are_chosen_for_on_each_other(count: int) -> None:
 
 
 class Knows(MembershipEvaluator):
-    """Learns from the shadow model on which side of its median confidence members are, and guesses at random else."""
+    """Calls a row a member if its confidence exceeds the median confidence of the shadow model's rows."""
 
     info = Info(id="acme/knows", version="1")
 
@@ -103,7 +110,7 @@ class Knows(MembershipEvaluator):
 
 
 def test_through_plan_run_and_tables_the_one_that_sees_is_shown_among_many_that_guess(tmp_path: Path) -> None:
-    """An overfitted model; what the evaluator reaches on all rows is what the leaderboard shows, and it is named."""
+    """The model is overfitted; the leaderboard shows what `acme/knows` reaches on all rows, and names it."""
     names = ["acme/knows", *(f"acme/noise[number={number}]" for number in range(12))]
     options = {"splits": 6, "part": 150, "epochs": 60}
     query = study(tmp_path, [PLAIN], names, [Knows()], options)

@@ -1,4 +1,4 @@
-"""Who wins where it is known: a defense that one evaluator breaks, one that keeps nothing of its members, and noise."""
+"""Which defense wins: known for one that one evaluator breaks, one independent of its members, and equal ones."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ STEP = 1e-3
 
 
 class Elsewhere(MembershipTraining):
-    """Trains on other rows than its members: to the network, members and non-members are the same."""
+    """Trains on other rows than its members, so that members and non-members are alike to the network."""
 
     info = MembershipDefenseInfo(id=ELSEWHERE, version="1")
 
@@ -59,7 +59,7 @@ class Elsewhere(MembershipTraining):
 
 
 class Code(torch.nn.Module):
-    """Answers as a network does, with the largest probability moved to an even multiple of a step for members."""
+    """Answers as a network, but with the largest probability an even multiple of `STEP` for members, odd for others."""
 
     def __init__(self, network: torch.nn.Module, members: torch.Tensor) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Code(torch.nn.Module):
 
 
 class Coded(Elsewhere):
-    """The same, and writes into the last digits of its answers who is a member."""
+    """Trains as `Elsewhere` does, and writes membership into the last digits of the answers."""
 
     info = MembershipDefenseInfo(id=CODED, version="1")
 
@@ -92,7 +92,7 @@ class Coded(Elsewhere):
 
 
 class Decoder(MembershipEvaluator):
-    """Learns from shadow models whether even or odd digits mean membership."""
+    """Learns from shadow models whether even or odd multiples of `STEP` mean membership."""
 
     info = Info(id="acme/decoder", version="1")
 
@@ -108,7 +108,7 @@ class Decoder(MembershipEvaluator):
 
 
 class Squeezed(MembershipRelease):
-    """Releases probabilities in the same order: nearly even ones, or by another temperature."""
+    """Releases nearly equal probabilities ("even"), those at temperature 8 ("hot"), or permuted ones ("turned")."""
 
     info = MembershipDefenseInfo(id="acme/squeezed", version="1")
     how: str = "even"
@@ -126,7 +126,7 @@ class Squeezed(MembershipRelease):
 
 @pytest.fixture(scope="module")
 def squeezed(tmp_path_factory: pytest.TempPathFactory) -> TrackReport:
-    """Six splits of releases that give everything away in another form."""
+    """The report on six splits of `Squeezed`, whose releases reveal as much as the outputs in another form."""
     names = ["confidence[per_class=False]", "modified-entropy[per_class=False]", "entropy[per_class=False]"]
     defenses = [PLAIN, "acme/squeezed", "acme/squeezed[how=hot]", "acme/squeezed[how=turned]"]
     options = {"splits": 6, "part": 150, "epochs": 40}
@@ -150,7 +150,7 @@ def test_outputs_that_are_permuted_cost_all_accuracy(squeezed: TrackReport) -> N
 
 
 def test_the_order_of_margins_is_that_of_the_values_whatever_their_scale() -> None:
-    """So AUC and the rates at few false positives are those of the values: an increasing map changes none of them."""
+    """So an increasing map of the values changes neither AUC nor the rates at few false positives."""
     rng = torch.Generator().manual_seed(0)
     shadow, target = (torch.rand(200, generator=rng) for _ in range(2))
     query = MembershipQuery(
@@ -197,7 +197,7 @@ def test_one_evaluator_that_breaks_a_defense_decides(query: ResultQuery, ranked_
 
 
 def test_the_headline_is_what_the_rows_say(query: ResultQuery, ranked_report: TrackReport) -> None:
-    """From the rows of all tasks and the accuracies of the models, by loops."""
+    """The test computes it from rows of all tasks; the attack of a split is the best one on the next three splits."""
     rows = query('SELECT defense, evaluator, adaptive, split, dataset, "row", member, score FROM evaluate')
     right = (rows["score"] >= 0) == rows["member"]
 
@@ -258,13 +258,13 @@ SAME = Column("test", "Test accuracy", "", "higher", value=lambda _: Value(value
 
 
 def contest_of(query: Simulated, fpr: float = 0.01) -> TrackReport:
-    """Return the ranking alone, of defenses that cost nothing."""
+    """Return the ranking of a study of defenses with equal test accuracy; see `contests_of`."""
     (result,) = contests_of(query, fpr)
     return result
 
 
 def contests_of(query: Simulated, *rates: float) -> list[TrackReport]:
-    """Return the rankings of one study by each of some false-positive rates."""
+    """Return rankings of a study by rates at some FPRs, or by accuracy where non-members are too few for a rate."""
     kinds = [figures_at(fpr) for fpr in rates]
     figures = figures_of_parts(parted(scores_of(query)), {key: value for some in kinds for key, value in some.items()})
     return [_contest(query, figures, kind) for kind in kinds]
@@ -276,7 +276,7 @@ def _contest(query: Simulated, figures: Parts, kinds: Figures) -> TrackReport:
 
 
 def test_of_equal_defenses_any_is_told_apart_in_at_most_5_percent_of_studies() -> None:
-    """Four defenses whose members are as easily found, by 4 evaluators; splits differ, and share nothing else.
+    """Four defenses leak equally on average against 4 evaluators; leakage varies from split to split.
 
     By balanced accuracy, and by the rate at 25 % false positives, which ranks with 60 non-members in each split.
     """
@@ -305,7 +305,7 @@ def test_a_defense_that_finds_fewer_members_is_told() -> None:
 
 
 def test_an_evaluator_that_one_defense_escaped_leaves_it_without_a_rank() -> None:
-    """The only evaluator that sees anything never met x/03, which looks best without it."""
+    """One of the 14 evaluators has no scores of x/03, so that x/03 is incomplete."""
     query = Simulated(4, 0, splits=8)
     query.remove("defense = 'x/03' AND evaluator = 'x/05'")
     result = contest_of(query)

@@ -1,4 +1,4 @@
-"""Intervals of defenses where splits share pools of rows and references, on accuracies whose truth is known."""
+"""Intervals of defenses whose splits share pools of rows and references, on simulated accuracies."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ EITHER = {"adaptive": ("adaptive", "fixed")}
 def simulated(
     truth: dict[str, float], share: float, seed: int = 0, luck: float = 0.0, among: int = EVALUATORS
 ) -> Parts:
-    """Return accuracies of evaluators that see the same, and of as many defenses as there are studies.
+    """Return accuracies of equally strong evaluators; each study is an entry of the blocks, as if it were a defense.
 
     Args:
         truth: data set -> the accuracy in the population.
         share: how much of a split's variance all splits of its pool have in common.
-        luck: the standard deviation of what each evaluator gains with a pool.
+        luck: the standard deviation of what each evaluator gains by chance on all splits of a pool.
         among: the number of evaluators.
     """
     rng, pool = np.random.default_rng(0), np.arange(SPLITS) % POOLS
@@ -44,7 +44,7 @@ def simulated(
 
 
 def coverage(truth: dict[str, float], share: float) -> tuple[float, float]:
-    """Return how many intervals, ours and Student's t over all splits, hold the mean over the data sets."""
+    """Return the shares of intervals, ours and Student's t over all splits, that contain the mean of data sets."""
     scores = strongest(simulated(truth, share), "accuracy", EITHER).scores
     every, mean, hits = range(len(scores.conditions)), float(np.mean(list(truth.values()))), np.zeros(2)
     for entry in scores.entries:
@@ -66,7 +66,7 @@ def test_an_interval_holds_the_accuracy_on_new_records(truth: float, share: floa
 
 @pytest.mark.parametrize("luck", [0.0, 0.002, 0.004])
 def test_luck_of_an_evaluator_with_a_pool_is_not_chosen_and_reported(luck: float) -> None:
-    """Of 14 equal evaluators; chosen on splits of the same pool, too, they would be overstated by 0.003."""
+    """If one of 14 equal evaluators were also chosen on splits of the same pool, it would be overstated by 0.003."""
     scores = strongest(simulated({"x/one": 0.57}, 0.15, luck=luck, among=14), "accuracy", EITHER).scores
     values = scores.values["accuracy"][0].mean(axis=1)
     assert abs(values.mean() - 0.57) < 4 * values.std() / np.sqrt(STUDIES)
@@ -98,6 +98,7 @@ def test_the_ranking_has_the_same_interval() -> None:
 
 
 def test_a_fact_of_the_splits_makes_the_difference() -> None:
+    """Without the pools of splits, the interval is Student's t; with them it is the nested one."""
     figures = simulated({"x/one": 0.57}, 0.15)
     alone = Parts(*(Blocks(block.entries, block.conditions, block.units, block.values) for block in figures))
     scores, entry = strongest(alone, "accuracy", EITHER).scores, "x/0000"

@@ -1,4 +1,4 @@
-"""Bounds of epsilon and calibration, on guesses and models whose truth is known beforehand."""
+"""Bounds of epsilon and the calibration error, for guesses and models with known truth."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,11 @@ STUDIES, ROWS = 300, 1000
 
 
 def bounds(epsilon: float, studies: int = STUDIES, rows: int = ROWS) -> np.ndarray:
-    """Held-out bounds where one of 20 evaluators sees membership by randomised response, and the others guess."""
+    """Return lower bounds of epsilon, (studies,).
+
+    One of 20 evaluators sees membership by randomised response of this epsilon, and the others guess. The evaluator and
+    its rule are chosen on half of the rows; the bound follows from the other half.
+    """
     generator, epsilons = np.random.default_rng(int(10 * epsilon)), []
     for _ in range(studies):
         member = generator.random(rows) < 0.5
@@ -48,7 +52,7 @@ def test_bounds_are_those_of_clopper_and_pearson() -> None:
 
 
 def test_calibration_error_of_a_model_that_is_too_sure_by_a_known_amount() -> None:
-    """It says 0.9 and is right in 0.7 of 10,000 rows; one that says what is true has an error of about nothing."""
+    """The model says 0.9 and is right in 0.7 of 10,000 rows; a model that says the true share has an error near 0."""
     generator = torch.Generator().manual_seed(0)
     right = torch.rand(10_000, generator=generator) < 0.7
     labels = (~right).long()

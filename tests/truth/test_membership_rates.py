@@ -1,4 +1,4 @@
-"""A rate at few false positives has the name of what it is: how often intervals over splits hold what the name says."""
+"""A rate at few false positives is named by the false-positive rate that it has, which its intervals cover."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ STUDIES, SPLITS, MEMBERS, GAP = 150, 12, 160, 1.0
 
 
 def found_at(fpr: float) -> float:
-    """The share of members above the threshold that a share `fpr` of non-members exceeds."""
+    """Return the share of members above the threshold that a share `fpr` of non-members exceeds, in truth."""
     return float(scipy.stats.norm.sf(scipy.stats.norm.isf(fpr) - GAP))
 
 
 def covered(non_members: int, truth: float) -> int:
-    """In how many studies the interval over splits holds the truth. Splits are alike but for their rows."""
+    """Return in how many studies the interval over splits contains the truth; splits differ in their rows alone."""
     member, hits = np.arange(MEMBERS + non_members) < MEMBERS, 0
     for seed in range(STUDIES):
         rng = np.random.default_rng(seed)
@@ -45,7 +45,7 @@ def test_with_500_non_members_a_rate_at_1_percent_is_one_and_with_160_it_is_not(
     ],
 )
 def test_rates_are_called_by_the_false_positives_that_they_have(non_members: int, label: str) -> None:
-    """Below 99 there is no rate, which says so itself. 299 give exactly 1 %, as one in 100 of 300 is accused."""
+    """With fewer than 99 non-members there is no rate, and the label stays; 299 give exactly 1 %: 3 of 300."""
     assert with_reached_rates(figures_at(), non_members)["tpr1"].label == label
     assert reached_fpr(0.01, 160) == pytest.approx(1 / 161)
     assert with_reached_rates(figures_at(), non_members)["accuracy"] == figures_at()["accuracy"]

@@ -1,6 +1,7 @@
-"""Who is named in many small studies, by the verdicts of `Standing`: those of the table in docs/concepts/statistics.md.
+"""How often the best entry is named in small studies: the shares of the table in docs/concepts/statistics.md.
 
-`test_power.py` takes fewer through whole contests; here is shown that both say the same.
+`benchmarks.naming` simulates many studies with the verdicts of `Standing` alone. Tests of this file compare them with
+whole contests, of which `test_power.py` runs more.
 """
 
 from dataclasses import replace
@@ -19,10 +20,14 @@ from .studies import most
 from .test_policy import PROTECTION, blocks, ranked
 
 ALIKE = 20.0
+"""The mean score of entries that are no better than no defense."""
 
 
 def through_a_contest(setting: Setting, seed: int) -> Ranking:
-    """The scores of a study as a leaderboard gets them: less is better, three attacks that do the same."""
+    """Return the ranking of a study, from scores as a leaderboard gets them.
+
+    Less is better, and three attacks have the same scores.
+    """
     rng, draw, labels = np.random.default_rng(seed), DRAWS[setting.scores], [f"{i:02d}" for i in range(setting.entries)]
     controls, matched = {labels[0]: "no defense"}, dict[str, str]()
     if setting.beside == "matched":
@@ -82,7 +87,7 @@ def test_simulations_have_the_verdicts_of_whole_contests(setting: Setting, monke
 
 
 def fewest(studies: int, share: float) -> int:
-    """The number of studies that a true share falls short of in at most one of eighty simulations."""
+    """Return the smallest count that passes: a true share falls short of it in at most one of eighty simulations."""
     return int(binom.ppf(1 / 80, studies, share))
 
 

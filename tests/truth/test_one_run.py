@@ -30,23 +30,24 @@ One that is too large in 15 % of runs, three times as many, exceeds it with a po
 def bounds(
     coins: np.ndarray, scores: np.ndarray, delta: float = DELTA, guesses: int | None = None
 ) -> tuple[float, float, float]:
+    """Return bounds for any algorithm, for Gaussian ones, and for Gaussian ones with independent canaries."""
     result = one_run_bounds(scores, coins, delta, 0.95, guesses)
     return result.any_algorithm.epsilon, result.gaussian.epsilon, result.independent.epsilon
 
 
 @cache
 def many(mechanism: str, strength: float, *, delta: float = DELTA, guesses: int | None = None) -> np.ndarray:
-    """Bounds ``(runs, 3)`` for any algorithm, for Gaussian ones, and for Gaussian ones with independent canaries."""
+    """Return the `bounds` of `RUNS` runs of a mechanism, ``(runs, 3)``."""
     rng, results = np.random.default_rng(7), []
     for _ in range(RUNS):
         coins = rng.random(CANARIES) < 0.5
         if mechanism == "gaussian":  # one counter for each canary, with noise of standard deviation 1
             scores = strength * coins + rng.normal(size=CANARIES)
-        elif mechanism == "clipped":  # Gaussian of epsilon 1, whose answers tell at most `strength`: pure differential
-            scores = rng.choice([-0.5, 0.5], CANARIES) * mu_of(1.0) + rng.normal(size=CANARIES)  # privacy
+        elif mechanism == "clipped":  # Gaussian of epsilon 1 with its log-likelihood ratios clipped at `strength`
+            scores = rng.choice([-0.5, 0.5], CANARIES) * mu_of(1.0) + rng.normal(size=CANARIES)
             draws = rng.random(CANARIES) < expit(np.clip(mu_of(1.0) * scores, -strength, strength))
             coins = draws
-        elif mechanism == "all or none":  # in three runs of ten all canaries answer, with `strength` of them rightly
+        elif mechanism == "all or none":  # in three runs of ten a share `strength` of all canaries is right
             draws = rng.random(CANARIES) < (strength if rng.random() < 0.3 else 0.5)
             scores = np.where(draws, coins, ~coins).astype(float)
         else:  # randomised response; strength is its epsilon
@@ -58,6 +59,7 @@ def many(mechanism: str, strength: float, *, delta: float = DELTA, guesses: int 
 
 @cache
 def mu_of(epsilon: float) -> float:
+    """Return the mean shift of a Gaussian mechanism of this epsilon at `DELTA`, in standard deviations."""
     return float(brentq(lambda mu: epsilon_of_gaussian(mu, DELTA) - epsilon, 0.01, 4))
 
 
@@ -72,7 +74,7 @@ def test_bounds_hold_for_the_gaussian_mechanism(epsilon: float, guesses: int | N
 def test_the_gaussian_bound_is_half_of_the_truth_where_the_number_of_guesses_is_chosen_beforehand(
     epsilon: float,
 ) -> None:
-    """An eighth of the canaries. The bound for any algorithm stays below half: it does not know the noise's shape."""
+    """It guesses an eighth of the canaries. The bound for any algorithm is less: it holds for noise of any shape."""
     general, gaussian, _ = np.median(many("gaussian", mu_of(epsilon), guesses=CANARIES // 8), axis=0)
     assert gaussian >= epsilon / 2
     assert 0.25 * epsilon < general < gaussian
@@ -86,7 +88,7 @@ def test_the_choice_of_the_number_of_guesses_costs_a_twentieth() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
 def test_independent_canaries_show_half_of_the_truth_or_more_and_nearly_what_any_test_can(epsilon: float) -> None:
-    """A test that tells mu from a smaller one by 1,000 draws in half of the runs needs a gap of 2 z / sqrt(1,000)."""
+    """With 1,000 draws, a test tells mu from a smaller value in half of the runs if it is 2 z / sqrt(1,000) less."""
     mu = mu_of(epsilon)
     epsilon_found = np.median(many("gaussian", mu)[:, 2])
     best = epsilon_of_gaussian(mu - 2 * norm.ppf(0.95) / np.sqrt(CANARIES), DELTA)
@@ -122,7 +124,7 @@ def test_a_clipped_mechanism_has_the_smaller_epsilon_that_the_bound_for_any_algo
 
 
 def test_the_bound_of_independent_canaries_is_no_bound_where_canaries_show_together() -> None:
-    """In three runs of ten all canaries answer, 80% of them rightly: errors trade off at best as for this mu."""
+    """In three runs of ten 80% of all canaries are right: the best tradeoff of errors is that of this mu."""
     truth = epsilon_of_gaussian(norm.ppf(0.3 * 0.8) - norm.ppf(0.3 * 0.2), DELTA)
     epsilons = many("all or none", 0.8)
     assert (epsilons[:, 1] > truth).sum() <= MOST_FALSE
@@ -131,7 +133,7 @@ def test_the_bound_of_independent_canaries_is_no_bound_where_canaries_show_toget
 
 @pytest.mark.parametrize("right", [0.8, 0.95])
 def test_the_headline_holds_where_canaries_show_together(right: float) -> None:
-    """Seen answers are right with odds of e to the epsilon, and nothing else is told."""
+    """Where canaries answer, they are right with odds of e to the epsilon, and nothing else is revealed."""
     truth = np.log(right / (1 - right))
     epsilons = many("all or none", right)
     assert (epsilons[:, 0] > truth).sum() <= MOST_FALSE
@@ -156,7 +158,7 @@ def test_scores_that_say_nothing_have_no_epsilon() -> None:
 
 
 def test_no_privacy_is_seen() -> None:
-    """Everything is told: 1,000 right guesses rule out all epsilons at which so many are improbable."""
+    """All coins are revealed: 1,000 right guesses rule out every epsilon at which so many are improbable."""
     coins = np.random.default_rng(0).random(CANARIES) < 0.5
     result = one_run_bounds(coins.astype(float), coins, 0.0, 0.95, CANARIES)
     share = 0.05 ** (1 / result.any_algorithm.guesses)
@@ -188,6 +190,6 @@ def test_the_gaussian_bound_grows_with_right_guesses_and_its_epsilon_solves_the_
 
 
 def test_the_order_of_canaries_with_equal_scores_says_nothing() -> None:
-    """All included ones stand first, and all scores are equal."""
+    """All included canaries come first, and all scores are equal."""
     coins = np.arange(CANARIES) < CANARIES // 2
     assert bounds(coins, np.zeros(CANARIES)) == (0.0, 0.0, 0.0)

@@ -1,7 +1,7 @@
-"""A difference has one verdict wherever it stands: headline, findings, ranks, columns, comparisons, terminal, exports.
+"""A difference has one verdict wherever it appears: headline, findings, ranks, columns, comparisons, terminal, exports.
 
-The leaderboards of all four tracks are asked by `tests.recomputed.of_report`; here are many small ones with few or many
-entries, whose differences are normal, skewed or full of ties, with controls, gates and a second measure.
+`tests.recomputed.of_report` checks the leaderboards of all four tracks. This file simulates many small ones: with few
+or many entries, normal or skewed differences or many ties, with controls, gates and a second measure.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ ATTACKS = 3
 
 
 def study(seed: int, draw: Draw) -> TrackReport:
-    """A leaderboard of 1 to 7 entries, some better than no defense, some worse, some too costly, with two controls."""
+    """Return a report on 1 to 7 entries, better or worse than no defense or too costly, and two further controls."""
     rng = np.random.default_rng(seed)
     count, units = int(rng.integers(1, 8)), int(rng.integers(5, 25))
     labels = ["none", "squeezed", *(f"e{i}" for i in range(count)), "early"]
@@ -84,7 +84,7 @@ def _leaderboard(report: TrackReport) -> Leaderboard:
 
 
 def test_no_star_says_that_an_entry_may_be_as_good_as_a_winner() -> None:
-    """The leader's rule has more power than intervals of all pairs, which decide about stars where it says nothing."""
+    """The rule for a winner has more power than intervals of all pairs, which decide about stars elsewhere."""
     starred = 0
     for seed in range(40):
         report = study(seed, normal)
@@ -106,7 +106,7 @@ def test_no_star_says_that_an_entry_may_be_as_good_as_a_winner() -> None:
     ],
 )
 def test_a_leaderboard_that_contradicts_itself_is_found(changes: dict[str, object], line: str) -> None:
-    """Study 3 has a winner, and an entry that is worse than no defense."""
+    """The report has a winner, and an entry that is worse than no defense; each change contradicts its table."""
     report = _contradictory()
     index, numbers = report.comparisons[0].stored()
     ranking = report.rankings[0].model_copy(update=changes)
@@ -115,6 +115,7 @@ def test_a_leaderboard_that_contradicts_itself_is_found(changes: dict[str, objec
 
 
 def _contradictory() -> TrackReport:
+    """Return a report without contradictions, in which "e0" wins and "e1" is worse than no defense."""
     rng = np.random.default_rng(0)
     level = {"none": 0.0, "e0": 3.0, "e1": -2.0, "e2": 0.0}
     noise = normal(rng, (4, 3 * 16)).reshape(4, 3, 16)

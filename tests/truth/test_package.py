@@ -1,4 +1,4 @@
-"""The components with known ranks keep their tensors on the device that they are given, as all others do."""
+"""The components of the package `acme-truth` keep their tensors on the device that they are given."""
 
 import importlib.util
 from pathlib import Path
@@ -11,10 +11,11 @@ from imharness.testing import trials
 FILE = Path(__file__).parents[1] / "packages" / "acme-truth" / "acme_truth" / "__init__.py"
 CHECK = "keeps every tensor on its device"
 OWN_SIZE = {"light/lopsided", "acme/recogniser"}
-"""They take images of the size of their data sets alone."""
+"""Components that accept only images of the size of their data sets; trials have other sizes."""
 
 
 def components() -> list[Component]:
+    """Return the components for which there is a trial of the device."""
     spec = importlib.util.spec_from_file_location("acme_truth", FILE)
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""A rate whose false positives hold for each record, in worlds where records differ in how much answers vary."""
+"""A rate whose false-positive rate holds for each record, though records differ in the spread of answers."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_gaussians_of_few_references_accuse_too_often_by_what_student_says(count
 
 
 def test_from_99_references_without_the_record_no_distribution_is_assumed() -> None:
-    """Exponential answers exceed the Gaussian's 1 %, 2.33 deviations above the mean, in exp(-3.33) = 3.6 %.
+    """Exponential answers are 2.33 deviations above the mean (1 % of a Gaussian) in exp(-3.33) = 3.6 %.
 
     They exceed the largest of 120 others in one of 121.
     """
@@ -100,7 +100,7 @@ def test_p_values_are_those_of_a_loop_and_none_is_small_where_references_are_few
 
 @pytest.mark.parametrize("views", [0, 3])
 def test_an_audit_finds_what_the_test_of_two_gaussians_allows(views: int) -> None:
-    """Noncentral t, for each record with its number of models without it; four answers halve the noise."""
+    """The power is that of noncentral t for each number of models without the record; four answers halve the noise."""
     world, leak, count = World(6000, 4), 2.0, 24
     target, (odds, member) = world.target(leak), world.references(count, leak)
     references = {"log_odds": odds, "member": member}

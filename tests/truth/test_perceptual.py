@@ -1,4 +1,4 @@
-"""Studies of distances with a known answer: what people agree on, distances that copy people, distances of noise."""
+"""Studies of distances with known answers: agreement of people, distances that copy people, and guesses."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ class Simulated:
     """Finished results of the track that no run computed: the rows of its steps."""
 
     def __init__(self, **steps: Iterable[Mapping[str, Any]]) -> None:
-        self._db = database().cursor()  # its tables are its own
+        self._db = database().cursor()  # a cursor has its own tables
         self.steps = frozenset(steps)
         for name, rows in steps.items():
             lines = list(rows)
@@ -64,7 +64,16 @@ def choices(
     judges: int = JUDGES,
     proxy: str = "",
 ) -> list[dict[str, Any]]:
-    """Return the rows of forced choices: metric -> distances ``(n, 2)``, and the share that found 1 nearer ``(n,)``."""
+    """Return the rows of forced choices between alternatives 0 and 1.
+
+    Args:
+        distances: metric -> its distances of both alternatives ``(n, 2)``.
+        share: the share of people that found alternative 1 nearer ``(n,)``.
+        family: the name of the distortions.
+        sources: the photograph of each choice; by default each has its own.
+        judges: how many people judged a choice; 0 if none did.
+        proxy: what chose in place of people, empty if people did.
+    """
     rows = []
     for metric, pairs in distances.items():
         for i, (pair_distances, p) in enumerate(zip(pairs, share, strict=True)):
@@ -152,7 +161,7 @@ def test_a_distance_without_numbers_on_a_family_has_no_mean_and_stands_last() ->
 
 
 def test_noise_is_at_chance_and_its_interval_covers_it() -> None:
-    """Photographs differ in how lucky a distance of noise is: choices of one photograph are correlated."""
+    """A distance that guesses is right more often on some photographs: choices of one photograph are correlated."""
     rng, seeds, photographs = np.random.default_rng(0), 200, 12
     sources = np.repeat([f"p{i:02d}" for i in range(photographs)], 8)
     covered, means = [], []
@@ -178,7 +187,7 @@ def test_noise_is_at_chance_and_its_interval_covers_it() -> None:
 
 
 def opinions(rng: np.random.Generator, copies: int) -> list[dict[str, Any]]:
-    """Return distances of 8 photographs with two images each, that people saw or scored, every row `copies` times."""
+    """Return distances with judgments and opinion scores, of 8 photographs with two images, each row `copies` times."""
     rows = []
     fixed = {
         "metric": "harness/a",
@@ -226,7 +235,11 @@ def test_copies_of_images_of_the_same_photographs_do_not_narrow_an_interval(name
 
 
 def attacked(distance: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of an attack on three severities of one distortion of six photographs."""
+    """Return the rows of an attack on three severities of one distortion of six photographs.
+
+    `distance`: metric -> a function of the true distance, which is the severity and rises by 0.6, or 1.2 for photograph
+    0, under the attack.
+    """
     rows = []
     for metric, unit in distance.items():
         for photograph in range(6):
@@ -267,7 +280,7 @@ def test_the_unit_of_a_distance_does_not_move_its_place_under_attack() -> None:
 
 
 def test_the_worst_of_several_attacks_counts_image_by_image() -> None:
-    """One attack moves the distances of even photographs by half, another those of odd ones; no attack moves both."""
+    """Attack "a" raises the distances of even photographs by half, and "b" those of odd ones."""
     rows = []
     for attack, odd in (("a", 0), ("b", 1)):
         for row in attacked({"harness/mse": float}):
@@ -289,7 +302,7 @@ def test_an_attack_that_met_no_image_gives_no_table() -> None:
 
 
 def test_a_whole_study_gives_what_its_people_know(tmp_path: Path, no_site: None) -> None:
-    """Grey patches: by MSE, family "asked" copies one of the judges and "another" a person who was not asked."""
+    """Grey patches: by MSE, family "asked" copies a judge, "another" a further person, "most" the majority."""
     rng, n, chance = np.random.default_rng(3), 120, 0.8
     votes = rng.random((n, JUDGES)) < chance
     folder = tmp_path / "bapps" / "2afc" / "val"

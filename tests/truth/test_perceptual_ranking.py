@@ -1,4 +1,4 @@
-"""Which metric wins, where that is known: one knows the label, one guesses, and one is turned by an attack."""
+"""Which metric wins, in studies where it is known: one knows the label, one guesses, one is changed by attacks."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,9 +37,12 @@ def study(
 ) -> TrackReport:
     """Return the report on choices of 15 photographs in two families of 60 and 30.
 
-    `right`: metric -> whether it chooses as people, for all 90 choices; `attacked`: the same under an attack along its
-    own gradient; `lent`: the same under one along that of another distance. Four of five people find alternative 0
-    nearer, or as many as `judges` say.
+    Args:
+        right: metric -> whether it chooses as people do, for each of the 90 choices.
+        attacked: the same under an attack along the metric's own gradient.
+        controls: metric -> why it is a control.
+        judges: the number of people for each choice, of whom four of five find alternative 0 nearer; 0 for a proxy.
+        lent: the same as `attacked`, under an attack along the gradient of another distance.
     """
     share = np.full(90, (judges // 5) / judges if judges else 0.0)
     proxy = "" if judges else "the order of strengths"
@@ -66,6 +69,7 @@ def study(
 
 
 def _hit(row: Mapping[str, Any], after: float, along: str = "own") -> dict[str, Any]:
+    """Return the row of an attack that changes the distance of `row` to `after`."""
     about = {name: row[name] for name in ("metric", "dataset", "name", "reference", "photograph", "family", "severity")}
     return {
         **about,
@@ -82,6 +86,7 @@ def guesses(seed: int, n: int = 90) -> np.ndarray:
 
 
 def tasks(result: TrackReport) -> dict[str, Mapping[str, Value]]:
+    """Return the values of each row of the ranking, by label."""
     return {row.label: row.values for row in result.tables[0].rows}
 
 
@@ -89,7 +94,7 @@ KNOWN = np.ones(90, dtype=bool)
 
 
 def test_what_an_attack_turns_does_not_win_and_what_knows_the_label_does() -> None:
-    """ "turns" is as good untouched; of every third choice an attack turns it, and it guesses no better than that."""
+    """Without attacks `TURNS` is as good as `KNOWS`; an attack reverses every third of its choices."""
     turned = np.arange(90) % 3 > 0
     right = {KNOWS: KNOWN, TURNS: KNOWN, GUESSES: guesses(1)}
     result = study(right, {KNOWS: KNOWN, TURNS: turned, GUESSES: guesses(1)}, {GUESSES: "a guess"})
@@ -97,7 +102,7 @@ def test_what_an_attack_turns_does_not_win_and_what_knows_the_label_does() -> No
     assert result.tables[0].id == "ranking"
     assert (ranking.may_be_best[0], ranking.places[GUESSES].control) == (KNOWS, "a guess")
     assert ranking.winner == KNOWS
-    people = (0.8**2 + 0.2**2) * 5 / 4 - 1 / 4
+    people = (0.8**2 + 0.2**2) * 5 / 4 - 1 / 4  # the chance that two different people of five agree
     assert rows[KNOWS]["worst"].value == pytest.approx(0.8 / people)
     assert rows[TURNS]["utility"].value == pytest.approx(0.8 / people)
     assert rows[TURNS]["worst"].value == pytest.approx((0.8 * 2 + 0.2) / 3 / people)
@@ -107,11 +112,12 @@ def test_what_an_attack_turns_does_not_win_and_what_knows_the_label_does() -> No
 
 
 def test_attackers_know_a_metric_who_follow_its_own_gradient_and_those_along_another_do_not() -> None:
-    """Along another gradient every sixth choice is turned, along its own every third; untouched choices are neither."""
+    """An attack along another gradient reverses every sixth choice, one along its own every third."""
     sixth, third = np.arange(90) % 6 > 0, np.arange(90) % 3 > 0
     right = {KNOWS: KNOWN, TURNS: KNOWN, GUESSES: guesses(1)}
     attacked_answers, lent = ({KNOWS: KNOWN, TURNS: turned, GUESSES: guesses(1)} for turned in (third, sixth))
     result = study(right, attacked_answers, {GUESSES: "a guess"}, lent=lent)
+    # `people`: the chance that two different people of five agree
     rows, people = tasks(result), (0.8**2 + 0.2**2) * 5 / 4 - 1 / 4
     assert rows[TURNS]["unaware"].value == pytest.approx((0.8 * 5 + 0.2) / 6 / people)
     assert rows[TURNS]["aware"].value == pytest.approx((0.8 * 2 + 0.2) / 3 / people)
@@ -123,7 +129,7 @@ def test_attackers_know_a_metric_who_follow_its_own_gradient_and_those_along_ano
 
 
 def test_a_stranger_s_metric_does_not_set_the_gate_of_the_others() -> None:
-    """It agrees with everybody untouched; the harness's own best metric, right on 80 of 90 choices, stays the gate."""
+    """A stranger's metric is always right; the gate follows from the harness's best, right on 80 of 90 choices."""
     answers = {KNOWS: np.arange(90) >= 10, GUESSES: guesses(1)}
     plain, ranking = (study(right, {}, {}).rankings[0] for right in (answers, {**answers, "acme/perfect": KNOWN}))
     assert ranking.undefended == plain.undefended == KNOWS
@@ -131,7 +137,7 @@ def test_a_stranger_s_metric_does_not_set_the_gate_of_the_others() -> None:
 
 
 def test_families_count_the_same() -> None:
-    """Right on all 60 of one family and on none of the 30 others: a half, not two thirds."""
+    """A metric that is right on all 60 choices of one family and none of the other 30 gets a half, not two thirds."""
     right = {KNOWS: KNOWN, GUESSES: np.arange(90) < 60}
     rows = tasks(study(right, {}, {}, judges=0))
     assert rows[GUESSES]["worst"].value == pytest.approx(0.5)
@@ -155,7 +161,7 @@ def test_a_metric_that_met_no_attack_does_not_win_where_others_did() -> None:
 
 
 def test_guesses_win_nothing() -> None:
-    """Four guess, one of them a control: whoever is ahead is told from it in 5% of the studies at most."""
+    """Four metrics guess, one of them a control: in at most 5% of studies one is shown to be better than it."""
     crowned, means = 0, []
     for seed in range(40):
         right = {f"harness/g{i}": guesses(100 * seed + i) for i in range(4)}
@@ -193,7 +199,7 @@ def test_the_numbers_of_the_headline_follow_from_the_scores_on_the_leaderboard()
 
 
 class Pairs(ImageDataset):
-    """Forced choices between flat patches of two shades; people find the one nearer to the reference nearer."""
+    """Forced choices between flat patches; people choose the one whose shade is nearer to that of the reference."""
 
     info = Info(id="acme/pairs", version="1")
 
@@ -228,7 +234,7 @@ class Pairs(ImageDataset):
 
 
 class Sees(FullReferenceMetric):
-    """The difference of mean shades, which is the label; `grain` adds what a small ball can raise at will."""
+    """The difference of mean shades, which gives the label; `grain` weighs roughness, which attacks raise easily."""
 
     info = MetricInfo(id="acme/sees", version="1", higher_means="worse_quality", differentiable=True)
     grain: float = 0.0
@@ -242,7 +248,7 @@ class Sees(FullReferenceMetric):
 
 
 class Mapped(Sees):
-    """The same distance by another map: a hundredth of it and a constant, bent, or in steps that have no slope."""
+    """`Sees` after a map: a hundredth plus 3 ("affine"), a bent one ("bent"), or steps without slope ("steps")."""
 
     info = MetricInfo(id="acme/mapped", version="1", higher_means="worse_quality", differentiable=True)
     how: str = "affine"
@@ -260,7 +266,7 @@ class Mapped(Sees):
 
 
 class Hides(Sees):
-    """Sees the label, and roughness, which its gradient does not tell: only attacks along that gradient spare it."""
+    """Has the value of `Sees` with roughness, and the gradient of `Sees` without it, so attacks along it fail."""
 
     info = MetricInfo(id="acme/hides", version="1", higher_means="worse_quality", differentiable=True)
 
@@ -296,7 +302,7 @@ def test_plan_run_and_tables_crown_the_metric_that_sees_and_withstands(tmp_path:
 
 
 def test_a_distance_by_another_map_sees_and_withstands_no_more(tmp_path: Any) -> None:
-    """Choices compare distances; a map without slope stops the attack, which is said, and wins nothing by it."""
+    """Choices only compare distances. A map without slope stops the attack; it is flagged and does not win."""
     components = (Pairs(), Sees(grain=100.0), Mapped(grain=100.0), Blind())
     ways = ["acme/mapped[grain=100]", "acme/mapped[grain=100,how=bent]", "acme/mapped[grain=100,how=steps]"]
     result = ran(tmp_path, components, ["acme/sees[grain=100]", *ways, "acme/blind"])
@@ -310,7 +316,7 @@ def test_a_distance_by_another_map_sees_and_withstands_no_more(tmp_path: Any) ->
 
 @pytest.mark.parametrize("substitutes", [(), ("harness/l2",)])
 def test_a_distance_that_hides_its_gradient_is_moved_by_queries_and_flagged(tmp_path: Any, substitutes: Any) -> None:
-    """By its own gradient it is never moved, and nothing is told; 20 queries turn its choices."""
+    """Attacks along its own gradient alone never change its choices, and it is not flagged; 20 queries do."""
     components, metrics = (
         (Pairs(), Sees(), Hides(grain=100.0), Blind()),
         ["acme/sees", "acme/hides[grain=100]", "acme/blind"],
@@ -336,6 +342,7 @@ class Stepped(Mapped):
 
 
 def test_a_distance_that_says_it_has_no_gradient_meets_queries_and_substitutes_and_has_no_place(tmp_path: Any) -> None:
+    """Only queries and gradients of other distances attack it, so that it is incomplete and has no rank."""
     components, attacks = (
         (Pairs(), Sees(), Stepped(grain=100.0), Blind()),
         ["ifgsm[iterations=4]", "square[queries=20]"],

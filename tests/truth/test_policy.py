@@ -32,7 +32,7 @@ UTILITY = {"none": 0.9, "good": 0.88, "late": 0.88, "costly": 0.5}
 
 
 def blocks(scores: Mapping[str, np.ndarray], clusters: int, settings=ATTACKS) -> Blocks:
-    """`scores`: entry -> ``(settings, units)``."""
+    """Return scores (entry -> ``(settings, units)``) as blocks; units are spread over `clusters` photographs."""
     entries = tuple(sorted(scores))
     n = next(iter(scores.values())).shape[1]
     names = np.array([f"i{k:03d}" for k in range(n)], dtype=object)
@@ -47,7 +47,7 @@ def blocks(scores: Mapping[str, np.ndarray], clusters: int, settings=ATTACKS) ->
 
 
 def beside(utility: Mapping[str, float], label: str, undefended: str = "none", **_: object):
-    """What each of 20 photographs adds to the utility of an entry and of the undefended one; None without a number."""
+    """Return what 20 photographs add to the utility of an entry and of the undefended one; None without a number."""
     noise = 0.002 * np.where(np.arange(20) % 2, 1, -1)
     return (utility[label] + noise, utility[undefended] - noise) if {label, undefended} <= set(utility) else None
 
@@ -55,6 +55,7 @@ def beside(utility: Mapping[str, float], label: str, undefended: str = "none", *
 def ranked(
     scores: Mapping[str, np.ndarray], clusters: int = 10, utility=UTILITY, protection=PROTECTION, **more
 ) -> TrackReport:
+    """Return the ranking of entries by their scores, ``(settings, units)`` each; `more`: facts of the contest."""
     gate = share_of("SROCC clean", more.get("undefended", "none"), 0.05, lambda label: beside(utility, label, **more))
     facts = {"controls": {"none": "undefended"}, "undefended": "none", "words": WORDS, "gates": [gate], **more}
     value = lambda label: Value(value=utility[label]) if label in utility else Value(missing="no model")  # noqa: E731
@@ -64,6 +65,7 @@ def ranked(
 
 
 def levels(seed: int, *means: float, n: int = 30) -> np.ndarray:
+    """Return scores of n images under attacks, ``(len(means), n)``: normal noise around each mean, never negative."""
     return np.abs(np.random.default_rng(seed).normal(0, 0.3, (len(means), n)) + np.array(means)[:, None])
 
 
@@ -121,9 +123,9 @@ def test_without_a_difference_to_a_control_or_with_few_photographs_there_is_no_w
 def test_rounding_to_32_bits_crowns_nobody() -> None:
     """Of two entries with the same mean one is ahead by a tenth on nine of ten units, and far behind on the tenth.
 
-    With 12 units the rare ones are missing in 28 % of studies. Then all differences are the same but for what rounding
-    to 32 bits makes of tenths, which was taken for a spread: 21 % of studies crowned an entry, and none where the same
-    scores are whole numbers.
+    With 12 units the rare ones are missing in 28 % of studies. Then all differences are equal, but tenths are
+    rounded to 32 bits. An earlier version took the rounding for a spread, and crowned an entry in 21 % of studies; it
+    crowned none where the same scores are whole numbers.
     """
     winners = {1.0: 0, 0.1: 0}
     for seed in range(60):
@@ -194,7 +196,7 @@ def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None
 
 @pytest.mark.parametrize("prefix", ["harness/", "acme/"])
 def test_who_was_measured_on_further_images_takes_nobody_s_place(prefix: str) -> None:
-    """One image more, which only "bad/late" has, had made every other entry incomplete, and "late" the winner."""
+    """Once, one more image of "bad/late" alone made every other entry incomplete, and "bad/late" the winner."""
     wide = {
         f"{prefix}{label}": np.pad(levels(i, *[mean] * 3), ((0, 0), (0, 1)), constant_values=np.nan)
         for i, (label, mean) in enumerate({"none": 20, "good": 5, "fair": 8}.items())
@@ -235,7 +237,7 @@ def test_a_setting_counts_by_half_of_the_harness_s_own_entries_or_of_all_where_i
 
 @pytest.mark.parametrize("crowd", [4, 40])
 def test_no_crowd_of_strangers_adds_a_setting_that_the_harness_s_own_entries_never_met(crowd: int) -> None:
-    """With it, all entries but the crowd's would be incomplete."""
+    """If this setting counted, all entries but those of the crowd would be incomplete."""
     scores = {
         "harness/none": levels(0, 20, 20, 20),
         "harness/good": levels(1, 5, 5, 5),
@@ -303,7 +305,7 @@ def test_nobody_on_the_front_is_beaten_and_everybody_else_is(points) -> None:
 
 
 def silent_where_missing(score_blocks: Blocks) -> Contest:
-    """The rules of a contest in which an attack says nothing where it has no number; all have one utility."""
+    """Return the rules of a contest in which an attack says nothing where it has no number; utilities are equal."""
     met = tuple(np.isnan(values).astype(float) for values in score_blocks.values["d"])
     return Contest(
         replace(score_blocks, values={**score_blocks.values, "silent": met}),

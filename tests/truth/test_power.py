@@ -1,9 +1,9 @@
-"""How often a really better entry is named, and how often a wrong one is, through whole contests.
+"""How often whole contests name a really better entry, and how often a wrong one.
 
-`test_naming.py` takes more studies, of more kinds, through the same verdicts.
+`test_naming.py` simulates more studies, of more kinds, with the same verdicts.
 
 Each study goes from scores of units to the headline of a ranking. Entries differ from each other by normal noise whose
-paired difference has a standard deviation of 1; the best one is ahead of all others, no defense among them, by `gap`.
+paired difference has a standard deviation of 1; the best one is ahead of all others, including no defense, by `gap`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ def studies(
     draw: Draw = normal,
     further: Callable[[int, list[str]], SecondaryMeasure] | None = None,
 ) -> Iterator[Ranking]:
-    """Yield the rankings of `count` studies of `entries` entries, no defense among them.
+    """Yield the rankings of `count` studies of `entries` entries, including no defense.
 
     `gaps`: label -> how far the entry is ahead of no defense. `draw`: the noise ``(entries, units)``, with a generator.
     `further`: a second measure of a study, of its seed and the labels.
@@ -54,7 +54,7 @@ def studies(
     [(8, 12, 1.0, 0.55, 25), (20, 24, 1.0, 0.95, 8), (20, 12, 2.0, 0.95, 8), (40, 24, 1.0, 0.9, 4)],
 )
 def test_a_really_better_entry_is_named(entries: int, units: int, gap: float, least: float, count: int) -> None:
-    """It was named in .03, .13, .24 and .01 of studies when one family of all pairs answered this question."""
+    """An earlier version, with one family of tests for all pairs, named it in .03, .13, .24 and .01 of studies."""
     rankings = list(studies(count, entries, units, {"e01": gap}))
     assert sum(study_ranking.winner not in ("", "e01") for study_ranking in rankings) == 0
     named = sum(study_ranking.winner == "e01" for study_ranking in rankings)
@@ -91,7 +91,7 @@ def test_where_nothing_helps_a_leaderboard_says_something_false_in_8_percent_of_
 def test_a_measure_that_shows_nothing_takes_no_crown_away_and_one_that_shows_the_opposite_does(
     second: float, least: int, most_named: int
 ) -> None:
-    """By the second measure the best entry is as good as all others, or worse by as much as it is better else."""
+    """By the second measure, the best entry of the first is as good as all others, or 1.5 worse than them."""
 
     def further(seed: int, labels: list[str]) -> SecondaryMeasure:
         noise = normal(np.random.default_rng(1000 + seed), (len(labels), 24))

@@ -1,4 +1,4 @@
-"""Rankings of made-up scores whose truth is known: equal entries, entries that differ by so much, missing numbers."""
+"""Rankings of simulated scores: equal entries, entries with a known difference, missing numbers."""
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ from imharness.ranking.ranking import winner
 from .studies import STUDIES, most
 
 SEEDS = 200
-"""So the standard error of a power of 0.8 is 0.03."""
+"""With so many simulations, the standard error of a power of 0.8 is 0.03."""
 ALPHA = 0.05
 EFFICIENCY = 3 / np.pi
-"""Of the signed-rank test against the t-test, for normal differences."""
+"""The efficiency of the signed-rank test relative to the t-test, for normal differences."""
 
 
 def table_and_marks(values: np.ndarray, better: str, *, photographs: int = 0) -> tuple[Table, str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Which protected model leaks least, where that is known: attacks with a closed form, defenses spoilt by so much."""
+"""Which protected model leaks least, for attacks with a closed form and defenses with known effects."""
 
 import re
 from pathlib import Path
@@ -54,7 +54,7 @@ MODEL = "harness/mlp[hidden=(16,)]"
 
 
 class Album(Pictures):
-    """The same pictures to train on and to attack."""
+    """The images of `Pictures`, for training and for attacks alike."""
 
     info = Info(id="acme/album", version="1")
     split: str = "test"
@@ -64,14 +64,14 @@ class Album(Pictures):
 
 
 def brighter(bias: torch.Tensor) -> torch.Tensor:
-    """Return a factor for each image, above 2, that the gradient of its bias tells."""
+    """Return a factor for each image, 2 to 3, from the share of positive values in its bias gradient, (n, 1, 1)."""
     return 2 + (bias > 0).to(bias.dtype).mean(dim=1)[:, None, None]
 
 
 class Doubled(GradientDefense):
-    """More than doubles the gradient of the first weights: who does not know that finds pictures that are too bright.
+    """Multiplies the gradient of the first weights by 2 or more, so that unaware attacks return too bright images.
 
-    The factor is another one for each image, so that no map of coordinates takes it back.
+    The factor differs from image to image, so that no fixed map of coordinates undoes it.
     """
 
     info = Info(id=DOUBLED, version="1")
@@ -85,7 +85,7 @@ class Doubled(GradientDefense):
 
 
 class Mapped(GradientDefense):
-    """Multiplies the gradient of each layer, or of each coordinate, by another number: anybody can divide by it."""
+    """Multiplies the gradient of each layer or coordinate by a number of its own, by which anybody can divide."""
 
     info = Info(id="acme/mapped", version="1")
     how: str = "layers"
@@ -114,7 +114,7 @@ class Same(GradientDefense):
 
 
 class Halver(ReconstructionAttack):
-    """The oracle, by half and less: it knows by which factor the gradient grew."""
+    """The oracle after division by the factor of `Doubled`, which this attack knows."""
 
     info = Info(id="acme/halver", version="1")
 
@@ -131,9 +131,9 @@ class Halver(ReconstructionAttack):
 
 
 def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
-    """Train the network under each defense, attack it, and return what the leaderboard shows if nobody recognises any.
+    """Train the network under each defense, attack it, and return the report without the step `recognise`.
 
-    Nine of them are too few to tell shares of recognised ones; `leaderboard` has more.
+    Nine images are too few to compare shares of recognised ones; `leaderboard` simulates 30.
     """
     components = (Album(), Doubled(), Mapped(), Same(), Halver(), Oracle(), Idle(), Spoilt(), Silent(), Eyes())
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in components])
@@ -154,6 +154,7 @@ def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
 
 
 def psnr(images: Images) -> np.ndarray:
+    """Return the peak signal-to-noise ratio of each image to its original, dB."""
     return -10 * (images - pictures()).square().flatten(1).mean(dim=1).log10().numpy()
 
 
@@ -168,9 +169,10 @@ def tasks(outcomes: TrackReport) -> dict[str, dict[str, Value]]:
 
 
 def test_a_defense_that_one_attack_breaks_is_ranked_by_it(outcomes: TrackReport) -> None:
-    """The oracle converges for nobody behind the doubled gradient; the attack that knows of it gives all back."""
+    """The oracle converges for no image behind `Doubled`; the attack that knows the factor recovers all."""
     rows, ranking = tasks(outcomes), outcomes.rankings[0]
     assert outcomes.tables[0].id == "ranking"
+    # rounding to 8 bits leaves 10 log10(12 * 255^2) = 58.9 dB
     assert rows[PLAIN]["worst"].value == pytest.approx(58.9, abs=0.3)
     assert rows[DOUBLED]["worst"].value == pytest.approx(58.9, abs=0.3)
     assert ranking.places[f"{MODEL} + {DOUBLED}"].broken_by == {"acme/halver": 1.0}
@@ -187,7 +189,7 @@ def test_a_defense_that_one_attack_breaks_is_ranked_by_it(outcomes: TrackReport)
 
 
 def test_a_map_of_each_coordinate_that_anybody_can_take_back_protects_nobody(tmp_path: Path) -> None:
-    """Matching attacks fail on such gradients; who knows the map divides by it first."""
+    """Attacks that match gradients fail on such ones; an attack that knows the map divides by it first."""
     maps = [f"acme/mapped[how={how}]" for how in ("coordinates", "signs")]
     leaderboard = study(tmp_path, [PLAIN, "acme/mapped", *maps], ["acme/oracle", "acme/idle"])
     rows, ranking = tasks(leaderboard), leaderboard.rankings[0]
@@ -284,7 +286,7 @@ def leaderboard(ranked: np.ndarray, recognised: np.ndarray, converged: np.ndarra
 
 @pytest.mark.parametrize("agrees", [True, False])
 def test_who_is_recognised_more_does_not_win_however_low_its_psnr(agrees: bool) -> None:
-    """By PSNR "one" leaks least, by far; only where it is recognised less, too, it wins."""
+    """By PSNR "one" leaks least by far; it wins only if it is recognised less often, too."""
     rng = np.random.default_rng(0)
     psnr = np.array([[24.0], [9.0], [18.0]]) + rng.normal(0, 1, (3, 30))
     votes = rng.random((3, 30)) < np.array([[1.0], [0.0 if agrees else 0.9], [0.9 if agrees else 0.1]])
@@ -298,7 +300,7 @@ def test_who_is_recognised_more_does_not_win_however_low_its_psnr(agrees: bool) 
 
 
 def test_a_place_that_the_numbers_do_not_show_is_said() -> None:
-    """On each image "one" leaks 1 dB less, but on ten of them, from which most can be read, only attacks on it end."""
+    """On each image "one" leaks 1 dB less, but on the ten that leak most only attacks on "one" converge."""
     psnr = np.where(np.arange(30) < 10, 20.0, 10.0) + np.array([[9.0], [-1.0], [0.0]])
     psnr = psnr + np.random.default_rng(0).normal(0, 0.1, (3, 30))
     ended = np.ones((3, 30), dtype=bool)

@@ -1,6 +1,6 @@
-"""How often "explained" is right: on gradients of the original, and on those of other images, by simulation.
+"""How often the verdict "explained" is right, for gradients of the original and for those of other images.
 
-Photographs at random places, networks with random weights; each draw has an image of its own.
+Each draw has its own image, a random crop of a photograph; networks have random weights.
 """
 
 import re
@@ -21,7 +21,7 @@ DRAWS, SIDE, CLASSES = 60, 16, 10
 
 @pytest.fixture(scope="module")
 def crops() -> torch.Tensor:
-    """Crops of photographs, `DRAWS` of 16 px, of which many are of the same photograph."""
+    """Return `DRAWS` crops of 16 px of photographs; several may be of one photograph."""
     photographs = installed().one("dataset", "harness/thumbnails[size=32]").build(torch.device("cpu"))
     images = photographs.load(list(range(min(len(photographs), DRAWS))))
     stream = torch.Generator().manual_seed(0)
@@ -31,6 +31,7 @@ def crops() -> torch.Tensor:
 
 
 def network(kind: str) -> nn.Module:
+    """Return a network of one or ("deep") two convolutions and a linear layer, with random weights."""
     bent = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU}[kind.partition(" ")[0]]
     deep = kind.endswith("deep")
     with torch.random.fork_rng():
@@ -40,7 +41,7 @@ def network(kind: str) -> nn.Module:
 
 
 def verdicts(model: nn.Module, shared: Gradients, images: torch.Tensor, labels: torch.Tensor, noise: float):
-    """The share of images of which it is said that they explain gradients, and of which it is denied."""
+    """Return for how many images the verdict is that they explain the gradients, and for how many that they do not."""
     count = len(images)
     behind = Shared(shared, images, F.one_hot(labels, CLASSES).float(), torch.arange(count), torch.eye(count))
     fit = matching(model, behind, images)
@@ -76,9 +77,7 @@ def test_what_is_said_of_originals_holds_of_them_and_of_other_images(crops: torc
         assert verdict_on(wrong)[0] == 0
         assert (
             verdict_on(wrong)[1] >= 0.9 * DRAWS
-        )  # of a mean with a small gradient, the original nearly explains the rest
-        assert (
-            verdict_on(noisy(wrong), size)[0] <= 0.1 * DRAWS
-        )  # noise hides in what two images differ before it hides more
+        )  # in a batch, an original nearly explains the mean if the other gradient is small
+        assert verdict_on(noisy(wrong), size)[0] <= 0.1 * DRAWS  # noise may hide by what two images differ
     for noise in (0.0, 100 * size):
         assert verdict_on(noisy(shared, 100), noise)[0] == 0

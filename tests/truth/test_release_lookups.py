@@ -1,4 +1,4 @@
-"""Who looks members up is named, and who releases labels, rounded or noisy outputs is not, whatever the seed."""
+"""Releases that look members up are reported for every seed; releases of labels, rounded or noisy outputs never."""
 
 import hashlib
 
@@ -11,8 +11,11 @@ from imharness.membership import DefenderOutputs, MembershipDefenseInfo, Members
 from imharness.testing.privacy import ReleaseProbe
 
 SEEDS = range(40)
-"""The level of a check is 6e-4 for six distances, so that one of the 160 honest ones is named with 9 % at most; seeds
-are fixed."""
+"""Seeds of the checks; they are fixed.
+
+A check reports an honest release with a probability of at most 6e-4 (six distances), and one of all 160 honest checks
+with 9 % at most.
+"""
 
 
 class Coarse(MembershipRelease):

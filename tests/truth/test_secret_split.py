@@ -1,4 +1,4 @@
-"""A defense that holds the public images, through plan, run, tables and site: excellent there, ordinary elsewhere."""
+"""A defense that stores the public images is excellent on them, ordinary on a secret split, and flagged on the site."""
 
 import importlib.metadata
 import json
@@ -57,11 +57,14 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 @dataclass(frozen=True)
 class Ran:
+    """A run: its store, its plan and its leaderboard."""
+
     folder: Path
     graph: Graph
     leaderboard: Leaderboard
 
     def worst(self) -> dict[str, float | None]:
+        """Return the number of each entry under the worst attack."""
         table = next(table for table in self.leaderboard.tables if table.id == "ranking")
         return {row.label: row.values["worst"].value for row in table.rows}
 
@@ -71,6 +74,7 @@ def planned(registry: Registry, secret: str) -> Graph:
 
 
 def ran(folder: Path, registry: Registry, secret: str) -> Ran:
+    """Run all tasks in a store, on the split of a secret seed (empty: the public one), and rank."""
     store, graph = Store(folder), planned(registry, secret)
     cache = BuildCache(registry, store, torch.device("cpu"), 16, secret=secret)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
@@ -164,7 +168,7 @@ def single_numbers(site: Path) -> tuple[list[str], list[float]]:
 def test_numbers_of_single_images_wait_until_the_season_is_closed(
     public: Ran, secret: Ran, secret_site: Path, tmp_path: Path
 ) -> None:
-    """By the contrast of an image its score says how the split turned and mirrored it."""
+    """From the score of a single image one could infer how the split turned and mirrored it."""
     assert single_numbers(secret_site) == ([], [])
     assert json.loads((secret_site / "data" / "comparisons.json").read_text()) == []
     row = next(row for table in secret.leaderboard.tables if table.id == "ranking" for row in table.rows)

@@ -1,4 +1,4 @@
-"""Batches that an honest server recovers exactly, and gradients of which it returns nothing."""
+"""SPEAR recovers batches exactly, and returns grey images where it cannot invert the gradient."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def gradient(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor,
 
 
 def rebuilt(model: torch.nn.Module, shared: Gradients, images: torch.Tensor, count: int) -> torch.Tensor:
-    """Return what the attack rebuilds, in the order of the images."""
+    """Return the reconstructions, in the order of the images."""
     attack = Spear(images=count, starts=256).build(CPU)
     result = attack(shared, model, tuple(images.shape[1:]), ImageRng(range(len(images))), lambda *done: None)
     return result[paired(result, images, count)]
@@ -78,7 +78,7 @@ def test_images_stand_in_the_order_of_their_labels() -> None:
 
 
 def test_the_recovered_batch_reproduces_what_was_shared() -> None:
-    """With originals and without them, as labels are read from the gradient; another batch does not."""
+    """It does with and without originals, as labels are read from the gradient; another batch does not."""
     images, labels = pictures(PHOTOGRAPHS, 4)
     model, shape = network(images), tuple(images.shape[1:])
     shared = {name: values[0] for name, values in gradient(model, images, labels, 4).items()}
@@ -146,7 +146,7 @@ def test_networks_and_gradients_that_do_not_fit_are_refused_in_a_line() -> None:
 
 
 def test_spear_exchanges_a_sparse_direction_that_is_no_row_of_the_gradient_for_one_that_is() -> None:
-    """With more directions than images, the first ones are not always those of the images."""
+    """With more directions than images, the first directions need not be those of the images."""
     random = generator(0)
     layer = torch.nn.Linear(12, 60).double()
     with torch.no_grad():

@@ -19,7 +19,7 @@ select = { dataset = ["acme/greys"], metric = ["light/brightness"], attack = ["l
 options = { strengths = ["weak", "medium", "strong"], shown = [], calibration_dataset = "acme/greys[photograph=q]" }
 """  # noqa: E501
 KNOWN = {"weak": 1.0, "medium": 2.0, "strong": 4.0}
-"""Steps of two grey levels that change an image by 2, 4 and 8 of 255; the attack declares 3, 5 and 9."""
+"""Steps of two grey levels; 1, 2 and 4 steps change an image by 2, 4 and 8 of 255. The attack declares 3, 5 and 9."""
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,7 @@ def plan(**options: object) -> Graph:
 
 
 def measured(graph: Graph) -> set[tuple[str, str]]:
+    """Return the pairs of attack and metric whose strengths a plan measures."""
     specs = [task.spec for task in graph.tasks.values() if task.spec.step == "calibrate"]
     assert len(specs) == len({(s.components["attack"].id, s.components["metric"].id) for s in specs})
     return {(spec.components["attack"].id, spec.components["metric"].id) for spec in specs}

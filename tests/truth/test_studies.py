@@ -1,4 +1,4 @@
-"""What the numbers of studies can show, as their descriptions say."""
+"""The numbers of studies in `studies.py` detect what the descriptions there say."""
 
 import pytest
 from scipy.stats import binom
@@ -6,6 +6,7 @@ from tests.truth.studies import STUDIES, most
 
 
 def power(share: float, studies: int = STUDIES) -> float:
+    """Return the probability that a leaderboard that is wrong in a share of studies fails the test."""
     return float(binom.sf(most(studies), studies, share))
 
 
@@ -16,7 +17,7 @@ def test_the_probabilities_that_are_stated_for_a_hundred_studies() -> None:
 
 
 def test_other_numbers_of_studies_that_tests_have() -> None:
-    """Half as many see 20 % with a power of 0.9, and twice as many 15 % with one of 0.99."""
+    """With 50 studies, a 20 % error rate is detected with power .90; with 200, 15 % with .99."""
     assert power(0.15, STUDIES // 2) == pytest.approx(0.64, abs=0.005)
     assert power(0.20, STUDIES // 2) == pytest.approx(0.90, abs=0.005)
     assert power(0.15, 2 * STUDIES) > 0.99

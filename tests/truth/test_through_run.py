@@ -1,7 +1,7 @@
-"""Each kind of sentence, in studies that are planned, computed, stored and ranked, where it is true or false.
+"""How often each kind of sentence is said in whole studies, planned, computed, stored and ranked.
 
-`tests/truth/tiny.py` is the track. Its tables alone are simulated 100 times in `test_sentences.py`, `test_findings.py`
-and `test_wilcoxon_table.py`; here are `SEEDS` whole studies of each kind.
+`tests/truth/tiny.py` is the track. This file runs `SEEDS` whole studies of each kind; `test_sentences.py`,
+`test_findings.py` and `test_wilcoxon_table.py` simulate 100 studies from their tables alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,9 +21,9 @@ from .tiny import PLAIN, Constant, Plain, Shield, boarded, ran
 SEEDS = 12
 """With so many, a false sentence that is said in 60 % of studies, or a true one in 20 %, is found in 9 of 10 cases."""
 MOST = int(scipy.stats.binom.ppf(0.999, SEEDS, 0.05))
-"""A sentence that is false in 5 % of studies is said in more of these once in a thousand times."""
+"""A false sentence that is said in 5 % of studies is said in more of the `SEEDS` studies once in a thousand times."""
 LEAST = int(scipy.stats.binom.ppf(0.001, SEEDS, 0.8))
-"""A sentence that is said in 80 % of studies where it is true is said in fewer of these once in a thousand times."""
+"""A true sentence that is said in 80 % of studies is said in fewer of the `SEEDS` studies once in a thousand times."""
 
 
 def studies(
@@ -34,7 +34,7 @@ def studies(
 
 
 def test_one_wins_one_is_broken_and_one_costs_too_much(tmp_path: Path) -> None:
-    """One is moved by 10 whoever attacks, one by 4, and by 19 once it is known, and one loses 40 % of answers."""
+    """`good` is moved by 10, `late` by 4 or, by an attack that knows it, 19; `costly` loses 40 % of right answers."""
     good, late, costly = Shield(unaware=10, aware=10), Shield(unaware=4, aware=19), Shield(unaware=3, aware=3, lost=0.4)
     true = dict.fromkeys(("wins", "better", "moves", "broken", "costs", "passes"), 0)
     false = dict.fromkeys(("another wins", "worse", "moves", "broken", "costs", "undecided", "fails"), 0)
@@ -73,7 +73,7 @@ def test_of_two_that_are_equal_both_may_be_best_and_a_gate_at_its_margin_is_not_
 
 
 def test_a_control_that_beats_all_or_equals_one_is_named_as_what_it_is(tmp_path: Path) -> None:
-    """A constant is ahead of all in one study; in the other, an entry is as no defense."""
+    """In one kind of study a constant is ahead of all; in the other an entry equals no defense."""
     beats, tells, crowned = 0, 0, 0
     constant, good, idle = Constant(unaware=2, aware=2), Shield(unaware=9, aware=9), Shield()
     for result in studies(tmp_path / "constant", [Plain(), constant, good]):
@@ -91,7 +91,7 @@ def test_a_control_that_beats_all_or_equals_one_is_named_as_what_it_is(tmp_path:
 
 
 def test_with_the_units_that_a_leaderboard_asks_for_four_of_five_studies_tell(tmp_path: Path) -> None:
-    """The number is that of the pilot whose estimate is nearest to the truth, 1 unit of D."""
+    """The number of units is that of the pilot whose estimate is nearest to the truth, a D of 1."""
     entries = [Plain(), Shield(unaware=19, aware=19)]
     pilots = [
         (abs(finding.against[PLAIN].value - 1.0), finding.against[PLAIN].needed)
@@ -109,32 +109,32 @@ def test_with_the_units_that_a_leaderboard_asks_for_four_of_five_studies_tell(tm
 
 @pytest.mark.parametrize(("images", "each"), [(8, 1), (20, 2), (24, 2)])
 def test_the_table_of_wilcoxon_tests_says_what_it_takes_and_then_tells(images: int, each: int, tmp_path: Path) -> None:
-    """Two entries and no defense, in three conditions: 18 tests, of which the least p is 18 / 2^k; it takes 9.
+    """Two entries and no defense, in three conditions, make 18 tests; with k photographs the least p is 18 / 2^k.
 
-    Two images of a photograph count once. Equal entries, whose scores have ties, are told apart nowhere.
+    So 9 photographs are needed. Two images of a photograph count once. Equal entries have ties, and are not told apart.
     """
     same = [Shield(unaware=12, aware=12, grain=1, name=name) for name in "ab"]
     wrong, right = 0, 0
     seeds = SEEDS if images // each >= 9 else 2  # that units are too few does not depend on chance
     for result in studies(tmp_path, [Plain(grain=1), *same], images, each, seeds):
         table = win_table(result.comparisons[0])
-        tasks = {row.label: row.values for row in table.rows}
+        cells = {row.label: row.values for row in table.rows}
         a, b = (entry.label for entry in same)
-        (plain,) = (label for label in tasks if label.startswith(PLAIN))
+        (plain,) = (label for label in cells if label.startswith(PLAIN))
         if images // each < 9:
-            assert {tasks[x][y].missing for x in tasks for y in tasks if x != y} == {
+            assert {cells[x][y].missing for x in cells for y in cells if x != y} == {
                 f"needs at least 9 photographs, and has {images // each}"
             }
         else:
-            wrong += bool(tasks[a][b].value or tasks[b][a].value)
-            right += tasks[a][plain].value == tasks[b][plain].value == 100
-            assert np.nanmax([tasks[plain][x].value for x in (a, b)]) == 0
+            wrong += bool(cells[a][b].value or cells[b][a].value)
+            right += cells[a][plain].value == cells[b][plain].value == 100
+            assert np.nanmax([cells[plain][x].value for x in (a, b)]) == 0
     assert wrong <= MOST
     assert images < 9 or right >= LEAST
 
 
 def test_who_gives_no_score_for_some_images_has_no_place_and_the_headline_says_so(tmp_path: Path) -> None:
-    """It would be the best by far on the others."""
+    """On the images that have a score, the entry would be the best by far."""
     short = Shield(unaware=1, aware=1, missing=0.25)
     result = ran(tmp_path, [Plain(), short])
     (ranking,) = result.rankings

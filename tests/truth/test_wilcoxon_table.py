@@ -13,7 +13,10 @@ from .studies import STUDIES, most
 
 
 def study(means: list[float], units: int, conditions: int, seed: int, grades: int) -> PairedScores:
-    """Scores of entries in so many grades, so that differences have ties, and many are 0; units share half of them."""
+    """Return scores of entries; half of their variance is common to all entries of a unit.
+
+    With `grades`, scores are rounded to few values, so that differences have ties and many are 0.
+    """
     rng = np.random.default_rng(seed)
     shared = rng.normal(0, 1, (1, conditions, units))
     values = np.array(means)[:, None, None] + shared + rng.normal(0, 1, (len(means), conditions, units))
@@ -31,6 +34,7 @@ def study(means: list[float], units: int, conditions: int, seed: int, grades: in
 
 
 def tasks(paired: PairedScores) -> np.ndarray:
+    """Return the shares of conditions in which an entry (row) beats another (column), in %."""
     table = win_table(paired)
     return np.array([[row.values[label].number_or(np.nan) for label in paired.entries] for row in table.rows])
 
@@ -58,7 +62,7 @@ def test_a_large_effect_is_told_in_each_condition_and_only_in_its_direction() ->
 
 @pytest.mark.parametrize(("entries", "conditions"), [(2, 1), (3, 2), (5, 3)])
 def test_what_it_needs_is_enough_and_one_unit_less_is_not(entries: int, conditions: int) -> None:
-    """Each entry is ahead of the one before on every unit, by another amount: no study could tell more."""
+    """Each entry is ahead of the one before it on every unit, by amounts without ties: no study could show more."""
     many = max(fewest_units(entries * (entries - 1) * conditions, 0.05), 1)
 
     def ladder(units: int) -> PairedScores:
@@ -96,7 +100,7 @@ def test_what_it_needs_is_enough_and_one_unit_less_is_not(entries: int, conditio
 def test_the_corrected_p_of_equal_entries_is_below_5_percent_in_at_most_5_percent_of_studies(
     units: int, clusters: int
 ) -> None:
-    """Six tests of three entries, as a comparison of two of them counts them; scores are shares of four choices."""
+    """A comparison of two of three entries counts as six tests; scores are shares of four choices."""
     wrong = 0
     for seed in range(STUDIES):
         rng = np.random.default_rng(seed)

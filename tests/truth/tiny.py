@@ -1,4 +1,4 @@
-"""A tiny track whose truth is written into its entries: each says how far attacks move it and what it costs.
+"""A tiny track whose entries state their truth: how far attacks move each and what it costs.
 
 A study is planned, computed task by task, stored, queried and ranked as any other one. A score is the level that its
 entry states, plus noise that entries share and noise of its own; seeds are an option of the track.
@@ -32,11 +32,12 @@ from imharness.tracks import Planner, Query, Selection, StepContext, StepResult,
 TRACK, PLAIN = "acme/levels", "acme/plain"
 ATTACKS = (("fgsm", "fixed"), ("pgd", "fixed"), ("pgd", "adaptive"))
 TESTED = 200
+"""The number of held-out answers of the step `test`."""
 WORDS = Words("holds best", lambda x: f"{x:.1f}", "D", "takes more than {bound} off the {plain} {of} {without}")
 
 
 class Dots(ImageDataset):
-    """As many images as wanted, each of a photograph of its own or two of each."""
+    """`images` black images, `each` of them of one photograph."""
 
     info = Info(id="acme/dots", version="1")
     images: int = Field(default=12, ge=1)
@@ -52,7 +53,7 @@ class Dots(ImageDataset):
 
 
 class Shield(Purification):
-    """Is moved as far as it says, on average, and gives away a share of the right answers."""
+    """Attacks move it as far as its fields say, on average; it loses a share of the right answers."""
 
     info = DefenseInfo(id="acme/shield", version="1", group="filter", differentiable=True)
     unaware: float = Field(default=20, description="Mean D under attacks that do not know it.")
@@ -67,13 +68,13 @@ class Shield(Purification):
 
 
 class Constant(Shield):
-    """The same as a control."""
+    """A shield that is a control."""
 
     info = DefenseInfo(id="acme/constant", version="1", group="broken", differentiable=True, control="a constant")
 
 
 class Plain(Shield):
-    """No defense."""
+    """A shield in the role of no defense."""
 
     info = DefenseInfo(id=PLAIN, version="1", group="none", differentiable=True, control="undefended")
 
@@ -173,7 +174,7 @@ def ran(folder: Path, entries: Sequence[Shield], *, seed: int = 0, images: int =
 
 
 def boarded(folder: Path, entries: Sequence[Shield], *, seed: int = 0, images: int = 12, each: int = 1) -> Leaderboard:
-    """Plan and compute a study of entries, and return its leaderboard, which the store in the folder has, too."""
+    """Plan and compute a study of entries, and return its leaderboard, which is also in the store in the folder."""
     graph, cache, records = computed(folder, entries, seed=seed, images=images, each=each)
     facts = {"profile": "truth", "seed": 0, "limit": None, "command": "harness run"}
     sweep = merged_sweep(cache.store, graph, done=records.keys(), failed={}, **facts)
