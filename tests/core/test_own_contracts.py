@@ -33,7 +33,7 @@ def ranking_of(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def test_who_is_recognised_is_what_the_definition_says(finished: Path) -> None:
-    """Faces behind black boxes are seldom recognised; those behind large squares are, by who knows the defense.
+    """Faces behind black boxes are seldom recognised; those behind a mosaic are, if the attacker knows the defense.
 
     `worst` is the share of pictures on which the person is recognised, `aware` that of attackers who hide the
     gallery in the same way.

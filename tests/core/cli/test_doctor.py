@@ -12,18 +12,18 @@ from imharness.components.registry import installed
 
 
 def test_a_check_from_outside_is_shown_and_one_that_raises_is_named(harness_forked, tmp_path: Path) -> None:
-    facts = tmp_path / "site-packages" / "acme_raising_check-1.0.dist-info"
+    metadata_folder = tmp_path / "site-packages" / "acme_raising_check-1.0.dist-info"
     result = harness_forked("doctor", "--json", cwd=tmp_path, packages=("acme-hooks",))
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["acme licence"] == "none"
     assert {"harness", "sandbox", "missing_assets"} <= set(report)
     assert report["left_out"] == {}
-    facts.mkdir()  # a second package, whose check raises
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-raising-check\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text("[imharness]\nraising.doctor = acme_raising_check\n")
+    metadata_folder.mkdir()  # a second package, whose check raises
+    (metadata_folder / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-raising-check\nVersion: 1.0\n")
+    (metadata_folder / "entry_points.txt").write_text("[imharness]\nraising.doctor = acme_raising_check\n")
     text = "from imharness.tracks import hookimpl\n\n\n@hookimpl\ndef doctor():\n    raise ValueError('no\\nkey')\n"
-    (facts.parent / "acme_raising_check.py").write_text(text)
+    (metadata_folder.parent / "acme_raising_check.py").write_text(text)
     first = harness_forked("doctor", cwd=tmp_path, packages=("acme-hooks",)).stdout.splitlines()[0]
     assert first.endswith(" 1 plugin left out, named below.")
     report = json.loads(harness_forked("doctor", "--json", cwd=tmp_path, packages=("acme-hooks",)).stdout)

@@ -67,9 +67,9 @@ def listed(harness_here, folder: Path, *words: str) -> list[list[str]]:
 def test_tasks_are_listed_by_name_and_filtered(harness_here, folder: Path) -> None:
     lines = listed(harness_here, folder)
     assert len(lines) == 12
-    assert [x[:2] + x[5:] for x in lines] == sorted(x[:2] + x[5:] for x in lines)  # by track, step and task
+    assert [line[:2] + line[5:] for line in lines] == sorted(line[:2] + line[5:] for line in lines)  # track, step, task
     assert ["iqa", "attack", "done", "1.00", "metric=mse,", "attack=jpeg[quality=30]"] in [
-        [*x[:4], *x[5:]] for x in lines
+        [*line[:4], *line[5:]] for line in lines
     ]
     for words, count in {
         ("--step", "attack"): 6,

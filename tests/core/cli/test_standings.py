@@ -48,6 +48,7 @@ def test_a_short_form_has_few_eligible_rows_the_best_ineligible_one_and_the_cont
     ranking = leaderboard.rankings[0]
     rows = [line.text for line in track_lines(leaderboard, NARROW) if "●" in line.text]
     eligible = sum(position.eligible for position in ranking.places.values())
+    # A row of an entry that cannot win begins with an x.
     barred = [row for row in rows if row.strip().startswith("x")]
     assert len(rows) == min(eligible, FIRST) + len(barred) + 1
     assert len(barred) == 1

@@ -156,7 +156,7 @@ def test_the_command_writes_a_folder_and_asks_where_the_leaderboard_is_published
     write_leaderboard(store, sample_leaderboard(track="harness/iqa", run_configuration=""))
     words = ("results", "export", "--format")
     published = ("--hub", f"hf://datasets/{REPOSITORY}")
-    for form, many in (("every-eval-ever", 6), ("community-evals", 7)):
+    for form, many in (("every-eval-ever", 6), ("community-evals", 7)):  # a file for each of 6 entries, and eval.yaml
         ran = harness_here(*words, form, *published, "--to", form, cwd=tmp_path)
         assert (ran.returncode, ran.stdout) == (0, f"{form}: {many} files\n"), ran.stderr
         assert len([path for path in (tmp_path / form).rglob("*") if path.is_file()]) == many

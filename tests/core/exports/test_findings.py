@@ -26,6 +26,7 @@ from imharness.running.sweep import RunResult
 LEADERBOARD = sample_leaderboard()
 SHEET = sheet_of(LEADERBOARD.tables[0], LEADERBOARD)
 FOUND = LEADERBOARD.rankings[0].findings
+"""Sentences, each of an entry, in three tiers: what is shown, what is ruled out, what is open."""
 
 
 def test_the_leaderboard_of_this_test_has_all_tiers() -> None:

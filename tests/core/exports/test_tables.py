@@ -222,7 +222,7 @@ def test_typst_text_is_one_string(text: str) -> None:
 def test_typst_has_a_cell_for_each_number() -> None:
     sheet = evil_sheet()
     pieces = parts_of(sheet)
-    heads = 2 + len(sheet.columns)
+    heads = 2 + len(sheet.columns)  # the names of the entries, the facet, and the columns
     assert typst(sheet).count(f"columns: {heads},") == len(pieces)
     best = sum(cell.best for line in sheet.lines for cell in line.cells)
     assert typst(sheet).count("strong(") == heads * len(pieces) + best

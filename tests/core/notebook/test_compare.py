@@ -54,6 +54,7 @@ def scores() -> np.ndarray:
 def test_two_rows_of_one_result_are_compared_as_the_site_compares_them(scores: np.ndarray) -> None:
     result = result_with(scores, tuple(f"u{i:02}" for i in range(12)))
     comparison = ih.compare(result["mine"], result["harness/jpeg"])
+    # how much the first entry is better on each unit under each attack, rounded to 32 bits as stored scores are
     gains = (scores[1].astype(np.float32) - scores[0].astype(np.float32).astype(np.float64)).reshape(2, 12)
     wanted = head_to_head(gains.mean(axis=0), alpha=0.05)
     assert (comparison.better, comparison.worse, comparison.tests) == (wanted.better, wanted.worse, 2)

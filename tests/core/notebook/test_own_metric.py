@@ -9,6 +9,7 @@ import torch
 
 import imharness as ih
 
+# Four images of noise; the first has values below .4, the last below 1, so that their brightness differs.
 IMAGES = torch.rand((4, 3, 32, 32), generator=torch.Generator().manual_seed(0)) * torch.tensor(
     [0.4, 0.6, 0.8, 1.0]
 ).view(4, 1, 1, 1)

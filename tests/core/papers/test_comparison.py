@@ -75,7 +75,10 @@ def sample_leaderboard(*tables: Table, **changes) -> Leaderboard:
 def numbers(values, width: float | None = 1.0, names=NAMES) -> dict[str, Value]:
     """Return label -> number of ours with an interval of `width` to either side, or without one."""
     ends = [(None, None) if width is None else (v - width, v + width) for v in values]
-    return {f"acme/{n}": Value(value=v, low=a, high=b) for n, v, (a, b) in zip(names, values, ends, strict=True)}
+    return {
+        f"acme/{name}": Value(value=value, low=low, high=high)
+        for name, value, (low, high) in zip(names, values, ends, strict=True)
+    }
 
 
 def test_in_the_same_setting_equal_numbers_agree():

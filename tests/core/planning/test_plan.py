@@ -37,7 +37,7 @@ def test_one_attack_serves_all_defenses_and_each_gets_its_own() -> None:
     # 2 attacks x 3 strengths: once without a defense, shared by all, and once through each of gaussian-blur and jpeg
     assert counts["attack"] == 2 * 3 * 3
     assert counts["evaluate"] == 2 * 3 * (3 + 2)  # of 3 defenses, and of 2 of them under attacks through themselves
-    assert counts["fit"] == 3  # one training for three strengths, and one through each of the two defenses
+    assert counts["fit"] == 3  # uap is trained once for all strengths, and once through each of the two defenses
     through = [t.spec for t in graph.tasks.values() if t.spec.step == "attack" and "stand_in" in t.spec.components]
     labels = {(s.components["defense"].label, s.components["stand_in"].label) for s in through}
     assert labels == {("harness/jpeg", "harness/diffjpeg")}

@@ -84,6 +84,7 @@ def done(store: Store, entry: str, judge: str, kind: str, ranked: str, mean: flo
         device="cpu",
         versions={},
     )
+    # UNITS images of 8 photographs
     numbers = np.abs(np.random.default_rng(len(entry)).normal(mean, 0.3, UNITS))
     rows = {
         "name": [f"i{k:02d}" for k in range(UNITS)],

@@ -130,7 +130,7 @@ def test_what_needs_a_result_that_was_computed_anew_shares_no_table_with_what_ne
 
 
 def test_what_was_made_from_another_result_under_the_same_key_is_left_out_and_named(tmp_path: Path) -> None:
-    """A run with --fresh, or a copy, may store other attacked images under their key, and scores are then out of date."""
+    """A run with --fresh, or a copy, may store other images under their key; scores of the old ones are out of date."""
     store, attacked = Store(tmp_path), of_step("attack")
     read = store.commit(attacked, {"x": [1.0]}, {}).outcome
     scored = of_step("score", needs=[attacked]).model_copy(update={"read": {"0": read}})

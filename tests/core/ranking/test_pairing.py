@@ -18,10 +18,10 @@ from imharness.statistics.bootstrap import mean_interval, mean_intervals
 def pair(scores: dict[str, dict[str, list[float]]], better="higher", **facts) -> PairedScores:
     """Return paired scores from entry -> condition -> scores of the units u0, u1, ..."""
     rows = [
-        (e, c, f"u{i}", v)
-        for e, by_condition in scores.items()
-        for c, vs in by_condition.items()
-        for i, v in enumerate(vs)
+        (entry, condition, f"u{i}", score)
+        for entry, by_condition in scores.items()
+        for condition, unit_scores in by_condition.items()
+        for i, score in enumerate(unit_scores)
     ]
     entries, conditions, units, values = (np.array(column) for column in zip(*rows, strict=True))
     texts = {"id": "x", "title": "Who", "about": "more", "entry": "defense", "measure": "m", "description": "M."}

@@ -12,9 +12,19 @@ import numpy as np
 
 Content = bytes | Callable[[], bytes]
 # An audit as npz has these arrays, one as csv these columns and rows; below, the columns and a row of external results.
-ARRAYS = [f"{m}_{s}_{k}" for m in ("shadow", "target") for s in ("member", "nonmember") for k in ("outputs", "labels")]
+ARRAYS = [
+    f"{model}_{side}_{content}"
+    for model in ("shadow", "target")
+    for side in ("member", "nonmember")
+    for content in ("outputs", "labels")
+]
 AUDIT_HEAD = "model,member,label,p0,p1"
-AUDIT_ROWS = [f"{m},{b},{c},{1 - c},{c}" for m in ("shadow", "target") for b in (0, 1) for c in (0, 1)]
+AUDIT_ROWS = [
+    f"{model},{member},{label},{1 - label},{label}"
+    for model in ("shadow", "target")
+    for member in (0, 1)
+    for label in (0, 1)
+]
 EXTERNAL_HEAD = "image,metric,attack,strength,defense,clear,attacked,defended_clear,defended_attacked,mos"
 EXTERNAL_ROW = "a.png,m,x,medium,jpeg,0.5,0.9,0.5,0.6,3"
 

@@ -34,7 +34,7 @@ attribution = "A. Person"
 
 
 def binaries() -> Iterator[tuple[str, Path]]:
-    """Yield the path that a table gives, and the file, of whatever the repository holds that is not text."""
+    """Yield each file of the repository that is not text: its path in a table of credits, and the file."""
     for folder in ("benchmarks", "docs", "tests", *PARTS):
         for file in sorted((ROOT / folder).rglob("*")):
             name = file.relative_to(ROOT).as_posix()

@@ -194,7 +194,7 @@ def test_a_pipe_or_a_device_in_place_of_a_file_is_refused(tmp_path: Path) -> Non
 
 def test_a_file_that_is_too_large_is_refused_by_its_size(tmp_path: Path) -> None:
     (tmp_path / "audit.npz").touch()
-    os.truncate(tmp_path / "audit.npz", 4 * GIB + 1)  # without contents, so that it takes no room
+    os.truncate(tmp_path / "audit.npz", 4 * GIB + 1)  # a sparse file, which takes no room on the disk
     with pytest.raises(HarnessError, match="has 4294967297 bytes; at most 4294967296 are read"):
         read_audit(tmp_path / "audit.npz", False)
 
