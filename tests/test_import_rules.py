@@ -1,9 +1,8 @@
 """Who may import whom. The rules are derived from the folders and packages of the project.
 
 A door is a file directly in core/imharness: plugins import these. A room is a folder there, whose modules other
-packages do not import, with the exceptions below. All other packages are beside the core. Imports for type checking
-count, too. Each rule is also tested on pairs of modules that do not import each other: `refused` must refuse the wrong
-pairs.
+packages do not import, except for those in `APPLICATIONS`. Imports for type checking count, too. Each rule is also
+tested on pairs of modules that do not import each other: `refused` must refuse the wrong pairs.
 """
 
 from __future__ import annotations

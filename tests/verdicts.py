@@ -1,4 +1,4 @@
-"""Finds contradictions in what a ranking says of two entries: one difference has one verdict wherever it stands."""
+"""Finds contradictions in what a ranking says of two entries: one difference has the same verdict everywhere."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""An entry's page answers what it is, how it did, what broke it, how to run, reproduce and cite it."""
+"""An entry's page says what it is, how it did, what broke it, and how to run, reproduce and cite it."""
 
 import json
 import re

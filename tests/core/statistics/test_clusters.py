@@ -140,7 +140,7 @@ def test_a_test_by_cluster_is_scipy_s_over_the_means() -> None:
 
 
 def test_equal_entries_on_correlated_units_are_told_apart_no_more_often_than_stated() -> None:
-    """Nine tenths of the variance lie between eight clusters; tested by unit, every third pair would differ."""
+    """Nine tenths of the variance are between eight clusters; tested by unit, a third of pairs would differ."""
     rng, wrong, by_unit = np.random.default_rng(5), 0, 0
     names = np.repeat(np.arange(8), 6)
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Means against zero: skewed numbers, and answers that are right or wrong, against other code and simulations."""
+"""Tests of means against zero, of skewed numbers and of right or wrong answers: simulated, and by other code."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ def test_answers_are_judged_as_by_code_that_shares_nothing_with_it() -> None:
 
 
 def test_no_number_of_units_that_are_needed_is_one_that_was_not_enough() -> None:
-    """Skewed numbers can be told by Student's t and not by the t corrected for skewness, which decides."""
+    """Student's t may tell skewed numbers from 0 where the t corrected for skewness, which decides, does not."""
     count = 0
     for seed in range(400):
         drawn = np.exp(np.random.default_rng(seed).normal(0, 1.2, 16)) - 1.0

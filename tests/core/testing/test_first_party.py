@@ -1,4 +1,4 @@
-"""Every first-party plugin passes the conformance suite that third parties' plugins are put to.
+"""Every first-party plugin passes the conformance suite that plugins of third parties have to pass.
 
 Published weights and data sets are stand-ins: random numbers and a few pictures, in the published layout.
 """

@@ -222,7 +222,7 @@ class Confidence(MembershipEvaluator):
 
 
 class Scaled(GradientDefense):
-    """Shares each layer with the norm of its rows scaled to one."""
+    """Divides the gradient of each image by its norm, layer by layer."""
 
     info = Info(id="acme/scaled", version="1")
 

@@ -51,7 +51,7 @@ class Gains(ValueKind):
 
 
 class Development(Component):
-    """A defense that is told how bright each image is to become."""
+    """A defense that gets a factor for the brightness of each image."""
 
     kind: ClassVar[str] = "defense"
     call = Call(images=IMAGES, gains=Gains(), returns=SAME_IMAGES, by_row=True)

@@ -1,4 +1,4 @@
-"""A listener that is told of all tables: it puts the number of leaderboards beside the store."""
+"""A listener without settings: it writes the number of leaderboards into the file STORE.told."""
 
 from collections.abc import Sequence
 from pathlib import Path

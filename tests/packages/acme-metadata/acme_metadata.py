@@ -1,4 +1,4 @@
-"""Components whose facts are wrong, each in its own way; one beside them is fine."""
+"""Components whose facts are wrong, each in its own way, and one that is right."""
 
 import torch
 

@@ -307,7 +307,7 @@ def test_the_first_tables_are_made_when_their_tasks_are_done_and_later_ones_cost
     assert publisher.leaderboards == [3]
     assert publisher.noted == [f"first tables of t: {tmp_path / 'site' / 'index.html'}"]
     publisher.offer(5, left_s=1e6)
-    assert publisher.leaderboards == [3]  # neither a minute later nor 10 % more
+    assert publisher.leaderboards == [3]  # too early: less than a minute later, and less than 10 % more tasks
     publisher.tables.spent_s = 100.0
     publisher.offer(20, left_s=100.0)
     assert publisher.leaderboards == [3]  # tables took 100 s already, and 100 s are left

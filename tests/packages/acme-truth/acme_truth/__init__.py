@@ -26,7 +26,7 @@ from imharness.images import (
 )
 
 LEVELS, SIDE, FEW = 16, 8, 32
-"""Grey levels of the trapdoor, the side of images, px, and grey levels of the quantiser."""
+"""Grey levels of the images and of the trapdoor, the side of even images, px, and grey levels of the quantiser."""
 
 
 class Greys(ImageDataset):
@@ -95,7 +95,7 @@ class Brightness(NoReferenceMetric):
 
 
 class Darkness(NoReferenceMetric):
-    """The label turned round: the lower, the better."""
+    """The label reversed: the lower, the better."""
 
     info = MetricInfo(id="light/darkness", version="1", higher_means="worse_quality", bounds=(0.0, 1.0))
 
@@ -158,9 +158,9 @@ class Damper(Purification):
 
 
 class Averaging(Purification):
-    """Gives every pixel the mean of its row, nearly: what grey images are, and half of what attacks on columns do.
+    """Gives every pixel nearly the mean of its row: grey images stay as they are, and attacks on columns are halved.
 
-    A hundredth of the image stays, so that no answer is a picture of its own.
+    A hundredth of the image is added, so that no result is a picture that the defense has stored.
     """
 
     info = DefenseInfo(id="acme/averaging", version="1", group="filter", differentiable=True)
@@ -297,7 +297,7 @@ class Shattered(Purification):
 
 
 class Turned(Purification):
-    """Mirrors each image or not, by chance, and undoes it."""
+    """Mirrors each image or not, by chance; `inverse` mirrors it back."""
 
     info = DefenseInfo(id="acme/turned", version="1", group="spatial", differentiable=True, random=True)
 
