@@ -35,7 +35,7 @@ def judge(context: StepContext) -> StepResult:
     return _trained(context, "judging", everyday)
 
 
-@step(version="10", shared=True, doing="rebuilding {count}images with {attack}[ from gradients with {defense}]")
+@step(version="11", shared=True, doing="rebuilding {count}images with {attack}[ from gradients with {defense}]")
 def reconstruct(context: StepContext) -> StepResult:
     """Share gradients through the defense, and let the attack rebuild the private images from them.
 
