@@ -68,7 +68,7 @@ def test_without_its_library_an_adapter_says_how_to_install_it(
 @LIBRARIES
 @pytest.mark.parametrize("name", ["foolbox[method=LinfBasicIterativeAttack,{}]", "torchattacks[method=BIM,{}]"])
 def test_the_basic_iterative_method_is_i_fgsm(name: str) -> None:
-    """All take the same steps along the gradient's signs; the two logits that libraries need change no sign."""
+    """Both take the same steps along the signs of the gradient, which the two logits for torchattacks do not change."""
     radius, steps = 8 / 255, 5
     _, ours, _ = attacked(f"ifgsm[radius={radius},alpha={radius / 4},iterations={steps}]")
     _, other, queries = attacked(name.format(f"radius={radius},step=0.25,steps={steps}"))

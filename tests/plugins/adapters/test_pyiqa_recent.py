@@ -32,7 +32,7 @@ pytestmark = [
 ]
 NAMES = ("arniqa", "liqe", "qualiclip")
 CPU = torch.device("cpu")
-EMBEDDED, WORDS, LENGTH = 32, 49408, 77
+EMBEDDED, WORDS, LENGTH = 32, 49408, 77  # width of an embedding; CLIP's vocabulary and its longest text, in tokens
 MIDDLE = {"arniqa": 0.5, "liqe": 3.0, "qualiclip": 0.5}
 """The middle of the scale of each metric: 0 to 1, 1 to 5, 0 to 1."""
 MOS = (1.0, 100.0)

@@ -97,7 +97,7 @@ def enter(page: Page, port: int, name: str) -> None:
 
 
 def press(page: Page, key: str) -> None:
-    page.wait_for_load_state("load")  # the script that hears keys is there
+    page.wait_for_load_state("load")  # the script that listens for keys is loaded
     page.keyboard.press(key)
 
 

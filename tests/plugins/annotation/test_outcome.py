@@ -191,6 +191,7 @@ def test_kappa_of_recognised_or_not_forgives_different_wrong_answers() -> None:
 
 
 def judged_pairs(rng: np.random.Generator, images: int, votes: int) -> list[Vote]:
+    """Return so many votes on each pair of "a", "b" and "c" for each image, drawn by Bradley-Terry strengths."""
     strength = {"a": 2.0, "b": 1.0, "c": 0.0}
     judged_votes = []
     for image, (one, other), number in itertools.product(range(images), itertools.combinations("abc", 2), range(votes)):
@@ -205,7 +206,7 @@ def test_the_ranking_gives_the_strengths_that_votes_were_drawn_from() -> None:
     strengths = ranking(judged_pairs(np.random.default_rng(0), 100, 10), 10)
     assert [name for name, _ in strengths] == ["a", "b", "c"]
     assert all(estimate.n == 100 for _, estimate in strengths)
-    for (_, strength_estimate), strength in zip(strengths, (1.0, 0.0, -1.0), strict=True):
+    for (_, strength_estimate), strength in zip(strengths, (1.0, 0.0, -1.0), strict=True):  # their mean is 0
         assert strength_estimate.value == pytest.approx(strength, abs=0.12)
         assert strength_estimate.low < strength_estimate.value < strength_estimate.high
 

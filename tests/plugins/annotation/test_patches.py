@@ -56,7 +56,7 @@ def test_just_noticeable_differences_are_asked_as_published(images: ImageSet, tm
         (True, "different"): 8,
     }
     half = [q.decoy for q in rest[4:102]]
-    assert 8 < sum(half) < 30  # sentinels stand among the pairs
+    assert 8 < sum(half) < 30  # sentinels are spread among the pairs
     assert book.left_out() == frozenset()
     assert not any(vote.training for vote in book.counted())
     for question in questions:

@@ -27,6 +27,7 @@ from imharness_iqa.unet import UNet
 
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, BaseAttack)]
+# Parameters with which attacks are quick, where they have them.
 SMALL = {"queries": 120, "steps": 10, "pairs": 10, "population": 20, "generations": 9}
 SMALL |= {"tile": 64, "epochs": 40, "width": 4, "depth": 3, "pixels": 20}
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
@@ -162,6 +163,7 @@ def test_nes_estimates_the_gradient_of_a_linear_score() -> None:
 
 def test_patch_rs_changes_one_square_of_pure_colours(photographs) -> None:
     attack = PatchRs(area=50, queries=300)
+    # Sides of the squares, px, that change at these queries.
     assert [attack.changed(q) for q in (1, 2, 7, 31)] == [5, 3, 2, 1]
     photographs = photographs[::2]
     changed, _ = attacked(attack.with_parameters(queries=100), photographs)
@@ -180,6 +182,7 @@ def test_one_pixel_finds_the_best_place_and_colour_of_a_score_that_is_known() ->
     changed = attack.build(CPU)(images, window, ImageRng([1, 2]))
     assert ((changed > 0).any(dim=1).flatten(1).sum(dim=1) <= 1).all()
     assert (window(changed) > 0.9 * 3).all()
+    # First candidates and 40 generations of 60, the clean image, and the query of this test.
     assert window.queries.tolist() == [60 * 41 + 2] * 2
 
 
@@ -260,6 +263,7 @@ def test_a_flow_moves_pixels_and_a_smooth_one_is_not_rough() -> None:
     torch.testing.assert_close(warped(image, right)[..., :-1], image[..., 1:])
     single = torch.zeros(1, 2, 5, 5)
     single[0, 0, 2, 2] = 3.0
+    # Four diagonal neighbours, each counted from both sides, with a squared difference of 3 ** 2.
     assert float(roughness(single)) == pytest.approx(2 * 4 * 9)
 
 

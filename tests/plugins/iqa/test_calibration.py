@@ -28,6 +28,7 @@ from imharness_iqa.disjoint import photographs_of, training_split
 from imharness_iqa.distortion import meter
 
 LADDER = "severity-ladder[severities=[2],size=64,split={}]"
+"""A data set of distorted photographs, whose splits "train" and "test" share no photograph."""
 
 
 def test_a_crossing_is_on_the_line_between_two_points() -> None:

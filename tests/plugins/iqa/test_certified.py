@@ -38,6 +38,7 @@ def test_the_confidence_bound_is_clopper_pearsons_and_holds() -> None:
     for share in (0.55, 0.7, 0.95):
         hits = np.random.default_rng(0).binomial(1000, share, 100_000)
         assert np.mean(bounds[hits] > share) <= 0.0012
+    # The largest radius that 1000 samples certify with sigma 0.12.
     assert 0.12 * norm.ppf(lower_confidence(np.array([1000]), 1000)[0]) == pytest.approx(0.29559, abs=1e-5)
 
 
@@ -45,7 +46,7 @@ def test_the_order_statistics_enclose_the_quantiles_with_their_confidence() -> N
     low, high = order_statistics(1000, 0.12, 0.05, 0.999)
     assert (low, high) == (293, 708)
     draws = np.random.default_rng(0).uniform(size=(20_000, 1000))
-    draws.partition([low - 1, high - 2, high - 1], axis=1)  # these are where a sort would put them
+    draws.partition([low - 1, high - 2, high - 1], axis=1)  # puts these ranks where a sort would
     p = norm.cdf(0.05 / 0.12)
     assert np.mean(draws[:, high - 1] >= p) >= 0.9985
     assert np.mean(draws[:, high - 2] >= p) < 0.999
@@ -107,7 +108,7 @@ def test_no_attack_inside_the_radius_changes_the_class(photographs, metric) -> N
     images, radii = photographs[certain], certificate.radius[certain]
     assert (radii > 0).all()
     pairs = violations = 0
-    for share in (0.5, 1.0):  # an attack that goes farther finds what a nearer one does
+    for share in (0.5, 1.0):  # shares of the radius
         for sign in (1.0, -1.0):
             attacked = pushed(images, share * radii, score, sign, smoothing.sigma)
             assert ((attacked - images).flatten(1).norm(dim=1) <= share * radii + 1e-5).all()

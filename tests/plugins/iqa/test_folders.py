@@ -173,6 +173,7 @@ def scene(i: int, size=(48, 40)) -> np.ndarray:
 
 
 def distorted(folder, photographs: int, versions: int, name: str = "{p}-{v}.png") -> None:
+    """Write versions of photographs; version v has noise with a deviation of 8 v grey levels."""
     for p in range(photographs):
         for v in range(versions):
             noise = np.random.default_rng(100 * p + v).normal(0, 8 * v, (40, 48, 3))
@@ -331,7 +332,7 @@ def test_versions_beside_folders_count_as_one(tmp_path) -> None:
 
 def test_a_phone_s_photograph_is_measured_upright(tmp_path) -> None:
     exif = Image.Exif()
-    exif[0x0112] = 6
+    exif[0x0112] = 6  # orientation: to be turned by 90 degrees
     for ending in ("jpg", "mpo", "webp", "png", "avif"):
         image = Image.fromarray(scene(1)).transpose(Image.Transpose.ROTATE_90)
         extra = {"save_all": True, "append_images": [image]} if ending == "mpo" else {}

@@ -131,7 +131,7 @@ def test_copies_under_several_names_of_photographs_are_named(tmp_path: Path) -> 
 
 def test_a_turned_photograph_is_upright(tmp_path: Path) -> None:
     exif, file = Image.Exif(), io.BytesIO()
-    exif[0x0112] = 6
+    exif[0x0112] = 6  # orientation: to be turned by 90 degrees
     upright = Image.open(io.BytesIO(smooth(0)))
     upright.transpose(Image.Transpose.ROTATE_90).save(file, "PNG", exif=exif)
     images = HuggingFace(path=str(saved(tmp_path / "d", [file.getvalue()]))).build(CPU)

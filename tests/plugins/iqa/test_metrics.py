@@ -254,6 +254,7 @@ def test_bounds_are_those_of_the_papers_table_of_metrics() -> None:
 
 
 def uniform_crop(images: torch.Tensor, crop_size: int) -> torch.Tensor:
+    """Crop as a network of pyiqa does, but to NaN: the metric must replace this function of the network's module."""
     return images[:, :, :crop_size, :crop_size] * torch.nan
 
 

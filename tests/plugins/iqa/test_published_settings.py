@@ -35,7 +35,7 @@ def _clean(half: str) -> dict[str, float]:
 
 
 def test_clean_correlations_are_means_over_the_three_data_sets_with_opinions() -> None:
-    """Rows are counted whose numbers in two tables differ by at most 0.001; "fixed" of table 2 is another mean."""
+    """Rows are counted whose numbers in two tables differ by at most 0.001; those of "fixed" in table 2 do not fit."""
     common = {row: numbers["clean_spearman"] for row, numbers in _numbers("iqa/20").items()}
     adaptive = {row: numbers["adaptive_srocc_clean"] for row, numbers in _numbers("iqa/2").items()}
     fixed = {row: numbers["fixed_srocc_clean"] for row, numbers in _numbers("iqa/2").items()}

@@ -141,7 +141,7 @@ def test_the_best_attack_towards_a_reference_moves_every_value_to_it_as_far_as_t
 def test_without_an_original_the_worst_image_in_the_ball_differs_by_its_radius_everywhere(
     run, metric, worst, name
 ) -> None:
-    """The gradient of a distance is zero where the attack starts, at the reference; it must leave all the same."""
+    """The attack starts at the reference, where the gradient of a distance is zero, and must move away nevertheless."""
     images, _ = grey(distorted=False)
     attack = installed().one("attack", name.replace("{0}", str(1 / 255)).replace("{5}", str(5 / 255)))
     attack_output, rows = evaluated(run(as_set(images, None), metric, attack))

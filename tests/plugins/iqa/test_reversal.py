@@ -1,4 +1,4 @@
-"""Attacks that reverse the order of pairs of images reach the largest possible share where that is known."""
+"""Attacks that reverse the order of pairs: by gradients they reach the largest possible share where it is known."""
 
 import pytest
 import torch

@@ -346,6 +346,7 @@ def test_without_training_defenses_there_is_no_table_of_them(study) -> None:
 
 
 def certificates(finished: Finished, rows: dict[str, list]) -> None:
+    """Store certificates of one entry by one metric, with these columns, and the clean scores of four images."""
     n = len(rows["defense"])
     columns = {"dataset": ["d"] * n, "metric": ["m"] * n, "entry": ["x/rs"] * n, "delta": [np.nan] * n, **rows}
     finished.add("certify", columns, ("dataset", "metric", "defense"))

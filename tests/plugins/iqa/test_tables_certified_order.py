@@ -23,7 +23,10 @@ NAMES = [f"i{k:02d}" for k in range(8)]
 
 
 def write(finished: Finished, rows: dict[str, list], inside: dict[str, list] | None = None) -> dict[str, dict]:
-    """Return the tables of certificates of eight images; rows are of one defense, ``x/rs``."""
+    """Store certificates of eight images by one defense, ``x/rs``, and return table -> label -> column -> value.
+
+    `inside` has the rows of attacks inside the radius.
+    """
     n = len(NAMES)
     image = {"dataset": ["d"] * n, "metric": ["m"] * n, "name": NAMES}
     same = {**image, "defense": ["x/rs"] * n}

@@ -95,6 +95,7 @@ def test_the_front_knows_that_a_lower_score_may_be_better(study) -> None:
 
 
 def certificates(finished: Finished, columns: dict[str, list], clean: list[float], photographs: list[str]) -> None:
+    """Store certificates of one entry, with these columns, and the clean scores of its images by each metric."""
     n, names = len(columns["defense"]), [f"i{k:03d}" for k in range(len(clean))]
     finished.add(
         "certify",

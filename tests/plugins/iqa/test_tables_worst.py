@@ -154,7 +154,7 @@ def test_the_share_of_pairs_that_can_be_turned_is_that_of_counting_them(decimals
 
 
 def test_the_interval_of_the_turned_pairs_covers_the_truth_as_often_as_it_says(finished: Finished) -> None:
-    """Scores uniform in [0, 10] that an attack raises by 1: a pair turns where it is nearer than 1, 19 in 100.
+    """Scores are uniform in [0, 10], and an attack raises them by 1: 19 of 100 pairs differ by less, and can turn.
 
     Each of 60 entries has scores of its own, so that each row of the table is a study by itself.
     """

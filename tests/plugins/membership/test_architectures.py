@@ -103,7 +103,8 @@ def test_operations_of_fully_connected_networks_are_those_that_torch_counts(data
     )
     cost = workload_of(spec, 6, 1)
     assert cost is not None
-    rows = PASSES + 2 + 2  # one that is learnt, then a member, a non-member and two of the adversary that are answered
+    # A row that is learnt costs PASSES passes; a member, a non-member and two rows of the adversary get answers.
+    rows = PASSES + 2 + 2
     assert cost.operations == rows * counted(model.build(META), (features,), classes)
 
 

@@ -29,6 +29,7 @@ CLASSES = 4
 
 
 def leaking(n: int, rng: np.random.Generator, member: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return logits and labels of n rows; the true logit of members is larger."""
     labels = rng.integers(0, CLASSES, n)
     logits = rng.normal(size=(n, CLASSES))
     logits[np.arange(n), labels] += 3 if member else 1

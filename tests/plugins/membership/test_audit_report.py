@@ -27,6 +27,7 @@ QUICK = ("confidence[per_class=false]", "entropy", "correctness")
 
 
 def outputs(seed: int, gain: float, rows: int = ROWS) -> dict[str, np.ndarray]:
+    """Return answers to `rows` members and as many others; members have a true logit that is larger by `gain`."""
     rng = np.random.default_rng(seed)
     labels, member = rng.integers(0, CLASSES, 2 * rows), np.arange(2 * rows) < rows
     logits = rng.normal(size=(2 * rows, CLASSES))
@@ -270,6 +271,7 @@ def test_the_usual_audit_prints_on_one_sheet(tmp_path: Path) -> None:
 
 
 def advised(target: dict[str, np.ndarray], other: dict[str, np.ndarray], limit: float | None, evaluators=QUICK) -> str:
+    """Return the section "What to do" of the report of an audit, with `other` as the shadow model."""
     result = ih.audit(target, other, evaluators=evaluators).details
     text = shown(page(result, AuditSubject("m", "repeat", limit), ReferenceModels((), "There are none.")))
     return text.partition("What to do")[2].partition("All attacks")[0]

@@ -21,6 +21,7 @@ def outputs_of(answers: Rows) -> Outputs:
 
 
 def warmed(shares: Array, temperature: float) -> Array:
+    """Return what a softmax with this temperature would have given."""
     powers = shares ** (1 / temperature)
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
@@ -31,6 +32,7 @@ def odds(answers: Rows) -> Array:
 
 
 def mixed_up(member: Array, share: float, rng: np.random.Generator) -> Array:
+    """Return flags of which this share is reversed."""
     return np.where(rng.random(len(member)) < share, ~member, member)
 
 

@@ -63,7 +63,7 @@ def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
     factors = []
     for outputs, labels, member in (shadow, target):
         factors += [outputs - torch.nn.functional.one_hot(labels, CLASSES), torch.rand(n, 5, generator=rng)]
-        factors[-1][:, 0] += member
+        factors[-1][:, 0] += member  # the first feature leaks membership
     layers = LayerGradients(
         torch.tensor([[7, 5], [5, CLASSES]]),
         *(

@@ -36,6 +36,7 @@ def model(seed: int, rows: int = 400, leak: float = 0.0, classes: int = 10, sure
 
 
 def file_of(target: Rows, shadow: Rows, folder: Path, ending: str) -> Path:
+    """Write the answers of both models to a file with the ending "npz" or "csv", and return it."""
     path = folder / f"outputs.{ending}"
     if ending == "npz":
         arrays = {

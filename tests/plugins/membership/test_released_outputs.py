@@ -1,4 +1,4 @@
-"""Answers as they are released, rounded or cut to the top classes, are probabilities on all ways in."""
+"""Answers that are released rounded or cut to the top classes become probabilities, however an audit gets them."""
 
 import csv
 from pathlib import Path

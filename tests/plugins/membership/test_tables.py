@@ -207,7 +207,7 @@ def test_the_evaluator_of_a_split_is_chosen_on_those_that_follow_it(world: World
 def test_the_rate_at_few_false_positives_ranks_where_splits_have_enough_non_members(
     world: World, fpr: float, columns: list[str], note: str
 ) -> None:
-    """A rate ranks where it is at least ten of the non-members and one more: with 20, 15.75 at 75 %, 8.4 at 40 %."""
+    """A rate ranks where rate * (non-members + 1) is at least ten: with 20 it is 15.75 at 75 %, and 8.4 at 40 %."""
     assert np.sum(~MEMBER) == 20
     for split in range(3):
         world.guess(PLAIN, "x/one", HALF, split=split)

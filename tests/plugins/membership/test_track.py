@@ -288,7 +288,7 @@ def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_mem
                     stored = store.rows(evaluations[0])
                     wanted = [scores[row] for row in stored["row"].tolist()]
                     assert np.array(stored["score"]) == pytest.approx(wanted, rel=1e-4, abs=1e-4)
-    assert compared == 16
+    assert compared == 16  # two defenses, two splits of one pool, and four variants of LiRA
 
 
 def test_pools_and_epochs_of_equal_accuracy_do_not_go_together() -> None:

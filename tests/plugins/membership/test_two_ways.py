@@ -35,6 +35,7 @@ def softmax(logits: Array) -> Array:
 
 
 def on_side(answers: Rows, inside: bool, change: Callable[[Array], Array]) -> Rows:
+    """Return answers whose probabilities are changed on members alone, if `inside`, or on non-members alone."""
     chosen = answers["member"] == inside
     return answers | {
         "probabilities": np.where(chosen[:, None], change(answers["probabilities"]), answers["probabilities"])
@@ -139,7 +140,7 @@ def test_a_loader_that_alters_its_inputs_at_random_is_refused(side: str) -> None
 
 
 class Named(Dataset):
-    """Rows that have names in the place of numbers."""
+    """A data set whose rows are addressed by names, not by numbers."""
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         self.images, self.labels = images, labels
@@ -219,6 +220,7 @@ def test_inputs_of_one_source_are_doubted_by_nobody() -> None:
 
 
 def answers_of(seed: int, rows: int = 600, count: int = 8) -> tuple[Array, Array, KnownReferences]:
+    """Return log odds and membership of a target, and references to which the same rows are hard."""
     rng = np.random.default_rng(seed)
     hard, inside, member = rng.normal(size=rows), rng.random((count, rows)) < 0.5, np.arange(rows) < rows // 2
     odds = hard + rng.normal(size=(count, rows)) + 2.0 * inside

@@ -32,9 +32,9 @@ def built(dataset: str) -> ImageSet:
 
 @torch.no_grad()
 def sroccs(dataset: str, *networks: FeatureDistance) -> list[float]:
-    """Return the SROCC with severity of the distances of networks, which all have the backbone of the first.
+    """Return for each network the SROCC of its distances with severity.
 
-    So each image goes through a backbone once.
+    All networks have the backbone of the first, so the features of each image are computed once.
     """
     ladder = built(dataset)
     positions = {name: i for i, name in enumerate(ladder.names)}

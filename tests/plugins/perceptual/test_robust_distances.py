@@ -142,6 +142,7 @@ def small_dreamsim(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, to
 
 
 def archive(shelf: Path, settings: object, updates: dict[str, torch.Tensor]) -> None:
+    """Write DreamSim's archive of an adapter: its settings and the updates of layers."""
     path = shelf / dreamsim.ADAPTER.file
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive_file:

@@ -119,7 +119,7 @@ def test_a_turned_photograph_is_compared_upright(tmp_path: Path) -> None:
     image = Image.fromarray(np.stack([y * 2, x * 3, x + y], -1).astype(np.uint8))
     image.save(tmp_path / "reference.png")
     exif = Image.Exif()
-    exif[0x0112] = 8
+    exif[0x0112] = 8  # orientation: to be turned by 270 degrees
     for ending in ("jpg", "webp", "png", "tiff", "avif"):
         image.transpose(Image.Transpose.ROTATE_270).save(tmp_path / f"turned.{ending}", exif=exif, quality=98)
     turned = [tmp_path / f"turned.{ending}" for ending in ("jpg", "webp", "png", "tiff", "avif")]

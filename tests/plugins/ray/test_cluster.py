@@ -113,6 +113,11 @@ def run_on_ray(
     limit: float = WAIT_S,
     split: Callable[[str], int] = lambda key: 1,
 ) -> tuple[RunResult, Rows]:
+    """Return the outcome and the rows of a run on the cluster.
+
+    Workers write to `log`; `watch` gets the number of tasks that have ended; `split` says into how many shards a task
+    is cut.
+    """
     log.mkdir()
     Store(folder).prepare()
     start = lambda: Sharded(on_ray(cluster, folder, log, limit), split, Store(folder))  # noqa: E731
@@ -207,7 +212,7 @@ def test_without_a_node_that_is_alike_the_run_says_why(
 
 @contextmanager
 def hiding(cluster: Any, folder: Path) -> Iterator[None]:
-    """Let a node join that sees an empty folder in the place of this one, as another machine would."""
+    """Let a node join to which this folder looks empty, as it does on another machine."""
     ray = str(Path(sys.executable).with_name("ray"))
     command = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", str(folder), "--die-with-parent", ray, "start", "--block"]
     command += ["--num-cpus=1", "--memory=2000000000", "--object-store-memory=80000000", "--resources", '{"hidden": 1}']

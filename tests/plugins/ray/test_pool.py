@@ -39,7 +39,12 @@ class Clock:
 
 @dataclass
 class PlayedCluster:
-    """Nodes whose workers answer at once; tasks end when `finish` is called."""
+    """Nodes whose workers answer at once; tasks end when `finish` is called.
+
+    `free`: node -> number of workers for which it has room. `gone`: nodes that have ended. `absent`: nodes that lack an
+    asset. `tasks`: key -> node and what to call at the end. `asked`: node and method of each call. `given`: the keys
+    that a worker got at once.
+    """
 
     store: Store
     free: dict[str, int]

@@ -1,4 +1,4 @@
-"""What of the executor needs no Ray: its options, what it says without Ray, and how machines are compared."""
+"""The parts of the executor that need no Ray: its options, the error without Ray, and the comparison of machines."""
 
 import sys
 from pathlib import Path

@@ -20,6 +20,7 @@ MODELS, IMAGES = 12, 20
 
 
 def study() -> Study:
+    """Return a study in which the metric "near" follows what people recognise, and "far" is noise."""
     rng = np.random.default_rng(0)
     leak = np.linspace(0.1, 0.9, MODELS)
     people = (rng.random((MODELS, IMAGES)) < leak[:, None]).astype(float)
@@ -131,7 +132,10 @@ def came_back(s: Study, whole: np.ndarray) -> Blocks:
 
 
 def attacked(lead: float, converged: float = 1.0) -> tuple[Blocks, dict[str, float]]:
-    """Return the PSNR of an undefended and of a defended model, the first `lead` dB above that of the mean image."""
+    """Return the PSNR of an undefended and a defended model, and that of the mean image, by image.
+
+    The undefended model lies `lead` dB above the mean image, the defended one 9 dB.
+    """
     names = np.array([f"d n{i:02d}" for i in range(IMAGES)], dtype=object)
     guess = np.random.default_rng(1).normal(12, 1, IMAGES)
     rows = np.stack([guess + lead + np.random.default_rng(2).normal(0, 0.5, IMAGES), guess + 9])

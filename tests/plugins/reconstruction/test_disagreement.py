@@ -30,6 +30,7 @@ options = { epochs = 1, judge = "harness/lenet" }
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the store of a finished run of `PROFILE` on four images."""
     root = tmp_path_factory.mktemp("rebuilt")
     (root / "small.toml").write_text(PROFILE)
     run = ["run", "--track", "reconstruction", "--profile", str(root / "small.toml"), "--limit", "4", "--workers", "0"]

@@ -1,4 +1,4 @@
-"""No defense is judged where an attack on the undefended model comes no closer than the mean of other images."""
+"""No defense is judged where the attack on the undefended model comes no closer than the mean image does."""
 
 from pathlib import Path
 

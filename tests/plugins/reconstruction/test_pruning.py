@@ -1,4 +1,4 @@
-"""Zeros of pruning are told from those of a plain gradient, of units that were not active and of black pixels."""
+"""Zeros by pruning are distinguished from zeros of a plain gradient, by inactive units or black pixels."""
 
 import pytest
 import torch

@@ -102,10 +102,12 @@ def test_a_model_without_a_number_of_one_metric_breaks_no_table(results: Results
 
 
 def fit(converged: Sequence[bool], state: str = "as initialised") -> dict[str, Sequence]:
+    """Return rows of the step `reconstruct` for `IMAGES`."""
     return {"name": IMAGES, "source": IMAGES, "state": [state] * 2, "converged": converged}
 
 
 def judged(results: Results, defense: str, score: Sequence[float], converged: Sequence[bool]) -> None:
+    """Store the PSNR of an attack's reconstructions, and for which images the attack converged."""
     names = [f"i{n}" for n in range(len(score))]
     rows = {"name": names, "score": np.float32(score), "closeness": [1] * len(names)}
     results.add("leakage", rows, defense=defense, attack="x/a", metric=PSNR)
@@ -155,7 +157,7 @@ def test_trained_models_have_a_table_beside_those_as_initialised(results: Result
 
 
 def test_the_network_as_initialised_is_a_state_of_the_model_that_was_trained(results: Results) -> None:
-    """What leaks in the first round counts for the trained model, too; undefended, it is a control of its own."""
+    """What leaks in the first round counts for the trained model, too; an undefended first round is also a control."""
     trained, first = "harness/lenet[channels=16,activation=relu]", "harness/untrained"
     for defense, early, late in ((PLAIN, [40, 41], [20, 21]), (PRUNED, [30, 10], [15, 16])):
         for model, score, state in ((first, early, "as initialised"), (trained, late, "trained")):

@@ -70,7 +70,7 @@ def test_image_folders_use_or_name_every_image(tmp_path: Path, folders: tuple[st
 
 def test_turned_photographs_of_classes_are_upright(tmp_path: Path) -> None:
     exif = Image.Exif()
-    exif[0x0112] = 3
+    exif[0x0112] = 3  # orientation: to be turned by 180 degrees
     for name, metadata in (("cat/1.png", None), ("cat/2.jpg", exif), ("dog/1.webp", exif)):
         put(tmp_path / name, exif=metadata)
     images = installed().one("dataset", f"image-folders[path={tmp_path},size=12]").build(CPU).features

@@ -19,7 +19,7 @@ def test_each_of_36_photographs_gives_one_image_of_every_severity_and_distortion
     assert len(set(data.columns["photograph"].tolist())) == len(data) == 36
     assert np.unique(data.columns["mos"], return_counts=True)[1].tolist() == [9, 9, 9, 9]
     pairs = set(zip(data.columns["family"].tolist(), data.columns["severity"].tolist(), strict=True))
-    assert len(pairs) == 1 + 4 * 3
+    assert len(pairs) == 1 + 4 * 3  # undistorted, and four families at three severities
 
 
 def test_graded_pictures_are_those_of_before_and_then_every_other_severity_of_each() -> None:

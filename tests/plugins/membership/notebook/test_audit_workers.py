@@ -114,7 +114,10 @@ def test_models_are_trained_anew_without_a_folder_and_for_other_data(tmp_path: P
 
 
 def script(tmp_path: Path, *workers: int) -> int:
-    """Return the process of a script: a copy of this one, which has imported what the script needs."""
+    """Start `SCRIPT`, which audits once for each number of workers, and return its process.
+
+    It is a copy of this process, which has imported what the script needs.
+    """
     (tmp_path / "audit_it.py").write_text(SCRIPT)
     with warnings.catch_warnings(action="ignore"):  # about other threads, which a copy does not have
         child = os.fork()

@@ -13,6 +13,7 @@ M = 400
 
 
 def scores(leak: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores of M canaries and the coins that included them; included ones score higher by `leak`."""
     rng = np.random.default_rng(0)
     coins = rng.random(M) < 0.5
     return leak * coins + rng.normal(size=M), coins

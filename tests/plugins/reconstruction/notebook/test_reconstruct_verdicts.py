@@ -13,6 +13,7 @@ QUICK = "invgrad[steps=10]"
 
 
 def drawn(seed: int) -> torch.Generator:
+    """Return the stream of a seed."""
     return torch.Generator().manual_seed(seed)
 
 
