@@ -518,7 +518,7 @@ def _sentences(
         for measure in position["gate_numbers"]:
             sentences += [("ruled out", "costs", e)] if measure["state"] == "fails" else []
             sentences += [("open", "gate", e)] if measure["state"] in ("doubtful", "undecided") else []
-        sentences += [("open", "incomplete", e)] if not position["complete"] else []
+        sentences += [("open", "incomplete", e)] if not position["complete"] or position["lacks"] else []
         sentences += [("open", "flagged", e)] if position["flags"] else []
     for finding in ranking["findings"]:
         _numbers(finding, judges[0], ranking, places)

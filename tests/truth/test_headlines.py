@@ -13,6 +13,8 @@ from tests.verdicts import of_report as contradictions_in
 
 from imharness.documents.pairwise import pairwise_intervals
 from imharness.leaderboard import Column, Contest, SecondaryMeasure, Value, Wins, Words, contest, share_of
+from imharness.ranking.headline import LONGEST
+from imharness.tracks import TrackReport
 
 from .test_policy import PROTECTION, WORDS, blocks, levels, ranked
 
@@ -259,6 +261,34 @@ def test_measures_that_disagree_take_the_crown_and_one_that_shows_nothing_does_n
     note = ranked(first, secondary_measures=[never]).tables[0].note
     assert note.endswith("E could not show even a perfect entry to beat none, and decides nothing.")
     assert "decides nothing" not in ranked(first).tables[0].note
+
+
+@pytest.mark.parametrize(("had", "lacking"), [(0, "not measured: E"), (15, "E measured on 50 %")])
+def test_a_winner_without_a_further_measure_is_said_to_lack_it(had: int, lacking: str) -> None:
+    """By E "good" would be worse than "late", which takes the crown away; whoever withholds E keeps it, and is told."""
+    first = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 9, 9, 9)}
+    second = {"none": levels(7, 20, 20, 20), "good": levels(8, 12, 12, 12), "late": levels(9, 5, 5, 5)}
+    measure = replace(PROTECTION, key="e", of="d", label="E", wins=Wins("e", "", ""))
+
+    def ranked_with(e_of_good: np.ndarray) -> TrackReport:
+        return ranked(first, secondary_measures=[SecondaryMeasure(blocks({**second, "good": e_of_good}, 10), measure)])
+
+    (whole,) = ranked_with(second["good"]).rankings
+    assert (whole.winner, whole.places["good"].lacks) == ("", {})
+    assert not [finding for finding in whole.findings if finding.kind == "incomplete"]
+    withheld = second["good"].copy()
+    withheld[:, had:] = np.nan
+    withheld[:, :had] = second["late"][:, :had] - 0.01  # what it shows of E looks well
+    report = ranked_with(withheld)
+    (ranking,) = report.rankings
+    assert (ranking.winner, ranking.places["good"].lacks) == ("good", {"E": had / 30})
+    assert ranking.claim.endswith(f" without a defense; {lacking}.")
+    assert len(ranking.claim.split()) <= LONGEST
+    assert ranking.places["good"].headline == (ranking.claim,)
+    assert [f.text for f in ranking.findings if f.kind == "incomplete"] == [
+        f"good could not be denied a win by every measure: {lacking}."
+    ]
+    assert report.tables[0].note.endswith(f"good: {lacking}; what was not measured could not deny a win.")
 
 
 @pytest.mark.parametrize("ahead", ["late", "mid"])

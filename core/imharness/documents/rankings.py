@@ -148,6 +148,9 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     """How much of its advantage the worst attack leaves; None where that was not measured, and for controls."""
     against: Against | None = None
     """How it compares with no defense; None for controls, incomplete entries, and without an undefended entry."""
+    lacks: Mapping[str, float] = Field(default_factory=dict)
+    """Secondary measure -> the share of its numbers that the entry has, in [0, 1), where it lacks some. Such
+    a measure could not take a win away from the entry, or less easily. Empty for controls and incomplete entries."""
     flags: tuple[str, ...] = ()
     """The reasons why its protection is only an upper bound."""
     headline: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from imharness.ranking.columns import columns_of
 from imharness.ranking.evidence import EVIDENCE_ATTACK
 from imharness.ranking.findings import findings_of
 from imharness.ranking.gates import kept, state_of
-from imharness.ranking.headline import BARS, bar_of, headline_of, headline_of_entry
+from imharness.ranking.headline import BARS, bar_of, headline_of, headline_of_entry, not_measured
 from imharness.ranking.order import in_order
 from imharness.ranking.ranking import Column, compared
 from imharness.ranking.rules import Contest, Floats, SecondaryMeasure, number
@@ -87,6 +87,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
 
     # What the ranking states about each entry: first what follows from the entry alone, then what from comparisons.
     answers = kept(rules.gates, entries, rules.undefended)
+    lacking = {measure.protection.label: rules.lacking(measure) for measure in rules.secondary_measures}
     changes_by_knowledge, breaks = moved(rules, contenders), broken(rules, contenders)
     places = {
         label: Place(
@@ -96,6 +97,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
             gate=state_of(answers[label]),
             gate_numbers=answers[label],
             broken_by=rules.broken_by(i),
+            lacks={m: shares[label] for m, shares in lacking.items() if label in shares} if i in contenders else {},
             flags=rules.flags.get(label, ()),
             moved=changes_by_knowledge.get(i),
             broken=breaks.get(i),
@@ -116,7 +118,13 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     specs = columns_of(rules)
     unsorted = [Row(label=label, values=cells) for label, cells in zip(entries, values, strict=True)]
     rows = in_order(unsorted, places, *specs[:2])
-    notes = (note, turned(rows, specs[1]), _tried_further(places), _decides_nothing(rules, undeciding_labels))
+    notes = (
+        note,
+        turned(rows, specs[1]),
+        _tried_further(places),
+        _decides_nothing(rules, undeciding_labels),
+        _not_measured(places),
+    )
     table = Table(
         id=id,
         title=title,
@@ -196,6 +204,12 @@ def _decides_nothing(rules: Contest, labels: Sequence[str]) -> str:
         f"With these data {joined(labels)} could not show even a perfect entry to beat {rules.compared_with}, "
         "and decides nothing."
     )
+
+
+def _not_measured(places: Mapping[str, Place]) -> str:
+    """Say which entries lack numbers of a measure that could deny them a win; "" where none does."""
+    clauses = [f"{label}: {not_measured(place.lacks)}" for label, place in places.items() if place.lacks]
+    return f"{'; '.join(clauses)}; what was not measured could not deny a win." if clauses else ""
 
 
 def _standing(

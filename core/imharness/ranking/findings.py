@@ -10,7 +10,7 @@ import numpy as np
 from imharness.documents.findings import Finding, Kind, Measured, Tier
 from imharness.documents.rankings import Against, Kept, Place
 from imharness.documents.tables import ColumnSpec, Value, joined, several, too_few
-from imharness.ranking.headline import BARS, distance, specs_of, withheld
+from imharness.ranking.headline import BARS, distance, not_measured, specs_of, withheld
 from imharness.ranking.rules import Contest
 from imharness.ranking.standing import Standing
 from imharness.statistics.differences import MOST, Intervals
@@ -234,12 +234,15 @@ class _Sentences:
         yield self.finding("open", "undecided", i, text, against={plain: _as_measured(comparison)})
 
     def withheld(self, i: int) -> Iterator[Finding]:
-        """Say why an entry has no number, or only an upper bound."""
+        """Say why an entry has no number, or only an upper bound, or lacks a secondary measure."""
         label = self.entries[i]
         position = self.places[label]
         if not position.complete:
             text = withheld(self.rules, label, self.values)
             yield self.finding("open", "incomplete", i, text, why=self.rules.unknown.get(label, ""))
+        elif position.lacks:
+            text = f"could not be denied a win by every measure: {not_measured(position.lacks)}"
+            yield self.finding("open", "incomplete", i, text, why=joined(list(position.lacks)))
         if position.flags:
             flags = "; ".join(position.flags)
             text = f"{BARS[position.doubt][0]}, and its number is only an upper bound: {flags}"

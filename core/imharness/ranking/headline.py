@@ -53,7 +53,7 @@ def headline_of(
     if first is None:
         return "nobody", rules.void or _nobody(rules, entry, places, values)
     if standing.winner is not None:
-        return "winner", f"{_leading(rules, first, values)}."
+        return "winner", _winning(rules, first, places[rules.scores.entries[first]], values)
     if (disagreement := standing.disagreement) is not None:
         return "measures disagree", _disagreeing(rules, standing, first, disagreement)
     if (rival := _better_control(standing, first)) is not None:
@@ -87,7 +87,7 @@ def headline_of_entry(rules: Contest, i: int, standing: Standing, position: Plac
         return (_about(rules, label, f"{BARS[position.doubt][0]}, and its number is only an upper bound: ", values),)
     cost = _cost(rules, label, position, values)
     if i == standing.winner:
-        return (f"{_leading(rules, i, values)}.", *cost)
+        return (_winning(rules, i, position, values), *cost)
     if _only_seems(position) and (seeming := _seeming(rules, label, values)):
         return (seeming, *cost)
     if position.against is None:
@@ -256,10 +256,24 @@ def _below(
     )
 
 
-def _leading(rules: Contest, i: int, values: Values) -> str:
-    """Say that entry i wins, without a full stop."""
+def _winning(rules: Contest, i: int, position: Place, values: Values) -> str:
+    """Say that entry i wins, and which secondary measures could not deny that because it lacks their numbers."""
     label = rules.scores.entries[i]
-    return f"{label} {rules.words.lead}: {_against_plain(rules, label, values)}"
+    long, short = (
+        f"{label} {rules.words.lead}: {_against_plain(rules, label, values, brief=brief)}" for brief in (False, True)
+    )
+    if not position.lacks:
+        return f"{long}."
+    lacking = not_measured(position.lacks)
+    alone = f"{label} {rules.words.lead}: {_amount(rules, values, label)} {rules.words.of}"
+    return _fitting(f"{long}; {lacking}.", f"{short}; {lacking}.", f"{alone}; {lacking}.")
+
+
+def not_measured(lacks: Mapping[str, float]) -> str:
+    """Say which secondary measures an entry lacks. `lacks`: as `Place.lacks`, not empty."""
+    missing = [measure for measure, share in lacks.items() if not share]
+    partial = [f"{measure} measured on {min(100 * share, 99):.0f} %" for measure, share in lacks.items() if share]
+    return ", ".join([*([f"not measured: {joined(missing)}"] if missing else []), *partial])
 
 
 def _behind_undecided(rules: Contest, i: int, first: int, values: Values) -> str:

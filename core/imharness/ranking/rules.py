@@ -339,6 +339,18 @@ class Contest:
         covered = [mask[row] for mask in self._covered]
         return float(np.concatenate(covered).mean()) if covered else 0.0
 
+    def lacking(self, measure: SecondaryMeasure) -> dict[str, float]:
+        """Return entry -> the share of the numbers of a secondary measure that it has, for entries that lack some.
+
+        The share is in [0, 1); 1 would be every unit in every setting that every entry should have, see `common`.
+        """
+        met = self.met if self.met in measure.scores.values else ""
+        by_measure = replace(self, scores=measure.scores, protection=measure.protection, met=met, chosen=None)
+        by_measure = by_measure.on_common_units()
+        having = {label: by_measure.coverage(row) for row, label in enumerate(by_measure.scores.entries)}
+        shares = {label: having.get(label, 0.0) for label in self.scores.entries}
+        return {label: share for label, share in shares.items() if share < 1}
+
     @cached_property
     def _covered(self) -> list[npt.NDArray[np.bool_]]:
         """Where entries have a number, or met the attack without one, ``(entries, units)`` of each setting."""

@@ -13,7 +13,8 @@ C. Which of any two entries is better? One family of intervals for all pairs; it
    holds for any pair that a reader picks.
 
 Secondary measures of a track decide by what they show: where one shows the first to be worse than another candidate or
-than no defense, measures disagree, and nobody wins. A measure that shows nothing changes nothing.
+than no defense, measures disagree, and nobody wins. A measure that shows nothing changes nothing. One that the winner
+was not measured by cannot show anything; the headline, a finding and the note of the table then say so.
 """
 
 from __future__ import annotations
