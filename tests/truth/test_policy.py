@@ -120,6 +120,20 @@ def test_without_a_difference_to_a_control_or_with_few_photographs_there_is_no_w
     assert few.rankings[0].places["good"].headline[0].startswith("good is not compared with none: ")
 
 
+def test_what_a_finding_shows_to_be_better_than_none_is_not_said_to_be_level_with_it() -> None:
+    """Between the level of "better than no defense", 4 % one-sided, and that of a win, 2.5 %, there is room.
+
+    The t of the differences over five photographs is 2.7; a win needs 2.78.
+    """
+    pattern = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    pattern *= np.sqrt(5) / 2.7 / pattern.std(ddof=1)
+    scores = {"none": 20 + np.zeros((3, 5)), "good": np.tile(19 + pattern, (3, 1))}
+    (ranking,) = ranked(scores, 5).rankings
+    assert (ranking.winner, ranking.not_behind, ranking.places["good"].against.verdict) == ("", ("none",), "better")
+    assert next(f.text for f in ranking.findings if f.kind == "better").startswith("good is better than none: ")
+    assert ranking.claim == "No winner. good leads with 19.0 D, 20.0 without a defense; a win needs more photographs."
+
+
 def test_rounding_to_32_bits_crowns_nobody() -> None:
     """Of two entries with the same mean one is ahead by a tenth on nine of ten units, and far behind on the tenth.
 

@@ -305,14 +305,22 @@ def _against_plain(rules: Contest, label: str, values: Values, *, brief: bool = 
 
 
 def _leader(rules: Contest, standing: Standing, first: int, values: Values) -> str:
-    """Say that the first leads, and from which entries it is not separated."""
-    label, near = rules.scores.entries[first], [rules.scores.entries[i] for i in standing.not_behind]
+    """Say that the first leads, and from which entries it is not separated.
+
+    Of few units, question A can show it to be better than no defense, and question B, which decides who wins, not.
+    """
+    shown = {standing.undefended} if standing.better_than_none(first) else set()
+    label = rules.scores.entries[first]
+    near = [rules.scores.entries[i] for i in standing.not_behind if i not in shown]
     whole, brief = (
         f"{label} leads with {_against_plain(rules, label, values, brief=short)}" for short in (False, True)
     )
+    spec, names = rules.protection.spec, joined(some(near))
+    if not near and standing.not_behind:
+        more = f"a win needs more {spec.cluster_unit or spec.unit or 'unit'}s"
+        return _fitting(f"No winner. {whole}; {more}.", f"No winner. {brief}; {more}.", f"{brief}; {more}.")
     if not near:
         return _fitting(f"No winner. {whole}.", f"No winner. {brief}.", f"{brief}.")
-    spec, names = rules.protection.spec, joined(some(near))
     units = max((int(standing.pairs[0].units[first, i]) for i in standing.not_behind), default=0)
     counted = several(units, spec.cluster_unit or spec.unit or "unit")
     return _fitting(

@@ -1,5 +1,6 @@
 """What adaptive attacks are compared with: attacks on the undefended metric, and the same attacks without knowledge."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +26,14 @@ class Condition(NamedTuple):
     about: dict[str, np.ndarray]
 
 
-def with_common(blocks: Blocks, baseline: str) -> Blocks:
+def with_common(blocks: Blocks, baselines: Collection[str]) -> Blocks:
     """Return blocks of fixed and adaptive attacks, completed by two kinds of conditions that are comparable.
 
-    Adaptive attacks also get the fixed attacks on `baseline`, the undefended metric: there an attacker has nothing more
-    to know. The new attacker "common" gets the fixed attacks on `baseline`, and those on the defenses that were
-    attacked adaptively under the same condition. Arrays of adaptive attacks are changed in place; where all entries of
-    a condition are taken over, no number is copied.
+    Adaptive attacks also get the fixed attacks on `baselines`, the names of the undefended metric: there an attacker
+    has nothing more to know. One that has adaptive attacks of its own keeps these. The new attacker "common" gets the
+    fixed attacks on `baselines`, and those on the defenses that were attacked adaptively under the same condition.
+    Arrays of adaptive attacks are changed in place; where all entries of a condition are taken over, no number is
+    copied.
     """
     has_number = [  # of each condition: the mask of the entries with any number
         np.any([~np.isnan(values[c]).all(axis=1) for values in blocks.values.values()], axis=0)
@@ -45,12 +47,12 @@ def with_common(blocks: Blocks, baseline: str) -> Blocks:
         if condition["attacker"] == "adaptive":
             key = tuple(condition[name] for name in SETTING)
             adaptive_entries[key] = adaptive_entries.get(key, False) | had
-    plain = np.array([label == baseline for label in blocks.entries])
+    plain = np.isin(blocks.entries, list(baselines))
     for c, (condition, had) in enumerate(zip(blocks.conditions, has_number, strict=True)):
         both_ways = adaptive_entries.get(tuple(condition[name] for name in SETTING))
         if condition["attacker"] == "adaptive" or both_ways is None:
             continue
-        for attacker, mask in (("adaptive", plain & had), (COMMON, (plain | both_ways) & had)):
+        for attacker, mask in (("adaptive", plain & had & ~both_ways), (COMMON, (plain | both_ways) & had)):
             if mask.any():
                 facets = {**condition, "attacker": attacker}
                 key = tuple(facets.values())

@@ -49,7 +49,7 @@ def tables(query: Query) -> list[Table]:
     )
     if not blocks.conditions:
         return []
-    whole = Part.whole(with_common(blocks, BASELINE), sources_in(query, ["SELECT * FROM evaluate_compared"]))
+    whole = Part.whole(with_common(blocks, [BASELINE]), sources_in(query, ["SELECT * FROM evaluate_compared"]))
     results = []
     for threat in whole.values("threat"):
         subset, note = whole.where(threat=threat), _note(query, threat)

@@ -180,7 +180,7 @@ def load(query: Query, fewest: int = BOTH_HALVES) -> Study:
         measures=["score", "psnr", "ssim", "mse", "linf", "elsewhere"],
         about=["source", "mos", "lower", "upper", "sign"],
     )
-    attacked = Part.whole(_measured(with_common(blocks, BASELINE), scores), sources)
+    attacked = Part.whole(_measured(with_common(blocks, (BASELINE, *IMPORTED_BASELINES)), scores), sources)
     clean = Part.whole(scores, sources)
     graded = _graded(query, evaluated, external, sources) or clean
     trained = (
