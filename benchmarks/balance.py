@@ -6,7 +6,7 @@ the sum of all times divided by the number of workers. Three runs are simulated:
 - the run of the store; tasks start in the order of `imharness.running.schedule.order`, once with learnt times (means of
   like tasks) and once with none;
 - a run whose tasks take a hundred times as long, as on a larger data set, with long tasks whole and in shards;
-- a study of a million tasks on a thousand workers, which die at random.
+- a study of a million tasks on a thousand workers, which fail at random.
 """
 
 from __future__ import annotations
@@ -40,27 +40,33 @@ PREPARED_S = 2.0
 STUDY, MANY = 1_000_000, 1000
 """Tasks and workers of the large study."""
 MTBF_S, RESTART_S = 12 * 3600.0, 120.0
-"""In the large study: the mean time until a worker dies, and the time until it has started again, s."""
+"""In the large study: the mean time until a worker fails, and the time until it has started again, s."""
 
 
 @dataclass
 class Simulated:
-    """What a simulated run took: its duration `wall_s`, and `lost_s`, the time of tasks that died with their worker."""
+    """What a simulated run took.
+
+    Attributes:
+        wall_s: the duration of the run, s.
+        lost_s: the time that workers had spent on tasks when they failed, s, in sum.
+        failures: how often a worker failed.
+    """
 
     wall_s: float = 0.0
     lost_s: float = 0.0
-    deaths: int = 0
+    failures: int = 0
 
 
 class _Event(NamedTuple):
-    """What happens at a time: a task ends, a worker dies in a task, or (`kind` "restart") a worker is back.
+    """What happens at a time: a task ends, a worker fails during a task, or (`kind` "restart") a worker is back.
 
     `task` is the position of the task; it only breaks ties for a restart, which comes first.
     """
 
     time: float
     task: int
-    kind: Literal["done", "death", "restart"]
+    kind: Literal["done", "failure", "restart"]
 
 
 def simulate(
@@ -72,15 +78,15 @@ def simulate(
     mtbf_s: float = float("inf"),
     seed: int = 0,
 ) -> Simulated:
-    """Simulate a run of tasks on workers that die at random; a task whose worker died is computed again.
+    """Simulate a run of tasks on workers that fail at random; a task whose worker failed is computed again.
 
     Args:
         needs: for each task, the positions of the tasks that it needs.
         seconds: for each task, how long it takes, s.
-        numbers: for each task, its place in the order; of the ready tasks the one with the least number starts first.
+        numbers: for each task, its number in the order; of the ready tasks, the one with the least number starts first.
         workers: the number of workers.
-        mtbf_s: the mean time until a worker dies, s; infinity means never.
-        seed: the seed of the deaths.
+        mtbf_s: the mean time until a worker fails, s; infinity means never.
+        seed: the seed of the times at which workers fail.
     """
     rng = np.random.default_rng(seed)
     needed_by = [list[int]() for _ in needs]
@@ -97,7 +103,7 @@ def simulate(
             idle -= 1
             lifetime = float(rng.exponential(mtbf_s)) if np.isfinite(mtbf_s) else float("inf")
             if lifetime < seconds[task]:
-                heapq.heappush(events, _Event(now + lifetime, task, "death"))
+                heapq.heappush(events, _Event(now + lifetime, task, "failure"))
                 outcome.lost_s += lifetime
             else:
                 heapq.heappush(events, _Event(now + seconds[task], task, "done"))
@@ -114,7 +120,7 @@ def simulate(
                 if not missing[dependent]:
                     heapq.heappush(ready, (numbers[dependent], dependent))
         else:
-            outcome.deaths += 1
+            outcome.failures += 1
             heapq.heappush(ready, (numbers[task], task))
             heapq.heappush(events, _Event(now + RESTART_S, -1, "restart"))
     return outcome
@@ -146,9 +152,9 @@ def lines() -> list[Line]:
 
 
 def _spread(tasks: Mapping[str, Task], took: Mapping[str, float], times: Times) -> Iterator[Line]:
-    """Yield a line for the run of the store with learnt times or none, and for each number of workers."""
-    places = {key: position for position, key in enumerate(tasks)}
-    needs = [[places[need] for need in task.spec.needs.values() if need in places] for task in tasks.values()]
+    """Yield a line for each number of workers, first for tasks ordered by learnt times, then without any times."""
+    positions = {key: position for position, key in enumerate(tasks)}
+    needs = [[positions[need] for need in task.spec.needs.values() if need in positions] for task in tasks.values()]
     seconds, total_s = [took[key] for key in tasks], sum(took[key] for key in tasks)
     for name, learnt in (("learnt times", times), ("no times", Times(times.device))):
         numbers = priorities(tasks, expected(tasks, learnt), [])
@@ -165,10 +171,12 @@ def _larger(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Li
     """Yield a line for the run of longer tasks, for each number of workers."""
     longer = {key: LARGER * seconds for key, seconds in took.items()}
     total_s, tracks = sum(longer.values()), {task.spec.track for task in tasks.values()}
-    shared = {(track, step.name) for track in tracks for step in installed().track(track).steps if step.shared}
+    divisible = {(track, step.name) for track in tracks for step in installed().track(track).steps if step.shared}
     for workers in CLUSTERS:
         pieces = {
-            key: number_of_shards(longer[key], total_s / workers) if (task.spec.track, task.spec.step) in shared else 1
+            key: number_of_shards(longer[key], total_s / workers)
+            if (task.spec.track, task.spec.step) in divisible
+            else 1
             for key, task in tasks.items()
         }
         walls = [_simulated(tasks, longer, shards, workers).wall_s for shards in (dict.fromkeys(tasks, 1), pieces)]
@@ -206,7 +214,10 @@ def _simulated(
 
 
 def _too_long(tasks: Mapping[str, Task], took: Mapping[str, float], ideal: float) -> str:
-    """Say which chains of tasks, each of which needs the one before, alone take longer than the run may; "" if none."""
+    """Return a text that counts, by step, the chains of tasks that alone take longer than the whole run may.
+
+    In a chain, each task needs the one before it. The text is "" if there is no such chain.
+    """
     longest = chains(tasks, took)
     starts = [
         key
@@ -222,8 +233,10 @@ def _too_long(tasks: Mapping[str, Task], took: Mapping[str, float], ideal: float
 def _study(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Line]:
     """Yield a line for the large study, which has copies of the store's tasks."""
     copies = -(-STUDY // len(tasks))
-    places = {key: position for position, key in enumerate(tasks)}
-    dependencies = [[places[need] for need in task.spec.needs.values() if need in places] for task in tasks.values()]
+    positions = {key: position for position, key in enumerate(tasks)}
+    dependencies = [
+        [positions[need] for need in task.spec.needs.values() if need in positions] for task in tasks.values()
+    ]
     needs = [
         [need + copy * len(dependencies) for need in indices] for copy in range(copies) for indices in dependencies
     ]
@@ -232,7 +245,7 @@ def _study(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Lin
     seconds = [LARGER * took[key] for key in tasks] * copies
     simulated = simulate(needs, seconds, numbers, MANY, mtbf_s=MTBF_S)
     used, total_s = sum(seconds) / (simulated.wall_s * MANY), sum(seconds)
-    lost = f"{100 * simulated.lost_s / total_s:.2f}% computed twice after {simulated.deaths:,} deaths"
+    lost = f"{100 * simulated.lost_s / total_s:.2f}% computed twice after {simulated.failures:,} failures of workers"
     what = f"{len(seconds):,} tasks that take {LARGER} times as long, {MANY:,} workers that last {MTBF_S / 3600:g} h"
     text = f"{100 * used:.1f}% of the workers' time used, {lost}, {duration(simulated.wall_s)}"
     yield Line(what, text, "at least 85%", used >= 0.85)

@@ -190,7 +190,7 @@ def credits_block(argument: str) -> str:
     for one in credits_in(ROOT / argument):
         address = f"<{one.address}>" if one.address.startswith("https://") else f"`{one.address}`"
         licence = f"[{one.licence}]({one.terms})" if one.terms else one.licence
-        lines.append(f"| {one.title} | {one.attribution} | {licence} | {one.standing} | {address} |")
+        lines.append(f"| {one.title} | {one.attribution} | {licence} | {one.provenance} | {address} |")
     return "\n".join(lines) + "\n"
 
 

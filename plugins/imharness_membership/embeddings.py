@@ -17,12 +17,16 @@ FEWEST = 5
 
 @dataclass(frozen=True)
 class Embedding:
-    """Rows of the chosen classes on a plane: places float ``(n, 2)``, classes and membership ``(n,)``.
+    """The rows of the chosen classes as points of a plane.
 
-    `risk`: class -> the mean risk score of its members, the safest classes first.
+    Attributes:
+        points: float ``(n, 2)``, the coordinates of each row; they have no unit.
+        labels: the class of each row, ``(n,)``.
+        member: whether the network was trained on the row, bool ``(n,)``.
+        risk: class -> the mean risk score of its members, the safest classes first.
     """
 
-    places: np.ndarray
+    points: np.ndarray
     labels: np.ndarray
     member: np.ndarray
     risk: Mapping[int, float]
@@ -65,9 +69,9 @@ def embedded(
     if int(selected.sum()) < FEWEST:
         raise UsageError(f"{int(selected.sum())} rows are too few for a picture.")
     perplexity = min(30.0, (int(selected.sum()) - 1) / 3)
-    places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(features[selected])
+    points = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(features[selected])
     means = {label: float(risk[member & (labels == label)].mean()) for label in chosen}
-    return Embedding(places, labels[selected], member[selected], means)
+    return Embedding(points, labels[selected], member[selected], means)
 
 
 def draw(embedding: Embedding, out: Path) -> None:
@@ -84,7 +88,7 @@ def draw(embedding: Embedding, out: Path) -> None:
             for number, (class_label, risk) in enumerate(embedding.risk.items()):
                 rows = (embedding.labels == class_label) & (embedding.member == inside)
                 label = f"class {class_label}, risk {risk:.2f}"
-                axis.scatter(*embedding.places[rows].T, s=9, color=colours(number % 10), label=label)
+                axis.scatter(*embedding.points[rows].T, s=9, color=colours(number % 10), label=label)
             axis.set_title(title, fontsize=10)
             axis.set_xticks([])
             axis.set_yticks([])

@@ -19,9 +19,10 @@ COMPARED = 8
 LITTLE = 0.25
 """A model does not agree with the references if its correlation with them is below this share of their correlation with
 each other. Likewise for a gap in log odds."""
-MOST, RANKED = 0.75, 5000
-"""The target's correlation with each reference is compared with this quantile of its correlations with all of them, on
-about so many rows."""
+MOST = 0.75
+"""The target's correlation with each reference is compared with this quantile of its correlations with all of them."""
+RANKED = 5000
+"""These correlations are computed on about so many rows."""
 LESS = 0.6
 """Flags of the target may be mixed up if its gap in log odds is below this share of the references' mean gap."""
 BEYOND = 4.0
@@ -38,7 +39,7 @@ def doubts_of_references(target_odds: Array, member: Array, references: KnownRef
     """
     sentence = (
         "Reference models agree with each other about which rows are hard (rank correlation {:.2f}), and {} does not "
-        "agree with them ({:.2f}). Do all answers stand in the order of the target's rows, and are all of them log p - "
+        "agree with them ({:.2f}). Are all answers in the order of the target's rows, and are all of them log p - "
         "log(1 - p) of the true class?"
     )
     pairs = [("the target", target_odds, references.log_odds)]
@@ -75,8 +76,8 @@ def _doubts_of_one(target_odds: Array, odds: Array) -> Iterator[str]:
 def _doubts_of_source(member: Array, references: KnownReferences) -> Iterator[str]:
     """Yield a sentence if the target's members are easier or harder than its non-members for models that saw neither.
 
-    Each row has its mean log odds over the reference models that were not trained on it. Before, each model's mean over
-    the rows on which it was not trained is subtracted from its log odds.
+    First, each model's mean over the rows on which it was not trained is subtracted from its log odds. Then each row
+    gets the mean of these numbers over the models that were not trained on it.
     """
     outside = ~references.member
     counts = outside.sum(axis=1, keepdims=True).clip(1)
@@ -84,7 +85,7 @@ def _doubts_of_source(member: Array, references: KnownReferences) -> Iterator[st
     seen = outside.sum(axis=0)
     mean = (odds * outside).sum(axis=0) / seen.clip(1)
     area = apart(mean[seen > 0], member[seen > 0])
-    if area != 0.5:
+    if area != 0.5:  # `apart` returns exactly 0.5 unless the area is significantly further from it than by chance
         yield (
             "Reference models that were trained on neither tell the target's members from its non-members with an area "
             f"under the ROC curve of {area:.3f}: the two are not from one source, or were prepared in two ways."

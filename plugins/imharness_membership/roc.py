@@ -6,7 +6,15 @@ Array = np.ndarray
 
 
 def roc(scores: Array, member: Array, points: int = 400) -> tuple[Array, Array]:
-    """Return false- and true-positive rates at the turns of the curve: at most `points`, dense near 0."""
+    """Return false- and true-positive rates of the thresholds at the distinct scores, after (0, 0).
+
+    Of more than `points` such pairs, at most `points` are returned, whose false-positive rates are dense near 0.
+
+    Args:
+        scores: ``(n,)``, higher for members.
+        member: bool ``(n,)``.
+        points: the largest number of pairs.
+    """
     order = np.argsort(-scores, kind="stable")
     last = np.r_[scores[order][1:] != scores[order][:-1], True]
     tpr = np.r_[0.0, np.cumsum(member[order])[last] / member.sum()]

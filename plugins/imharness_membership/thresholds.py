@@ -20,15 +20,17 @@ PART = 16_384
 def class_thresholds(values: Array, member: Array, labels: Array, classes: int) -> Array:
     """Return float32 ``(classes,)``: for each class the value that, as a threshold, maximises balanced accuracy.
 
-    O(n log n): class, value and membership are packed into one integer and sorted once. Among equally good values of
-    a class, the first in the order members, then non-members, wins. A class with only members gets -inf (all are
-    members), one with only non-members +inf, and one without rows NaN. NaN among the values counts as -inf.
+    O(n log n): class, value and membership are packed into one integer and sorted once. If several values of a class
+    are equally good, the value of the earliest member that has one of them wins; only if no member has one, that of the
+    earliest non-member. A class with only members gets -inf (all are members), one with only non-members +inf, and one
+    without rows NaN. NaN among the values counts as -inf.
 
     Args:
         values: float32 ``(n,)``.
         member: bool ``(n,)``.
         labels: int64 ``(n,)`` in [0, classes).
     """
+    # 1. Sort the rows by class, then value; count rows, members and non-members of each class.
     keys = _packed(values, member, labels)
     ordered = np.sort(keys)
     members_before = np.r_[0, np.cumsum(ordered & np.uint64(1), dtype=np.int64)]
@@ -37,16 +39,19 @@ def class_thresholds(values: Array, member: Array, labels: Array, classes: int) 
     others = rows - members
     thresholds = np.full(classes, np.nan, dtype=np.float32)
     thresholds[(members > 0) & (others == 0)], thresholds[(members == 0) & (others > 0)] = -np.inf, np.inf
-    first = np.flatnonzero(np.r_[True, (ordered[1:] ^ ordered[:-1]) > 1])  # of the rows of each value
+    # 2. Find the index of the first row of each distinct value of a class: keys differ in more than membership there.
+    first = np.flatnonzero(np.r_[True, (ordered[1:] ^ ordered[:-1]) > 1])
     counts = np.diff(np.searchsorted(first, edges))
     class_index = np.repeat(np.arange(classes), counts)  # the class of each distinct value
-    # with this value as the threshold, the rows of its class before it are called non-members: wrongly and rightly
+    # 3. With such a value as the threshold, the rows of its class before it are called non-members: members among them
+    # are `missed`, non-members are `spared`. `balanced` is the sum of both rates, twice the balanced accuracy.
     missed = members_before[first] - members_before[edges[class_index]]
     spared = first - edges[class_index] - missed
     with np.errstate(invalid="ignore", divide="ignore"):
         balanced = (members[class_index] - missed) / members[class_index] + spared / others[class_index]
+    # 4. Take the values whose sum is the highest of their class, and settle ties.
     has_both = (members > 0) & (others > 0)
-    starts = np.r_[0, np.cumsum(counts)[:-1]][counts > 0]
+    starts = np.r_[0, np.cumsum(counts)[:-1]][counts > 0]  # where the values of a class begin in `balanced`
     highest = np.full(classes, np.nan)
     highest[counts > 0] = np.maximum.reduceat(balanced, starts)
     best = first[(balanced == highest[class_index]) & has_both[class_index]]
@@ -66,9 +71,15 @@ def _packed(values: Array, member: Array, labels: Array) -> Array:
 
 
 def _earliest(thresholds: Array, keys: Array, best: Array, member: Array, labels: Array) -> Array:
-    """Fill in for each class the first of its best values: members before non-members, then in the order of the rows.
+    """Return the thresholds with one of the best values for each class that has any: that of the first of its rows.
 
-    `best`: keys of class and value, without membership, sorted.
+    Members come before non-members, and then rows in their own order. `thresholds` is changed in place.
+
+    Args:
+        thresholds: float32 ``(classes,)``.
+        keys: what `_packed` returned for the rows.
+        best: the best values: keys of class and value without the bit of membership, sorted.
+        member, labels: as in `class_thresholds`.
     """
     of_class, first, ties = np.unique(best >> np.uint64(32), return_index=True, return_counts=True)
     thresholds[of_class.astype(np.int64)] = _unpacked(best[first])

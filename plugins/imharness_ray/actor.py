@@ -1,4 +1,4 @@
-"""The class that Ray sends to the nodes. It travels as code: a node without the harness can still say what it lacks."""
+"""The class that Ray sends to the nodes with its code: a node without the harness can still say what it lacks."""
 
 from __future__ import annotations
 

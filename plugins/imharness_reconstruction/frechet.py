@@ -2,8 +2,13 @@
 
 Heusel et al., "GANs Trained by a Two Time-Scale Update Rule Converge to a Local Nash Equilibrium" (NeurIPS 2017),
 equation 6: |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)). The trace of the root is the sum of the square roots of the
-eigenvalues of S1 S2, which a Cholesky factor of S1 makes a symmetric problem. With fewer rows than dimensions no
-covariance is formed: S1 = A^T A and S2 = B^T B for centred rows, so they are the squared singular values of A B^T.
+eigenvalues of S1 S2. They are computed in one of two ways:
+
+- If the two sets of features have fewer rows than dimensions in the mean (n + m < 2 d), no covariance is formed:
+  S1 = A^T A and S2 = B^T B for centred rows, so the eigenvalues are the squared singular values of A B^T.
+- Otherwise SciPy turns S2 S1 v = w v into a symmetric problem by a Cholesky factor of S1 (``eigh`` with ``type=2``). If
+  S1 is singular, it has none; then S1 = F F^T with F from its eigenvectors, and F^T S2 F has the same eigenvalues.
+
 pytorch-fid, whose network and weights the metric has, takes the root itself: the same number, at least seven times as
 slowly (`benchmarks/frechet.py`), and only with an older SciPy.
 """

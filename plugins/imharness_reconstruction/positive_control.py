@@ -27,6 +27,8 @@ def with_positive_control(rules: Contest) -> Contest:
     the interval of the difference, or by the mean alone if there are too few images for an interval.
     """
     common = rules.on_common_units()
+    # `worst` is the gain of each image under the attack that comes closest: the smaller, the closer the reconstruction.
+    # The entry `FLOOR` is the mean image as the reconstruction of every image.
     entries = list(common.scores.entries)
     plain = [i for i, entry in enumerate(entries) if entry.endswith(f" + {BASELINE}")]
     if FLOOR not in entries or not plain:
@@ -34,7 +36,8 @@ def with_positive_control(rules: Contest) -> Contest:
     guess = common.worst[entries.index(FLOOR)]
     leads = {i: common.mean(guess - common.worst[i]) for i in plain}  # how much closer than the mean image
     measured = {i: lead.value for i, lead in leads.items() if lead.value is not None}
-    if any((leads[i].low if leads[i].low is not None else value) > 0 for i, value in measured.items()):
+    lowest = [value if leads[i].low is None else leads[i].low for i, value in measured.items()]
+    if any(lead > 0 for lead in lowest):
         return rules
     verdict = "No attack converges without a defense"
     if measured:
@@ -55,6 +58,8 @@ def with_positive_control(rules: Contest) -> Contest:
 def uncontrolled(scores: Blocks, guesses: Mapping[str, float]) -> str:
     """Return `FLAG` if no attack on an undefended model is closer than the mean image; "" if one is, or unknown.
 
+    "Closer" is decided as in `with_positive_control`, on the PSNR of each image: the larger, the closer.
+
     Args:
         scores: what `tables.leakages` returns, of one data set, attack and state.
         guesses: image -> PSNR of the mean image, dB.
@@ -68,7 +73,6 @@ def uncontrolled(scores: Blocks, guesses: Mapping[str, float]) -> str:
         leads = np.where(failed, np.nan, scores.values["score"][c] - guess)[plain]
         sources = repeated(scores.about["source"][c])
         measured = [value for row in leads if (value := mean_value(row, sources)).value is not None]
-        if any((value.value if value.low is None else value.low) > 0 for value in measured):
-            return ""
-        return FLAG
+        lowest = [value.value if value.low is None else value.low for value in measured]
+        return "" if any(lead > 0 for lead in lowest) else FLAG
     return ""

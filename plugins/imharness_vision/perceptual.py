@@ -1,4 +1,7 @@
-"""DISTS as a network, the backbones it and LPIPS share, and ImageNet's normalisation."""
+"""DISTS as a network, the backbones of DISTS and LPIPS, and ImageNet's normalisation.
+
+DISTS has VGG-16; LPIPS has VGG-16, AlexNet or SqueezeNet.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -46,7 +49,7 @@ DISTS_WEIGHTS = Asset(
     address="https://github.com/chaofengc/IQA-PyTorch/releases/download/v0.1-weights/DISTS_weights-f5e65c96.pth",
 )
 CLASSIFIER = ("classifier.",)
-"""What the names of weights of torchvision's networks begin with that are not needed for features."""
+"""Prefixes of the names of weights in torchvision's files that feature extraction does not need."""
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 

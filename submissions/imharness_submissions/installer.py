@@ -1,7 +1,7 @@
 """Starts uv and git on what strangers wrote, so that nothing of it can run on this machine.
 
 uv takes wheels alone, of the index or with a hash: it builds nothing, reads no settings from folders or homes, and gets
-an environment that holds little more than how the index is reached.
+few environment variables beyond those that say how the index is reached.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REACHING = (
     "UV_DEFAULT_INDEX",
     "UV_INDEX_URL",
 )
-"""Environment variables by which a maintainer says how to get out of this machine, and which index is theirs."""
+"""Environment variables in which a maintainer configures access to the network, and the package index to use."""
 _GIT = (
     "core.hooksPath=/dev/null",
     "core.symlinks=false",
@@ -45,8 +45,8 @@ _GIT = (
 """Settings of git: it runs no program of a repository, and asks for no private one in the name of the maintainer."""
 
 
-def surroundings(home: Path) -> dict[str, str]:
-    """Return the whole environment of a program that works on what a stranger wrote."""
+def isolated_environment(home: Path) -> dict[str, str]:
+    """Return all environment variables of a program that works on files by strangers; `home` is its home folder."""
     names = [name for variable in _REACHING for name in (variable, variable.upper())]
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     fixed = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8"}
@@ -64,10 +64,18 @@ def uv() -> str:
 
 
 def unpack(requirements: Sequence[str], target: Path, workspace: Path, what: str, *, pinned: bool) -> None:
-    """Unpack wheels into `target`, which lies in `workspace`, as everything that uv writes.
+    """Unpack wheels into `target`, a folder in `workspace`; everything else that uv writes is in `workspace`, too.
 
-    `what` names the step in messages. `pinned` requires a hash of each and takes nothing else; otherwise the index adds
-    what they need. Raises `HarnessError` when that fails, `UsageError` when it becomes too large.
+    Args:
+        requirements: lines of a requirements file.
+        target: the folder for the files of the wheels.
+        workspace: a folder that exists.
+        what: names the step in messages.
+        pinned: every requirement needs a hash, and dependencies are not added; otherwise they are taken from the index.
+
+    Raises:
+        HarnessError: uv fails, or takes longer than `TIMEOUT_S`.
+        UsageError: the files become too large.
     """
     listed = workspace / "requirements.txt"
     listed.write_text("\n".join(requirements) + "\n", encoding="utf-8")
@@ -77,7 +85,7 @@ def unpack(requirements: Sequence[str], target: Path, workspace: Path, what: str
         process = subprocess.Popen(
             line,
             cwd=workspace,
-            env=surroundings(workspace),
+            env=isolated_environment(workspace),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
@@ -131,7 +139,7 @@ def _call(line: Sequence[str], what: str, workspace: Path) -> str:
         done = subprocess.run(
             line,
             cwd=workspace,
-            env=surroundings(workspace),
+            env=isolated_environment(workspace),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=TIMEOUT_S,

@@ -30,7 +30,7 @@ def check_sound(component: Component) -> None:
     cls, who = type(component), component.info.id
     try:
         for text in texts_in([component.control, component.info.model_dump(mode="json", exclude={"grid"})]):
-            _check_text(text, f"{who}: what it says of itself", LONGEST_FACT)
+            _check_text(text, f"{who}: a text in its info", LONGEST_FACT)
         for variant in (component, *_variants(component)):
             check_parameters(variant)
     except PluginError:
@@ -56,7 +56,7 @@ def check_parameters(component: Component) -> None:
         hint = "use finite numbers, texts and tuples"
         raise PluginError(f"{who}: its parameters have no digest: {reason(error)}; {hint}") from None
     if len(text) > LONGEST_PARAMETERS:
-        raise PluginError(f"{who}: parameters of {len(text)} characters; at most {LONGEST_PARAMETERS} are taken")
+        raise PluginError(f"{who}: parameters of {len(text)} characters; at most {LONGEST_PARAMETERS} are allowed")
 
 
 def _variants(component: Component) -> Iterator[Component]:
@@ -75,6 +75,6 @@ def _variants(component: Component) -> Iterator[Component]:
 
 def _check_text(text: str, what: str, longest: int) -> None:
     if len(text) > longest:
-        raise PluginError(f"{what} has {len(text)} characters; at most {longest} are taken")
+        raise PluginError(f"{what} has {len(text)} characters; at most {longest} are allowed")
     if not is_plain(text):
-        raise PluginError(f"{what} holds a line break, control or direction character: {text!r:.80}")
+        raise PluginError(f"{what} contains a line break, control or direction character: {text!r:.80}")

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 ACCEPTED = "accepted"
-"""The decision by which a component of a stranger judges the entries of others."""
+"""The decision that lets an outside component, such as a submitted metric, decide the ranks of others."""
 FLAGGED, NOT_REPRODUCED = "flagged", "not reproduced"
 """Decisions that keep an entry from winning; see `flags_in`."""
 NOT_JUDGED: Final = "not judged yet"
@@ -41,8 +41,8 @@ class Standing(BaseModel, frozen=True, extra="forbid"):
 def flags_in(standing: Sequence[Standing]) -> tuple[str, ...]:
     """Return why an entry is flagged now; `standing`: what was decided about it, oldest first.
 
-    A flag stays until the entry is scored again, or a person adds, accepts or withdraws it. What was not reproduced is
-    flagged until it is reproduced, too. What is not judged yet says so in its first words.
+    A flag stays until the entry is scored again, or until a person adds, accepts or withdraws the entry. The flag
+    `NOT_REPRODUCED` also ends once the entry is reproduced. Each flag begins with its decision, such as `NOT_JUDGED`.
     """
     flags: dict[str, str] = {}
     for decision in standing:

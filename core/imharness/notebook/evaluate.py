@@ -72,11 +72,13 @@ def evaluate(
 
     Your objects are computed in this process on one thread, like tasks of a run, and give the same numbers as the same
     code in a plugin. Before that they are examined for a few seconds, like every component from outside: is the
-    gradient true, is each row computed alone, is the answer to the same input the same, do bounds hold the scores? What
-    fails stands in `Result.flags`, is said first in the result, and neither wins nor decides who wins. The draws of
-    random components depend on their names. Finished tasks of entries are kept and used again. Those with an object of
-    yours are computed at each call, because nothing can tell whether its code, or a file that it reads, has changed;
-    where you give it a `cache_key`, they are kept as long as that is the same.
+    gradient true, is each row computed alone, does the same input give the same answer, are the scores within their
+    bounds? An object that fails is listed in `Result.flags` and named first in the result; it neither wins nor decides
+    who wins. The draws of random components depend on their names.
+
+    Finished tasks of entries are kept and used again. Tasks with an object of yours are computed at each call, because
+    nothing can tell whether its code, or a file that it reads, has changed. If you give the object a `cache_key`, its
+    tasks are kept, too, and are used again as long as the key is the same.
 
     Args:
         objects: what `imharness.metric`, `defense`, `attack` or `evaluator` return, and names of components as on the
@@ -176,9 +178,10 @@ def _with_users(
 
 
 def _check_some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
-    """Raise `ContractError` if tasks with the user's objects failed and none was computed; without objects, any task.
+    """Raise `ContractError` if tasks with the user's objects failed and none of them was computed.
 
-    `labels` are those of the user's objects. The message has the first reason of each object.
+    `labels` are those of the user's objects; if there are none, all tasks of the graph count. The message has the first
+    reason of each object.
     """
     if labels:
         concerned = {label: _tasks_that_use(graph, {label}) for label in sorted(labels)}

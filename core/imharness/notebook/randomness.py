@@ -42,7 +42,7 @@ class _Call:
 
 @contextmanager
 def watched(kind: str, label: str) -> Iterator[None]:
-    """Notice whether the block draws from global randomness; draws of other objects inside it count as theirs."""
+    """Notice whether the block draws from global randomness; a draw of another object inside it counts for that one."""
     outer = _calls[-1] if _calls else None
     if outer is not None:
         outer.look()

@@ -1,8 +1,10 @@
 """Which results of a run count in its tables.
 
 A result counts if it is not withdrawn, belongs to the split of the run, saw the files that the latest run saw, was
-computed by the newest version of its step and components, and was made from results that count. Each function below
-takes one of these conditions, and returns the records that meet it and the gaps that the others leave in the tables.
+computed by the newest version of its step and components, and was made from results that count. One function tests
+each condition: `standing_only`, `one_split`, `one_content`, `newest_only` and `with_current_needs`. It returns the
+records that meet the condition and, except for `one_split`, the gaps that the others leave in the tables.
+`current_records` and `current_of` apply the conditions in turn.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ WITHDRAWN = "withdrawn: "
 """The first word of the reason of a gap that withdrawn results leave."""
 BEHIND = "made from results that were computed anew since, or are left out"
 """The reason of a gap: a result was made from another one, such as attacked images, which does not count any more."""
-REPEAT = "repeat the run with all that is to stand in the tables"
+REPEAT = "repeat the run with everything that its tables should show"
 FRESH = "; if that computes nothing, with --fresh"
 Versioned = tuple[str, str]
 """What has a version: (kind, id) of a component, or ("step NAME", "step NAME") of a step."""
@@ -42,7 +44,7 @@ def current_records(
 ) -> list[TaskRecord]:
     """Return the records of a configuration that count, of which its tables are made.
 
-    `withdrawn`: as for `standing_only`.
+    `withdrawn`: what is withdrawn -> the reason, see `standing_only`.
     """
     every = records_of(store, sweep)
     standing, _ = standing_only(every, withdrawn)
@@ -56,16 +58,16 @@ def current_of(
     track: Track,
     sweep: Sweep,
     registry: Registry,
-    withdrawn: Set[str] = frozenset(),
+    withdrawn_keys: Set[str] = frozenset(),
 ) -> tuple[list[TaskRecord], list[Missing]]:
     """Return those of the records that count, and the gaps that the others leave.
 
-    `records`: those of the configuration without withdrawn ones. `withdrawn`: the keys of the withdrawn ones.
+    `records`: those of the configuration without withdrawn ones. `withdrawn_keys`: the keys of those.
     """
     of_split = one_split(records, sweep.secret)
     of_files, gaps_of_files = one_content(of_split)
     newest, gaps_of_versions = newest_only(of_files, installed_versions(track, registry))
-    left_out = withdrawn | ({record.key for record in of_split} - {record.key for record in newest})
+    left_out = withdrawn_keys | ({record.key for record in of_split} - {record.key for record in newest})
     remaining, gaps_of_needs = with_current_needs(newest, left_out, {*store.keys_of(sweep)})
     return remaining, [*gaps_of_files, *gaps_of_versions, *gaps_of_needs]
 
@@ -92,19 +94,19 @@ def records_of(
     return [records_by_key[key] for key in keys if key in records_by_key and belongs(records_by_key[key])]
 
 
-def standing_only(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
+def standing_only(records: list[TaskRecord], withdrawn: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
     """Return the records without withdrawn components, and the gaps that these leave.
 
-    `gone`: what is withdrawn -> the reason. A key is the id of a component, one version of it (see `address_of`), or
-    "OWNER/" for all components of an owner.
+    `withdrawn`: what is withdrawn -> the reason. What is withdrawn is the id of a component, one version of it (see
+    `address_of`), or "OWNER/" for all components of an owner.
     """
 
     def withdrawal(id: str, version: str) -> tuple[str, str] | None:
         """Return what is withdrawn, the component or its version, and why; None where neither is."""
-        if why := gone.get(id) or gone.get(f"{owner_of(id)}/"):
+        if why := withdrawn.get(id) or withdrawn.get(f"{owner_of(id)}/"):
             return id, why
         for name in (address_of(id, version), address_of(id, without_code(version))):
-            if why := gone.get(name):
+            if why := withdrawn.get(name):
                 return name, why
         return None
 
@@ -134,7 +136,7 @@ def installed_versions(track: Track, registry: Registry) -> Callable[[Versioned]
 
 
 class _Age(NamedTuple):
-    """By what versions are ordered, the newest last: installed, then the larger number, then computed later."""
+    """The age of a version. The newest is the largest: installed, then with larger numbers, then computed later."""
 
     is_installed: bool
     numbers: tuple[int, ...]
@@ -192,24 +194,24 @@ def one_content(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missi
 
 
 def with_current_needs(
-    records: list[TaskRecord], gone: Set[str], planned: Set[str]
+    records: list[TaskRecord], left_out: Set[str], planned: Set[str]
 ) -> tuple[list[TaskRecord], list[Missing]]:
     """Return the records that were made from results that count, and the gaps of the others.
 
-    The address of a task does not say everything that it was made from: the data that an attack was trained on, how the
-    adversary's models were trained, the version of an earlier step. If one of these changes, an old result stays under
-    the same address, and its number would stand beside new ones. A key does not say on which device a task was
-    computed, either: the result under a key may have been computed again, or come from another store.
+    The key of a task does not say everything that it was made from: the data that an attack was trained on, how the
+    adversary's models were trained, the version of an earlier step. If one of these changes, the old result keeps its
+    key, and its number would appear beside new ones. A key does not say on which device a task was computed, either:
+    the result under a key may have been computed again, or come from another store.
 
     Args:
         records: those of the run.
-        gone: the keys of records of the run that do not count for another reason.
+        left_out: the keys of records of the run that do not count for another reason.
         planned: the keys of all tasks of the run. A result whose need is planned, but damaged or missing in the store,
             counts.
     """
     outcomes = {record.key: record.outcome for record in records}
     stale = {record.key for record in records if _read_others(record, outcomes)}
-    current = set(planned - gone - stale)
+    current = set(planned - left_out - stale)
     dropped = Counter(record.spec.step for record in records if record.key in stale)
     while lost := [r for r in records if r.key in current and not current.issuperset(r.spec.needs.values())]:
         current.difference_update(record.key for record in lost)

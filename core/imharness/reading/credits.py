@@ -53,7 +53,7 @@ class Credit:
     files: tuple[tuple[str, str], ...] = ()
 
     @property
-    def standing(self) -> str:
+    def provenance(self) -> str:
         """Where the files are, what was done to them, and what they were trained on, as text for readers."""
         count = f"{len(self.files)} files" if len(self.files) > 1 else "1 file"
         location = f"{count} inside {self.inside}, read from there" if self.inside else f"{count}, shipped"

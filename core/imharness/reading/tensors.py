@@ -32,7 +32,7 @@ def read_tensors(path: Path, limit: int = BYTES) -> dict[str, torch.Tensor]:
 
 
 def _numbers() -> list[Any]:
-    """Return what makes a number of numpy from its bytes, by the names that numpy 1 and 2 write for it."""
+    """Return the globals that torch.load must allow for NumPy scalars, under their NumPy 1 and NumPy 2 names."""
     import numpy as np
 
     make = np.float64().__reduce__()[0]

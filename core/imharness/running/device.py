@@ -38,10 +38,13 @@ def device_name(device: torch.device) -> str:
 
 
 def recorded_name(device: torch.device) -> str:
-    """Return what a record calls a device: its model and, of an accelerator, the generator of its image streams.
+    """Return what a record calls a device: its model and, unless it is of a type in `GENERATORS`, how it draws.
 
-    Rows that other generators drew are then of another device. Keys of results know none, so that such rows are used
-    again, but tables say that they are of two devices, and no task is joined from parts of both.
+    The CPU and the GPU of a Mac draw image streams from a generator for each image and have no suffix; all other
+    devices draw them with SplitMix64, and their name ends in "(streams: SplitMix64)". Without the suffix, rows that a
+    GPU drew before it had SplitMix64 would pass for rows of the same device. Task keys do not contain this name, so
+    such rows are reused; but tables say that their rows come from two devices, and no task is joined from shards of
+    both.
     """
     return device_name(device) if device.type in GENERATORS else f"{device_name(device)} (streams: SplitMix64)"
 

@@ -98,8 +98,9 @@ class Followed:
             that returns the mean of each colour shows this change alone.
         contrast: the contrast of D(x) as a share of that of x; 1 for scores. Values of D(x) that change with x, and
             those that do not, are each taken about their own mean, so that a border of one colour adds no contrast.
-        repeats: bool; whether the changes are taken back on exchanged tiles, too, which no look-up can know, as a codec
-            does with an image that it wrote; see `imharness.running.look_ups`. False for scores, and without `fresh`.
+        repeats: bool; whether D takes the changes back on exchanged tiles of the image, too. A codec does so with an
+            image that it wrote; a look-up cannot, because it does not know these tiles. See
+            `imharness.running.look_ups`. False for scores, and without `fresh`.
     """
 
     cosine: torch.Tensor
@@ -111,7 +112,7 @@ class Followed:
 
     @property
     def looked_up(self) -> torch.Tensor:
-        """Whether the output is a stored picture, bool: it changes less than the contrast that it shows lets expect."""
+        """Whether the output is a stored picture, bool: it changes too little for the contrast that it shows."""
         only_means = (self.contrast < ANSWERED) & (self.even >= ANSWERED)  # D returns little but the mean of a colour
         unanswered = (self.answer < ANSWERED) & ~only_means | (self.answer < SHOWN * self.contrast)
         return unanswered & ~self.repeats
@@ -320,11 +321,15 @@ def _at(
     output, y_back = _product(surrogate, images, lambda result: y)  # D(x) and J'^T y
     _, u_back = _product(surrogate, images, lambda result: _signs(result, drawn))  # J'^T u
     v_size, y_size = (vector_norm(double(values).flatten(1), dim=1) for values in (v, y))
-    # |J'| for changes that have one value in each square: the sum over a square, by the norm of such a change.
+    # |J'| for changes that have one value in each square: the sum over a square, divided by the norm of such a change.
     values_in_squares = _square_sums(changeable, side)
     u_in_squares = _square_sums(u_back * changeable, side) / values_in_squares.sqrt().clamp(min=1)
     claimed_norm = vector_norm(double(u_in_squares).flatten(1), dim=1)
     dimensions = double(values_in_squares > 0).flatten(1).sum(dim=1)  # how many independent changes there are
+    # Why sqrt(dimensions): the signs of the n = `dimensions` squares are independent, so in the basis of unit changes
+    # of one square, v v^T has about the mean (|v|^2 / n) I. With y = 2 J v, the number <J'^T y, v> has the mean
+    # 2 <J', J> |v|^2 / n, and |y|^2 has the mean 4 |J|^2 |v|^2 / n. So <J', J> / |J| is about
+    # sqrt(n) <J'^T y, v> / (|v| |y|).
     product = double(y_back * v).flatten(1).sum(dim=1) / v_size * dimensions.sqrt()
     cosine = product / (y_size * claimed_norm).clamp(min=1e-12)
     bend = vector_norm(double(ahead + behind - 2 * output).flatten(1), dim=1) / y_size.clamp(min=1e-12)

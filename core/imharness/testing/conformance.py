@@ -30,7 +30,8 @@ SLOW_S = 60.0
 SLOW_AT_BOUND_S = 10.0
 """At a bound of a parameter, which may mean millions of steps, this many seconds without an error are enough."""
 IN_PLACE = "keeps every tensor on its device"
-BARE = "keeps its contract where little is shown"
+BARE = "keeps its contract for inputs that show little"
+"""The check with inputs such as a black image, or gradients of zeros; see `Probe.bare`."""
 AGAIN_S = 0.01
 """Seconds after which a check that swallowed its interruption, or was importing, is interrupted again."""
 IMPORT_S = 120.0
@@ -142,7 +143,10 @@ def _if_here(component: Component, check: Callable[[], str]) -> Callable[[], str
 
 
 def quick_checks(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield the checks that take a few calls by name: what is returned, for each row alone, and its gradient."""
+    """Yield the checks that take few calls, each after its name; those of one contract alone come last.
+
+    Among the latter are the checks of gradients; see `Probe.own_checks`.
+    """
     yield "gives what its contract says", lambda: _gives(probe)
     yield "gives the same again", lambda: _again(component, probe)
     yield "leaves its inputs as they are", lambda: _untouched(probe)

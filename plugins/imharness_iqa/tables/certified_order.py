@@ -58,6 +58,8 @@ def tables(query: Query, note: str) -> list[Table]:
         measures=["score", "low", "high", "reach", "abstained"],
     )
     subset = Part.whole(computed(blocks, shares), read_sources(query))
+    # At radius 0, nothing is changed, so two different smoothed scores are in order. But median smoothing has intervals
+    # for one radius alone (`reach`), which count at every smaller radius, too: its pairs at 0 are those kept within it.
     columns = [
         image_column(
             f"r{k}",
@@ -68,7 +70,7 @@ def tables(query: Query, note: str) -> list[Table]:
             f"however both are changed within Euclidean distance {radius:g}, images in [0, 1], %."
             if radius
             else "Pairs of images with different smoothed scores, neither of which abstains, %; with median smoothing, "
-            "whose intervals are made for one radius, those that keep their order within it.",
+            "which has intervals for one radius alone, those that keep their order within that radius.",
             limits=SHARE,
         )
         for k, radius in enumerate(RADII)
@@ -81,8 +83,8 @@ def tables(query: Query, note: str) -> list[Table]:
     table = Table(
         id="certified-order",
         title="Certified ranking: pairs of images that keep their order",
-        caption="Clean images. Of all pairs of images the share whose order no change of the two images within the "
-        "radius can reverse, with the confidence of the certificates; each image counts once, with its mean over "
+        caption="Clean images. The share of all pairs of images that keep their order, whatever is changed in the two "
+        "images within the radius, with the confidence of the certificates; each image counts once, with its mean over "
         "metrics. A pair with an abstention, or in one class, keeps no order. Intervals count a pair for both images.",
         entry="defense",
         columns=tuple(columns),
@@ -114,8 +116,8 @@ def shares(columns: Columns) -> Columns:
 def _mean(subset: Part, name: str) -> Value:
     """Return the mean share over images, with an interval.
 
-    A pair counts for both of its images, so what an image adds to the mean has twice the distance from it that its
-    share has (Hoeffding, "A Class of Statistics with Asymptotically Normal Distribution", 1948).
+    A pair counts for both of its images. So an image's contribution deviates from the mean twice as far as its share
+    does (Hoeffding, "A Class of Statistics with Asymptotically Normal Distribution", 1948).
     """
     if not subset.lines(name):
         return missing("no pair of images")
@@ -185,11 +187,16 @@ def _row(subset: Part) -> Mapping[str, Value]:
 
 
 def _broken(columns: Columns) -> Columns:
+    """Return the measures of `INSIDE` for each image, in %, and the score.
+
+    A `distance` of NaN means that the image has no certified radius. Such an image counts in `left_out` alone; the
+    other measures are NaN for it.
+    """
     span, change = columns["upper"] - columns["lower"], np.abs(columns["score"] - columns["smoothed"])
     allowed = np.maximum(columns["high"] - columns["smoothed"], columns["smoothed"] - columns["low"])
     outside = ((columns["score"] < columns["low"]) | (columns["score"] > columns["high"])) & (columns["abstained"] == 0)
     measures = {"broken": 100.0 * outside, "moved": 100 * change / span, "promised": 100 * allowed / span}
-    holds = np.isfinite(columns["distance"])
-    masked = {name: np.where(holds, numbers, np.nan) for name, numbers in measures.items()}
-    left_out = np.where(np.isnan(columns["score"]), np.nan, 100.0 * ~holds)
+    is_certified = np.isfinite(columns["distance"])
+    masked = {name: np.where(is_certified, numbers, np.nan) for name, numbers in measures.items()}
+    left_out = np.where(np.isnan(columns["score"]), np.nan, 100.0 * ~is_certified)
     return {"score": columns["score"], **masked, "distance": columns["distance"], "left_out": left_out}

@@ -27,13 +27,15 @@ OF_CLEAN = ("dataset", "metric")
 CLEAN = "clean, "
 OF_CLEAN_TEXT = "Spearman correlation of f(D(x)) with the quality labels."
 NO_GROUP, OTHER = "none", "other"
-"""The group "none" has no defense alone; controls of that group, such as a flat image, are in "other"."""
+"""The group "none" contains only the undefended baseline; controls of it, such as a flat image, are in "other"."""
 Groups = Mapping[str, Collection[str]]
 """Group -> the values of its facet."""
 
 
 def tables(study: Study, architectures: Mapping[str, str] | None = None) -> list[Table]:
-    """Return the tables: two for each grouping with at least two groups, for fixed and for adaptive attacks.
+    """Return the tables: two for each grouping in `BY` with at least two groups, for fixed and for adaptive attacks.
+
+    The last table is by group of defenses, for both kinds of attacks.
 
     `architectures`: metric -> the kind of its network; metrics that are not in it are in no group by architecture.
     """

@@ -91,15 +91,16 @@ def _sum(log_odds: torch.Tensor, member: torch.Tensor, sums: torch.Tensor) -> No
     weight = member.view(torch.uint8).to(log_odds.dtype)  # takes a quarter of the time of booleans
     torch.sum(weight, 0, out=inside[0])
     torch.sub(len(log_odds), inside[0], out=out[0])
-    weighted = log_odds * weight
+    # `weighted`, `rest` and `squares` are one buffer, which each step below overwrites; so is `weight` at the end.
+    weighted = log_odds * weight  # answers of references with the row, 0 for the others
     torch.sum(weighted, 0, out=inside[1])
-    rest = torch.sub(log_odds, weighted, out=weighted)
+    rest = torch.sub(log_odds, weighted, out=weighted)  # answers of references without the row, 0 for the others
     torch.sum(rest, 0, out=out[1])
     means = sums[:, 1] / sums[:, 0].clamp(min=1)
-    torch.addcmul(means[1], means[0] - means[1], weight, out=rest)
-    torch.sub(log_odds, rest, out=rest).square_()
-    torch.sum(weight.mul_(rest), 0, out=inside[2])
-    torch.sum(rest.sub_(weight), 0, out=out[2])
+    own_means = torch.addcmul(means[1], means[0] - means[1], weight, out=rest)  # of the references on the same side
+    squares = torch.sub(log_odds, own_means, out=own_means).square_()  # squared deviations from these means
+    torch.sum(weight.mul_(squares), 0, out=inside[2])  # `weight` now has those of references with the row
+    torch.sum(squares.sub_(weight), 0, out=out[2])  # and `squares` those of the others
 
 
 def _means(total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ evaluators that guess at random are uncorrelated, and intervals over splits cove
 would cover .92 if splits were divided into two halves and the evaluators of each half were chosen on the other, because
 an evaluator that looks good by chance on both halves is reported on both; and .71 if the evaluator of a split were
 chosen on all others. Where splits share pools of rows and references, splits of the same pool are left out of the
-choice: an evaluator may be lucky with the rows of a pool.
+choice: an evaluator may look good by chance on the rows of a pool.
 """
 
 import itertools
@@ -176,7 +176,8 @@ def _criterion(
         aside: figures on rows that were set aside ``(evaluators, entries, splits)``; all NaN if none were.
         reported: figures of the same shape.
         pools: the pool of each split ``(splits,)``. If some of the following splits are of other pools, only these
-            count, because an evaluator that is lucky with a pool's rows and references is lucky on all its splits.
+            count, because an evaluator that looks good by chance with a pool's rows and references does so on all
+            its splits.
     """
     if not np.isnan(aside).all():
         return np.broadcast_to(_mean(aside), aside.shape)

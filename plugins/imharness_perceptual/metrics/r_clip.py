@@ -42,7 +42,7 @@ ASSETS = {
 MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 """The mean and the standard deviation of the pixels in the training of CLIP, by channel."""
 UNUSED = ("transformer.", "token_embedding.", "ln_final.", "positional_embedding", "text_projection", "logit_scale")
-"""The names of the weights of the text encoder, which is not needed, begin so."""
+"""Prefixes of the names of the weights of the text encoder, which is not needed."""
 LEAST = 1e-6
 """The least product of the lengths of two embeddings by which their cosine divides."""
 

@@ -10,7 +10,7 @@ from imharness.data import seeded_init
 from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 
 SMALL = 64
-"""Images with smaller sides, px, meet a stem that neither strides nor pools."""
+"""Networks for images whose side is below this, px, have a stem that neither strides nor pools."""
 
 
 class DeepResNet(Model):

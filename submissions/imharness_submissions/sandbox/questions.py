@@ -30,7 +30,11 @@ class Outside:
 
 
 def outside_arguments(call: Call) -> dict[str, Callable[[Any, torch.device, int], Outside]]:
-    """Return the arguments of a call that stay here, with how each is asked."""
+    """Return the arguments of a call that stay here: name -> the function that builds its `Outside`.
+
+    The function takes the argument, the device of the images that it is asked about, and the largest number of pixels
+    that such an image may have, which `pixels` returns.
+    """
     return {name: _OUTSIDE[kind] for name, kind in call.arguments.items() if kind in _OUTSIDE}
 
 

@@ -75,7 +75,7 @@ def test_shipped_files_whose_licence_asks_for_it_name_its_address_and_say_that_t
     asking = [one for one in credits() if one.licence.startswith("CC-BY")]
     assert len(asking) >= 5
     assert all(one.terms.startswith("https://creativecommons.org/licenses/by/") for one in asking)
-    assert all("changed: " in one.standing for one in asking if not one.inside)
+    assert all("changed: " in one.provenance for one in asking if not one.inside)
     assert all(one.terms in one.line for one in asking)
 
 

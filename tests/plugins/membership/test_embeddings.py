@@ -28,11 +28,11 @@ def test_classes_far_apart_stay_apart_and_members_lie_with_non_members_of_their_
     features = (rng.normal(size=(80, 8)) + 40 * labels[:, None]).astype(np.float32)
     embedding = embedded(features, 0.5 + 0.2 * labels, labels, member, 10)
     assert embedding.risk == pytest.approx({0: 0.5, 1: 0.7})
-    middles = np.array([embedding.places[embedding.labels == label].mean(axis=0) for label in (0, 1)])
-    nearest = np.linalg.norm(embedding.places[:, None] - middles, axis=2).argmin(axis=1)
+    middles = np.array([embedding.points[embedding.labels == label].mean(axis=0) for label in (0, 1)])
+    nearest = np.linalg.norm(embedding.points[:, None] - middles, axis=2).argmin(axis=1)
     assert (nearest == embedding.labels).all()
     again = embedded(features, 0.5 + 0.2 * labels, labels, member, 10)
-    np.testing.assert_array_equal(embedding.places, again.places)
+    np.testing.assert_array_equal(embedding.points, again.points)
 
 
 def test_members_are_drawn_beside_non_members_by_class_the_safest_first(tmp_path: Path, figures: list[Figure]) -> None:
