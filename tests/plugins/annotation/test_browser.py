@@ -1,4 +1,4 @@
-"""Two people judge in a real browser; the server is killed in between, and nothing is lost."""
+"""The page for judging in a real browser: two people, a server that is killed, timed patches, and forged votes."""
 
 import itertools
 import json
@@ -30,6 +30,7 @@ CHOICES = ("brick <b>", "camera", "coins", NONE)
 
 
 def book_of(file: Path, count: int = 4, votes: int = 2) -> Book:
+    """Return a book of questions, all with the right answer "camera", each of which needs so many votes."""
     book = Book(file)
     rng = np.random.default_rng(0)
     questions = [
@@ -50,6 +51,7 @@ def book_of(file: Path, count: int = 4, votes: int = 2) -> Book:
 
 @contextmanager
 def served(file: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Serve a book by the command in a process, which is killed at the end."""
     command = [sys.executable, "-c", "from imharness.cli import main; main()", "annotate", "--file", str(file)]
     server = subprocess.Popen([*command, "--port", str(port)])
     for _ in range(1200):

@@ -1,4 +1,4 @@
-"""What people are asked and what their votes say."""
+"""Questions that people get, and what follows from their votes: kappas, majorities, rankings, tables."""
 
 import contextlib
 import csv

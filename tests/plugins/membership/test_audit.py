@@ -58,6 +58,7 @@ def run(*words: str):
 
 
 def as_table(arrays: dict[str, np.ndarray]) -> pa.Table:
+    """Return the arrays of an npz file as a table with a line for each row of a model."""
     columns: dict[str, list] = {"model": [], "member": [], "label": [], **{f"p{i}": [] for i in range(CLASSES)}}
     for model in ("shadow", "target"):
         for side in ("member", "nonmember"):

@@ -1,4 +1,4 @@
-"""Every table from a tiny hand-made store, against numbers worked out by hand."""
+"""Tables of the membership track from small stores written by hand, against numbers worked out by hand."""
 
 import hashlib
 from collections.abc import Sequence

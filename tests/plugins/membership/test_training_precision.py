@@ -1,4 +1,4 @@
-"""The precision of training is an option of its tasks, and holds while networks are trained alone."""
+"""The precision of training is an option of its tasks, which tasks of strict training do not name."""
 
 from contextlib import nullcontext
 from pathlib import Path

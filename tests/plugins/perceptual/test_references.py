@@ -1,4 +1,4 @@
-"""Features of references are computed once, and are those of the references at hand."""
+"""Features of equal references are computed once; other references, and those that need gradients, get their own."""
 
 import torch
 

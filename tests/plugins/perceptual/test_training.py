@@ -22,6 +22,7 @@ PAIRS = "harness/distorted-pairs[per_photograph=1,size=32,split=train]"
 
 
 def train(out: Path, *words: str) -> dict:
+    """Train LPIPS for two epochs on few pairs by the command, and return the card of the weights."""
     sets = ["--train", PAIRS, "--test", "harness/distorted-pairs[per_photograph=2,size=32]"]
     run = [
         "train",

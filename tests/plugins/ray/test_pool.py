@@ -126,6 +126,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
 
 
 def opened(played: PlayedCluster, tasks: int) -> tuple[Any, list[str]]:
+    """Return a pool whose workers have begun to work on so many naps, and the keys of these."""
     from imharness_ray.executor import RayWorkers
 
     executor = RayWorkers([WorkerConfig(played.store.address, "cpu", 4)], 60)

@@ -1,4 +1,4 @@
-"""The photographs and digits that ship: each is one independent unit, and no weights were trained on any."""
+"""The photographs and digits that ship: independent units, disjoint splits for training and testing, and licences."""
 
 import numpy as np
 import pytest
