@@ -12,7 +12,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 class Holding(Purification):
     """Returns images as they are; ``HARNESS_TEST_HOLD`` may hold it.
 
-    If that is ``NUMBER:STORE``, it waits while the folder ``rows`` of the store has so many Parquet files.
+    If that is ``NUMBER:STORE``, it waits while the folder ``tasks`` of the store has that many Parquet files, or more.
     """
 
     info = DefenseInfo(id="acme/holding", version="1", differentiable=True)
@@ -22,7 +22,7 @@ class Holding(Purification):
 
         def purify(images: Images, rng: ImageRng) -> Images:
             tasks, _, store = os.environ.get("HARNESS_TEST_HOLD", "").partition(":")
-            while tasks and len(list(Path(store).glob("rows/*/*.parquet"))) >= int(tasks):
+            while tasks and len(list(Path(store).glob("tasks/*/*.parquet"))) >= int(tasks):
                 time.sleep(0.1)
             return images.clone()
 
