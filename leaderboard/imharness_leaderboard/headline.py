@@ -26,7 +26,7 @@ Kind = Literal["fails", "wins", "moves", "costs", "better", "open"]
 
 @dataclass(frozen=True)
 class Lead:
-    """What leads a leaderboard: of how many entries it is true, and the title that it would give the site."""
+    """The statement that leads a leaderboard: of how many entries it is true, and the site title that it would make."""
 
     kind: Kind
     count: int
@@ -40,7 +40,7 @@ def first_of(leads: Sequence[Lead]) -> int:
 
 
 def lead_of(ranking: Ranking, entry: str, names: Mapping[str, str]) -> Lead:
-    """Return what a ranking found before all; `entry`: what a row is, `names`: label -> what it is called."""
+    """Return the leading statement about a ranking; `entry`: what a row is, `names`: label -> what it is called."""
     return next(_leads(_Leaderboard(ranking, entry, names)))
 
 

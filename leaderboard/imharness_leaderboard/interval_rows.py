@@ -23,9 +23,10 @@ WIDTH, HEIGHT = 320.0, 28.0
 
 
 class Lane(NamedTuple):
-    """The x of a row's number under the worst attack, `at`, of its interval, and of its number if no attacker knows it.
+    """Where a row's numbers are drawn, x in px; None where there is no number.
 
-    In px; None where there is no number.
+    `at`: the number under the worst attack. The others: the ends of its interval, and the number under attacks whose
+    attacker does not know the entry.
     """
 
     low: float | None
@@ -38,7 +39,7 @@ class Lanes:
     """What all lanes of a ranking share.
 
     `controls`: the x of the line of each control, and whether entries are compared with this control. `plain`: the x of
-    that one; None where it has no number. `ticks`: the numbers above the lanes.
+    the control with which they are compared; None where it has no number. `ticks`: the numbers above the lanes.
     """
 
     def __init__(self, scale: Scale, controls: Sequence[tuple[float, bool]]) -> None:

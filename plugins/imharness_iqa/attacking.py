@@ -86,7 +86,7 @@ class PlannedAttack:
         self.names = {"method": attack.label, "strength": strength}
 
     def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
-        """Plan the attacks; return the task of the images that are attacked once for all defenses, without any.
+        """Plan the attacks; return the task of the images that are attacked without a defense, once for all defenses.
 
         These images are scored behind each of `defenses`. An adaptive attack is made again through each defense.
         `present`: the defenses that are on this machine; the step `transfer` scores images that were attacked through

@@ -7,9 +7,9 @@ After Athalye, Carlini & Wagner, "Obfuscated Gradients Give a False Sense of Sec
 Carlini et al., "On Evaluating Adversarial Robustness" (2019), section 5. The stronger attack is a white-box attack
 through the defense. The weaker ones are the same attack with half its steps, an attack by queries alone, an attack made
 without the defense, and an attack with the gradient of the identity instead of the defense's own. Two checks are
-different: an attack that goes on from there without a bound must reach the highest clean score of the set, as pasting
-that image would; and for a random defense, twice the draws must not gain more. Scores beyond the metric's bounds count
-as the bound. A query is one draw of a random defense.
+different: an attack that goes on without a bound from the images of the stronger attack must reach the highest clean
+score of the set, as pasting that image would; and for a random defense, twice the draws must not gain more. Scores
+beyond the metric's bounds count as the bound. A query is one draw of a random defense.
 
 Two more checks ask a purification itself:
 

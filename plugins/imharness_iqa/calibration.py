@@ -158,7 +158,7 @@ def mean_distortion(distances: Mapping[str, npt.ArrayLike], kind: str) -> float:
 def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
     """Return the first value at which the line through the measured points meets the target.
 
-    If it meets it nowhere, because all distortions miss the target, this is the value whose distortion is nearest.
+    If the line meets the target nowhere, this is the value whose distortion is nearest to the target.
     """
     for (v0, d0), (v1, d1) in pairwise(_finite(tried)):
         if d0 != d1 and min(d0, d1) <= target <= max(d0, d1):

@@ -62,7 +62,7 @@ NEEDS = {
 }
 """Evidence that an audit of outputs does not have -> why evaluators that read it are left out."""
 ONLY = {False: "an audit has outputs only", True: "an audit has outputs and references only"}
-"""Whether there are references -> what an audit has."""
+"""Whether there are references -> the reason why an audit lacks other evidence, in words."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def audit(
 def _doubts(target: Outputs, shadow: Outputs, has_shadow: bool, labels: bool) -> tuple[list[str], list[str]]:
     """Return two lists of sentences: mistakes in the input, which leave no verdict, and other doubts.
 
-    Mistakes are labels that seem wrong and rows that stand twice, for instance. Other doubts are reasons why the rows
+    Mistakes are labels that seem wrong and rows that occur twice, for instance. Other doubts are reasons why the rows
     could not show a small number even if the model gave nothing away.
     """
     learned = "shadow model" if has_shadow else "target, in the rows from which evaluators learn,"

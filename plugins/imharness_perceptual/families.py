@@ -65,5 +65,5 @@ def mean_of_families(by_family: Mapping[str, FamilyNumbers]) -> Value:
 
     clusters = None if len(names) == len(photographs) else names
     numbers = np.concatenate([numbers for numbers, _ in by_family.values()])
-    limits = float(numbers.min()), float(numbers.max())  # stand in where a resample has no photograph of a family
+    limits = float(numbers.min()), float(numbers.max())  # used where a resample has no photograph of a family
     return value_of(replace(interval(mean, len(names), clusters, limits=limits), n=len(photographs)))

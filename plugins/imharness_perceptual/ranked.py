@@ -49,10 +49,10 @@ ALONG_ANOTHER = " along the gradient of "
 BALL = re.compile(r"\b(alpha|radius|eps)=[^,\]]*,?")
 """The parameters of an attack that give its ball; they are cut from its name, which has the radius in words."""
 CHANCE = 0.5
-"""How often two coins agree."""
+"""The agreement of two judges who choose at random."""
 MARGIN = 0.1
-"""How much further than one along the metric's gradient another attack has to move a metric, as a share of the
-movement, before the gradient counts as misleading."""
+"""The gradient of a metric counts as misleading if another attack moves the metric further than the attacks along this
+gradient do, by more than this share of the movement."""
 
 
 def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:

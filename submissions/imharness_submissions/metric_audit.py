@@ -27,7 +27,7 @@ from imharness_submissions.gradient_audit import IMAGES, chosen_by
 from imharness_submissions.report import GradientAudit
 
 FEWEST = 4
-"""The least number of images in a call, which holds as many as are drawn anew: a metric cannot know it."""
+"""The least number of images in a call. The number is drawn anew for each audit, so that a metric cannot know it."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ The digest covers
 - each package that this code imports and that lies outside the folders of installed packages, such as a library that
   the author develops beside it;
 - the version of each installed library that the metadata require, except for those that the harness requires, too:
-  their versions, such as that of torch, stand in records.
+  their versions, such as that of torch, are in the records of results.
 
 It does not cover scripts and tests that no code imports, because their author changes them without a change of numbers.
 Neither does it cover byte code and hidden files.
@@ -32,7 +32,7 @@ from imharness.errors import HarnessError, PluginError
 from imharness.results.identity import DISTRIBUTION, digest, version_of
 
 DIGITS = 12
-"""The digits of a digest that stand in a version: two codes share them with a chance of 4e-15."""
+"""How many digits of a digest a version has: two codes have the same ones with a probability of 4e-15."""
 INSTALLED = {"site-packages", "dist-packages"}
 """The names of the folders of installed packages."""
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)

@@ -68,13 +68,13 @@ class LayerGradients:
     """For each row, the gradient of the cross-entropy in every linear layer, and its norm in every convolution.
 
     The gradient of a linear layer's weights is given by its two factors: it is the outer product slopes x inputs.
-    Biases and normalisation layers are left out. The factors of all layers stand side by side, in the order in which
+    Biases and normalisation layers are left out. The factors of all layers are concatenated, in the order in which
     the network calls the layers.
 
     ``sizes``, int64 ``(layers, 2)``: the number of inputs and of units of each layer. ``inputs``, ``(n, sum of
-    inputs)``: what each layer gets. ``slopes``, ``(n, sum of units)``: the derivatives of the loss by what each layer
-    returns; in the last layer they are the probabilities minus the one-hot label. ``norms``, ``(n, c)``: the norm of
-    the gradient of each of the network's c convolutions.
+    inputs)``: what each layer gets. ``slopes``, ``(n, sum of units)``: the derivatives of the loss with respect to what
+    each layer returns; in the last layer they are the probabilities minus the one-hot label. ``norms``, ``(n, c)``: the
+    norm of the gradient of each of the network's c convolutions.
     """
 
     sizes: torch.Tensor

@@ -85,9 +85,9 @@ class ResultTable:
         - ``KEY_low`` and ``KEY_high``: the ends of the 95% interval, in the same unit; left out where there is none.
         - ``KEY_n``: how many units the number is from, such as images; left out where nothing was counted.
 
-        NaN stands where an entry has no number. ``frame.attrs`` has the title and caption of the table, and by KEY its
-        ``labels`` with the units, as tables and exported files show them, its ``descriptions`` in a sentence, and in
-        ``counted`` what ``KEY_n`` counts.
+        Where an entry has no number, the cell is NaN. ``frame.attrs`` has the title and caption of the table, and by
+        KEY its ``labels`` with the units, as tables and exported files show them, its ``descriptions`` in a sentence,
+        and in ``counted`` what ``KEY_n`` counts.
         """
         return as_frame(self.spec)
 
@@ -184,7 +184,7 @@ class Result:
     def flags(self) -> dict[str, tuple[str, ...]]:
         """Label -> why its numbers are not to be trusted: quick checks that it failed, and what an audit found.
 
-        For an entry of a ranking these are the flags of its place there, if it has some.
+        For an entry of a ranking these are the flags that the ranking states for it, if any.
         """
         of_places = {label: standing.flags for ranking in self.rankings for label, standing in ranking.places.items()}
         failed_checks = {
@@ -339,7 +339,7 @@ class Result:
         return display_names(list(dict.fromkeys(row.label for table in self.table_list for row in table.rows)))
 
     def _claims(self) -> Iterator[str]:
-        """Yield the headline of each ranking; before that of another table than the main one stands its name."""
+        """Yield the headline of each ranking; for a table other than the main one, after its name."""
         main = self.table_list[0].id if self.table_list else ""
         for ranking in self.rankings:
             claim = ranking.claim or f"See the table {ranking.table}."

@@ -45,7 +45,7 @@ def files_digest(folder: Path, files: Iterable[Path]) -> str:
 
 
 def _state(file: Path) -> tuple[int, ...]:
-    """Return device, number, size and times of a file, or () if there is none.
+    """Return device, inode number, size and times of a file, or () if there is none.
 
     The last number is the time at which the file's facts last changed, in ns, which no program can set.
     """

@@ -60,8 +60,8 @@ def other_profile(content: bytes) -> str:
 def other_colours(image: Image.Image, content: bytes) -> str:
     """Return what an image says of its colours, if they are not about sRGB's; else "".
 
-    Of several statements that counts which programs follow: code points before an ICC profile in PNG, and the profile
-    before them in AVIF and HEIC.
+    If a file makes several statements, the one that programs follow counts: in PNG code points come before an ICC
+    profile, in AVIF and HEIC the profile comes before code points.
     """
     coded = _code_points(content)
     profile = image.info.get("icc_profile")

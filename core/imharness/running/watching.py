@@ -51,7 +51,7 @@ class Publisher(Protocol):
 
 
 class RunWatch:
-    """Gives a run its order and its shards, and hears what happens in it: `order` and `watch` of `execute`.
+    """Gives a run its order and its shards, and is told what happens in it: `order` and `watch` of `execute`.
 
     The run is finished when the block ends: its pages are then written, and the last state names them.
     """

@@ -68,7 +68,9 @@ def clusters_greater(
 ) -> Floats:
     """Return `wilcoxon_greater` of the clusters' mean differences: p-values ``(k,)`` for ``(k, n)`` paired differences.
 
-    `clusters`: the name of each unit's cluster ``(n,)``; without them each unit is tested. `nearest`: as there.
+    `clusters`: the name of each unit's cluster ``(n,)``; without them each unit is tested. `nearest`: as in
+    `wilcoxon_greater`.
+
     NaN where no cluster differs from zero, and, with `clusters`, for fewer than `FEWEST` of them; units without
     clusters are tested however few they are. Raises `NotTestable` as `wilcoxon_greater` does.
     """
@@ -91,8 +93,8 @@ def clusters_both(
 def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None, nearest: npt.ArrayLike = 0.0) -> Floats:
     """Return the p-values ``(k,)`` of `clusters_greater` for rows ``(k, n)`` with NaN where a row has no number.
 
-    `nearest`: as there, one number or ``(k,)``. The test of a row is over the units that it has; NaN for a row without
-    any. Rows with the same gaps share one pass.
+    `nearest`: as in `wilcoxon_greater`, one number or ``(k,)``. The test of a row is over the units that it has; NaN
+    for a row without any. Rows with the same gaps share one pass.
     """
     p_values, finite = np.full(len(rows), np.nan), ~np.isnan(rows)
     near = np.broadcast_to(np.asarray(nearest, dtype=np.float64), len(rows))

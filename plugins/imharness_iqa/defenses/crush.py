@@ -1,4 +1,7 @@
-"""A control: it maps scores to a narrow range that is flat where attacks lead; their order stays the same."""
+"""A control that protects nothing: it maps scores to a narrow range, by a function that is flat where attacks lead.
+
+The order of scores stays the same.
+"""
 
 from pydantic import Field
 

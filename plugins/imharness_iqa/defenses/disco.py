@@ -19,8 +19,7 @@ WEIGHTS = Asset(
     address="https://titan.gml-team.ru:5003/fsdownload/zBJ7GXlz0/disco_pgd.pth",
 )
 UNUSED = ("encoder.sub_mean.", "encoder.add_mean.")
-"""What the names of the weights of two layers begin with: EDSR always has them, and the published encoder never calls
-them."""
+"""Prefixes of the names of the weights of two layers that every EDSR has and that the published encoder never calls."""
 EMBEDDED = {"width": 8, "blocks": 2, "hidden": 16, "layers": 2, "residual": True}
 
 

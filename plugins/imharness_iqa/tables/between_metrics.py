@@ -33,7 +33,7 @@ def tables(query: Query, study: Study) -> list[Table]:
         blocks.conditions, blocks.units, blocks.values["score"], blocks.about["clean"], strict=True
     ):
         dataset_and_judge = (study.sources[units[0]][1], condition["judge"])
-        defenses = [BASELINE] * len(scores)  # none, for each attacked metric
+        defenses = [BASELINE] * len(scores)  # the undefended baseline, once for each attacked metric
         clean_scores = np.broadcast_to(clean, scores.shape)
         shares.append(ruler.reversed_shares(dataset_and_judge, defenses, units, clean_scores, scores))
     scored = Part.whole(replace(blocks, values={"score": tuple(shares)}), study.sources)

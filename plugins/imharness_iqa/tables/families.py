@@ -115,8 +115,8 @@ def within(rules: Contest, family: Family) -> Blocks:
 def certificates(query: Query, share: float) -> TrackReport:
     """Return the ranking of certified defenses by the order of pairs that they promise; nothing without any.
 
-    The baseline, no defense, promises no pair. `promised` says how an image's share enters, such that the tests of
-    differences hold their level.
+    The baseline, no defense, promises no pair. `promised` says how an image's share enters, so that the tests of
+    differences keep their significance level.
     """
     if not {"certify", "clean"} <= query.steps or "reach" not in query("SELECT * FROM certify LIMIT 0"):
         return TrackReport()
@@ -195,7 +195,7 @@ def promised(measured: Part) -> Blocks:
 def _contributions(shares: np.ndarray) -> np.ndarray:
     """Return 2 x - mean(x) for the shares x of each entry ``(entries, images)``; NaN stays.
 
-    The mean is that of x, and the distances from it are doubled.
+    The mean stays that of x, and the deviations from it are doubled; `_mean` in `certified_order` says why.
     """
     counts = np.isfinite(shares).sum(axis=1, keepdims=True)
     return 2 * shares - np.nansum(shares, axis=1, keepdims=True) / np.maximum(counts, 1)

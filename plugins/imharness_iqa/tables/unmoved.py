@@ -1,4 +1,4 @@
-"""Defenses that answer several versions of an image with one picture: a stored one, or one with nothing of it left."""
+"""Finds defenses that return one picture for several versions of an image: stored, or without anything of the image."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from imharness_iqa.tables.data import BASELINE, Study
 from imharness_iqa.tables.part import Part
 
 FEWEST = 3
-"""The fewest unmoved photographs that are no accident."""
+"""The fewest unmoved photographs that count; fewer may be due to chance."""
 MOVED = 2.0
 """An attack counts where it moves the score without a defense by more than this, % of the metric's range."""
 WHOLE = ("white-box, bounded", "white-box, unrestricted")
@@ -22,7 +22,7 @@ def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
     photographs or more shows pictures that it already had, or pictures with next to nothing of the image left, such as
     its mean colour; scores do not separate the two. A codec or a quantiser takes small changes back, too, if an image
     is already coded that way, but it does so on any image. Therefore a photograph counts only if the defense lets one
-    of these changes through in an image that it cannot know (`imharness.running.look_ups`), or if that was not asked.
+    of these changes through in an image that it cannot know (`imharness.running.look_ups`), or if that was not tested.
     """
     photographs, counts = _staying(study.attacked.where(attacker="fixed", type=WHOLE))
     return {
@@ -57,7 +57,7 @@ def _staying(subset: Part) -> tuple[int, dict[str, int]]:
         both = np.isfinite(before) & np.isfinite(after)
         compared[:, images] |= both
         moved[:, images] |= both & (before != after)
-        let_through[:, images] |= both & (before == after) & ~(elsewhere <= TAKEN_BACK)  # NaN: nobody asked
+        let_through[:, images] |= both & (before == after) & ~(elsewhere <= TAKEN_BACK)  # NaN: not tested
     names, photograph = np.unique(subset.photographs.astype(str), return_inverse=True)
 
     def with_any(images: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ class Nights(ImageDataset):
     def build(self, device: torch.device) -> ImageSet:
         """Return each reference, followed by its left and its right image.
 
-        ``judge`` of both images is the share of people who found the right one nearer, as that of p1 is in `bapps`;
+        ``judge`` of both images is the share of people who found the right one nearer, as in `bapps` the share for p1;
         ``family`` says whether the category is one of ImageNet.
         """
         self.require()

@@ -37,7 +37,7 @@ def colored(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
 
 
 def spectral_noise(white: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """Return noise of unit deviation whose power goes with frequency to the power of `exponent` ``(N,)``."""
+    """Return noise of unit deviation whose power is proportional to ``frequency ** exponent``, `exponent` ``(N,)``."""
     height, width = white.shape[2:]
     rows, columns = torch.fft.fftfreq(height, device=white.device), torch.fft.rfftfreq(width, device=white.device)
     radius = (rows[:, None].square() + columns[None].square()).sqrt().clamp(min=1 / max(height, width))

@@ -1,8 +1,8 @@
 """The random streams that a package draws from: they follow from those of the harness and from a secret.
 
 On a public split anybody can compute the harness's own streams, from the seed of the run and the names of the images. A
-package that contains them could recognise the calls whose results are stored. From each stream of the package nothing
-was drawn before the call.
+package that contains them could recognise the calls whose results are stored. Each stream
+that a package gets is fresh: nothing was drawn from it before the call.
 """
 
 from __future__ import annotations
