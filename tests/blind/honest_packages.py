@@ -1,4 +1,4 @@
-"""Honest packages of kinds that are unusual, written from the documentation alone."""
+"""Honest defenses of unusual kinds, written from the documentation alone; no check may flag them."""
 
 from collections.abc import Callable
 
@@ -10,29 +10,34 @@ import torch.nn.functional as F
 from imharness.images import ImageRng, Images
 
 Way = Callable[[Images, ImageRng], Images]
+"""A defense as a function."""
 
 
 def _smooth(images: Images, side: int) -> Images:
+    """Return means over `side` x `side` px."""
     return F.avg_pool2d(F.pad(images, [side // 2] * 4, mode="reflect"), side, stride=1)
 
 
 def _levels(image: torch.Tensor) -> np.ndarray:
+    """Return an image ``(3, H, W)`` as 8-bit levels ``(H, W, 3)``."""
     return image.permute(1, 2, 0).mul(255).round().byte().numpy().copy()
 
 
 def _each(images: Images, way: Callable[[np.ndarray], np.ndarray]) -> Images:
-    """Return what a function of uint8 ``(H, W, 3)`` makes of each image."""
+    """Apply a function of 8-bit levels ``(H, W, 3)`` to each image."""
     results = (torch.from_numpy(np.ascontiguousarray(way(_levels(image)))) for image in images)
     return torch.stack([result.permute(2, 0, 1).float() / 255 for result in results])
 
 
 def _value_blurred(pixels: np.ndarray) -> np.ndarray:
+    """Blur the value (V of HSV) of an image, and leave its hue and saturation."""
     turned = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)
     turned[..., 2] = cv2.blur(turned[..., 2], (3, 3))
     return cv2.cvtColor(turned, cv2.COLOR_HSV2RGB)
 
 
 def _chroma_coded(pixels: np.ndarray) -> np.ndarray:
+    """Compress the chroma of an image by JPEG, and leave its luma."""
     planes = cv2.cvtColor(pixels, cv2.COLOR_RGB2YCrCb)
     _, code = cv2.imencode(".jpg", planes, [cv2.IMWRITE_JPEG_QUALITY, 30])
     planes[..., 1:] = cv2.imdecode(code, cv2.IMREAD_COLOR)[..., 1:]
@@ -40,6 +45,7 @@ def _chroma_coded(pixels: np.ndarray) -> np.ndarray:
 
 
 def _resized(images: Images, rng: ImageRng) -> Images:
+    """Shrink each image to a random size, 0.7 to 0.95 of its own, and enlarge it again."""
     height, width = images.shape[2:]
     shares = 0.7 + 0.25 * rng.uniform(1)[:, 0]
     results = []
@@ -50,6 +56,7 @@ def _resized(images: Images, rng: ImageRng) -> Images:
 
 
 def _median_of_flips(images: Images) -> Images:
+    """Return the median of four results of one asymmetric filter, each on a flipped image and flipped back."""
     views = [(), (2,), (3,), (2, 3)]
     kernel = torch.tensor([[1.0, 2, 1], [2, 4, 3], [1, 3, 2]]).div(19).expand(3, 1, 3, 3)
     results = [
@@ -59,6 +66,7 @@ def _median_of_flips(images: Images) -> Images:
 
 
 def _dithered(images: Images) -> Images:
+    """Reduce images to 16 levels by ordered dithering with a matrix of 4 x 4 px."""
     matrix = torch.tensor([[0.0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]]).add(0.5).div(16)
     height, width = images.shape[2:]
     thresholds = matrix.repeat(height // 4 + 1, width // 4 + 1)[:height, :width]
@@ -66,7 +74,7 @@ def _dithered(images: Images) -> Images:
 
 
 def _haar(images: Images) -> Images:
-    """Shrink the Haar coefficients of one level, for all four shifts of the grid."""
+    """Reduce the Haar details of one level by 0.04, for all four shifts of the grid, and return the mean."""
     results = []
     for down, right in ((0, 0), (0, 1), (1, 0), (1, 1)):
         moved = images.roll((down, right), (2, 3))
@@ -98,6 +106,7 @@ def _bilateral(pixels: np.ndarray) -> np.ndarray:
 
 
 def _equalised(pixels: np.ndarray) -> np.ndarray:
+    """Equalise the lightness of an image locally (CLAHE)."""
     planes = cv2.cvtColor(pixels, cv2.COLOR_RGB2LAB)
     planes[..., 0] = cv2.createCLAHE(1.5, (2, 2)).apply(planes[..., 0])
     return cv2.cvtColor(planes, cv2.COLOR_LAB2RGB)

@@ -34,7 +34,7 @@ SHARES = {
 }  # fmt: skip
 """How many of a hundred kills are meant for each phase."""
 LONG_S = {"planning": 0.08, "attack": 0.25, "evaluation": 0.15, "ranking": 0.3, "publishing": 0.9, "training": 1.5}
-"""How long a phase lasts, about; a kill comes at a random time within."""
+"""About how many seconds a phase lasts; a kill comes at a random time within."""
 RUN = ["run", "--all", "--profile", "study.toml", "--device", "cpu", "--json", "--limit", "6"]
 TRAIN = ["train", "classifier", "--dataset", "thumbnails[per_photograph=1,size=16]", "--architecture", "lenet"]
 TRAIN += ["--epochs", "40", "--device", "cpu", "--json"]

@@ -15,6 +15,7 @@ from imharness.running.merging import merged_sweep
 
 
 def planned(configuration: str) -> SimpleNamespace:
+    """Return a plan without tasks, of a run with this configuration."""
     info = SimpleNamespace(id="t/t")
     track = SimpleNamespace(info=info, title="T", measures="m")
     return SimpleNamespace(track=track, run_configuration=configuration, tasks={}, missing={}, secret="", set_up={})

@@ -1,4 +1,4 @@
-"""Runs and trainings that are killed at random moments go on, and end with the bytes of an undisturbed one."""
+"""Runs and an annotation server that are killed at random moments lose nothing, and runs end with the same bytes."""
 
 from pathlib import Path
 

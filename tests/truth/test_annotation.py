@@ -27,7 +27,10 @@ def private() -> ImageSet:
 
 
 def asked(file: Path, attack: str = "a") -> tuple[Book, dict[int, Question]]:
-    """Return a book with questions about three defenses in a file, and its questions by number."""
+    """Return a book with questions about three defenses in a file, and its questions by number.
+
+    The name of the attack is part of each question; other names give other decoys.
+    """
     images, book = private(), Book(file)
     pixels = images.load(list(range(ORIGINALS))).mul(255).byte().numpy()
     groups = [({"dataset": "d", "attack": attack, "model": "m", "defense": g}, pixels, images) for g in RECOGNISABLE]

@@ -108,8 +108,8 @@ def test_what_an_adaptive_attack_breaks_does_not_win_though_nothing_moves_it_oth
 
     Attacks that know it have their full effect behind flip, and half of it behind averaging. The damper halves effects,
     but also differences between images, so that as many pairs are reversed. Scores of the forty shades are 3/255 apart.
-    The mean weight is 2, so an attack of 4/255 moves a score by 8/255, past two other shades; behind averaging it moves
-    by 4/255, past one. The brightest shades have fewer to pass. 38 images are of other photographs than a given one.
+    All weights have the size 2, so an attack of 4/255 moves a score by 8/255, past two other shades; behind averaging
+    it moves by 4/255, past one. The brightest shades have fewer to pass. Each image has 38 others of other photographs.
     """
     leaderboard = leaderboard_of(mirrored)
     (ranking,) = leaderboard["rankings"]

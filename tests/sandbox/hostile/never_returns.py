@@ -1,4 +1,4 @@
-"""Never returns."""
+"""Sleeps for ever when it is called."""
 
 import time
 
