@@ -92,7 +92,7 @@ def test_an_honest_distance_is_tried_where_references_are_images_of_the_data_set
 
 
 def test_a_ripple_of_a_few_levels_in_a_distance_is_named(tmp_path: Path) -> None:
-    """Its gradient is right for tiny changes, and wrong for those of several levels, which attacks make."""
+    """The gradient of `Ripple` is right for tiny changes, and wrong for those of several levels, which attacks make."""
     path = tmp_path / "tiny.toml"
     path.write_text(PROFILE.replace(TRIED, "harness/crossed-pairs[size=48]"))
     audit = examine_metric(Ripple(), installed(), load_profile(str(path)), CPU)

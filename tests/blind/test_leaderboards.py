@@ -52,7 +52,7 @@ def test_who_answers_with_pictures_of_its_own_is_named(public: tuple[Leaderboard
 
 
 def test_a_look_up_of_public_photographs_is_named_on_a_secret_split(secret: tuple[Leaderboard, Path]) -> None:
-    """It has about a third of the photographs of that split, and leaves the other two thirds."""
+    """A look-up has about a third of the photographs of that split, and leaves the other two thirds."""
     assert looked_up(secret[0]) == {cheat.label for cheat in LOOK_UPS[:2]}
 
 

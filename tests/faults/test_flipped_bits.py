@@ -1,4 +1,4 @@
-"""One bit is flipped in a file of each kind; `python -m tests.faults.flipped_bits` flips a thousand."""
+"""Flips one bit in a file of each kind; `python -m tests.faults.flipped_bits` flips a thousand."""
 
 import shutil
 from pathlib import Path

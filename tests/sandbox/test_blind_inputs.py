@@ -77,7 +77,7 @@ def test_an_address_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_private_repository_of_the_maintainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is cloned without the passwords that the maintainer's machine has stored."""
+    """A repository is cloned without the passwords that the maintainer's machine has stored."""
     lines = []
 
     def call(line: list[str], what: str, folder: Path) -> str:
@@ -92,7 +92,7 @@ def test_a_private_repository_of_the_maintainer(tmp_path: Path, monkeypatch: pyt
 
 
 def test_components_under_the_name_of_somebody_else() -> None:
-    """They would appear on the leaderboard before the components of their owner."""
+    """The components would appear on the leaderboard before the components of their owner."""
     with pytest.raises(UsageError, match="owner 'rival', of which no entry is"):
         check_registered(manifest("stranger"), ["stranger/method", "rival/method"])
     check_registered(manifest("stranger"), ["stranger/method", "stranger/other"])

@@ -62,7 +62,7 @@ def components():
 
 @pytest.fixture(scope="module")
 def guest_and_pairs(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guest, dict[str, Pair]]]:
-    """One package with a component of every kind, and one that moves pixels, in this process and in the sandbox."""
+    """A guest, and kind -> the component here and in the sandbox; "turned" is a defense that moves pixels."""
     folder, sources = tmp_path_factory.mktemp("package"), tmp_path_factory.mktemp("sources")
     real: dict[str, Component] = {}
     points = []

@@ -292,7 +292,7 @@ def test_of_equal_defenses_any_is_told_apart_in_at_most_5_percent_of_studies() -
 
 
 def test_a_defense_that_finds_fewer_members_is_told() -> None:
-    """Members stand out by one standard deviation without a defense, and by none behind x/01; eight splits.
+    """Members score one standard deviation above non-members without a defense, and equally behind x/01.
 
     By balanced accuracy at least 0.9 of studies tell, and by the rate at 25 % false positives 0.8. Of 40 studies that
     tell in half of the cases, so many do with a probability below 0.001.

@@ -74,7 +74,7 @@ def test_bounds_hold_for_the_gaussian_mechanism(epsilon: float, guesses: int | N
 def test_the_gaussian_bound_is_half_of_the_truth_where_the_number_of_guesses_is_chosen_beforehand(
     epsilon: float,
 ) -> None:
-    """It guesses an eighth of the canaries. The bound for any algorithm is less: it holds for noise of any shape."""
+    """The audit guesses an eighth of the canaries. The general bound is less: it holds for noise of any shape."""
     general, gaussian, _ = np.median(many("gaussian", mu_of(epsilon), guesses=CANARIES // 8), axis=0)
     assert gaussian >= epsilon / 2
     assert 0.25 * epsilon < general < gaussian

@@ -127,7 +127,7 @@ def test_without_references_there_is_no_such_rate() -> None:
 
 
 def test_what_few_references_cannot_show_is_not_said_to_be_safe() -> None:
-    """With 4 models next to nothing is found of a leak that is as large as above, and the line says why."""
+    """With 4 models almost no member is found although the leak is as large as above, and the line says why."""
     world, leak = World(4000, 9), 2.0
     target, (odds, member) = world.target(leak), world.references(4, leak)
     calibrated = ih.audit(

@@ -135,7 +135,7 @@ def test_what_a_finding_shows_to_be_better_than_none_is_not_said_to_be_level_wit
 
 
 def test_rounding_to_32_bits_crowns_nobody() -> None:
-    """Of two entries with the same mean one is ahead by a tenth on nine of ten units, and far behind on the tenth.
+    """Two entries have the same mean: one is ahead by a tenth on nine of ten units, and far behind on the other.
 
     With 12 units the rare ones are missing in 28 % of studies. Then all differences are equal, but tenths are
     rounded to 32 bits. An earlier version took the rounding for a spread, and crowned an entry in 21 % of studies; it
@@ -164,7 +164,7 @@ def test_of_a_difference_near_zero_no_exact_number_of_units_is_told() -> None:
 
 
 def test_an_entry_that_met_less_has_no_place_stands_on_no_front_and_never_wins() -> None:
-    """Its one number, 3, is the best of the table, but on that attack alone two others have 1 and 2."""
+    """The only number of "costly", 3, is the best of the table, but under that attack two others have 1 and 2."""
     lone = np.full((3, 30), np.nan)
     lone[0] = levels(5, 3)[0]
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 1, 5, 5), "late": levels(2, 2, 9, 9), "costly": lone}
@@ -386,7 +386,7 @@ def test_an_entry_of_which_nothing_is_known_stands_last_with_its_reason() -> Non
 
 @pytest.mark.parametrize("clusters", [False, True])
 def test_families_weigh_the_same_however_many_units_they_have(clusters: bool) -> None:
-    """By units "many" wins, 1 of 90 against 3 of 30; by families "few" does, and the interval covers the truth."""
+    """Over all units "many" has the lower mean; over families "few" has, and the interval covers the truth."""
     generator, sizes = np.random.default_rng(4), {"large": 90, "small": 30}
     means = {"many": {"large": 1.0, "small": 6.0}, "few": {"large": 3.0, "small": 2.0}, "none": dict.fromkeys(sizes, 9)}
     conditions = tuple({"attack": "a", "attacker": "fixed", "family": name} for name in sizes)

@@ -75,7 +75,7 @@ def test_of_two_that_are_equally_good_one_is_crowned_in_5_percent_of_studies(dra
 
 @pytest.mark.parametrize("draw", [normal, skewed, discrete])
 def test_where_nothing_helps_a_leaderboard_says_something_false_in_8_percent_of_studies(draw: Draw) -> None:
-    """That an entry is better or worse than no defense, that it wins or leads, or that all are worse."""
+    """False sentences: an entry is better or worse than no defense, an entry wins or leads, or all are worse."""
     wrong = 0
     for ranking in studies(40, 8, 12, {}, draw):
         kinds = {finding.kind for finding in ranking.findings}

@@ -132,7 +132,7 @@ def test_sentences_are_said_where_they_are_true_and_seldom_where_they_are_not(
 
 
 def test_with_as_many_units_as_a_place_says_four_of_five_studies_tell() -> None:
-    """Studies whose estimate is nearest to the truth ask for a number of units; studies of that size then tell."""
+    """Studies with estimates near the truth state how many units are needed; studies of that size then show it."""
     levels = {"none": (20.0, 20.0, 20.0), "good": (19.4, 19.4, 19.4)}
     pilots = [
         (abs(finding.against["none"].value - 0.6), finding.against["none"].needed)

@@ -78,7 +78,7 @@ def test_images_stand_in_the_order_of_their_labels() -> None:
 
 
 def test_the_recovered_batch_reproduces_what_was_shared() -> None:
-    """It does with and without originals, as labels are read from the gradient; another batch does not."""
+    """The verdicts agree with and without originals, as labels follow from the gradient; another batch fails."""
     images, labels = pictures(PHOTOGRAPHS, 4)
     model, shape = network(images), tuple(images.shape[1:])
     shared = {name: values[0] for name, values in gradient(model, images, labels, 4).items()}

@@ -19,7 +19,10 @@ from imharness.tracks import TrackReport
 from .tiny import PLAIN, Constant, Plain, Shield, boarded, ran
 
 SEEDS = 12
-"""With so many, a false sentence that is said in 60 % of studies, or a true one in 20 %, is found in 9 of 10 cases."""
+"""The number of studies of each kind.
+
+It detects a false sentence that is said in 60 % of studies, or a true one that is said in 20 %, in 9 of 10 cases.
+"""
 MOST = int(scipy.stats.binom.ppf(0.999, SEEDS, 0.05))
 """A false sentence that is said in 5 % of studies is said in more of the `SEEDS` studies once in a thousand times."""
 LEAST = int(scipy.stats.binom.ppf(0.001, SEEDS, 0.8))

@@ -1,4 +1,4 @@
-"""What a table of Wilcoxon's tests says: how often it tells equal entries apart, and what it takes to tell others."""
+"""How often a table of Wilcoxon's tests separates equal entries, and how many units separate different ones."""
 
 import numpy as np
 import pytest
