@@ -203,7 +203,7 @@ def test_a_leaderboard_of_imports_alone_has_a_winner_if_the_undefended_case_is_a
 
 
 def test_no_defense_needs_no_attack_that_knows_it_in_an_import_either(tmp_path) -> None:
-    """It was called incomplete, so that nobody was compared with it: a gain of 31 % of pairs had no winner."""
+    """If "none" counted as incomplete, nothing would be compared with it, and a gain of 31 % of pairs had no winner."""
     rng, rows = np.random.default_rng(0), []
     for defense, shifts in (("none", (40.0,)), ("blur", (8.0, 9.0)), ("seems", (2.0, 38.0))):
         for i in range(20):
@@ -213,7 +213,7 @@ def test_no_defense_needs_no_attack_that_knows_it_in_an_import_either(tmp_path) 
                 rows.append([f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + i % 3 / 9, adaptive])
     columns = read_external(write(tmp_path / "theirs.csv", rows, [*HEADER, "adaptive"]), (), ("m=0:200",), component)
     (ranking,) = add_external(tmp_path / "store", "harness/iqa", columns, "theirs").rankings
-    assert {label for label, place in ranking.places.items() if not place.complete} == set()
+    assert {label for label, standing in ranking.places.items() if not standing.complete} == set()
     assert (ranking.winner, ranking.places["blur (external)"].against.verdict) == ("blur (external)", "better")
     assert "pgd breaks seems (external)" in " ".join(f.text for f in ranking.findings if f.kind == "broken")
 
