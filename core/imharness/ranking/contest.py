@@ -208,7 +208,7 @@ def _decides_nothing(rules: Contest, labels: Sequence[str]) -> str:
 
 def _not_measured(places: Mapping[str, Place]) -> str:
     """Say which entries lack numbers of a measure that could deny them a win; "" where none does."""
-    clauses = [f"{label}: {not_measured(place.lacks)}" for label, place in places.items() if place.lacks]
+    clauses = [f"{label}: {not_measured(standing.lacks)}" for label, standing in places.items() if standing.lacks]
     return f"{'; '.join(clauses)}; what was not measured could not deny a win." if clauses else ""
 
 

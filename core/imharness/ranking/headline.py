@@ -309,9 +309,9 @@ def _leader(rules: Contest, standing: Standing, first: int, values: Values) -> s
 
     Of few units, question A can show it to be better than no defense, and question B, which decides who wins, not.
     """
-    shown = {standing.undefended} if standing.better_than_none(first) else set()
+    beaten = {standing.undefended} if standing.better_than_none(first) else set()
     label = rules.scores.entries[first]
-    near = [rules.scores.entries[i] for i in standing.not_behind if i not in shown]
+    near = [rules.scores.entries[i] for i in standing.not_behind if i not in beaten]
     whole, brief = (
         f"{label} leads with {_against_plain(rules, label, values, brief=short)}" for short in (False, True)
     )
