@@ -36,6 +36,7 @@ from imharness.tracks import Query, TrackReport
 from imharness_perceptual.choices import attacked_distances, forced_choices
 from imharness_perceptual.evidence import evidence_of
 from imharness_perceptual.families import mean_of_families, numbers_by_family
+from imharness_perceptual.reversed_judgements import said_of_choices
 from imharness_perceptual.steps import OWN, QUERIES
 from imharness_perceptual.verdicts import another_person, ceiling
 
@@ -135,6 +136,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
                 (
                     "" if balls else "No attack was run, so the agreement and its worst case are the same.",
                     _note_above_one(agreed),
+                    *said_of_choices(choices),
                 ),
             )
         ),

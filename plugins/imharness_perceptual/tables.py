@@ -29,6 +29,7 @@ from imharness_perceptual.attacked import attacked, followed_own
 from imharness_perceptual.choices import distances, facts, forced_choices, on_ladder
 from imharness_perceptual.families import FamilyNumbers, mean_of_families, numbers_by_family, repeated
 from imharness_perceptual.ranked import ranked_metrics
+from imharness_perceptual.reversed_judgements import SCORES, SHARES, said_of_choices, said_of_ranks
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, majority
 
 CEILING, ANOTHER, MAJORITY = "people", "another person", "majority of people"
@@ -125,7 +126,7 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
         caption="".join(sentences),
         entry="metric",
         by=["all", "srcc"] if on_a_ladder else ["all"],
-        note="Severity order, not human judgement." if on_a_ladder else "",
+        note=" ".join([*(["Severity order, not human judgement."] if on_a_ladder else []), *said_of_choices(choices)]),
         chart="Share of judges with whom each metric agrees, mean of the families; 0.5 is chance.",
         last=_people(choices, families) if human else (),
     )
@@ -229,8 +230,25 @@ def _noticeable(images: Blocks) -> list[Table]:
             columns=tuple(columns),
             rows=tuple(ranked(rows, columns[0])),
             ranked_by="map",
+            note=_said_of_noticed(images, judged),
         )
     ]
+
+
+def _said_of_noticed(images: Blocks, judged: Mapping[str, Sequence[np.ndarray]]) -> str:
+    """Return a sentence for each data set whose shares of people contradict every distance; `judged`: as tested."""
+    sentences = []
+    for c, condition in enumerate(images.conditions):
+        mask = np.logical_or.reduce([masks[c] for masks in judged.values()])
+        sentences.append(_said_of(images, c, mask, "same", f"The shares of {condition['dataset']}", SHARES))
+    return " ".join(filter(None, sentences))
+
+
+def _said_of(images: Blocks, c: int, mask: np.ndarray, fact: str, judgements: str, meaning: str) -> str:
+    """Return a sentence if judgements of the images of condition `c` in `mask` contradict every distance."""
+    masks = [mask if k == c else np.zeros(len(units), bool) for k, units in enumerate(images.units)]
+    measured = {metric: _distances_and(images, metric, masks, fact)[:2] for metric in images.entries}
+    return said_of_ranks(judgements, measured, meaning)
 
 
 def _compared_by_people(images: Blocks) -> dict[str, list[np.ndarray]]:
@@ -320,7 +338,7 @@ def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
 
 def _opinions(images: Blocks) -> list[Table]:
     """Return the table of correlations with opinion scores, if a data set has scores that people gave."""
-    judged = {}
+    judged, doubts = {}, []
     for c, condition in enumerate(images.conditions):
         image_facts = facts(images, c)
         mask = ~np.isnan(image_facts["mos"]) & np.isnan(image_facts["same"]) & (image_facts["proxy"].astype(str) == "")
@@ -328,6 +346,7 @@ def _opinions(images: Blocks) -> list[Table]:
         if mask.any():
             others = [np.zeros(len(units), bool) for units in images.units]
             judged[condition["dataset"]] = [*others[:c], mask, *others[c + 1 :]]
+            doubts.append(_said_of(images, c, mask, "mos", f"The opinions of {condition['dataset']}", SCORES))
     if not judged:
         return []
     columns = tuple(
@@ -354,6 +373,7 @@ def _opinions(images: Blocks) -> list[Table]:
             columns=columns,
             rows=tuple(ranked(rows, columns[0])),
             ranked_by=columns[0].key,
+            note=" ".join(filter(None, doubts)),
         )
     ]
 

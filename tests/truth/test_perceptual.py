@@ -18,7 +18,9 @@ from imharness.leaderboard import Row, Table
 from imharness.results.blocks import Blocks
 from imharness.results.rows import made_of
 from imharness.tracks import TrackReport
+from imharness_perceptual.reversed_judgements import VOTES, followed_votes, said_of_agreements
 from imharness_perceptual.tables import report
+from imharness_perceptual.verdicts import credit
 
 JUDGES = 5
 NEAR, FAR = 110, 150
@@ -327,3 +329,55 @@ def test_a_whole_study_gives_what_its_people_know(tmp_path: Path, no_site: None)
     assert rows["harness/mse"]["asked"]["value"] == pytest.approx(rows["people"]["asked"]["value"], abs=error)
     assert rows["harness/mse"]["most"]["value"] == pytest.approx(rows["majority of people"]["most"]["value"])
     assert rows["people"]["all"]["n"] == 3 * n
+
+
+def _people(n: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return distances ``(n, 2)`` of three metrics, and the share of people that found alternative 1 nearer.
+
+    People follow the first metric. The second one is noise; the third is the same for all images.
+    """
+    rng = np.random.default_rng(seed)
+    seen = rng.lognormal(size=(n, 2))
+    share = rng.binomial(JUDGES, seen[:, 0] / seen.sum(axis=1)) / JUDGES
+    follows = seen * rng.lognormal(sigma=0.3, size=(n, 2))
+    metrics = {"harness/follows": follows, "harness/noise": rng.random((n, 2)), "harness/same": np.ones((n, 2))}
+    return metrics, share
+
+
+def test_votes_that_every_distance_contradicts_are_named_and_honest_ones_are_not() -> None:
+    for exchanged in (False, True):
+        metrics, share = _people(100, 0)
+        judged = choices(metrics, 1 - share if exchanged else share)
+        result = report(Simulated(distance=judged))
+        for name in ("agreement", "ranking"):
+            note = table(result, name).note
+            assert ("The votes of judged contradict every distance; most of all harness/follows" in note) == exchanged
+
+
+@pytest.mark.parametrize("n", [20, 100, 400])
+def test_honest_votes_are_doubted_in_none_of_300_data_sets(n: int) -> None:
+    for seed in range(300):
+        metrics, share = _people(n, seed)
+        agreements = {
+            metric: followed_votes(credit(pairs[:, 0], pairs[:, 1], share), share) for metric, pairs in metrics.items()
+        }
+        assert not said_of_agreements("The votes", agreements, VOTES)
+
+
+def test_shares_and_opinions_that_every_distance_contradicts_are_named() -> None:
+    rng = np.random.default_rng(0)
+    distance = rng.lognormal(size=40)
+    for fact, id, sentence in (
+        ("same", "jnd", "The shares of judged contradict every distance"),
+        ("mos", "opinions", "The opinions of judged contradict every distance"),
+    ):
+        better = 1 / (1 + distance)
+        for turned in (False, True):
+            rows = choices({"harness/a": np.stack([distance, distance], axis=1)}, np.full(40, 0.5))
+            for row in rows:
+                row["group"] = ""
+                if row["distance"]:
+                    value = better[distance == row["distance"]][0]
+                    row[fact] = 1 - value if turned else value
+            note = table(report(Simulated(distance=rows)), id).note
+            assert (sentence in note) == turned

@@ -37,6 +37,7 @@ from imharness.files import (
     MIB,
     Census,
     files_digest,
+    image_shape,
     images_below,
     number,
     read_array,
@@ -155,6 +156,8 @@ class Bapps(ImageDataset):
             return read_files((entries[p].file for p in positions), self._fit)
 
         photographs, judges = self._about(entries)
+        if sentence := self._said_of_sizes(entries):
+            warnings.warn(f"{self._root}: {sentence}", stacklevel=3)
         columns = {
             "reference": np.array([e.reference for e in entries]),
             "photograph": np.array(photographs),
@@ -223,6 +226,23 @@ class Bapps(ImageDataset):
                 raise ContractError(f"{table}: {e.verdict:g} is no share of the {n:g} people asked about {e.name}")
         return [photograph_of[e.reference] for e in entries], judges
 
+    def _said_of_sizes(self, entries: Sequence[_Entry]) -> str:
+        """Return a sentence on patches of another size than the reference they are compared with; "" without any.
+
+        The published patches are all of one size, and are not looked at.
+        """
+        if not self.path:
+            return ""
+        shapes = {e.name: _shape(e.file) for e in entries}
+        odd = [e for e in entries if shapes[e.name] != shapes[e.reference]]
+        if not odd:
+            return ""
+        (height, width), (of_reference, across) = shapes[odd[0].name], shapes[odd[0].reference]
+        return (
+            f"{len(odd)} patches have another size than their reference, such as {odd[0].name} of {width} x {height} "
+            f"px beside {across} x {of_reference} px; all are resized to {self.size} px, which changes what people saw"
+        )
+
     def _looks(self, references: Sequence[_Entry], patches: Sequence[str]) -> list[str]:
         """Return the photograph of each patch: the name of the first patch whose reference looks the same."""
         looks = by_looks(patches, lambda: self._thumbnails(references), COPY)
@@ -269,6 +289,13 @@ def _listed(table: Path, patches: Sequence[str]) -> tuple[list[str], list[float]
     if sentence := said_of_spellings(photographs, "photographs"):
         warnings.warn(f"{table}: {sentence}", stacklevel=4)
     return photographs, people
+
+
+def _shape(file: Path) -> tuple[int, int]:
+    try:
+        return image_shape(file)
+    except UsageError as error:
+        raise ContractError(str(error)) from None
 
 
 def _is_share_of(verdict: float, people: float) -> bool:

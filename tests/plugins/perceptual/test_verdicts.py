@@ -344,3 +344,30 @@ def test_more_agreement_than_people_reach_is_said() -> None:
     assert _note_above_one({"a": Value(value=1.0), "b": Value(value=0.2)}) == ""
     sentence = _note_above_one({"a": Value(value=1.1), "b": Value(value=0.2)})
     assert sentence.startswith("Above 1, which is no error: a. A metric that chooses as most people do")
+
+
+def noisy_triplets(root: Path, count: int = 5) -> Path:
+    """Write forced choices between two noises on one image to `root`; votes follow the noises."""
+    rng, folder = np.random.default_rng(0), root / "2afc" / "val" / "noise"
+    for number in range(count):
+        clean = rng.integers(60, 200, (16, 16, 3))
+        spreads = rng.permutation([6.0, 14.0])
+        images = [clean, *(clean + rng.normal(0, spread, clean.shape) for spread in spreads)]
+        for name, pixels in zip(("ref", "p0", "p1"), images, strict=True):
+            file = folder / name / f"{number}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(file)
+        verdict(folder / "judge" / f"{number}.npy", 0.8 if spreads[1] < spreads[0] else 0.2)
+    return root
+
+
+def test_a_patch_of_another_size_than_its_reference_is_named(tmp_path: Path) -> None:
+    folder = noisy_triplets(tmp_path)
+    Image.new("RGB", (64, 48)).save(folder / "2afc" / "val" / "noise" / "p1" / "3.png")
+    with pytest.warns(UserWarning, match=r"1 patches have .* such as noise/3/p1 of 64 x 48 px beside 16 x 16 px"):
+        read_patches(folder)
+
+
+def test_patches_that_are_all_of_a_larger_size_are_resized_without_a_word(tmp_path: Path, recwarn) -> None:
+    installed().one("dataset", f"bapps[path={noisy_triplets(tmp_path)},size=32]").build(CPU)
+    assert not [warning for warning in recwarn.list if "another size" in str(warning.message)]
