@@ -158,7 +158,7 @@ def test_the_streams_of_kept_results_are_known_to_nobody(
 
     def result_of(package: str, secret: str) -> torch.Tensor:
         defense: Any = offered[package]
-        monkeypatch.setattr(guest, "hides", secret)
+        monkeypatch.setattr(guest, "stream_secret", secret)
         seeds = [derive_seed(0, "defense", defense.label, name) for name in names]
         result: torch.Tensor = checked(defense, defense.build(CPU))(images, ImageRng(seeds))
         guest.end_task(False)

@@ -11,7 +11,7 @@ from imharness_membership.likelihood import ReferenceEvaluator
 
 
 class AttackR(ReferenceEvaluator):
-    """Compares the target with reference models that were not trained on the row: how many answer less surely?"""
+    """Takes the share of reference models, not trained on the row, that are less sure of it than the target is."""
 
     info = Info(id="harness/attack-r", version="1", paper="ye2022")
 

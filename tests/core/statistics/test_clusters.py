@@ -244,23 +244,23 @@ def test_draws_are_uniform_and_independent_of_each_other(k: int) -> None:
 
 def test_draws_are_the_same_in_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(resampled(20)))
-    monkeypatch.setattr(module, "_CACHED", 60)
+    monkeypatch.setattr(module, "_IN_CACHE", 60)
     assert [len(batch) for batch in resampled(20, range(500, 510))] == [3, 3, 3, 1]
     np.testing.assert_array_equal(np.concatenate(list(resampled(20, range(500, 510)))), whole[500:510])
     counts = np.stack([np.bincount(draw, minlength=20) for draw in whole])
     for capacity in (20 * RESAMPLES, 0):
-        monkeypatch.setattr(module, "_KEPT", capacity)
-        module._kept_draws.cache_clear()
+        monkeypatch.setattr(module, "_REUSED", capacity)
+        module._reused_draws.cache_clear()
         np.testing.assert_array_equal(np.concatenate(list(drawn(20))), counts)
 
 
 def test_resamples_that_are_looked_at_in_parts_are_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     def mean(at: np.ndarray) -> np.ndarray:
-        assert at.size <= module._HELD or len(at) == 1
+        assert at.size <= module._AT_ONCE or len(at) == 1
         return X[at].mean(axis=1)
 
     whole = interval(mean, 40, CLUSTERS), interval(mean, 40)
-    monkeypatch.setattr(module, "_HELD", 2000)
+    monkeypatch.setattr(module, "_AT_ONCE", 2000)
     assert (interval(mean, 40, CLUSTERS), interval(mean, 40)) == whole
 
 

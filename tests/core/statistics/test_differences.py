@@ -152,7 +152,7 @@ def test_the_same_numbers_give_the_same_intervals_and_seeds_hardly_matter(monkey
     gains = np.random.default_rng(8).normal(size=(6, 9))
     assert differences(gains).alpha == differences(gains).alpha
     before = module.quantile(differences(gains).alpha, 9)
-    monkeypatch.setattr(module, "_HELD", 5000)  # other resamples
+    monkeypatch.setattr(module, "_AT_ONCE", 5000)  # other resamples
     assert module.quantile(differences(gains).alpha, 9) == pytest.approx(before, rel=0.03)
 
 
