@@ -17,7 +17,7 @@ from imharness_annotation.sources import NONE, ORIGINAL
 
 FACTS = ("dataset", "attack", "model", "defense", "metric", "strength", "attacker", "name", "shown", "left", "right")
 IMAGE = ("dataset", "attack", "metric", "strength", "attacker", "name")
-"""The facts that identify the images of a choice between defenses: one evaluation."""
+"""The facts that identify an evaluation: one image under one attack, metric, strength and attacker."""
 
 BAPPS = {"2afc": (("ref", "p0", "p1"), "judge", "right"), "jnd": (("p0", "p1"), "same", "same")}
 """Kind of question -> (folders of its images, folder of the shares, the answer whose share of votes is written)."""
@@ -119,7 +119,8 @@ def evaluations(votes: Sequence[Vote], planned: int) -> list[Evaluation]:
     """Return the Bradley-Terry log-strengths of each image of which all pairs have the planned votes.
 
     With k entries, 1/k of a vote is added to either side of every pair: a unanimous pair then has a finite strength,
-    and strengths from few votes are nearly unbiased (Firth, Biometrika 80, 1993: half of the leverage, 2/k on average).
+    and strengths from few votes are nearly unbiased (Firth, Biometrika 80, 1993: half of
+    a pair's leverage, which is 2/k on average).
     """
     pairs = [v for v in votes if not v.decoy and not v.training and "left" in v.facts]
     names = sorted({v.facts[side] for v in pairs for side in ("left", "right")})

@@ -164,7 +164,7 @@ class ModelAudit:
         return self.ordered()[0]
 
     def doubts(self) -> Sequence[str]:
-        """Return in sentences why no number of this audit is shown to be small, whatever the limit."""
+        """Return, as sentences, the reasons why this audit cannot show that little leaks, whatever the limit."""
         return self.worst().accuracy.concerns
 
     def not_tested(self) -> list[str]:

@@ -15,7 +15,7 @@ CLASSIFIER = "classifier/top-1"
 
 
 def verdicts(query: Query) -> str:
-    """Return a SELECT of judgements: `score` is 1 for recognised, `who` names the judge; "" if nobody was asked.
+    """Return a SELECT of judgements: `score` is 1 for recognised, `who` says who decided; "" if nobody was asked.
 
     People decide on every data set and attack that they were asked about, the judge on the others.
     """

@@ -89,7 +89,7 @@ def _drawn(registry: Registry, profile: Profile, defense: Component) -> tuple[Mo
 
 
 def _gradient(network: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Mapping[str, torch.Tensor]:
-    """Return the gradient of the mean loss of a batch: parameter -> its shape."""
+    """Return the gradient of the mean loss of a batch: name of a parameter -> tensor of its shape."""
     named = {name: p for name, p in network.named_parameters() if p.requires_grad}
     with torch.enable_grad():
         loss = F.cross_entropy(network(images), targets)

@@ -1,4 +1,6 @@
-"""What every component is: a frozen configuration with facts about a method; `build` turns it into a plain callable.
+"""What every component is: a frozen configuration with facts about a method; `build` makes what the harness uses.
+
+That is mostly a function; for data sets it is an `ImageSet`.
 
 A component is cheap to make, to compare and to send. Only `build` loads what is large or slow: weights, data, networks.
 The parameters are part of the label and of the identity of every result.

@@ -43,6 +43,6 @@ class MetricDefense(Component):
         return variants or [self]
 
     def without_grid(self) -> Self:
-        """Return this defense with the fields of its grid at their defaults, which all its variants share."""
+        """Return this defense with the fields of its grid at their defaults: what all its variants have in common."""
         others = {name: value for name, value in self.model_dump().items() if name not in self.info.grid}
         return type(self).model_validate(others)

@@ -44,7 +44,7 @@ READY = "ready"
 START_S = 600.0
 """The longest that a worker may take until it is ready, s."""
 LONGEST_LOOK_S = 5.0
-"""At most so many seconds between two looks at the workers count: in a longer gap, this process was stopped itself."""
+"""The time between two looks at the workers counts up to this, s; in a longer gap this process was stopped itself."""
 
 
 class InProcess:
@@ -94,7 +94,7 @@ class _Process:
 
 
 class LocalWorkers:
-    """A pool of worker processes. A worker sends shares of its task, which are numbers, and at last its result."""
+    """A pool of worker processes. A worker sends which share of its task is done, and at last the result."""
 
     settings = LocalSettings
 

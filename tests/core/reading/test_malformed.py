@@ -238,7 +238,10 @@ def test_half_a_photograph_is_no_photograph(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [0x0800002F, 0x7FFFFFFF, 0xFFFFFFFF])
 def test_a_photograph_that_announces_more_than_it_holds_takes_no_memory(length: int, tmp_path: Path) -> None:
-    """A decoder would allocate 2 GiB for a chunk of that length, in a file of a hundred bytes."""
+    """The first chunk of pixels announces 128 MiB, 2 GiB or 4 GiB, which a decoder may allocate for a file of bytes.
+
+    0x0800002F is its true length, 0x2F, with one bit more.
+    """
     Image.fromarray(np.arange(16 * 12 * 3, dtype=np.uint8).reshape(16, 12, 3)).save(tmp_path / "a.png")
     content = bytearray((tmp_path / "a.png").read_bytes())
     content[33:37] = length.to_bytes(4, "big")

@@ -76,7 +76,7 @@ def test_pairs_of_single_clusters_are_tested_as_scipy_tests_their_rounded_differ
 
 
 def test_wins_on_shares_of_32_bits_are_those_on_whole_numbers() -> None:
-    """Six entries on 40 clusters of one to three images: shares of 60 pairs, so that many differences are equal."""
+    """Six entries on 40 clusters of two or three images: shares of 60 pairs, so that many differences are equal."""
     rng = np.random.default_rng(5)
     counts = np.clip(rng.integers(5, 50, (1, 90)) + np.arange(6)[:, None] + rng.integers(-4, 5, (6, 90)), 0, 60)
     names = rng.permutation(np.arange(90) % 40)

@@ -22,7 +22,10 @@ def age():
 
 
 def remembered():
-    """Return by how many seconds the oldest time in a module's variables, of the last 600 s, precedes this process."""
+    """Return how many seconds before this process began the oldest time lies that a module remembers.
+
+    A time is a number in a module's variables that is a clock's reading of the last 600 s.
+    """
     now = time.time()
     dates = [v for m in list(sys.modules.values()) for v in list(vars(m).values()) if type(v) in (int, float)]
     return max([now - v for v in dates if now - 600 < v <= now], default=0.0) - age()
