@@ -42,12 +42,19 @@ def examine_sharing(
 
     Changes are measured by the mean cosine of gradients before and after. A defense is flagged if that of shared
     gradients is lower than that of a training by more than `TURNED`. Noise in proportion, pruning and rounding change
-    both by about the same. None is returned if no track of the profile has a network and labelled images for it.
+    both by about the same. All networks are tried until one flags the defense: of some, a batch's gradients look like
+    those of one image. None is returned if no track of the profile has a network and labelled images for it.
     """
-    drawn = _drawn(registry, profile, defense)
-    if drawn is None:
-        return None
-    model, images = drawn
+    audit = None
+    for model, images in _drawn(registry, profile, defense):
+        audit = _examined(defense, model, images, device)
+        if audit.flags:
+            break
+    return audit
+
+
+def _examined(defense: GradientDefense, model: Model, images: ImageSet, device: torch.device) -> GradientAudit:
+    """Compare changes of both kinds of gradients of one network, with drawn weights, on drawn images."""
     labels = np.asarray(images.columns["label"]).astype(np.int64)
     positions = secrets.SystemRandom().sample(range(len(images)), min(IMAGES, len(images)))
     private = images.load(positions).to(device)
@@ -73,8 +80,8 @@ def examine_sharing(
     )
 
 
-def _drawn(registry: Registry, profile: Profile, defense: Component) -> tuple[Model, ImageSet] | None:
-    """Draw a network and labelled images from a track of the profile in which the defense is planned."""
+def _drawn(registry: Registry, profile: Profile, defense: Component) -> list[tuple[Model, ImageSet]]:
+    """Return the networks of a track in which the defense is planned, in a drawn order, each with drawn images."""
     dice, tracks = secrets.SystemRandom(), [registry.track(name) for name in profile.tracks]
     for track_profile, track in zip(profile.tracks.values(), tracks, strict=True):
         if not concerns(track, defense, tracks):
@@ -84,8 +91,8 @@ def _drawn(registry: Registry, profile: Profile, defense: Component) -> tuple[Mo
         sets = [hidden(c.build(torch.device("cpu")), profile.secret) for c in chosen if isinstance(c, ImageDataset)]
         labelled = [images for images in sets if "label" in images.columns and len(set(images.shapes)) == 1]
         if models and labelled:
-            return dice.choice(models), dice.choice(labelled)
-    return None
+            return [(model, dice.choice(labelled)) for model in dice.sample(models, len(models))]
+    return []
 
 
 def _gradient(network: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Mapping[str, torch.Tensor]:
