@@ -43,8 +43,10 @@ SURE = 5.0
 """The factor of a parameter counts if it is more than this many times its standard error."""
 
 
-SAME = 0.02
-"""Two gradients of a parameter count as the same if their difference is at most this share of their length."""
+SAME = 0.2
+"""Two gradients of a parameter count as the same if their difference is at most this share of their length, and a power
+explains sizes of coordinates if their logarithms correlate by one minus this squared: a little noise beside such a map
+hides no more. A power this near to 1 is none."""
 EMPTY = 1e-14
 """Rows and columns whose mean square is at most this share of that of the parameter, as those of units that answer
 nothing, are not scaled: their derivative would be infinite."""
@@ -165,18 +167,17 @@ def _power(plain: torch.Tensor, defended: torch.Tensor) -> float | None:
     seen = (plain != 0) & (defended != 0)
     if not seen.any():
         return 1.0
-    if bool((plain.sign() != defended.sign()).any()):
+    if float(((plain.sign() != defended.sign()) & seen).sum()) > SAME**2 * float(seen.sum()):
         return None
     before, after = plain.abs().log().where(seen, 0), defended.abs().log().where(seen, 0)
     counts = seen.sum(dim=1, keepdim=True).clamp(min=1)
     before = (before - before.sum(dim=1, keepdim=True) / counts).where(seen, 0)
     after = (after - after.sum(dim=1, keepdim=True) / counts).where(seen, 0)
-    spread = float(before.square().sum())
+    spread, together = float(before.square().sum()), float((before * after).sum())
     if spread == 0:
         return 1.0
-    power = float((before * after).sum()) / spread
-    error = float((after - power * before).abs().max())
-    return power if power > 0 and error <= SAME else None
+    correlation = together / max((spread * float(after.square().sum())) ** 0.5, torch.finfo(torch.float64).tiny)
+    return together / spread if correlation >= 1 - SAME**2 else None
 
 
 def _balanced_directions(shared: Gradients, plain: Gradients, defended: Gradients) -> Directions | None:
