@@ -291,6 +291,27 @@ def test_a_winner_without_a_further_measure_is_said_to_lack_it(had: int, lacking
     assert report.tables[0].note.endswith(f"good: {lacking}; what was not measured could not deny a win.")
 
 
+def test_a_copy_of_the_first_under_another_name_is_said_to_be_equal() -> None:
+    """It takes the win from both. An entry that differs in one number, or in more than rounding, is not equal."""
+    good = levels(1, 5, 5, 5)
+    scores = {"none": levels(0, 20, 20, 20), "good": good, "late": levels(2, 9, 9, 9)}
+    utility = dict.fromkeys(("none", "good", "late", "copy"), 0.9)
+    assert ranked(scores, utility=utility).rankings[0].winner == "good"
+    both = ranked({**scores, "copy": good}, utility=utility).rankings[0]
+    assert not both.winner
+    assert "; good equals it on all 10 photographs." in both.claim.replace("copy equals", "good equals")
+    assert len(both.claim.split()) <= LONGEST
+    (sentence,) = [finding for finding in both.findings if finding.kind == "may be best"]
+    assert "equals" in sentence.text
+    assert sentence.text.endswith("on every photograph.")
+    other = good.copy()
+    other[2, 7] += 0.01
+    near = ranked({**scores, "copy": other}, utility=utility).rankings[0]
+    assert not near.winner
+    assert "10 photographs cannot separate it from" in near.claim
+    assert not any("equal" in finding.text for finding in near.findings)
+
+
 @pytest.mark.parametrize("ahead", ["late", "mid"])
 def test_of_several_that_are_better_by_another_measure_the_one_furthest_ahead_is_named(ahead: str) -> None:
     names = ("none", "good", "late", "mid")

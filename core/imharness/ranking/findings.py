@@ -219,7 +219,11 @@ class _Sentences:
             else ""
         )
         names = joined([self.entries[i] for i in candidates])
-        yield self.finding("open", "may be best", first, f"Any of {names} may be best{more}.", spec, against=against)
+        equal = [self.entries[i] for i in self.standing.equal_to_first]
+        verb = "equals" if len(equal) == 1 else "equal"
+        alike = f"; {joined(equal)} {verb} {self.entries[first]} on every {self.unit(spec)}" if equal else ""
+        text = f"Any of {names} may be best{alike}{more}."
+        yield self.finding("open", "may be best", first, text, spec, against=against)
 
     def undecided(self, i: int) -> Iterator[Finding]:
         """Say that an entry is neither shown to be better than no defense nor worse, and what would settle it."""

@@ -323,6 +323,10 @@ def _leader(rules: Contest, standing: Standing, first: int, values: Values) -> s
         return _fitting(f"No winner. {whole}.", f"No winner. {brief}.", f"{brief}.")
     units = max((int(standing.pairs[0].units[first, i]) for i in standing.not_behind), default=0)
     counted = several(units, spec.cluster_unit or spec.unit or "unit")
+    equal = [rules.scores.entries[i] for i in standing.equal_to_first]
+    if near == equal:
+        alike = f"{names} {'equals' if len(equal) == 1 else 'equal'} it on all {counted}"
+        return _fitting(f"No winner. {whole}; {alike}.", f"No winner. {brief}; {alike}.", f"{brief}; {alike}.")
     return _fitting(
         f"No winner. {whole}; {counted} cannot separate it from {names}.",
         f"No winner. {brief}; {counted} cannot separate it from {names}.",

@@ -96,6 +96,15 @@ class Standing:
         return sorted(not_separated, key=lambda i: (lead[i], i))
 
     @cached_property
+    def equal_to_first(self) -> list[int]:
+        """Other candidates that are as good as the first on every unit, such as a copy of it under another name."""
+        if self.first is None:
+            return []
+        over = self.over_each(self.first)
+        largest = np.abs(np.nan_to_num(over.rows)).max(axis=1, initial=0.0)
+        return [i for i in self.not_behind if i in self.candidates and largest[i] <= over.nearest[i]]
+
+    @cached_property
     def disagreement(self) -> Disagreement | None:
         """The secondary measure, if any, that shows the first to be worse than an entry that it leads.
 
